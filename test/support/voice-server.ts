@@ -4,14 +4,14 @@ import { asked } from './replay.ts'
 import type { Heard, Said } from './voices/voice.ts'
 import { voices } from './voices.ts'
 
-/** What a model of these servers does when it is asked. */
+/** Decides what a model of the fake providers does with a request. */
 export type Scene = (heard: Heard) => { says: Said } | { breaksAfter: string } | 'is overloaded'
 
-/** A server on loopback that speaks every protocol: the model that a request names is the scene to be played. */
+/** A loopback server that speaks every protocol. The model in a request selects the scenario. */
 export class VoiceServer {
   readonly #server: Bun.Server<undefined>
   readonly #scenes: Record<string, Scene>
-  /** What each protocol was last asked. */
+  /** The last request in each protocol. */
   readonly #heard = new Map<string, Heard>()
 
   constructor(scenes: Record<string, Scene>) {
@@ -23,21 +23,21 @@ export class VoiceServer {
     })
   }
 
-  /** The base URL of the provider that speaks this protocol. */
+  /** Returns the base URL of the provider with this protocol. */
   base(protocol: string): string {
     return `http://127.0.0.1:${this.#server.port}/${protocol}`
   }
 
-  /** What the provider that speaks this protocol was last asked. Throws when it was not. */
+  /** Returns the last request to the provider with this protocol. Throws if there was none. */
   heardBy(protocol: string): Heard {
     const heard = this.#heard.get(protocol)
-    if (!heard) throw new Error(`${protocol} was not asked`)
+    if (!heard) throw new Error(`${protocol} received no request`)
     return heard
   }
 
-  /** Where a picture with these bytes is to be had. */
+  /** Returns a URL that serves an image with these bytes. */
   picture(base64: string): string {
-    return `http://127.0.0.1:${this.#server.port}/picture/${encodeURIComponent(base64)}`
+    return `http://127.0.0.1:${this.#server.port}/image/${encodeURIComponent(base64)}`
   }
 
   /** Stops listening and drops every connection. */
@@ -47,7 +47,7 @@ export class VoiceServer {
 
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
-    if (protocol === 'picture')
+    if (protocol === 'image')
       return new Response(Buffer.from(decodeURIComponent(path.join('/')), 'base64'))
     const voice = voices[protocol]
     const body = parseExact(await request.text()) as Json
@@ -55,7 +55,7 @@ export class VoiceServer {
     const scene = this.#scenes[model]
     if (!voice || !scene)
       return Response.json(
-        { error: { message: `Nobody plays ${model} in ${protocol}` } },
+        { error: { message: `No scenario ${model} in ${protocol}` } },
         { status: 404 },
       )
     const heard = voice.heard(body)

@@ -6,7 +6,7 @@ import { openaiChat } from './voices/openai-chat.ts'
 import { openaiResponses } from './voices/openai-responses.ts'
 import type { Voice } from './voices/voice.ts'
 
-/** A server's voice for each protocol that answers with text. */
+/** A fake provider for each protocol that answers with text. */
 export const voices: Record<string, Voice> = {
   'openai-chat': openaiChat,
   'anthropic-messages': anthropicMessages,

@@ -5,7 +5,7 @@ import { searches } from './anthropic-messages/tools.ts'
 import { answeringBy } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
-/** Anthropic messages: `POST {base_url}/messages`, and everybody who speaks it. */
+/** Anthropic messages: `POST {base_url}/messages`, at Anthropic and compatible providers. */
 export const anthropicMessages: Protocol<'text'> = {
   framing: 'sse',
   takesNames: false,
@@ -17,7 +17,7 @@ export const anthropicMessages: Protocol<'text'> = {
   failure,
 }
 
-/** The same on Google's Vertex AI, where media by URL are not fetched. */
+/** The same on Google's Vertex AI, which does not fetch media by URL. */
 export const anthropicVertex: Protocol<'text'> = {
   ...anthropicMessages,
   takesUrls: [],

@@ -4,7 +4,10 @@ import { answerToolOf, request } from './bedrock-converse/request.ts'
 import { answeringBy } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
-/** Amazon Bedrock's Converse: `POST {base_url}/model/{model}/converse`, one API for the models of many. */
+/**
+ * Amazon Bedrock's Converse: `POST {base_url}/model/{model}/converse`, one API for the models of
+ * many vendors.
+ */
 export const bedrockConverse: Protocol<'text'> = {
   framing: 'aws-event-stream',
   takesNames: false,

@@ -8,7 +8,7 @@ import type { Protocol } from './protocol.ts'
 export const gemini: Protocol<'text'> = {
   framing: 'sse',
   takesNames: false,
-  // Films at YouTube are known by their address only.
+  // YouTube videos are available by URL only.
   takesUrls: ['video'],
   searches,
   request,

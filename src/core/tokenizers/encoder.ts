@@ -1,6 +1,6 @@
 import type { EncodingName } from './encodings.ts'
 
-/** What the Worker is asked, and what it answers: null where the encoding failed. */
+/** A request to the Worker, and its response: null if the encoding failed. */
 export interface Asked {
   id: number
   encoding: EncodingName
@@ -12,12 +12,13 @@ export interface Answered {
 }
 
 /**
- * Starts the Worker. Throws, or the Worker tells of an error, where it cannot be. It keeps no process alive: whoever waits
- * for it has a timer that does.
+ * Starts the Worker. If that fails, it throws, or the Worker emits an error. The Worker does not
+ * keep the process alive; the timers of pending counts do.
  */
 export const startWorker = (): Worker => new Worker(workerUrl().href, { ref: false })
 
-// The binary keeps every module below one root, the entry points under their paths in src and all other code at the root itself.
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
 const workerUrl = () =>
   new URL(
     Bun.isStandaloneExecutable ? './core/tokenizers/worker.ts' : './worker.ts',
@@ -29,12 +30,13 @@ interface Waiting {
   resolve(tokens: number | null): void
 }
 
-/** Characters that may wait for the Worker. Beyond them it would not be done in time. */
+/** The most characters that may be pending. The Worker could not count more in time. */
 const MOST_WAITING = 16 * 1024 * 1024
 
 /**
- * Counts in a Worker, which is started when it is first needed and ended when it has had no work for a while: a vocabulary is
- * a hundred megabytes. A Worker that fails or is late is ended, and what it owed is answered with null.
+ * Counts tokens in a Worker. It starts when first needed and stops after an idle period, because a
+ * vocabulary takes a hundred megabytes. If the Worker fails or is too slow, it is terminated and
+ * its pending counts resolve to null.
  */
 export class Encoder {
   readonly #start: () => Worker
@@ -56,7 +58,10 @@ export class Encoder {
     this.#idle = idle
   }
 
-  /** The tokens of the texts, or null when that cannot be told in time. Never throws. */
+  /**
+   * Returns the number of tokens of the texts, or null if it cannot be determined in time. Never
+   * rejects.
+   */
   count(encoding: EncodingName, texts: string[]): Promise<number | null> {
     const size = texts.reduce((sum, text) => sum + text.length, 0)
     if (this.#size + size > MOST_WAITING) return Promise.resolve(null)
@@ -67,7 +72,9 @@ export class Encoder {
     })
   }
 
-  /** Ends the Worker; the next count starts another. Whoever waits is told null. */
+  /**
+   * Terminates the Worker. Pending counts resolve to null, and the next count starts a new Worker.
+   */
   end(): void {
     clearTimeout(this.#resting)
     this.#worker?.terminate()

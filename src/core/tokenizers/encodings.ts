@@ -1,9 +1,12 @@
-/** The encodings that we have. */
+/** The available encodings. */
 export type EncodingName = 'o200k' | 'claude'
 
 type Count = (text: string) => number
 
-/** How many tokens these texts are in this encoding. The vocabulary is loaded on first use, which takes a while: for the Worker. */
+/**
+ * Counts the tokens of the texts in an encoding. The first use loads the vocabulary, which takes a
+ * while, so this runs in the Worker.
+ */
 export async function encodedCount(encoding: EncodingName, texts: string[]): Promise<number> {
   const count = await ENCODINGS[encoding]()
   let tokens = 0
@@ -11,10 +14,11 @@ export async function encodedCount(encoding: EncodingName, texts: string[]): Pro
   return tokens
 }
 
-// Merges that are remembered. With runs of a thousand characters the usual hundred thousand would be hundreds of megabytes.
+// The size of the cache of merges. With runs of a thousand characters, the default of a hundred
+// thousand entries would take hundreds of megabytes.
 const MOST_REMEMBERED = 5_000
 
-// What a text says is a text: `<|endoftext|>` in it is no command. The other package means the same by 'all'.
+// Counts `<|endoftext|>` in a text as ordinary text. The other package does the same with 'all'.
 const ORDINARY = { disallowedSpecial: new Set<string>() }
 
 const ENCODINGS: Record<EncodingName, () => Promise<Count>> = {
@@ -41,10 +45,14 @@ function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
   }
 }
 
-/** Merging takes the square of a run's length: a megabyte without a space would take hours. */
+/**
+ * Merging takes quadratic time in the length of a run. A megabyte without a space would take hours.
+ */
 const LONGEST_RUN = 1_000
 
-/** The text in pieces that have no longer run than that, of anything but white space or of white space alone. */
+/**
+ * Splits a text so that no run, of white space or of anything else, is longer than `LONGEST_RUN`.
+ */
 export function pieces(text: string): string[] {
   const runs = /\S+|\s+/g
   const cut: string[] = []

@@ -1,7 +1,7 @@
 import { own } from '../kernel/json.ts'
 import type { EncodingName } from './encodings.ts'
 
-/** Models that share a tokenizer, or nearly. */
+/** Models that share a tokenizer, exactly or approximately. */
 export type Family =
   | 'openai'
   | 'anthropic'
@@ -15,28 +15,32 @@ export type Family =
 
 /** How the tokens of a family are counted. */
 interface Counting {
-  /** The encoding whose tokens are counted; null where the rule of thumb is all there is. */
+  /** The encoding whose tokens are counted. Null if there is only the rule of thumb. */
   encoding: EncodingName | null
-  /** The model's own tokens for each token of the encoding. */
+  /** The model's own tokens per token of the encoding. */
   native: number
-  /** The model's own tokens for each token of the rule of thumb, which is calibrated against o200k. */
+  /** The model's own tokens per token of the rule of thumb, which is calibrated against o200k. */
   multiplier: number
 }
 
 const byRuleOfThumb = (multiplier: number): Counting => ({ encoding: null, native: 1, multiplier })
 
 /**
- * Where the numbers come from. "Table": the model table of ai-tokenizer 1.0.6, fitted to the counts of the providers' APIs.
- * "Recordings": recorded answers of at least 400 characters with the provider's own count.
- * - openai: its own encoding. The few models before GPT-4o have another (cl100k), which differs by 1 % on English and code.
- * - anthropic: the published encoding is that of Claude 2, and later models need more. Table: 1.1 times it. Recordings: 1.08 to
- *   1.15. The encoding gives about 1.1 tokens for one of o200k on prose and code, so 1.2 times the rule of thumb.
+ * The sources of the numbers. "Table": the model table of ai-tokenizer 1.0.6, fitted to the counts
+ * of the providers' APIs. "Recordings": recorded answers of at least 400 characters with the
+ * provider's own count.
+ * - openai: its own encoding. The few models before GPT-4o have another one (cl100k), which differs
+ *   by 1 % on English and code.
+ * - anthropic: the published encoding is that of Claude 2, and later models need more tokens.
+ *   Table: 1.1 times as many. Recordings: 1.08 to 1.15. On prose and code the encoding gives about
+ *   1.1 tokens per token of o200k, so the multiplier for the rule of thumb is 1.2.
  * - gemini: table, 1.08 times o200k for all but two previews. Gemma has the same vocabulary.
- * - qwen: table, 1.00 times cl100k, which is 1.00 times o200k on English and code. Recordings: 1.02 and 1.04.
+ * - qwen: table, 1.00 times cl100k, which is 1.00 times o200k on English and code. Recordings: 1.02
+ *   and 1.04.
  * - deepseek: table, 1.00 times o200k. Recordings: 0.96 to 1.10.
  * - llama: the tokenizer of Llama 3 gave 8,187 tokens where o200k gave 8,198 (34 KB of English).
  * - mistral: table, 1.00 times cl100k, within 6 %.
- * - cohere: nothing to go by but three short answers (0.90 to 0.95), so 1.
+ * - cohere: only three short answers are known (0.90 to 0.95), so 1.
  */
 export const FAMILIES: Record<Family, Counting> = {
   openai: { encoding: 'o200k', native: 1, multiplier: 1 },
@@ -50,7 +54,10 @@ export const FAMILIES: Record<Family, Counting> = {
   unknown: byRuleOfThumb(1),
 }
 
-/** What the names of a family's models have in them. The first that fits tells: a model distilled into Llama is a Llama. */
+/**
+ * Patterns in the model names of each family. The first match wins: a model distilled into Llama is
+ * a Llama.
+ */
 const NAMES: [Family, RegExp][] = [
   ['llama', /llama/],
   ['qwen', /qwen|qwq|qvq/],
@@ -62,7 +69,7 @@ const NAMES: [Family, RegExp][] = [
   ['openai', /\b(chat)?gpt-|^o[1-9]\b/],
 ]
 
-/** What only the author tells. */
+/** The families that only the author's name tells. */
 const AUTHORS: Record<string, Family> = {
   openai: 'openai',
   anthropic: 'anthropic',
@@ -78,7 +85,7 @@ const AUTHORS: Record<string, Family> = {
   cohere: 'cohere',
 }
 
-/** The family of a model, by our slug of it and, where that says nothing, by what the provider calls it. */
+/** Returns the family of a model by our slug, else by the provider's name of it. */
 export function familyOf({
   model,
   upstreamModel,

@@ -2,15 +2,16 @@ import type { TextCall } from '../language/call.ts'
 import type { Block } from '../language/message.ts'
 import type { Usage } from '../language/usage.ts'
 
-/** Counts the tokens of texts as the model that answered would. */
+/** Counts the tokens of texts as the answering model would. */
 export type Counter = (texts: string[]) => Promise<number>
 
-/** Tokens of a prompt by what they are of, as far as they have prices of their own. */
+/** The tokens of a prompt by modality, as far as modalities have their own prices. */
 export type ExpectedInput = Pick<Usage['input'], 'text' | 'audio' | 'video'>
 
 /**
- * What a prompt comes to where its provider did not count it: the tokens of its texts and tools, and what frames them. Of
- * pictures, sound, films and files the sizes are not known, so each has a constant or a rate that vendors publish.
+ * Estimates the tokens of a prompt that its provider did not count: its texts, its tools and the
+ * framing. The sizes of images, audio, videos and files are unknown, so each gets a constant or a
+ * rate that vendors publish.
  */
 export async function promptEstimate(
   { turns, tools }: TextCall,
@@ -25,7 +26,7 @@ export async function promptEstimate(
   return { text: text + PER_TURN * turns.length + PER_ANSWER, ...rest }
 }
 
-/** What these blocks come to, and the texts that stand beside them. */
+/** Estimates the tokens of content blocks and of any other texts. */
 export async function contentEstimate(
   blocks: Block[],
   count: Counter,
@@ -38,7 +39,7 @@ export async function contentEstimate(
   return { text: tokens + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
 }
 
-/** What a prompt probably comes to, and rather more: at once, from the lengths of its texts. */
+/** Computes a generous estimate of a prompt's tokens immediately, from the lengths of its texts. */
 export function promptBound({ turns, tools }: TextCall): ExpectedInput {
   const described = tools.length > 0 ? tokensIn(JSON.stringify(tools)) : 0
   const bound = { text: described + PER_TURN * turns.length + PER_ANSWER, audio: 0, video: 0 }
@@ -46,7 +47,7 @@ export function promptBound({ turns, tools }: TextCall): ExpectedInput {
   return bound
 }
 
-/** The same of these blocks. */
+/** Computes the same for content blocks. */
 export const contentBound = (blocks: Block[]): ExpectedInput =>
   addBound({ text: 0, audio: 0, video: 0 }, blocks)
 
@@ -60,8 +61,9 @@ function addBound(bound: ExpectedInput, blocks: Block[]): ExpectedInput {
 }
 
 /**
- * What a prompt comes to at the most, but for texts that are chosen to be many tokens: from the lengths of everything that travels, also of
- * what nobody here reads, and as much as there may be of what is only named.
+ * Computes the most tokens that a prompt can have, except for texts chosen to have many tokens.
+ * Counts everything that is sent, even fields that the gateway does not interpret. Content that is
+ * only referenced counts as the largest possible.
  */
 export function largestPrompt({
   turns,
@@ -82,7 +84,7 @@ export function largestPrompt({
   return largest
 }
 
-/** The same of these blocks. */
+/** Computes the same for content blocks. */
 export const largestContent = (blocks: Block[]): ExpectedInput =>
   addLargest({ text: 0, audio: 0, video: 0 }, blocks)
 
@@ -108,10 +110,10 @@ function largestText(block: Block): number {
   )
 }
 
-/** The most tokens that a picture comes to (Anthropic's guide, "Vision"). */
+/** The most tokens of an image (Anthropic's guide, "Vision"). */
 export const LARGEST_PICTURE = 4_784
 
-// What is elsewhere may be as large as it likes, up to what providers take. Text is text in a file too.
+// A referenced file may have any size up to what providers accept. Text in a file counts as text.
 function largestFile(data = ''): number {
   const most = MOST_PAGES * LARGEST_PAGE
   if (!data.startsWith('data:')) return most
@@ -119,7 +121,8 @@ function largestFile(data = ''): number {
   return data.startsWith('data:text/') ? tokens : Math.min(tokens, most)
 }
 
-// Speech is understood in a codec for telephones; films that hardly move take little more. Google takes an hour of film at most.
+// Telephone codecs still carry intelligible speech, and videos that hardly move take little more.
+// Google accepts at most an hour of video.
 const LEAST_SOUND_BYTES = 2_000
 const LEAST_FILM_BYTES = 50_000
 const LONGEST_FILM = 3_600
@@ -129,19 +132,20 @@ const longest = (url: string) =>
     ? Math.min(Math.max(bytesOf(url) / LEAST_FILM_BYTES, LEAST_SECONDS), LONGEST_FILM)
     : LONGEST_FILM
 
-// Ordinary text has four bytes and more to a token, code and most other scripts three.
+// Ordinary text has four bytes or more per token, code and most other scripts have three.
 const BYTES_PER_TOKEN = 3
-/** The tokens that a text probably has, and rather more. */
+/** Returns a generous estimate of a text's tokens. */
 export const tokensIn = (text: string): number =>
   Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
 
-// Most calls have nothing of what this is asked for.
+// Most calls have none of these fields.
 function tokensInJson(value: unknown): number {
   for (const _ in value as object) return tokensIn(JSON.stringify(value))
   return 0
 }
 
-// OpenAI's cookbook, "How to count tokens": every message is framed by three tokens, and so is the beginning of the answer.
+// OpenAI's cookbook, "How to count tokens": three tokens frame each message, and three more start
+// the answer.
 const PER_TURN = 3
 const PER_ANSWER = 3
 
@@ -150,8 +154,8 @@ function textOf(block: Block): string {
   return 'text' in block && block.text !== null ? block.text : ''
 }
 
-// OpenAI's guide, "Images and vision": 85 for a picture in low detail, 765 for one of 1024 by 1024 pixels. Anthropic's rule,
-// a token for each 750 pixels, makes 1,398 of the same.
+// OpenAI's guide, "Images and vision": 85 for an image in low detail, 765 for one of 1024 by 1024
+// pixels. Anthropic's rule of one token per 750 pixels gives 1,398 for the same image.
 const PICTURE = 765
 const PICTURE_IN_LOW_DETAIL = 85
 
@@ -160,7 +164,8 @@ function pictureOrFile(block: Block): number {
   return block.type === 'file' ? PER_PAGE * pages(block.file.file_data) : 0
 }
 
-// Anthropic's guide, "PDF support": 1,500 to 3,000 tokens a page, and no more than 100 pages. A page is taken for 50 KB.
+// Anthropic's guide, "PDF support": 1,500 to 3,000 tokens a page, and at most 100 pages. A page is
+// assumed to have 50 KB.
 const PER_PAGE = 1_500
 const LARGEST_PAGE = 3_000
 const PAGE_BYTES = 50_000
@@ -169,8 +174,8 @@ const MOST_PAGES = 100
 const pages = (data = '') =>
   Math.min(Math.max(Math.ceil(bytesOf(data) / PAGE_BYTES), 1), MOST_PAGES)
 
-// Google's guide, "Audio understanding": 32 tokens a second. A second is 48 KB of WAV (24 kHz, 16 bit, mono), or 16 KB of
-// anything compressed (128 kbit/s).
+// Google's guide, "Audio understanding": 32 tokens a second. A second takes 48 KB of WAV (24 kHz,
+// 16 bit, mono), or 16 KB of any compressed format (128 kbit/s).
 const PER_SECOND = 32
 const WAV_BYTES = 48_000
 const COMPRESSED_BYTES = 16_000
@@ -183,8 +188,8 @@ function sound(block: Block): number {
   )
 }
 
-// Google's guide, "Video understanding": about 300 tokens a second with its sound. A second is 300 KB (2.4 Mbit/s); one that is
-// elsewhere is taken for ten.
+// Google's guide, "Video understanding": about 300 tokens a second, including sound. A second is
+// assumed to have 300 KB (2.4 Mbit/s). A referenced video is assumed to last ten seconds.
 const FILM_PER_SECOND = 300
 const FILM_BYTES = 300_000
 const LEAST_SECONDS = 10

@@ -1,11 +1,14 @@
 import { estimateTokenCount } from 'tokenx'
 
-/** A text longer than this is judged by samples, so that the longest prompt takes the event loop a few milliseconds. */
+/**
+ * A longer text is estimated from samples, so that even the longest prompt blocks the event loop
+ * for only a few milliseconds.
+ */
 const READ_WHOLE = 64 * 1024
 const SAMPLES = 16
 const SAMPLE = READ_WHOLE / SAMPLES
 
-/** About how many tokens of o200k the texts are, at once and without a vocabulary. */
+/** Estimates the o200k tokens of the texts, immediately and without a vocabulary. */
 export const ruleOfThumb = (texts: string[]): number =>
   texts.reduce((sum, text) => sum + thumbed(text), 0)
 
@@ -17,7 +20,7 @@ function thumbed(text: string): number {
   )
 }
 
-/** Pieces from all over the text, the first at its start and the last at its end. */
+/** Returns evenly spaced samples of the text, the first at its start and the last at its end. */
 function samplesOf(text: string): string[] {
   const step = (text.length - SAMPLE) / (SAMPLES - 1)
   return Array.from({ length: SAMPLES }, (_, i) => {

@@ -1,4 +1,4 @@
-/** The Worker's side: vocabularies are loaded and long texts encoded here, beside the server's event loop. */
+/** The Worker's side. It loads vocabularies and encodes long texts off the server's event loop. */
 
 import type { Answered, Asked } from './encoder.ts'
 import { encodedCount } from './encodings.ts'

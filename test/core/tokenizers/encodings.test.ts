@@ -4,7 +4,7 @@ import { encodedCount, pieces } from '../../../src/core/tokenizers/encodings.ts'
 const LONGEST_RUN = 1_000
 const MEGABYTE = 1_000_000
 
-/** Texts on which the merges of a run take the square of its length. */
+/** Texts whose merges take quadratic time in the length of a run. */
 const ATTACKS: [name: string, text: string][] = [
   ['one letter', 'a'.repeat(MEGABYTE)],
   [
@@ -21,23 +21,23 @@ const ATTACKS: [name: string, text: string][] = [
   ['runs just short of the limit', `${'b'.repeat(LONGEST_RUN)} `.repeat(MEGABYTE / LONGEST_RUN)],
 ]
 
-/** The work of encoding a text where each run takes the square of its length. */
+/** Returns the work of encoding a text if each run takes the square of its length. */
 const work = (text: string) => pieces(text).reduce((sum, piece) => sum + workOf(piece), 0)
 const workOf = (piece: string) =>
   (piece.match(/\S+|\s+/g) ?? []).reduce((sum, run) => sum + run.length ** 2, 0)
 
-describe('a text is cut', () => {
-  test.each(ATTACKS)('so that %s takes work in proportion to its length', (_, text) => {
+describe('splitLongRuns', () => {
+  test.each(ATTACKS)('bounds the work for %s by the length', (_, text) => {
     expect(pieces(text).join('')).toBe(text)
     expect(work(text)).toBeLessThanOrEqual(LONGEST_RUN * text.length)
   })
 
-  test('nowhere when it is an ordinary one', () => {
+  test('leaves an ordinary text whole', () => {
     const text = `${'An ordinary sentence.\n\n'.repeat(10_000)}${'a'.repeat(LONGEST_RUN)}`
     expect(pieces(text)).toEqual([text])
   })
 
-  test('in the run that is too long, and only there', () => {
+  test('cuts only runs that are too long', () => {
     const text = `before ${'x'.repeat(2_500)} after ${' '.repeat(1_001)}end`
     expect(pieces(text).map(piece => piece.length)).toEqual([
       7 + 1_000,
@@ -47,12 +47,12 @@ describe('a text is cut', () => {
     ])
   })
 
-  test('into nothing when it is empty', () => {
+  test('keeps an empty text empty', () => {
     expect(pieces('').join('')).toBe('')
   })
 })
 
-describe('an attack', () => {
+describe('adversarial text', () => {
   test.each(ATTACKS)('of %s is counted in either encoding', async (_, text) => {
     const attack = text.slice(0, 200_000)
     for (const encoding of ['o200k', 'claude'] as const) {

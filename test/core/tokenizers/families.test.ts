@@ -31,7 +31,7 @@ describe('the family of a model', () => {
     expect(told(slug)).toBe(family)
   })
 
-  test('is told by the provider’s own name where our slug says nothing', () => {
+  test('falls back to the provider’s model name', () => {
     expect(told('acme/small', 'gpt-4o-mini')).toBe('openai')
     expect(told('acme/small', 'us.anthropic.claude-sonnet-4-5-v1:0')).toBe('anthropic')
     expect(told('acme/small', 'meta-llama/Llama-3.1-8B')).toBe('llama')

@@ -72,7 +72,7 @@ export const anthropicMessages: Voice = {
 }
 
 const USAGE = { input_tokens: TOKENS.input, output_tokens: TOKENS.output }
-const HEAD = { id: 'msg_1', type: 'message', role: 'assistant', model: 'voice' }
+const HEAD = { id: 'msg_1', type: 'message', role: 'assistant', model: 'scripted' }
 const START = {
   type: 'message_start',
   message: {

@@ -138,7 +138,7 @@ const streamedCall = (call: Call, index: number): object[] => [
   { type: 'tool-call-end', index },
 ]
 
-// What is said beside a call is the plan for it.
+// Text beside a tool call is the plan that led to it.
 function hear(
   { role, content = [], tool_plan, tool_calls, tool_call_id }: Message,
   heard: Heard,
@@ -158,6 +158,6 @@ function hear(
     heard.calls.push({ id, name: fn.name, input: fn.arguments })
 }
 
-// A document is a text, or a member of an object that holds one.
+// A document is a string, or an object with a string member.
 const documentText = (data: unknown): string =>
   typeof data === 'string' ? data : String(Object.values(data as object)[0])

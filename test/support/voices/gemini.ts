@@ -13,7 +13,7 @@ interface Part {
   }
 }
 
-/** Google's generateContent. It gives its calls no ids, as the older models do. */
+/** Google's generateContent. Its calls have no ids, like those of the older models. */
 export const gemini: Voice = {
   streamType: 'text/event-stream',
   heard(body) {
@@ -84,11 +84,11 @@ const answer = (parts: Part[], finishReason: string | null) => ({
     candidatesTokenCount: TOKENS.output,
     totalTokenCount: TOKENS.input + TOKENS.output,
   },
-  modelVersion: 'voice',
+  modelVersion: 'scripted',
   responseId: 'r1',
 })
 
-// The signature of a thought stands on what the thought led to.
+// The signature of a thought is on the part that follows it.
 function partsOf({ text, thought, calls }: Said): Part[] {
   const signed = thought ? { thoughtSignature: thought.signature } : {}
   return [

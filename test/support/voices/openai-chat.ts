@@ -19,7 +19,7 @@ interface Message {
   tool_call_id?: string
 }
 
-/** OpenAI's chat completions, with reasoning as the servers that have it tell it. */
+/** OpenAI's chat completions, with reasoning in the form that compatible servers use. */
 export const openaiChat: Voice = {
   streamType: 'text/event-stream',
   heard(body) {
@@ -82,7 +82,7 @@ export const openaiChat: Voice = {
   },
 }
 
-const HEAD = { id: 'chatcmpl-1', created: 1_770_000_000, model: 'voice' }
+const HEAD = { id: 'chatcmpl-1', created: 1_770_000_000, model: 'scripted' }
 const FINISH = {
   stop: 'stop',
   length: 'length',

@@ -79,7 +79,7 @@ const response = ({ finish }: Said, output: object[]) => ({
   id: 'resp_1',
   object: 'response',
   created_at: 1_770_000_000,
-  model: 'voice',
+  model: 'scripted',
   status: finish === 'length' || finish === 'refusal' ? 'incomplete' : 'completed',
   incomplete_details:
     finish === 'length'

@@ -1,9 +1,9 @@
 import type { Json } from '../../../src/core/kernel/json.ts'
 
-/** What a provider says, in no provider's words. */
+/** An answer of a provider, independent of protocols. */
 export interface Said {
   text?: string
-  /** What it thought, and what it wants back beside it. */
+  /** The thinking, and the signature that the provider expects back with it. */
   thought?: Thought
   calls?: Call[]
   finish: 'stop' | 'length' | 'tool_calls' | 'refusal'
@@ -21,48 +21,52 @@ export interface Call {
   input: string
 }
 
-/** What a provider was asked, in no provider's words. */
+/** A request as a provider received it, independent of protocols. */
 export interface Heard {
   system: string
-  /** Who said what: `user: Hi`, a line for each text, in order. */
+  /** The texts with their roles, in order: `user: Hi`. */
   lines: string[]
-  /** The base64 of each picture. */
+  /** The images, as base64. */
   images: string[]
   calls: Call[]
-  /** What the tools answered; the name where the provider has no ids. */
+  /** The tool results. The id is the tool's name if the protocol has no ids. */
   results: { id: string; text: string }[]
   thoughts: Thought[]
-  /** The names of the tools, without the one that a schema may be asked for by. */
+  /** The names of the tools, without the one that stands for the answer format. */
   tools: string[]
-  /** `auto`, `required`, `none`, or the tool that must be called; null where nothing was said. */
+  /**
+   * `auto`, `required`, `none`, or the name of the forced tool. Null if the request has no choice.
+   */
   choice: string | null
-  /** The schema that the answer must fit. */
+  /** The schema that the answer must match. */
   schema: unknown
 }
 
-/** A failure as the provider words it. */
+/** An error response in the protocol's own form. */
 export interface Refused {
   status: number
   body: Json
 }
 
-/** A server of one provider family: it answers anything in its family's words, and says what it was asked. */
+/**
+ * A fake provider of one protocol: it renders scripted answers and reads the requests it receives.
+ */
 export interface Voice {
-  /** The type of a streamed answer. */
+  /** The content type of a stream. */
   streamType: string
   heard(body: Json): Heard
   whole(said: Said): unknown
   stream(said: Said): Uint8Array
-  /** A stream that says this and then fails, by the family's own event. */
+  /** Renders a stream that sends this text and then fails with the protocol's own error event. */
   broken(text: string): Uint8Array
-  /** It has too much to do. */
+  /** The response of an overloaded provider. */
   overloaded: Refused
 }
 
-/** 10 tokens in and 5 out, in every family's words. */
+/** The usage of every answer: 10 input tokens and 5 output tokens. */
 export const TOKENS = { input: 10, output: 5 }
 
-/** What nobody has said. */
+/** Returns a request without any content. */
 export const nothingHeard = (): Heard => ({
   system: '',
   lines: [],
@@ -75,23 +79,25 @@ export const nothingHeard = (): Heard => ({
   schema: null,
 })
 
-/** Server-sent events, each with the name that its type gives it where the family names them. */
+/**
+ * Renders server-sent events. Each gets its type as the event name if the protocol names events.
+ */
 export const sse = (events: object[], named = false): Uint8Array =>
   Buffer.from(
     events
-      .map(
-        event =>
-          `${named ? `event: ${(event as { type: string }).type}\n` : ''}data: ${JSON.stringify(event)}\n\n`,
-      )
+      .map(event => {
+        const name = named ? `event: ${(event as { type: string }).type}\n` : ''
+        return `${name}data: ${JSON.stringify(event)}\n\n`
+      })
       .join(''),
   )
 
-/** A text in two pieces, so that streams have something to put together. */
+/** Splits a text into two pieces, so that streams have something to reassemble. */
 export const halves = (text: string): string[] =>
   [text.slice(0, Math.ceil(text.length / 2)), text.slice(Math.ceil(text.length / 2))].filter(
     Boolean,
   )
 
-/** The base64 of a data URL; any other URL as it is. */
+/** Returns the base64 of a data URL, and any other URL unchanged. */
 export const base64Of = (url: string): string =>
   url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : url

@@ -1,29 +1,38 @@
 import type { Endpoint } from '../../catalog/models.ts'
 
-/** What a model of this protocol takes, and what it refuses. */
+/** What a model of this protocol accepts and what it refuses. */
 export interface Capabilities {
-  /** The most output tokens of one answer. */
+  /** The most output tokens in one answer. */
   maxOutput: number
-  /** How it is asked to think: by a budget of tokens, as it sees fit (adaptive), either way, or not at all. */
+  /**
+   * How thinking is requested: by a token budget, adaptively (the model decides), either way, or
+   * not at all.
+   */
   thinking: 'none' | 'budget' | 'adaptive' | 'either'
-  /** How it is asked not to think: by leaving the wish out, by saying so, by thinking only between tools, or as little as it can. */
+  /**
+   * How thinking is turned off: by omitting the parameter, by `disabled`, by allowing it only
+   * between tools, or by the lowest effort where it cannot be turned off.
+   */
   off: 'omit' | 'disabled' | 'between_tools' | 'least'
-  /** The efforts it knows (`output_config.effort`), from the least. */
+  /** The values of `output_config.effort` that it knows, lowest first. */
   efforts: readonly string[]
-  /** Whether it takes temperature, top_p and top_k: all, either temperature or top_p, or none of them. */
+  /**
+   * Which of temperature, top_p and top_k it accepts: all of them, either temperature or top_p, or
+   * none.
+   */
   sampling: 'all' | 'either' | 'none'
-  /** Whether it may be made to call a tool. */
+  /** Whether `tool_choice` may force a tool call. */
   forcedTools: boolean
-  /** Whether it keeps to a schema by itself (`output_config.format`, and `strict` tools). */
+  /** Whether it enforces a schema natively (`output_config.format`, and `strict` tools). */
   schemas: boolean
-  /** Whether it goes on with an answer that was begun for it. */
+  /** Whether it continues an answer that the caller began (prefill). */
   prefill: boolean
 }
 
 const EFFORTS = ['low', 'medium', 'high', 'max'] as const
 const FINER_EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
 
-/** What the newest models do. A Claude that nobody here knows is taken for one of them. */
+/** What the newest models do. An unknown Claude model is treated as one of them. */
 const NEWEST: Capabilities = {
   maxOutput: 128_000,
   thinking: 'adaptive',
@@ -53,12 +62,13 @@ const CLAUDE_4_5: Capabilities = {
 const CLAUDE_4: Capabilities = { ...CLAUDE_4_5, sampling: 'all', schemas: false }
 const CLAUDE_3: Capabilities = { ...CLAUDE_4, maxOutput: 4_096, thinking: 'none' }
 
-/** Other vendors' models behind the same API. */
+/** Models of other vendors behind the same API. */
 export const STRANGER: Capabilities = { ...CLAUDE_4, maxOutput: 8_192, off: 'disabled' }
 
 /**
- * By the provider's name of the model, dots as hyphens: the first that matches. From Anthropic's pages "Models overview",
- * "Extended thinking", "Adaptive thinking", "Effort", "Structured outputs" and the migration guides of each model.
+ * Maps the provider's model name, with dots as hyphens, to capabilities. The first match wins.
+ * Sources: Anthropic's pages "Models overview", "Extended thinking", "Adaptive thinking", "Effort",
+ * "Structured outputs" and the migration guide of each model.
  */
 const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/claude-sonnet-5-5/, { ...NEWEST, off: 'between_tools' }],
@@ -66,7 +76,7 @@ const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/claude-haiku-5-5/, CLAUDE_5],
   [/claude-fable-5/, { ...NEWEST, forcedTools: true }],
   [/claude-(opus|sonnet)-5(?!-\d)|claude-opus-4-8/, CLAUDE_5],
-  // It thinks only when asked to, and not every host lets one say that it shall not.
+  // It thinks only on request, and not every host accepts `disabled`.
   [/claude-opus-4-7/, { ...CLAUDE_5, off: 'omit' }],
   [/claude-(opus|sonnet)-4-6/, CLAUDE_4_6],
   [/claude-opus-4-5/, { ...CLAUDE_4_5, efforts: ['low', 'medium', 'high'] }],
@@ -80,23 +90,27 @@ const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/claude/, NEWEST],
 ]
 
-/** What the model of this endpoint takes. */
+/** Returns the capabilities of the endpoint's model. */
 export function capabilitiesOf({ upstreamModel }: Endpoint): Capabilities {
   const name = upstreamModel.toLowerCase().replaceAll('.', '-')
   return CAPABILITIES.find(([model]) => model.test(name))?.[1] ?? STRANGER
 }
 
-/** The name of this protocol on Google's Vertex AI, where the same body goes to another place and media by URL are not fetched. */
+/**
+ * The name of this protocol on Google's Vertex AI. The body is the same, the URL differs, and
+ * Vertex does not fetch media by URL.
+ */
 export const VERTEX = 'anthropic-vertex'
 
-/** Whether this is Anthropic's own service, or stands for it. */
+/** Tells whether the endpoint is Anthropic's own service, or a base URL under its domain. */
 export const isAnthropic = ({ provider }: Endpoint): boolean =>
   provider.slug === 'anthropic' ||
   /^https:\/\/([a-z0-9-]+\.)*anthropic\.com(\/|$)/i.test(provider.base_url)
 
 /**
- * The features by header (`anthropic-beta`) that other hosts of this API are known to take. They refuse a whole request for one
- * that they do not know; Anthropic's own takes all, and says itself which it does not know.
+ * The beta features (`anthropic-beta` header) that other hosts of this API are known to accept.
+ * Those hosts refuse a whole request for one unknown feature. Anthropic's own service gets every
+ * feature and reports unknown ones itself.
  */
 export const KNOWN_BETAS = new Set([
   'claude-code-20250219',
@@ -115,7 +129,10 @@ export const KNOWN_BETAS = new Set([
   'web-search-2025-03-05',
 ])
 
-/** The features that a tool of this API's own has need of, by its type. Those that are not listed need none. */
+/**
+ * The beta feature that each of this API's own tools requires, by tool type. A type that is not
+ * listed requires none.
+ */
 export const BETA_OF_TOOL: Record<string, string> = {
   code_execution_20250522: 'code-execution-2025-05-22',
   code_execution_20250825: 'code-execution-2025-08-25',
@@ -132,7 +149,7 @@ export const BETA_OF_TOOL: Record<string, string> = {
   mcp_toolset: 'mcp-client-2025-11-20',
 }
 
-/** The features that a parameter of this API's own has need of. */
+/** The beta feature that each of this API's own parameters requires. */
 export const BETA_OF_PARAMETER: Record<string, string> = {
   context_management: 'context-management-2025-06-27',
   mcp_servers: 'mcp-client-2025-04-04',

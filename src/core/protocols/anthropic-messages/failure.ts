@@ -2,7 +2,10 @@ import type { GatewayError } from '../../errors.ts'
 import { isObject, own } from '../../kernel/json.ts'
 import { type Codes, failureOf, type Told } from '../failure.ts'
 
-/** What Anthropic's error types mean. What it says of our credential or of its own model names is our trouble, not the caller's. */
+/**
+ * What Anthropic's error types mean. Errors about our credential or the upstream model name are the
+ * gateway's fault, not the caller's.
+ */
 const CODES: Codes = {
   invalid_request_error: 'invalid_request',
   request_too_large: 'payload_too_large',
@@ -16,28 +19,37 @@ const CODES: Codes = {
   api_error: 'provider_unavailable',
 }
 
-/** The status that goes with a type, where an answer has begun and there is none. Others are the provider's own trouble. */
+/**
+ * The status that belongs to an error type, for errors inside a stream, which have none. All other
+ * types are failures of the provider.
+ */
 const STATUSES: Record<string, number> = {
   invalid_request_error: 400,
   request_too_large: 413,
   rate_limit_error: 429,
 }
 
-/** What an HTTP failure means. Its words stay with us; only its type goes on. */
+/**
+ * Returns the error for an HTTP failure. The provider's sentence is not passed on, only its error
+ * type.
+ */
 export function failure(status: number, body: unknown): GatewayError {
   return failureOf(status, told(isObject(body) ? body.error : undefined), CODES)
 }
 
-/** What an error inside an answer means: there is no status but the one that its type stands for. */
+/**
+ * Returns the error for an `error` event inside a stream. It has no status, so the error type
+ * supplies one.
+ */
 export function failureInside(error: unknown): GatewayError {
   const given = told(error)
   return failureOf(own(STATUSES, given.code) ?? 502, given, CODES)
 }
 
-// A refusal for the content has the type of any other bad request.
+// A refusal for content has the same type as any other bad request.
 const FILTERED = /content filtering policy/i
 
-// Google answers for Vertex in a form of its own, with a `status`.
+// For Vertex, Google answers in its own format, with a `status`.
 function told(error: unknown): Told {
   if (!isObject(error)) return { code: undefined, message: undefined }
   const isFiltered = typeof error.message === 'string' && FILTERED.test(error.message)

@@ -9,7 +9,10 @@ import { ownDetails } from '../reasoning.ts'
 import { fittedId, inputObject, type NameRules, ToolNames } from '../tools.ts'
 import type { Format } from './request.ts'
 
-/** The clients' dialect that this API speaks too: what it has of its own goes both ways as it came. */
+/**
+ * The client dialect that this API speaks too. Fields that only this API knows pass through
+ * unchanged in both directions.
+ */
 export const NATIVE = 'messages'
 
 export function systemOf({ system }: Conversation, content: Content, format: Format): Json {
@@ -27,12 +30,12 @@ export function messagesOf(
     .map(({ role, blocks }) => ({ role, content: content.of(blocks) }))
     .filter(({ content }) => content.length > 0)
   const last = said.at(-1)?.content.at(-1)
-  // What ends in white space is refused as a beginning.
+  // The API refuses a prefill that ends in white space.
   if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
   return said.map(({ role, content }) => ({ role, content: plainly(content) }))
 }
 
-// A single plain text goes as a string, as people write it.
+// A single plain text block is sent as a string, as people write it.
 function plainly(blocks: Json[]): string | Json[] {
   const [only] = blocks
   return blocks.length === 1 &&
@@ -43,10 +46,13 @@ function plainly(blocks: Json[]): string | Json[] {
     : blocks
 }
 
-/** Says blocks of the conversation in this API's words. Throws 400 for what it has none for. */
+/**
+ * Renders blocks of the conversation as this API's content blocks. Throws 400 for blocks that the
+ * API has no form for.
+ */
 export class Content {
   readonly #names: ToolNames
-  /** Whether what we do not know of a block is this API's own. */
+  /** Whether unknown fields of a block are this API's own. */
   readonly #isNative: boolean
 
   constructor(call: TextCall, names: ToolNames) {
@@ -54,7 +60,7 @@ export class Content {
     this.#isNative = isNative(call, NATIVE)
   }
 
-  /** The content blocks for these blocks, each made anew. */
+  /** Returns newly created content blocks for the blocks. */
   of(blocks: (Block | ToolResult)[]): Json[] {
     return blocks.flatMap(block => this.#of(block))
   }
@@ -161,7 +167,7 @@ function sourceOf(url: string): Json {
 const isPicture = ({ media_type }: Json): boolean =>
   typeof media_type === 'string' && media_type.startsWith('image/')
 
-// Pages are read as such, and plain text as it stands.
+// PDF goes as base64, plain text as text.
 function documentSource(source: Json): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
@@ -173,11 +179,17 @@ function documentSource(source: Json): Json {
 const isText = (media_type: string): boolean =>
   /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)
 
-/** Whose thinking this is, in `reasoning_details`: what is signed by Claude is taken back by Claude, wherever it runs. */
+/**
+ * The origin of thinking in `reasoning_details`. Claude accepts what Claude has signed, whichever
+ * host runs it.
+ */
 export const REASONING_FORMAT = 'anthropic-claude-v1'
 const FORMATS = [REASONING_FORMAT]
 
-/** The thinking as it was given, for the model that gave it: its signatures are checked. Other models' thinking is left out. */
+/**
+ * Renders thinking unchanged, because the API verifies its signatures. Thinking of other models is
+ * left out.
+ */
 export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] =>
   ownDetails(details, FORMATS).flatMap(thinkingBlock)
 
@@ -193,11 +205,11 @@ function thinkingBlock(detail: Json): Json[] {
   return [{ type: 'thinking', thinking: text(detail.text) ?? '', signature: detail.signature }]
 }
 
-/** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
+/** The names and ids that this API accepts: `^[a-zA-Z0-9_-]{1,64}$`. */
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
-/** The names of the call's tools, there and back. */
+/** Creates the mapping between the call's tool names and the names sent upstream. */
 export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
 
-/** A call's id as this API takes it. */
+/** Returns a tool call's id in the form that this API accepts. */
 const callId = (id: string): string => fittedId(id, RULES)

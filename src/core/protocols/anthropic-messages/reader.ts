@@ -14,7 +14,10 @@ import { NATIVE, namesOf, REASONING_FORMAT } from './messages.ts'
 import { answerToolOf } from './request.ts'
 import { merged, usageOf } from './usage.ts'
 
-/** The parts of a whole message: it is read as events that say everything. */
+/**
+ * Returns the parts of a whole message. It is read like a stream whose first event contains
+ * everything.
+ */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadable()
   if (isObject(body.error)) throw failureInside(body.error)
@@ -22,18 +25,18 @@ export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPa
   return answeredBy(answerToolOf(call, endpoint), new MessageReader(call).message(body))
 }
 
-/** A block of the answer that has begun. `block` counts them over the whole answer. */
+/** A content block that has started. `block` numbers the blocks over the whole answer. */
 type Open = { block: number } & (
   | { type: 'text'; start: number }
   | { type: 'thinking' }
-  /** `whole` is the input as the beginning told it, for a call whose input is not streamed. */
+  /** `initialInput` is the input in the start event, for a call whose input is not streamed. */
   | { type: 'tool'; index: number; whole: string; told: boolean }
   | { type: 'other'; value: Json; input: string; content: string | null }
   | { type: 'ignored' }
 )
 type OpenOf<Type> = Extract<Open, { type: Type }>
 
-/** What the message says of itself besides its content, in an answer to clients who know these names. */
+/** Fields of a message besides its content, passed on to clients that speak this dialect. */
 const BESIDES = [
   'container',
   'context_management',
@@ -44,7 +47,10 @@ const BESIDES = [
 
 const choice = 0
 
-/** Reads the events of a message stream (Anthropic, "Streaming messages"). One small method for each kind of event and block. */
+/**
+ * Reads the events of a message stream (Anthropic, "Streaming messages"), with one small method for
+ * each kind of event and block.
+ */
 export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
@@ -53,7 +59,7 @@ export class MessageReader implements Reader<TextPart> {
   #parts: TextPart[] = []
   #blocks = 0
   #calls = 0
-  /** How many characters of the answer have been given. */
+  /** The length of the text emitted so far, in characters. */
   #said = 0
   #usage: Json = {}
   #stop: { reason: string | null; sequence: string | null } = { reason: null, sequence: null }
@@ -75,7 +81,7 @@ export class MessageReader implements Reader<TextPart> {
     return this.#taken()
   }
 
-  /** The parts of a whole message. */
+  /** Returns the parts of a whole message. */
   message(message: Json): TextPart[] {
     this.#start(message)
     this.#count(message.usage)
@@ -89,7 +95,7 @@ export class MessageReader implements Reader<TextPart> {
     return parts
   }
 
-  // What is not listed is not known yet, and may be passed over ("Versioning").
+  // Unknown event types are to be ignored ("Versioning").
   #event(event: Json): void {
     switch (event.type) {
       case 'message_start':
@@ -115,7 +121,8 @@ export class MessageReader implements Reader<TextPart> {
     }
   }
 
-  // What was asked is counted here already; the answer's own count follows it. Which runs the model made is known at the end only.
+  // The start event reports the input tokens; the answer's counts follow later. `iterations` is
+  // known only at the end.
   #messageStart(message: Json): void {
     if (this.#isAnother(message)) throw unreadable()
     if (this.#started) return
@@ -123,7 +130,8 @@ export class MessageReader implements Reader<TextPart> {
     this.#count({ ...member(message, 'usage'), iterations: null })
   }
 
-  // A relay may say the beginning twice. What another message says is no part of this one, and its end is not this one's.
+  // A relay may repeat the start event. Events of another message do not belong to this answer, and
+  // its end does not end it.
   #isAnother({ id }: Json): boolean {
     const given = text(id)
     return given !== null && this.#id !== null && given !== this.#id
@@ -141,7 +149,7 @@ export class MessageReader implements Reader<TextPart> {
     })
     this.#stopped(message)
     this.#beside(message)
-    // Calls that were put off come with the start of the message that goes on with them.
+    // Deferred calls arrive with the start of the message that continues them.
     for (const block of objects(message.content)) {
       this.#openBlock(WHOLE, block)
       this.#closeBlock(WHOLE)
@@ -196,7 +204,8 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #openTool(block: number, { type: _, id, name, input, ...extra }: Json): Open {
-    // Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
+    // Serialized as a stream would send it, whatever JSON it is: a model may well emit a quoted
+    // object.
     const whole = JSON.stringify(input == null || input === '' ? {} : input)
     if (this.#calls >= MOST_CALLS) return { block, type: 'ignored' }
     const index = this.#calls++
@@ -233,7 +242,7 @@ export class MessageReader implements Reader<TextPart> {
     if (delta.type === 'citations_delta') this.#citation(open, member(delta, 'citation'))
   }
 
-  // A signature may stand alone: thinking that is not shown has one all the same.
+  // A signature may arrive alone: thinking that is not shown is signed all the same.
   #thinkingDelta({ block }: OpenOf<'thinking'>, delta: Json): void {
     const thought = delta.type === 'thinking_delta' ? text(delta.thinking) : null
     const signature = delta.type === 'signature_delta' ? text(delta.signature) : null
@@ -294,7 +303,8 @@ export class MessageReader implements Reader<TextPart> {
     const open = this.#open.get(at)
     if (!open) return
     this.#open.delete(at)
-    // A block may begin with its whole input. Where pieces follow, what stood at the beginning was nothing.
+    // A block may start with its whole input. If deltas follow, the input at the start was a
+    // placeholder.
     if (open.type === 'tool' && !open.told) this.#input(open, open.whole)
     if (open.type === 'other') this.#other(open)
   }
@@ -303,7 +313,8 @@ export class MessageReader implements Reader<TextPart> {
     const whole: Json = { ...value }
     if (input !== '') whole.input = parseObject(input) ?? {}
     if (content !== null) whole.content = content
-    // Others have no word for a summary of the conversation, but the model goes on from it: it is part of what it said.
+    // Other dialects have no form for a summary of the conversation, but the model continues from
+    // it. It is emitted as text.
     if (whole.type === 'compaction' && !isNative(this.#call, NATIVE))
       this.#say(block, text(whole.content) ?? '')
     else this.#parts.push({ type: 'other', choice, dialect: NATIVE, value: whole })
@@ -348,7 +359,7 @@ export class MessageReader implements Reader<TextPart> {
   }
 }
 
-/** The place of a block that comes all at once. */
+/** The index of a block that arrives whole. */
 const WHOLE = -1
 
 const numberOf = ({ index }: Json): number => (typeof index === 'number' ? index : 0)
@@ -360,23 +371,28 @@ const REASONS: Record<string, FinishReason> = {
   model_context_window_exceeded: 'length',
   tool_use: 'tool_calls',
   refusal: 'content_filter',
-  // The provider's own tools paused, or the conversation was summed up: the native reason tells that one may go on.
+  // The provider's own tools paused, or the conversation was compacted. The native reason tells the
+  // client that the answer may be continued.
   pause_turn: 'stop',
   compaction: 'stop',
 }
 
-/** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
+/**
+ * Returns the finish reason for a `stop_reason`. An unknown one counts as a stop; the native reason
+ * stays beside it.
+ */
 export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'
 
-/** Where in the answer the cited words stand, in characters. The end is not known while they are still being written. */
+/**
+ * The range of the cited text within the answer, in characters. The end is null while the text is
+ * still being written.
+ */
 interface Place {
   start: number
   end: number | null
 }
 
-/**
- * A citation as the chat API shows it or null for a place in a document.
- */
+/** Returns a citation as the chat API shows it, or null for a citation of a document. */
 function annotationOf(citation: Json, { start, end }: Place): unknown {
   const url = text(citation.type === 'search_result_location' ? citation.source : citation.url)
   if (url === null || !isWebAddress(url)) return null

@@ -24,7 +24,7 @@ import { isForcing, toolingOf } from './tools.ts'
 const VERSION = '2023-06-01'
 const VERTEX_VERSION = 'vertex-2023-10-16'
 
-/** The call as a message request of Anthropic's API. Throws 400 for what it has no word for. */
+/** Builds a message request of Anthropic's API. Throws 400 for what the API has no form for. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const headers = { 'anthropic-version': VERSION, ...betaHeader(call, endpoint) }
   return {
@@ -34,7 +34,10 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   }
 }
 
-/** The same as Vertex AI takes it: the model stands in the path, the version in the body ("Claude on Vertex AI"). */
+/**
+ * Builds the same request for Vertex AI: the model is in the path, the version in the body ("Claude
+ * on Vertex AI").
+ */
 export function vertexRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const model = encodeURIComponent(endpoint.upstreamModel).replaceAll('%40', '@')
   const { model: _, ...body } = atTheEnd(bodyOf(call, endpoint))
@@ -50,7 +53,7 @@ function betaHeader(call: TextCall, endpoint: Endpoint): Record<string, string> 
   return betas.length > 0 ? { 'anthropic-beta': betas.join(',') } : {}
 }
 
-// Unknown parameters first, so that none of them can stand in for a known one.
+// Unknown parameters come first, so that none of them can overwrite a known one.
 function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const conversation = begunByUser(conversationOf(call.turns))
   const format = formatOf(call, endpoint)
@@ -71,7 +74,9 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   })
 }
 
-/** What OpenAI's clients send and nobody here knows: this API refuses what it does not know, and would not do it anyway. */
+/**
+ * Parameters of OpenAI's clients that have no equivalent here. This API refuses unknown parameters.
+ */
 const FOREIGN = [
   'n',
   'best_of',
@@ -87,14 +92,18 @@ const FOREIGN = [
 const withoutForeign = (extra: Json): Json =>
   Object.fromEntries(Object.entries(extra).filter(([name]) => !FOREIGN.includes(name)))
 
-/** Whether the answer is begun by the caller. Throws 400 where the model would refuse to go on with it. */
+/**
+ * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
+ * that.
+ */
 function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   const last = messages.at(-1)
-  // What the provider's own tools left open is gone on with, and no prefill.
+  // A block that the provider's own tools left open is continued. It is not a prefill.
   if (last?.role !== 'assistant' || last.blocks.at(-1)?.type === 'other') return false
   if (!capabilitiesOf(endpoint).prefill)
     throw invalid(
-      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages: the model does not continue a prefilled answer; ' +
+        'the last message must be the user’s',
       'messages',
     )
   return true
@@ -112,7 +121,10 @@ function outputConfig(call: TextCall, { effort }: Thinking, format: Format): Jso
   return Object.keys(config).length > 0 ? { output_config: config } : {}
 }
 
-/** Returns a parameter of this API that a client of its own dialect sent; empty without one. */
+/**
+ * Returns an object parameter of this API that a client of its own dialect sent, or an empty
+ * object.
+ */
 function readOwn(call: TextCall, name: string): Json {
   return isNative(call, NATIVE) ? member(call.extra, name) : {}
 }
@@ -130,7 +142,10 @@ function others(call: TextCall): Json {
   return said
 }
 
-/** Which of its tiers this API means by a wish: priority is what it gives by itself to those who have bought it. */
+/**
+ * Maps requested service tiers to this API's. Priority is what `auto` gives to accounts that have
+ * bought it.
+ */
 const TIERS = new Map([
   ['auto', 'auto'],
   ['priority', 'auto'],
@@ -139,18 +154,18 @@ const TIERS = new Map([
   ['standard_only', 'standard_only'],
 ])
 
-/** How the model is held to the form that the answer must have. */
+/** How the model is held to the required format of the answer. */
 export type Format =
-  /** Not at all: any words will do. */
+  /** Not at all: any text will do. */
   | { by: 'nothing' }
-  /** By itself. */
+  /** Natively, by a schema. */
   | { by: 'schema'; schema: Json }
-  /** By a tool that it must call, whose input is the answer. */
+  /** By a forced tool whose input is the answer. */
   | { by: 'tool'; tool: { name: string; description: string; input_schema: Json } }
-  /** By being told, where neither can be done. */
+  /** By an instruction, where neither of the others is possible. */
   | { by: 'words'; words: string }
 
-/** The form for this call at this endpoint. */
+/** Chooses how this endpoint produces the answer format that the call requires. */
 function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const format: Json = call.params.response_format ?? { type: 'text' }
   const wanted = isObject(format.json_schema) ? format.json_schema : {}
@@ -164,7 +179,7 @@ function formatOf(call: TextCall, endpoint: Endpoint): Format {
     : { by: 'words', words: ONLY_JSON }
 }
 
-// Whoever speaks this API has written the schema for it.
+// A client of this dialect has already written the schema for this API.
 const bySchema = (schema: Json, call: TextCall): Format => ({
   by: 'schema',
   schema: isNative(call, NATIVE) ? schema : closedSchema(schema),
@@ -179,18 +194,18 @@ const byTool = (schema: Json | null, description: string | null, call: TextCall)
   },
 })
 
-/** The tool whose input is the answer to this call, if it is asked for that way. */
+/** Returns the name of the tool whose input is the answer, or null if none is used. */
 export function answerToolOf(call: TextCall, endpoint: Endpoint): string | null {
   const format = formatOf(call, endpoint)
   return format.by === 'tool' ? format.tool.name : null
 }
 
-/** A request may mark this many places. */
+/** A request may contain this many cache markers. */
 const MOST_MARKERS = 4
 
 /**
- * Leaves at most four cache markers in a request: the automatic one goes first, then the earliest, because the later ones cover
- * what stands before them. Changes the body, whose blocks are its own.
+ * Leaves at most four cache markers in a request. The automatic one goes first, then the earliest,
+ * because later markers cover what precedes them. Modifies the body, which owns its blocks.
  */
 function withinFour(body: Json): Json {
   const marked = [
@@ -213,8 +228,8 @@ function withinFour(body: Json): Json {
 const blocksOf = (content: unknown): Json[] => objects(content)
 
 /**
- * The automatic marker as one on the last block, which is what it stands for, for hosts that know no other. Changes the body,
- * whose blocks are its own.
+ * Replaces the automatic cache marker by one on the last block, which is what it stands for. Needed
+ * for hosts that do not know the automatic one. Modifies the body, which owns its blocks.
  */
 function atTheEnd({ cache_control, ...body }: Json): Json {
   const last = objects(body.messages).at(-1)
@@ -233,8 +248,8 @@ const TASK_BUDGETS = 'task-budgets-2026-03-13'
 const WELL_FORMED = /^[a-z0-9][a-z0-9-]{0,63}$/
 
 /**
- * The features to ask for by header: the caller's, and those that the call has need of whether its caller knew it or not, as far
- * as this host knows them.
+ * Collects the beta features for the header: those the caller named and those the call requires, as
+ * far as the host knows them.
  */
 function betasOf(call: TextCall, endpoint: Endpoint): string[] {
   const wanted = new Set([...call.betas.filter(beta => WELL_FORMED.test(beta)), ...needed(call)])
@@ -253,7 +268,7 @@ function betasOfTool(tool: Tool): string[] {
   return beta === undefined ? [] : [beta]
 }
 
-// A picture that the provider keeps is a block of this API's own.
+// An image stored at the provider is a native block.
 function isKeptFile(block: Block): boolean {
   if (block.type === 'file') return block.file.file_id !== undefined
   return (

@@ -1,13 +1,16 @@
 import { invalid } from '../../errors.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 
-/** The schema of a tool's input: always an object's, with whatever else it says. */
+/** Returns the schema of a tool's input, which is always that of an object. */
 export const inputSchema = (parameters: unknown): Json =>
   isObject(parameters) && Object.keys(parameters).length > 0
     ? { ...parameters, type: 'object' }
     : { type: 'object', properties: {} }
 
-/** What a schema may hold that bounds a value instead of shaping it. The model is told in words: it is refused as a keyword. */
+/**
+ * Keywords that constrain a value instead of shaping it. The API refuses them, so the description
+ * states them.
+ */
 const BOUNDS = [
   'minimum',
   'maximum',
@@ -40,8 +43,9 @@ const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
 const DEEPEST = 100
 
 /**
- * The schema as the model's own structured output takes it ("Structured outputs", JSON Schema limitations): objects are closed,
- * alternatives are `anyOf`, bounds are told in the description. Throws 400 for a schema deeper than 100 levels.
+ * Returns the schema in the form that native structured output accepts ("Structured outputs", JSON
+ * Schema limitations): objects are closed, alternatives are `anyOf`, and bounds are stated in the
+ * description. Throws 400 for a schema deeper than 100 levels.
  */
 export function closedSchema(schema: Json, depth = 0): Json {
   if (depth > DEEPEST)
@@ -83,15 +87,15 @@ const boundsIn = (schema: Json): string =>
     .join(', ')
 
 /**
- * Whether the model's own structured output can say everything that this schema allows. It knows no objects with members of any
- * name, which would always come back empty, and it refuses schemas that hold themselves.
+ * Tells whether native structured output can express everything that this schema allows. Objects
+ * with arbitrary member names would always come back empty, and recursive schemas are refused.
  */
 export function isClosable(schema: Json): boolean {
   const refs = new Map<string, string[]>()
   return !isOpen(schema, '#', refs, 0) && !isCircular(refs)
 }
 
-// Notes on the way which definition refers to which, so that the circles are found in the end.
+// Records which definition refers to which, so that cycles can be found afterwards.
 function isOpen(
   schema: unknown,
   within: string,
@@ -114,14 +118,11 @@ function isOpen(
     !schema.$ref
   )
     return true
-  return Object.entries(schema).some(([name, value]) =>
-    isOpenMember(name, value, within, refs, depth + 1),
-  )
+  return Object.entries(schema).some(member => isOpenMember(member, within, refs, depth + 1))
 }
 
 function isOpenMember(
-  name: string,
-  value: unknown,
+  [name, value]: [string, unknown],
   within: string,
   refs: Map<string, string[]>,
   depth: number,

@@ -8,17 +8,20 @@ import { budgetOf, effortOf } from '../reasoning.ts'
 import { type Capabilities, capabilitiesOf, STRANGER } from './capabilities.data.ts'
 import { NATIVE, thinkingBlocks } from './messages.ts'
 
-/** How the model is to think, as the request says it. */
+/** The parameters that control thinking. */
 export interface Thinking {
   thinking?: Json
   effort?: string
-  /** With room for the thinking, where it takes any. */
+  /** Includes room for the thinking, if there is any. */
   max_tokens: number
 }
 
 const LEAST_BUDGET = 1_024
 
-/** What the caller wishes, as far as this model can do it. `isBarred` says that something else in the request forbids it to think. */
+/**
+ * Renders the requested reasoning as far as the model supports it. `isBarred` says that something
+ * else in the request rules out thinking.
+ */
 export function thinkingOf(
   call: TextCall,
   endpoint: Endpoint,
@@ -41,13 +44,14 @@ export function thinkingOf(
   return isBarred ? told : { ...told, thinking: { type: 'adaptive', ...shown(call) } }
 }
 
-// Who speaks this API and names no effort means the model's own.
+// A client of this dialect that names no effort means the model's default.
 function isDefault(call: TextCall): boolean {
   const { effort, max_tokens } = call.params.reasoning ?? {}
   return isNative(call, NATIVE) && effort === undefined && max_tokens === undefined
 }
 
-// And who names no display there means the model's own. Everybody else wants to see what was thought.
+// A client of this dialect that names no display means the model's default. All others want to see
+// the thinking.
 function shown(call: TextCall): Json {
   const { reasoning } = call.params
   if (reasoning?.exclude) return { display: 'omitted' }
@@ -58,7 +62,7 @@ function shown(call: TextCall): Json {
 const isBudgeted = ({ thinking }: Capabilities, { max_tokens }: Reasoning): boolean =>
   thinking === 'budget' || (thinking === 'either' && max_tokens !== undefined)
 
-// Of two efforts the lesser: nobody shall pay for more than was asked.
+// Picks the lower of two efforts: a caller must not pay for more than they asked for.
 function fittingEffort(wish: string | undefined, { efforts }: Capabilities): { effort?: string } {
   if (wish === undefined || efforts.length === 0) return {}
   if (efforts.includes(wish)) return { effort: wish }
@@ -76,7 +80,7 @@ function withoutThinking(
     case 'least':
       return { effort: 'low' }
     default:
-      // Above `high` a model insists on thinking.
+      // Above `high`, the model insists on thinking.
       return {
         thinking: { type: off },
         ...(effort === 'xhigh' || effort === 'max' ? { effort: 'high' } : {}),
@@ -85,8 +89,9 @@ function withoutThinking(
 }
 
 /**
- * The budget, which must be less than `max_tokens`. Where it is not, the caller's bound is taken for the room that the words
- * need, and the thinking gets its own beside it, as far as the model goes.
+ * Renders the thinking budget, which must be less than `max_tokens`. If it is not, the caller's
+ * bound is taken as the room for the text, and the thinking gets its own room in addition, up to
+ * the model's maximum.
  */
 function withBudget(
   wish: number,
@@ -110,8 +115,8 @@ function withBudget(
 }
 
 /**
- * Whether a tool loop is going on whose thinking did not come back. Models that think by budget refuse to go on thinking then
- * ("Extended thinking with tool use").
+ * Tells whether a tool loop is in progress whose thinking did not come back. Models with a thinking
+ * budget then refuse to continue with thinking ("Extended thinking with tool use").
  */
 function lostItsThinking({ messages }: Conversation): boolean {
   const last = messages.at(-1)
@@ -125,7 +130,10 @@ function lostItsThinking({ messages }: Conversation): boolean {
 const isResults = ({ blocks }: Message): boolean =>
   blocks.every(block => block.type === 'tool-result')
 
-/** The most output tokens of one answer there: the catalogue's number, else the model's own. Undefined for a model that nobody knows. */
+/**
+ * Returns the most output tokens in one answer: the catalogue's number, else the model's own.
+ * Undefined for an unknown model.
+ */
 function ceilingOf(endpoint: Endpoint): number | undefined {
   const capabilities = capabilitiesOf(endpoint)
   return (
@@ -134,11 +142,17 @@ function ceilingOf(endpoint: Endpoint): number | undefined {
   )
 }
 
-/** What is sent as `max_tokens`, which this API insists on: the caller's bound, else as much as the model gives. */
+/**
+ * Returns the value for `max_tokens`, which this API requires: the caller's bound, else the model's
+ * maximum.
+ */
 const outputBound = (max_tokens: number | undefined, endpoint: Endpoint): number =>
   max_tokens ?? endpoint.max_completion_tokens ?? capabilitiesOf(endpoint).maxOutput
 
-/** How the words are chosen, as far as the model leaves that to the caller: not at all while it thinks, and 1 is the hottest. */
+/**
+ * Renders the sampling parameters that the model accepts. A thinking model accepts none, and the
+ * highest temperature is 1.
+ */
 export function samplingOf(
   { temperature, top_p, top_k }: Params,
   { sampling }: Capabilities,

@@ -10,20 +10,24 @@ import { NATIVE } from './messages.ts'
 import type { Format } from './request.ts'
 import { inputSchema } from './schema.ts'
 
-/** What the request says of tools. */
+/** The fields of a request that concern tools. */
 interface Tooling {
   tools?: Json[]
   tool_choice?: Json
 }
 
-/** The tools of the call and the choice between them, with the one that stands for the form of the answer. */
+/**
+ * Renders the tools of the call and the choice between them, including the tool that stands for the
+ * answer format.
+ */
 export function toolingOf(
   call: TextCall,
   endpoint: Endpoint,
   names: ToolNames,
   format: Format,
 ): Tooling {
-  const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
+  const context = { call, endpoint, names }
+  const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, context))
   const isAsked =
     call.params.web_search_options !== undefined && tools.every(tool => tool.name !== SEARCH)
   if (isAsked && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
@@ -33,7 +37,8 @@ export function toolingOf(
   return chosen(allowedOf(tools, call.params.tool_choice, names), call, endpoint, names)
 }
 
-// The choice between some of them is a choice between no others: a choice of this API names one at most.
+// This API's choice names at most one tool. A choice among several is made by leaving out all
+// others.
 function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNames): Json[] {
   const { allowed } = wishOf(choice)
   const offered = allowed
@@ -42,30 +47,26 @@ function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNam
   return offered.length > 0 ? offered : tools
 }
 
-// Others who speak so do not.
+// Other vendors behind this API do not search.
 const searchesItself = (endpoint: Endpoint): boolean =>
   isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
-function definitionsOf(
-  tool: Tool,
-  at: number,
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-): Json[] {
-  if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
+/** What the definition of a tool depends on. */
+interface ToolContext {
+  call: TextCall
+  endpoint: Endpoint
+  names: ToolNames
+}
+
+function definitionsOf(tool: Tool, at: number, context: ToolContext): Json[] {
+  if (tool.type === 'function') return [definitionOf(tool, context)]
   const value = isObject(tool.value) ? tool.value : {}
   if (isNative(tool, NATIVE)) return [{ ...value }]
-  if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
+  if (isWebSearch(value) && searchesItself(context.endpoint)) return [webSearch(value)]
   throw foreignTool(value, at)
 }
 
-function definitionOf(
-  tool: FunctionTool,
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-): Json {
+function definitionOf(tool: FunctionTool, { call, endpoint, names }: ToolContext): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
     ...(isNative(call, NATIVE) ? extra : {}),
@@ -79,7 +80,7 @@ function definitionOf(
   }
 }
 
-// The chat API's shorthand, where nobody is named to do the search.
+// The chat API's shorthand, without a specific search engine.
 const isWebSearch = ({ type, engine }: Json): boolean =>
   typeof type === 'string' &&
   /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/.test(type) &&
@@ -90,8 +91,8 @@ const SEARCH = 'web_search'
 const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_location']
 
 /**
- * Whether it searches the web as the call says: it may be told which domains to look at or which not, but not both (Anthropic, "Web search
- * tool").
+ * Tells whether the endpoint can search the web as the call asks. Allowed and excluded domains
+ * cannot be combined (Anthropic, "Web search tool").
  */
 export function searches(call: TextCall, endpoint: Endpoint): boolean {
   const { web_search_options: options } = call.params
@@ -122,7 +123,8 @@ const placeOf = ({ city, region, country, timezone }: Json): Json =>
     ),
   )
 
-// The answer is a call: it must be made, alone, and no tool is offered that the caller did not want.
+// The answer is a tool call. It must be made, and made alone, and only tools the caller wants are
+// offered.
 function withAnswerTool(
   tools: Json[],
   choice: ToolChoice | undefined,
@@ -161,19 +163,19 @@ function chosen(
   return { tools, tool_choice: { type: 'auto', ...alone } }
 }
 
-// A model that refuses to be forced may still choose: from the one tool that it should call.
+// A model that refuses forced calls may still choose, but only the requested tool is offered.
 function unforced(tools: Json[], name: string | null, names: ToolNames, alone: Json): Tooling {
   const offered = name === null ? tools : tools.filter(tool => tool.name === names.sent(name))
   return { tools: offered.length > 0 ? offered : tools, tool_choice: { type: 'auto', ...alone } }
 }
 
-/** Whether the model must call a tool. It may not think before it, unless as it sees fit. */
+/** Tells whether the model must call a tool. Thinking is then ruled out, unless it is adaptive. */
 export function isForcing(choice: ToolChoice | undefined): boolean {
   const { mode, name } = wishOf(choice)
   return mode === 'required' || name !== null
 }
 
-/** What is wished: how, of which one, or between which. */
+/** A tool choice by mode, by one name, or by several allowed names. */
 interface Wish {
   mode: string
   name: string | null
@@ -187,7 +189,7 @@ function wishOf(wish: ToolChoice | undefined): Wish {
   if (choice.type === 'function')
     return { mode: 'auto', name: text(member(choice, 'function').name), allowed: null }
   if (choice.type !== 'allowed_tools') return { mode: 'auto', name: null, allowed: null }
-  // The chat API has the list in an object of its own, the Responses API has it beside the type.
+  // The chat API nests the list in its own object. The Responses API has it next to `type`.
   const { mode, tools } = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
   const allowed = objects(tools).flatMap(
     tool => text(tool.name) ?? text(member(tool, 'function').name) ?? [],

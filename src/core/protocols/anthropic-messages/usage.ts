@@ -3,9 +3,9 @@ import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
- * An Anthropic usage object in disjoint classes. There `input_tokens` counts neither what was read from the cache nor what was
- * written to it, and `output_tokens` includes thinking. Undefined where nothing was counted, as relays say it, or where the
- * counts are such that no answer can have them.
+ * Returns an Anthropic usage object in disjoint classes. `input_tokens` includes neither cache
+ * reads nor cache writes, and `output_tokens` includes thinking. Undefined if nothing was counted,
+ * as relays report it, or if the counts are impossible.
  */
 export function usageOf(given: unknown): Usage | undefined {
   if (!isObject(given)) return undefined
@@ -24,7 +24,7 @@ export function usageOf(given: unknown): Usage | undefined {
 
 function inputOf(given: Json): Usage['input'] {
   const written = count(given.cache_creation_input_tokens) ?? 0
-  // The hour's share is told once, at the start; the sum may still grow.
+  // The one-hour share is reported once, at the start. The sum may still grow.
   const cache_write_1h = countWithin(
     written,
     member(given, 'cache_creation').ephemeral_1h_input_tokens,
@@ -45,8 +45,9 @@ const outputTotal = (given: Json): number | undefined =>
   count(summed(runsOf(given), 'output_tokens')) ?? count(given.output_tokens)
 
 /**
- * The runs of the model that the totals leave out: they name the last one only where a conversation was summed up on the way.
- * Another model's advice is billed apart, and where another model stepped in, the totals are its own.
+ * Returns the model runs that the totals leave out. After a compaction, the totals describe only
+ * the last run. An advisor model is billed apart, and after a fallback to another model, the totals
+ * are that model's.
  */
 function runsOf({ iterations }: Json): Json[] {
   const runs = objects(iterations)
@@ -57,7 +58,10 @@ function runsOf({ iterations }: Json): Json[] {
 const summed = (runs: Json[], name: string): number | undefined =>
   runs.length === 0 ? undefined : runs.reduce((sum, run) => sum + (count(run[name]) ?? 0), 0)
 
-/** The counts so far with those that are told anew: they are sums, and what is left out has not changed. */
+/**
+ * Merges a later report into the counts so far. Counts are cumulative, and one that is left out has
+ * not changed.
+ */
 export function merged(known: Json, told: unknown): Json {
   if (!isObject(told)) return known
   return {

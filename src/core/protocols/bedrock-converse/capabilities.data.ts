@@ -1,36 +1,43 @@
 import type { Endpoint } from '../../catalog/models.ts'
 
-/** In what the models behind the one API differ. */
+/** How the models behind the one API differ. */
 export interface Family {
-  /** Whose thinking it is, in `reasoning_details`. What is marked `unknown` nobody takes back. */
+  /**
+   * The origin of the thinking in `reasoning_details`. Entries marked `unknown` are never sent
+   * back.
+   */
   reasoning_format: string
-  /** How it is asked to think, among the fields of its own. */
+  /** How thinking is requested, within `additionalModelRequestFields`. */
   thinking: 'claude' | 'nova' | 'reasoning_effort' | 'reasoning' | 'none'
-  /** Where `top_k` goes among the fields of its own; null where it has no such thing. */
+  /**
+   * The path of `top_k` within `additionalModelRequestFields`. Null if the model has no such
+   * parameter.
+   */
   top_k: string[] | null
-  /** The highest temperature that it takes. */
+  /** The highest temperature that it accepts. */
   hottest: number
-  /** What it refuses of `inferenceConfig`. */
+  /** The members of `inferenceConfig` that it refuses. */
   refuses: readonly string[]
-  /** Whether it may be made to call a tool (`toolChoice` any, tool). */
+  /** Whether `toolChoice` may force a tool call (any, tool). */
   forces: boolean
-  /** Whether it is told that a tool has failed (`toolResult.status`). */
+  /** Whether it accepts the status of a failed tool (`toolResult.status`). */
   statuses: boolean
-  /** Which ids a tool call may have: any of 64 letters, or exactly nine. */
+  /** The tool call ids that it accepts: any of up to 64 characters, or exactly nine. */
   ids: 'any' | 'nine'
-  /** Where it takes cache points. */
+  /** Where it accepts cache points. */
   cache: 'everywhere' | 'outside tools' | 'nowhere'
-  /** Whether a cache point may be kept for an hour. */
+  /** Whether a cache point may last for an hour. */
   hour: boolean
-  /** Whether it keeps to a schema by itself (`outputConfig.textFormat`). */
+  /** Whether it enforces a schema natively (`outputConfig.textFormat`). */
   schemas: boolean
-  /** Whether it goes on with an answer that was begun for it. */
+  /** Whether it continues an answer that the caller began (prefill). */
   prefill: boolean
 }
 
 /**
- * Nothing is known of these but that they are asked through Converse: what others would refuse is left out. Thinking that one of
- * them signs is taken for Claude's, since no other model there signs.
+ * A model of which nothing is known but that Converse serves it. Whatever other models refuse is
+ * left out. Thinking that it signs is taken for Claude's, since no other model there signs
+ * thinking.
  */
 const STRANGER: Family = {
   reasoning_format: 'anthropic-claude-v1',
@@ -47,7 +54,10 @@ const STRANGER: Family = {
   prefill: false,
 }
 
-/** What differs from model to model of Claude is in the table of Anthropic's own API, but for what Bedrock adds. */
+/**
+ * Claude's models. Their differences are in the table of Anthropic's own API, except for what
+ * Bedrock adds.
+ */
 const CLAUDE: Family = {
   ...STRANGER,
   thinking: 'claude',
@@ -70,9 +80,10 @@ const NOVA: Family = {
 const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
 
 /**
- * By Bedrock's name of the model, dots as hyphens: the first that matches. From the Bedrock user guide ("Inference request
- * parameters", "Supported models and model features", "Prompt caching", "Get validated JSON results from models"), the API
- * reference (ToolChoice, ToolResultBlock) and the Nova user guides.
+ * Maps Bedrock's model name, with dots as hyphens, to a family. The first match wins. Sources: the
+ * Bedrock user guide ("Inference request parameters", "Supported models and model features",
+ * "Prompt caching", "Get validated JSON results from models"), the API reference (ToolChoice,
+ * ToolResultBlock) and the Nova user guides.
  */
 const FAMILIES: [model: RegExp, family: Family][] = [
   [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
@@ -106,10 +117,13 @@ const FAMILIES: [model: RegExp, family: Family][] = [
 
 const plain = (name: string) => name.toLowerCase().replaceAll('.', '-')
 
-/** What is known of the model of this endpoint. */
+/** Returns what is known of the endpoint's model. */
 export const familyOf = (endpoint: Endpoint): Family => found(nameOf(endpoint)) ?? STRANGER
 
-/** The endpoint under a name that tells what its model is: that of an inference profile does not, then our own slug may. */
+/**
+ * Returns the endpoint under a name that identifies its model. An inference profile's name does
+ * not, but our own slug may.
+ */
 export const named = (endpoint: Endpoint): Endpoint => ({
   ...endpoint,
   upstreamModel: nameOf(endpoint),
@@ -122,8 +136,8 @@ const found = (name: string): Family | undefined =>
   FAMILIES.find(([pattern]) => pattern.test(plain(name)))?.[1]
 
 /**
- * Anthropic's features by header that Bedrock's Claude knows (Bedrock user guide, "Anthropic Claude Messages API"). It refuses a
- * whole request for one that it does not know (translation trap 36).
+ * The beta features that Claude on Bedrock knows (Bedrock user guide, "Anthropic Claude Messages
+ * API"). It refuses a whole request for one unknown feature (translation trap 36).
  */
 export const BETAS = new Set([
   'computer-use-2024-10-22',
@@ -139,7 +153,10 @@ export const BETAS = new Set([
   'tool-search-tool-2025-10-19',
 ])
 
-/** What Converse calls the kinds of media that it takes (API reference, ImageBlock, VideoBlock, DocumentBlock, AudioBlock). */
+/**
+ * Converse's names of the media formats that it accepts (API reference, ImageBlock, VideoBlock,
+ * DocumentBlock, AudioBlock).
+ */
 
 export const IMAGES: Record<string, string> = {
   'image/gif': 'gif',

@@ -1,15 +1,15 @@
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import { isWebAddress, urlCitation } from '../reader.ts'
 
-/** Where in the answer the words stand that rest on a source, in characters. */
+/** The range of the answer's text that a source supports, in characters. */
 export interface Place {
   start: number
   end: number
 }
 
 /**
- * A citation as the chat API shows it, without a place while the words are still being written. Null for a
- * place in a document, which has no address.
+ * Returns a citation as the chat API shows it, without a range while the text is still being
+ * written. Null for a location in a document, which has no address.
  */
 export function annotationOf(citation: Json, place: Place | null): unknown {
   const url = text(member(member(citation, 'location'), 'web').url) ?? text(citation.source)
@@ -18,14 +18,20 @@ export function annotationOf(citation: Json, place: Place | null): unknown {
   return urlCitation(url, { ...known, start_index: place?.start, end_index: place?.end })
 }
 
-/** Bedrock's names for places in documents, and what Anthropic's citations call them and their bounds. */
+/**
+ * Bedrock's names of locations in documents, and the types and bounds that Anthropic's citations
+ * use for them.
+ */
 const PLACES: [name: string, type: string, first: string, last: string][] = [
   ['documentChar', 'char_location', 'start_char_index', 'end_char_index'],
   ['documentPage', 'page_location', 'start_page_number', 'end_page_number'],
   ['documentChunk', 'content_block_location', 'start_block_index', 'end_block_index'],
 ]
 
-/** A citation as Anthropic's API shows it, for clients who speak so. Undefined for a place that it has no form for. */
+/**
+ * Returns a citation as Anthropic's API shows it, for clients of that dialect. Undefined for a
+ * location that it has no form for.
+ */
 export function citationOf(citation: Json): Json | undefined {
   const location = member(citation, 'location')
   const cited_text = citedText(citation)

@@ -3,8 +3,9 @@ import { isObject, own, text } from '../../kernel/json.ts'
 import { type Codes, failureOf } from '../failure.ts'
 
 /**
- * What each exception stands for, as a status (API reference, Converse, Errors). A quota that is used up comes as a 400 there,
- * and a model that is still being loaded as a 429: the one can be waited for, the other is the provider's own trouble.
+ * The status that each exception stands for (API reference, Converse, Errors). It differs from
+ * Bedrock's own in places. An exceeded quota comes as 400, but waiting helps. A model that is still
+ * loading comes as 429, but that is the provider's failure.
  */
 const STATUSES: Record<string, number> = {
   AccessDeniedException: 403,
@@ -21,7 +22,7 @@ const STATUSES: Record<string, number> = {
   ValidationException: 400,
 }
 
-/** The exceptions by their own statuses, for an answer that does not name one. */
+/** The exceptions by status, for an answer that names none. */
 const NAMES: Record<number, string> = {
   400: 'ValidationException',
   403: 'AccessDeniedException',
@@ -33,7 +34,10 @@ const NAMES: Record<number, string> = {
   503: 'ServiceUnavailableException',
 }
 
-/** What a `ValidationException` is about, where it is not simply invalid. What it says of a model's name is our trouble. */
+/**
+ * What a `ValidationException` means where it is not simply an invalid request. Complaints about
+ * the model name are the gateway's fault.
+ */
 const REFUSALS: [says: RegExp, type: ErrorType][] = [
   [
     /model (identifier|id)\b|inference profile|on-demand throughput|provisioned throughput/i,
@@ -47,10 +51,13 @@ const REFUSALS: [says: RegExp, type: ErrorType][] = [
   [/content filter/i, 'content_policy_violation'],
 ]
 
-/** Reads one header of an answer by its lower-case name. */
+/** Returns the value of one response header, by its lower-case name. */
 type Header = (name: string) => string | null
 
-/** What an HTTP failure of Bedrock means. The exception is named by a header, or by the body (AWS restJson1 protocol, Errors). */
+/**
+ * Returns the error for an HTTP failure of Bedrock. A header or the body names the exception (AWS
+ * restJson1 protocol, Errors).
+ */
 export function failure(status: number, body: unknown, header: Header = () => null): GatewayError {
   const error = isObject(body) ? body : {}
   const name = text(header('x-amzn-errortype')) ?? text(error.__type) ?? text(error.code)
@@ -61,7 +68,7 @@ export function failure(status: number, body: unknown, header: Header = () => nu
   )
 }
 
-/** What an exception inside a streamed answer means. */
+/** Returns the error for an exception inside a stream. */
 export const failureInside = (event: string, payload: unknown): GatewayError =>
   meaningOf(nameOf(event), 502, isObject(payload) ? text(payload.message) : null)
 
@@ -78,12 +85,16 @@ function refusal(message: string): Codes {
   return type === undefined ? {} : { ValidationException: type }
 }
 
-// `com.amazonaws.bedrock#ThrottlingException:http://…` in a header, `throttlingException` in a stream.
+// A header has `com.amazonaws.bedrock#ThrottlingException:http://…`, a stream has
+// `throttlingException`.
 function nameOf(given: string): string {
   const bare = given.slice(0, 256).split(':')[0]?.split('#').at(-1)?.trim() ?? ''
   return bare.charAt(0).toUpperCase() + bare.slice(1)
 }
 
-/** Whether an event of a stream is a failure: the exceptions that Converse models, and what the service itself may say. */
+/**
+ * Tells whether a stream event is a failure: an exception that Converse models, or one of the
+ * service itself.
+ */
 export const isFailure = (event: string): boolean =>
   /(Exception|Error|Failure|Unavailable)$/i.test(event)

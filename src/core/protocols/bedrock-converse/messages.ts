@@ -1,25 +1,21 @@
-import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError, invalid } from '../../errors.ts'
 import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
 import { type Json, own, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import type { Conversation, Message, ToolResult } from '../conversation.ts'
+import type { Message, ToolResult } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
 import { ownDetails } from '../reasoning.ts'
 import { fittedId, inputObject, type NameRules, nineLetters, ToolNames } from '../tools.ts'
 import { AUDIO, DOCUMENTS, type Family, familyOf, IMAGES, VIDEOS } from './capabilities.data.ts'
-import type { Format } from './request.ts'
+import type { Format, RequestInputs } from './request.ts'
 import type { Tooling } from './tools.ts'
 
-/** What is said, with its cache points: tools, system and messages. */
+/** Renders tools, system and messages, with their cache points. */
 export function saidOf(
-  call: TextCall,
-  endpoint: Endpoint,
-  { system, messages }: Conversation,
+  { call, endpoint, conversation: { system, messages }, format }: RequestInputs,
   { toolConfig }: Tooling,
-  format: Format,
 ): Json {
   const family = familyOf(endpoint)
   const content = new Content(namesOf(call), family)
@@ -35,14 +31,14 @@ export function saidOf(
   }
 }
 
-// A document alone is refused: something must be said of it.
+// A document without any text beside it is refused.
 function contentOf({ blocks }: Message, content: Content): Json[] {
   const said = content.of(blocks)
   const isSilent = said.some(block => 'document' in block) && !said.some(block => 'text' in block)
   return isSilent ? [{ text: 'This is the document.' }, ...said] : said
 }
 
-// What ends in white space is refused as the beginning of an answer.
+// Converse refuses a prefill that ends in white space.
 function trimmed(content: Json[] | undefined): void {
   const last = content?.at(-1)
   if (typeof last?.text === 'string') last.text = last.text.trimEnd()
@@ -56,11 +52,14 @@ function systemOf(system: Block[], format: Format, family: Family): Json[] {
 
 function instructionOf(block: Block, family: Family): Json[] {
   if (block.type !== 'text')
-    throw invalid('messages: the provider takes instructions in words only', 'messages')
+    throw invalid('messages: the provider takes text instructions only', 'messages')
   return [{ text: block.text }, ...cachePoint(block.cache_control, family)]
 }
 
-/** Says blocks of the conversation as Converse's content blocks. Throws 400 for what it has no word for. One for each request. */
+/**
+ * Renders blocks of the conversation as Converse's content blocks. Throws 400 for blocks that
+ * Converse has no form for. Each request needs its own renderer.
+ */
 class Content {
   readonly #names: ToolNames
   readonly #family: Family
@@ -71,7 +70,7 @@ class Content {
     this.#family = family
   }
 
-  /** The content blocks for these blocks, with the cache points after them. */
+  /** Returns the content blocks for the blocks, each followed by its cache point. */
   of(blocks: (Block | ToolResult)[]): Json[] {
     return blocks.flatMap(block => [...this.#of(block), ...cachePoint(markOf(block), this.#family)])
   }
@@ -100,13 +99,10 @@ class Content {
     }
   }
 
-  // Pictures and films may come as files too.
+  // Images and videos may come as files too.
   #file({ file: { filename, file_data }, citations }: Extract<Block, { type: 'file' }>): Json {
     if (file_data === undefined)
-      throw invalid(
-        'messages: the provider takes files by what they hold only, not by an id',
-        'messages',
-      )
+      throw invalid('messages: the provider takes files as inline data only, not by id', 'messages')
     const media = mediaOf(file_data)
     if (Object.hasOwn(IMAGES, media.media_type)) return imageOf(media)
     if (Object.hasOwn(VIDEOS, media.media_type)) return videoOf(media)
@@ -142,7 +138,7 @@ class Content {
   }
 }
 
-// What is marked within a tool's answer is marked after it: there are no points inside.
+// A tool result cannot contain cache points. A marker inside one becomes a cache point after it.
 function markOf(block: Block | ToolResult): CacheControl | undefined {
   if (block.type === 'tool-result')
     return block.cache_control ?? block.blocks.map(markOf).find(mark => mark !== undefined)
@@ -151,10 +147,7 @@ function markOf(block: Block | ToolResult): CacheControl | undefined {
 
 function mediaOf(url: string): Media {
   if (!isDataUrl(url))
-    throw invalid(
-      'messages: the provider takes media by what they hold only, not by URL',
-      'messages',
-    )
+    throw invalid('messages: the provider takes media as inline data only, not by URL', 'messages')
   return dataUrl(url, 'messages')
 }
 
@@ -163,7 +156,7 @@ function imageOf({ media_type, data }: Media): Json {
   if (format === undefined)
     throw new GatewayError(
       'unsupported_image_format',
-      'The provider takes JPEG, PNG, GIF and WebP pictures only',
+      'The provider takes JPEG, PNG, GIF and WebP images only',
     )
   return { image: { format, source: { bytes: data } } }
 }
@@ -177,11 +170,12 @@ function videoOf({ media_type, data }: Media): Json {
 
 function audioOf(format: string, data: string): Json {
   if (!AUDIO.has(format))
-    throw invalid('messages: the provider does not take sound of this format', 'messages')
+    throw invalid('messages: the provider does not take audio of this format', 'messages')
   return { audio: { format, source: { bytes: data } } }
 }
 
-// A name's ending tells what a file is where its type does not; any other kind of text is one all the same.
+// Where the media type is inconclusive, the file extension decides. Any other kind of text is sent
+// as plain text.
 function documentFormat(media_type: string, filename = ''): string {
   const ending = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
   const known =
@@ -191,11 +185,15 @@ function documentFormat(media_type: string, filename = ''): string {
   throw invalid('messages: the provider does not take files of this format', 'messages')
 }
 
-/** The thinking as it was given, for the model that gave it: its signatures are checked. Others' thinking is left out. */
+/**
+ * Renders thinking unchanged, because Bedrock verifies its signatures. Thinking of other models is
+ * left out.
+ */
 const thoughtsOf = (details: ReasoningDetail[] | null, { reasoning_format }: Family): Json[] =>
   reasoning_format === 'unknown' ? [] : ownDetails(details, [reasoning_format]).flatMap(thoughtOf)
 
-// A signature without words is valid, but the words may not be missing (translation traps 94, 95).
+// A signature without text is valid, but the `text` field must be present (translation traps 94,
+// 95).
 function thoughtOf(detail: ReasoningDetail): Json[] {
   if (detail.type === 'reasoning.encrypted')
     return text(detail.data) ? [{ reasoningContent: { redactedContent: detail.data } }] : []
@@ -212,13 +210,14 @@ function thoughtOf(detail: ReasoningDetail): Json[] {
 const LONGEST = 200
 
 /**
- * Names for the documents of one request. Bedrock takes letters, digits, single spaces, hyphens, parentheses and brackets, up to
- * 200 of them (API reference, DocumentBlock), and no name twice.
+ * Assigns names to the documents of one request. Bedrock allows letters, digits, single spaces,
+ * hyphens, parentheses and brackets, at most 200 in all (API reference, DocumentBlock), and each
+ * name only once.
  */
 class DocumentNames {
   readonly #given = new Set<string>()
 
-  /** A name for the next document, like that of its file. */
+  /** Returns a name for the next document, similar to its filename. */
   name(filename = ''): string {
     const fitting = fitted(filename) || 'document'
     let name = fitting
@@ -228,7 +227,7 @@ class DocumentNames {
   }
 }
 
-// Bedrock tells the kind of a document apart, so its ending is left out.
+// Bedrock gets the format separately, so the file extension is left out.
 const fitted = (filename: string): string =>
   filename
     .slice(0, 1024)
@@ -239,35 +238,43 @@ const fitted = (filename: string): string =>
     .slice(0, LONGEST)
     .trim()
 
-/** Which names and ids Converse takes (API reference, ToolSpecification and ToolUseBlock). */
+/** The names and ids that Converse accepts (API reference, ToolSpecification and ToolUseBlock). */
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
-/** The names of the call's tools, there and back. */
+/** Creates the mapping between the call's tool names and the names sent upstream. */
 export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
 
-/** A call's id as Converse takes it. */
+/** Returns a tool call's id in the form that Converse accepts. */
 const callId = (id: string): string => fittedId(id, RULES)
 
-/** A request may have this many ("Prompt caching"). */
+/** A request may contain this many cache points ("Prompt caching"). */
 const MOST_POINTS = 4
 
-/** The point that is set after what is marked, for models that take one. An hour is asked only of those that know it. */
+/**
+ * Renders the cache point that follows a marked block, for models that accept cache points. An hour
+ * is requested only of models that support it.
+ */
 export function cachePoint(mark: CacheControl | undefined, { cache, hour }: Family): Json[] {
   if (!mark || cache === 'nowhere') return []
   return [{ cachePoint: { type: 'default', ...(mark.ttl === '1h' && hour ? { ttl: '1h' } : {}) } }]
 }
 
-/** A request's lists of blocks: its tools, its system, the content of each message; in this order, which is that of the cache. */
+/**
+ * The block lists of a request: its tools, its system prompt and the content of each message. This
+ * is the order in which Bedrock caches them.
+ */
 type Lists = Json[][]
 
-/** The lists with four points at most. The earliest go: the later ones cover what stands before them. */
+/**
+ * Leaves at most four cache points. The earliest go, because later ones cover what precedes them.
+ */
 function withinFour(lists: Lists): Lists {
   let surplus = pointsIn(lists) - MOST_POINTS
   if (surplus <= 0) return lists
   return lists.map(list => list.filter(block => !isPoint(block) || surplus-- <= 0))
 }
 
-/** Whether one more fits. */
+/** Tells whether one more cache point fits. */
 const hasRoom = (lists: Lists): boolean => pointsIn(lists) < MOST_POINTS
 
 const isPoint = (block: Json): boolean => 'cachePoint' in block

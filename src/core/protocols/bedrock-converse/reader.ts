@@ -25,7 +25,7 @@ import { namesOf } from './messages.ts'
 import { answerToolOf } from './request.ts'
 import { usageOf } from './usage.ts'
 
-/** The parts of a whole answer of `Converse`. Throws what an error in its place means. */
+/** Returns the parts of a whole `Converse` answer. Throws the error if the body is one. */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadable()
   if (!isAnswer(body))
@@ -38,7 +38,7 @@ export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPa
 const isAnswer = (body: Json): boolean =>
   Array.isArray(member(member(body, 'output'), 'message').content)
 
-/** A block that has begun and needs remembering: a call, or something that is given only when it is whole. */
+/** A content block with state: a tool call, or data that is emitted only once it is complete. */
 type Open =
   | { type: 'call'; index: number; told: boolean }
   | { type: 'redacted'; data: string }
@@ -56,8 +56,9 @@ const EVENTS = new Set([
 const choice = 0
 
 /**
- * Reads the events of a `ConverseStream`. The count comes after the last word in most streams, before it in some, and in some
- * not at all: an answer is whole when both have come, or when the connection ends after the last word.
+ * Reads the events of a `ConverseStream`. Most streams report usage after `messageStop`, some
+ * before it, and some never. An answer is complete when both have arrived, or when the connection
+ * ends after `messageStop`.
  */
 export class ConverseReader implements Reader<TextPart> {
   complete = false
@@ -67,7 +68,7 @@ export class ConverseReader implements Reader<TextPart> {
   readonly #open = new Map<number, Open>()
   #parts: TextPart[] = []
   #calls = 0
-  /** How many characters of the answer have been given. */
+  /** The length of the text emitted so far, in characters. */
   #said = 0
   #started = false
   #stopped = false
@@ -82,7 +83,7 @@ export class ConverseReader implements Reader<TextPart> {
   read({ event, data }: Frame): TextPart[] {
     if (this.complete || event === null) return []
     if (isFailure(event)) throw failureInside(event, parseObject(data))
-    // Events that are not listed are not known yet, and may be passed over.
+    // Unknown event types are ignored.
     if (!EVENTS.has(event)) return []
     const told = parseObject(data)
     if (told === undefined) throw unreadable()
@@ -97,7 +98,7 @@ export class ConverseReader implements Reader<TextPart> {
     return []
   }
 
-  /** The parts of a whole answer. */
+  /** Returns the parts of a whole answer. */
   message(body: Json): TextPart[] {
     this.#start(text(member(body, 'serviceTier').type))
     for (const [at, block] of objects(member(member(body, 'output'), 'message').content).entries())
@@ -113,7 +114,7 @@ export class ConverseReader implements Reader<TextPart> {
     return parts
   }
 
-  // An answer has no id but in a header.
+  // An answer has its id only in a header.
   #start(service_tier: string | null): void {
     if (this.#started) return
     this.#started = true
@@ -149,7 +150,7 @@ export class ConverseReader implements Reader<TextPart> {
       this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
   }
 
-  // A tool that runs at the provider's is nothing that the caller could answer.
+  // The client could not answer a tool that the provider runs itself.
   #openCall(at: number, { toolUseId, name, type }: Json): void {
     if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
     const index = this.#calls++
@@ -178,7 +179,7 @@ export class ConverseReader implements Reader<TextPart> {
     if (isObject(image)) this.#image(at, image)
   }
 
-  /** A block of a whole answer, in which a text may also stand among its sources. */
+  /** Reads a block of a whole answer, in which text may also stand beside its citations. */
   #block(
     at: number,
     { text: said, citationsContent, toolUse, reasoningContent, image }: Json,
@@ -227,7 +228,7 @@ export class ConverseReader implements Reader<TextPart> {
     })
   }
 
-  // `redactedReasoning` and `data` are what earlier versions of the API called it.
+  // `redactedReasoning` and `data` are the names in earlier versions of the API.
   #reasoning(at: number, given: Json): void {
     const said = text(given.text) ?? ''
     const signature = text(given.signature) ?? ''
@@ -240,7 +241,7 @@ export class ConverseReader implements Reader<TextPart> {
     if (redacted !== '') this.#redacted(at, redacted)
   }
 
-  // A signature may stand alone: thinking that is not shown has one all the same.
+  // A signature may arrive alone: thinking that is not shown is signed all the same.
   #thought(index: number, said: string, signature: string): void {
     const signed = signature === '' ? {} : { signature }
     const detail: ReasoningDetail = {
@@ -280,7 +281,7 @@ export class ConverseReader implements Reader<TextPart> {
   #closeBlock(at: number): void {
     const open = this.#open.get(at)
     if (!open) return
-    // A tool that is called without arguments has none in the stream either.
+    // A tool call without arguments has none in the stream either.
     if (open.type === 'call' && !open.told) this.#input(at, '{}')
     if (open.type === 'redacted') this.#encrypted(at, open.data)
     if (open.type === 'image' && open.data !== '')
@@ -319,11 +320,12 @@ export class ConverseReader implements Reader<TextPart> {
   }
 }
 
-// What Claude says besides, where we have asked for it: of its whole answer, or of the last event of its stream.
+// Claude's stop sequence, which the request asked for: in a whole answer, or in the last event of a
+// stream.
 const sequenceOf = (fields: Json): string | null =>
   text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
 
-// Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
+// Serialized as a stream would send it, whatever JSON it is: a model may well emit a quoted object.
 const wholeInput = (given: unknown): string =>
   given == null || given === '' ? '' : JSON.stringify(given)
 
@@ -339,5 +341,8 @@ const REASONS: Record<string, FinishReason> = {
   malformed_tool_use: 'error',
 }
 
-/** Why the model stopped, in our words. A reason that nobody knows is a stop: Bedrock's own word stays beside it. */
+/**
+ * Returns the finish reason for a `stopReason`. An unknown one counts as a stop; the native reason
+ * stays beside it.
+ */
 export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

@@ -11,22 +11,25 @@ import { readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { BETAS, type Family, familyOf, named } from './capabilities.data.ts'
-import { namesOf, saidOf } from './messages.ts'
+import { saidOf } from './messages.ts'
 import { forcesTools, isForcing, toolingOf } from './tools.ts'
 
-/** The call as a request of Converse. Throws 400 for what it has no word for. */
+/** Builds a Converse request. Throws 400 for what the API has no form for. */
 export const request = (call: TextCall, endpoint: Endpoint): UpstreamRequest => ({
-  // Names hold colons, and those of inference profiles slashes.
-  path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/${call.stream ? 'converse-stream' : 'converse'}`,
+  // Model names contain colons, and those of inference profiles contain slashes.
+  path:
+    `/model/${encodeURIComponent(endpoint.upstreamModel)}/` +
+    (call.stream ? 'converse-stream' : 'converse'),
   body: bodyOf(call, endpoint),
 })
 
-// Unknown parameters first, so that none of them can stand in for a known one.
+// Unknown parameters come first, so that none of them can overwrite a known one.
 function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const conversation = begunByUser(conversationOf(call.turns))
   const isPrefilled = prefills(conversation, endpoint)
   const format = formatOf(call, endpoint)
-  const tooling = toolingOf(call, endpoint, namesOf(call), format, conversation)
+  const inputs = { call, endpoint, conversation, format }
+  const tooling = toolingOf(inputs)
   const inference = inferenceOf(
     call,
     endpoint,
@@ -36,7 +39,7 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const extra = readExtra(call)
   return {
     ...extra,
-    ...saidOf(call, endpoint, conversation, tooling, format),
+    ...saidOf(inputs, tooling),
     ...merged('inferenceConfig', extra, inference.config),
     ...merged('additionalModelRequestFields', extra, {
       ...inference.fields,
@@ -48,25 +51,38 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   }
 }
 
-/** Whether the answer is begun by the caller. Throws 400 where the model would not go on with it. */
+/** What a request is built from. */
+export interface RequestInputs {
+  call: TextCall
+  endpoint: Endpoint
+  conversation: Conversation
+  format: Format
+}
+
+/**
+ * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
+ * that.
+ */
 function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   if (messages.at(-1)?.role !== 'assistant') return false
   const family = familyOf(endpoint)
   if (!(family.thinking === 'claude' ? capabilitiesOf(named(endpoint)).prefill : family.prefill))
     throw invalid(
-      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages: the model does not continue a prefilled answer; ' +
+        'the last message must be the user’s',
       'messages',
     )
   return true
 }
 
-/** What the caller gives under this name in Bedrock's own words, with ours over it. */
+/** Merges our fields over those that the caller gave under the same Bedrock name. */
 function merged(name: string, extra: Json, ours: Json): Json {
   const whole = isObject(extra[name]) ? { ...extra[name], ...ours } : ours
   return Object.keys(whole).length > 0 ? { [name]: whole } : {}
 }
 
-// Claude tells which sequence stopped it, if asked: in its answer, or in the last event of its stream.
+// Claude reports the matching stop sequence on request: in its answer, or in the last event of its
+// stream.
 const stopPaths = ({ params, stream }: TextCall, endpoint: Endpoint): Json =>
   params.stop && familyOf(endpoint).thinking === 'claude'
     ? { additionalModelResponseFieldPaths: [stream ? '/delta/stop_sequence' : '/stop_sequence'] }
@@ -77,18 +93,20 @@ const TIERS = new Set(['default', 'flex', 'priority', 'reserved'])
 const tierOf = ({ params: { service_tier = '' } }: TextCall): Json =>
   TIERS.has(service_tier) ? { serviceTier: { type: service_tier } } : {}
 
-/** How the model is held to the form that the answer must have. */
+/** How the model is held to the required format of the answer. */
 export type Format =
-  /** Not at all: any words will do. */
+  /** Not at all: any text will do. */
   | { by: 'nothing' }
-  /** By itself: `outputConfig.textFormat`. */
+  /** Natively, by `outputConfig.textFormat`. */
   | { by: 'schema'; textFormat: Json }
-  /** By a tool whose input is the answer. A model that cannot be made to call it is told to. */
+  /**
+   * By a tool whose input is the answer. A model that cannot be forced to call it is instructed to.
+   */
   | { by: 'tool'; name: string; description: string; schema: Json; words: string | null }
-  /** By being told. */
+  /** By an instruction. */
   | { by: 'words'; words: string }
 
-/** The form for this call at this endpoint. */
+/** Chooses how this endpoint produces the answer format that the call requires. */
 function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const format: Json = call.params.response_format ?? { type: 'text' }
   if (format.type === 'json_object') return anyObject(call, endpoint)
@@ -99,7 +117,7 @@ function formatOf(call: TextCall, endpoint: Endpoint): Format {
   return byTool(wanted, inputSchema(wanted.schema), call, endpoint)
 }
 
-// Of a tool whose input may hold anything Claude makes good use; others would leave it empty.
+// Claude makes good use of a tool whose input may be any object. Other models would leave it empty.
 function anyObject(call: TextCall, endpoint: Endpoint): Format {
   const isTool = familyOf(endpoint).thinking === 'claude' && forcesTools(endpoint)
   return isTool
@@ -107,7 +125,7 @@ function anyObject(call: TextCall, endpoint: Endpoint): Format {
     : { by: 'words', words: ONLY_JSON }
 }
 
-/** API reference, OutputFormat and JsonSchemaDefinition: the schema goes as a text. */
+/** API reference, OutputFormat and JsonSchemaDefinition: the schema is sent as text. */
 function bySchema({ name, description }: Json, schema: Json): Format {
   const jsonSchema = {
     schema: JSON.stringify(closedSchema(schema)),
@@ -128,21 +146,24 @@ function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: E
   }
 }
 
-/** The tool whose input is the answer to this call, if it is asked for that way. */
+/** Returns the name of the tool whose input is the answer, or null if none is used. */
 export function answerToolOf(call: TextCall, endpoint: Endpoint): string | null {
   const format = formatOf(call, endpoint)
   return format.by === 'tool' ? format.name : null
 }
 
-/** How the answer shall be made: what Converse has words for, and what goes to the model as it is. */
+/** The inference parameters: those that Converse knows, and those passed on to the model. */
 interface Inference {
-  /** `inferenceConfig`. */
+  /** The members of `inferenceConfig`. */
   config: Json
-  /** `additionalModelRequestFields`. */
+  /** The members of `additionalModelRequestFields`. */
   fields: Json
 }
 
-/** The wishes of the call as this model takes them. `isBarred` says that something else in the request forbids it to think. */
+/**
+ * Renders the call's parameters as far as this model supports them. `isBarred` says that something
+ * else in the request rules out thinking.
+ */
 function inferenceOf(
   call: TextCall,
   endpoint: Endpoint,
@@ -154,7 +175,7 @@ function inferenceOf(
     family.thinking === 'claude'
       ? ofClaude(call, named(endpoint), conversation, isBarred)
       : ofOthers(call, family)
-  // White space alone is refused.
+  // A stop sequence of white space alone is refused.
   const stops = call.params.stop?.filter(sequence => sequence.trim() !== '') ?? []
   if (stops.length > 0) config.stopSequences = stops
   for (const name of family.refuses) delete config[name]
@@ -174,7 +195,8 @@ function ofClaude(
     thinking,
   )
   const betas = call.betas.filter(beta => BETAS.has(beta))
-  // Left out, the bound is the model's own. A budget must be less than it, so then it is told.
+  // Without `maxTokens`, the model's own maximum applies. A thinking budget must be less than it,
+  // so with a budget it is sent.
   const isBounded =
     call.params.max_tokens !== undefined || thinking.thinking?.budget_tokens !== undefined
   if (thinking.thinking) fields.thinking = thinking.thinking
@@ -204,12 +226,12 @@ function ofOthers({ params }: TextCall, family: Family): Inference {
 
 type Wish = (effort: string, inference: Inference) => Inference
 
-/** How each family but Claude is asked to think, or not to. */
+/** How each family except Claude is asked to think, or not to think. */
 const WISHES: Record<Family['thinking'], Wish> = {
   claude: (_, inference) => inference,
   none: (_, inference) => inference,
   nova: thoughtful,
-  // It cannot do without.
+  // It cannot turn thinking off.
   reasoning_effort: (effort, { config, fields }) => ({
     config,
     fields: { ...fields, reasoning_effort: level(effort) },
@@ -220,7 +242,8 @@ const WISHES: Record<Family['thinking'], Wish> = {
   }),
 }
 
-// At its highest effort Nova decides all this by itself, and refuses to be told (Nova 2 user guide, "Extended thinking").
+// At its highest effort, Nova decides these by itself and refuses them (Nova 2 user guide,
+// "Extended thinking").
 function thoughtful(effort: string, { config, fields }: Inference): Inference {
   if (effort === 'none')
     return { config, fields: { ...fields, reasoningConfig: { type: 'disabled' } } }
@@ -234,7 +257,7 @@ function thoughtful(effort: string, { config, fields }: Inference): Inference {
 
 const LEVELS: Record<string, string> = { none: 'low', minimal: 'low', low: 'low', medium: 'medium' }
 
-/** The effort of three that stands for this one. */
+/** Returns the nearest of three efforts. */
 const level = (effort: string): string => own(LEVELS, effort) ?? 'high'
 
 const nested = (path: string[], value: unknown): Json =>

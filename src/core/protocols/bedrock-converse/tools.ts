@@ -8,10 +8,10 @@ import type { Conversation } from '../conversation.ts'
 import { type FunctionTool, functionOf } from '../native.ts'
 import type { ToolNames } from '../tools.ts'
 import { familyOf, named } from './capabilities.data.ts'
-import { cachePoint } from './messages.ts'
-import type { Format } from './request.ts'
+import { cachePoint, namesOf } from './messages.ts'
+import type { Format, RequestInputs } from './request.ts'
 
-/** Whether the model may be made to call a tool. */
+/** Tells whether the model can be forced to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {
   const family = familyOf(endpoint)
   return (
@@ -19,39 +19,39 @@ export const forcesTools = (endpoint: Endpoint): boolean => {
   )
 }
 
-/** Whether this request makes the model call a tool. Claude may not think before it then. */
+/** Tells whether this request forces a tool call, which rules out thinking for Claude. */
 export const isForcing = (call: TextCall, endpoint: Endpoint, format: Format): boolean =>
   (format.by === 'tool' ||
     call.params.tool_choice === 'required' ||
     nameIn(call.params.tool_choice) !== null) &&
   forcesTools(endpoint)
 
-/** What the request says of tools: `toolConfig`, and the choice in Claude's own words where Converse has none. */
+/**
+ * The fields that concern tools: `toolConfig`, and Claude's own `tool_choice` where Converse has no
+ * equivalent.
+ */
 export interface Tooling {
   toolConfig?: { tools: Json[]; toolChoice?: Json }
   tool_choice?: Json
 }
 
 /**
- * The tools of the call, the one that stands for the form of the answer, and the choice between them. Converse has no word for
- * "no tool": then there are none. But a conversation with calls in it must have some (translation traps 4, 27), so the tools
- * that were called are named there, with a word that they are gone.
+ * Renders the tools of the call, the tool that stands for the answer format, and the choice between
+ * them. Converse has no equivalent of "no tool", so then none are sent. But a conversation that
+ * contains calls must define tools (translation traps 4, 27), so the tools that were called are
+ * listed as removed.
  */
-export function toolingOf(
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-  format: Format,
-  told: Conversation,
-): Tooling {
+export function toolingOf({ call, endpoint, conversation, format }: RequestInputs): Tooling {
+  const names = namesOf(call)
   const offered = offeredTo(call, endpoint, format).flatMap(tool => specOf(tool, endpoint, names))
   if (format.by === 'tool') return withAnswerTool(offered, endpoint, format)
   if (offered.length > 0) return chosen(offered, call, endpoint, names)
-  const gone = [...calledIn(told)].map(name => goneSpec(names.sent(name)))
+  const gone = [...calledIn(conversation)].map(name => goneSpec(names.sent(name)))
   return gone.length > 0 ? { toolConfig: { tools: gone } } : {}
 }
 
-// Who cannot be forced, or has the form of the answer to choose as well, gets only the tool that it should call.
+// Only the requested tool is offered to a model that cannot be forced, or that may also choose the
+// answer tool.
 function offeredTo(
   { tools, params: { tool_choice } }: TextCall,
   endpoint: Endpoint,
@@ -111,7 +111,7 @@ function withAnswerTool(
 
 function chosen(tools: Json[], call: TextCall, endpoint: Endpoint, names: ToolNames): Tooling {
   const choice = choiceOf(call.params.tool_choice, endpoint, names)
-  // Converse cannot ask for one call at a time, but Claude's own API can.
+  // Converse cannot disable parallel calls, but Claude's own API can.
   if (call.params.parallel_tool_calls === false && familyOf(endpoint).thinking === 'claude')
     return { toolConfig: { tools }, tool_choice: { ...choice, disable_parallel_tool_use: true } }
   switch (choice.type) {
@@ -124,7 +124,7 @@ function chosen(tools: Json[], call: TextCall, endpoint: Endpoint, names: ToolNa
   }
 }
 
-/** The choice as Claude's own API says it. */
+/** The tool choice of Claude's own API. */
 type Choice = { type: 'auto' | 'any' } | { type: 'tool'; name: string }
 
 function choiceOf(choice: ToolChoice | undefined, endpoint: Endpoint, names: ToolNames): Choice {

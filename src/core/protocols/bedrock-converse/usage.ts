@@ -2,8 +2,8 @@ import { count, isObject, type Json, objects } from '../../kernel/json.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
- * A Converse `TokenUsage` in disjoint classes. There `inputTokens` counts neither what was read from the cache nor what was
- * written to it. Undefined for counts that no answer can have.
+ * Returns a Converse `TokenUsage` in disjoint classes. `inputTokens` includes neither cache reads
+ * nor cache writes. Undefined if the counts are impossible.
  */
 export function usageOf(given: unknown): Usage | undefined {
   if (!isObject(given)) return undefined
@@ -23,7 +23,10 @@ export function usageOf(given: unknown): Usage | undefined {
   }
 }
 
-/** What was written to the cache. `cacheDetails` tells for how long, each time to live apart (API reference, CacheDetail). */
+/**
+ * Returns the tokens written to the cache. `cacheDetails` breaks them down by time to live (API
+ * reference, CacheDetail).
+ */
 function writtenOf({
   cacheWriteInputTokens,
   cacheDetails,

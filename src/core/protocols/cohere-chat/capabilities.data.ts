@@ -1,23 +1,23 @@
 import type { Endpoint } from '../../catalog/models.ts'
 
-/** What a model of Cohere's takes besides words. */
+/** What a Cohere model supports. */
 interface Capabilities {
-  /** `thinking`: models that do not think refuse the word. */
+  /** Whether it accepts `thinking`. Models that do not think refuse it. */
   thinking: boolean
 }
 
-/** What a model that nobody knows yet takes. */
+/** What the newest models support, and every model that is not listed. */
 const NEWEST: Capabilities = { thinking: true }
 
 const NOT_THINKING: Capabilities = { thinking: false }
 
-/** By the provider's own name, the first that fits. */
+/** Maps the provider's model name to capabilities. The first match wins. */
 const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/^command-(r|light|nightly)/, NOT_THINKING],
   [/^command(-a-(03-2025|vision|translate).*)?$/, NOT_THINKING],
   [/^(c4ai-)?aya-/, NOT_THINKING],
 ]
 
-/** What the model of this endpoint takes. */
+/** Returns the capabilities of the endpoint's model. */
 export const capabilitiesOf = ({ upstreamModel }: Endpoint): Capabilities =>
   CAPABILITIES.find(([model]) => model.test(upstreamModel))?.[1] ?? NEWEST

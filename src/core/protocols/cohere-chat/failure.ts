@@ -2,10 +2,16 @@ import { GatewayError } from '../../errors.ts'
 import { isObject } from '../../kernel/json.ts'
 import { failureOf } from '../failure.ts'
 
-/** Cohere's own status for a text that it does not want to read or write (https://docs.cohere.com/reference/errors). */
+/**
+ * Cohere's own status for text that it refuses to read or write
+ * (https://docs.cohere.com/reference/errors).
+ */
 const BLOCKED = 498
 
-/** What an HTTP failure of Cohere means. It says no more than a sentence, and that stays with us. */
+/**
+ * Returns the error for an HTTP failure of Cohere. Its body has only a sentence, which is not
+ * passed on.
+ */
 export function failure(status: number, body: unknown): GatewayError {
   if (status === BLOCKED)
     return new GatewayError(

@@ -10,7 +10,9 @@ import { inputJson, type NameRules, ToolNames } from '../tools.ts'
 type Message = Record<string, unknown> & { role: string }
 type Part = Record<string, unknown>
 
-/** The turns as messages. `instruction` is ours, and comes with what the system says. */
+/**
+ * Renders the messages. The gateway's own `instruction`, if any, becomes part of the system prompt.
+ */
 export function messagesOf(turns: Turn[], instruction: string | null, names: ToolNames): Message[] {
   const { system, messages } = conversationOf(turns)
   const told = [...(instruction === null ? [] : [instruction]), ...texts(system)].join('\n\n')
@@ -23,7 +25,10 @@ export function messagesOf(turns: Turn[], instruction: string | null, names: Too
 const texts = (blocks: (Block | ToolResult)[]): string[] =>
   blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
 
-/** The results of the calls, each a message of its own, then what the user said and what the tools have shown. */
+/**
+ * Renders tool results, each as a message of its own, then the media of the results and the user's
+ * own blocks.
+ */
 function userMessages(blocks: (Block | ToolResult)[]): Message[] {
   const results = blocks.filter(block => block.type === 'tool-result')
   const shown = results.flatMap(result => result.blocks.filter(block => block.type !== 'text'))
@@ -32,7 +37,7 @@ function userMessages(blocks: (Block | ToolResult)[]): Message[] {
   return [...results.map(toolMessage), ...(content === null ? [] : [{ role: 'user', content }])]
 }
 
-// What is all text goes as a string: the one form that every model reads.
+// Text alone is sent as a string, the one form that every model accepts.
 function contentOf(blocks: Block[]): string | Part[] | null {
   const parts = blocks.flatMap(partsOf)
   if (parts.length === 0) return blocks.length === 0 ? null : 'See the documents.'
@@ -56,7 +61,7 @@ function partsOf(block: Block): Part[] {
           },
         },
       ]
-    // A file stands among the documents.
+    // Files are sent as documents.
     case 'file':
     case 'reasoning':
       return []
@@ -65,7 +70,7 @@ function partsOf(block: Block): Part[] {
   }
 }
 
-/** A tool's answer. Cohere can cite what is an object; anything else it reads as text. */
+/** Renders a tool result. Cohere can cite objects. It reads anything else as text. */
 function toolMessage({ id, blocks }: ToolResult): Message {
   const content = texts(blocks).map(text => {
     const data = parseObject(text)
@@ -78,7 +83,10 @@ function toolMessage({ id, blocks }: ToolResult): Message {
   }
 }
 
-/** What is said beside a tool call is the plan that led to it. Thinking is not taken back. */
+/**
+ * Renders an assistant message. Text beside a tool call is the plan that led to it. Cohere does not
+ * accept thinking back.
+ */
 function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Message {
   const calls = blocks.filter(block => block.type === 'tool-call')
   const text = blocks.flatMap(spoken).join('')
@@ -102,25 +110,31 @@ function spoken(block: Block | ToolResult): string[] {
 
 type File = Extract<Block, { type: 'file' }>['file']
 
-/** The documents that the answer may cite: what the caller named as such, and the files of the conversation that are text. */
+/**
+ * Renders the documents that the answer may cite: those the caller named, and the text files of the
+ * conversation.
+ */
 export function documentsOf({ turns, extra: { documents: given } }: TextCall): unknown[] {
   const files = turns.flatMap(({ blocks }) => blocks).filter(block => block.type === 'file')
   return [...(Array.isArray(given) ? given : []), ...files.map(({ file }) => documentOf(file))]
 }
 
-// Cohere reads words only: what the picture of a page says it cannot know.
+// Cohere reads text only. It cannot know what a scanned page says.
 function documentOf({ filename, file_data }: File) {
   const file =
     file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
   if (!file || !TEXTUAL.test(file.media_type))
-    throw invalid('file: expected a file of text for this model’s provider', 'file')
+    throw invalid('file: expected a text file for this model’s provider', 'file')
   return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
 }
 
 const TEXTUAL = /^text\/|[/+](json|xml|yaml)$/
 
-/** Letters, digits and `_`, no digit first (https://docs.cohere.com/v1/reference/chat, `tools.name`). */
+/**
+ * Letters, digits and `_`, no digit first (https://docs.cohere.com/v1/reference/chat,
+ * `tools.name`).
+ */
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_]/g, badStart: /^[0-9]/, longest: 64 }
 
-/** The names of the call's tools, there and back. */
+/** Creates the mapping between the call's tool names and the names sent upstream. */
 export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)

@@ -17,10 +17,10 @@ import { inputText, ownId, type ToolNames } from '../tools.ts'
 import { namesOf } from './messages.ts'
 import { usageOf } from './usage.ts'
 
-/** The parts of a whole answer. */
+/** Returns the parts of a whole answer. Throws the error if the body is one. */
 export function parts(body: unknown, call: TextCall): TextPart[] {
   if (!isObject(body)) throw unreadable()
-  // An error has a sentence where an answer has a message.
+  // The `message` of an error is a string, that of an answer an object.
   if (typeof body.message === 'string')
     throw failureOf(502, { code: undefined, message: body.message })
   if (!isObject(body.message)) throw unreadable()
@@ -30,19 +30,19 @@ export function parts(body: unknown, call: TextCall): TextPart[] {
 interface ToolCall {
   index: number
   id: string | null
-  /** Whether any arguments have come. */
+  /** Whether any arguments have arrived. */
   begun: boolean
 }
 
 /**
- * Reads the events of a streamed answer, one small method for each. The `tool_plan` is shown nowhere: it is not what the
- * model says to the user, and Cohere's own clients do not take it for thinking either.
+ * Reads the events of a stream, one small method for each. The `tool_plan` is not shown: it is not
+ * addressed to the user, and Cohere's own clients do not treat it as thinking either.
  */
 export class EventReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
-  /** The tool calls that are open, by Cohere's index. */
+  /** The open tool calls, by Cohere's index. */
   readonly #open = new Map<unknown, ToolCall>()
   #calls = 0
   readonly #garbage = new Garbage()
@@ -58,7 +58,7 @@ export class EventReader implements Reader<TextPart> {
     return event ? this.#event(event, member(event, 'delta')) : this.#garbage.pass()
   }
 
-  /** The parts of a whole answer. */
+  /** Returns the parts of a whole answer. */
   whole(body: Json, message: Json): TextPart[] {
     const parts = this.#start(body)
     parts.push(...contentsOf(message.content).flatMap(content => this.#content(content)))
@@ -88,7 +88,7 @@ export class EventReader implements Reader<TextPart> {
         return this.#citation(member(message, 'citations'))
       case 'message-end':
         return this.#end(delta)
-      // Neither an answer's beginning nor its end, nor anything between them: an error in an answer's place.
+      // No event of an answer lacks a type: this is an error in its place.
       case undefined:
         return this.#untyped(event)
       default:
@@ -132,8 +132,8 @@ export class EventReader implements Reader<TextPart> {
     return [...before, start, ...this.#callDelta(slot, member(given, 'function'))]
   }
 
-  // Calls come one after another, and some servers number none of them: one that begins where another is open is that one said
-  // twice, unless it has an id of its own.
+  // Calls arrive one after another, and some servers number none of them. A call that starts while
+  // another is open repeats it, unless it has a different id.
   #isRepeated(slot: unknown, id: string | null): boolean {
     const open = this.#open.get(slot)
     return open !== undefined && (!id || id === open.id)
@@ -142,13 +142,14 @@ export class EventReader implements Reader<TextPart> {
   #callDelta(slot: unknown, { arguments: given }: Json): TextPart[] {
     const call = this.#open.get(slot)
     const input = inputText(given)
-    // Cohere says null for a function without parameters.
+    // Cohere sends null for a function without parameters.
     if (!call || input === '' || (!call.begun && input.trim() === 'null')) return []
     call.begun = true
     return [{ type: 'tool-call-delta', choice: 0, index: call.index, input }]
   }
 
-  // A call of a function without parameters ends without a word of arguments, which no client can parse.
+  // A call of a function without parameters ends without arguments, and clients cannot parse an
+  // empty string.
   #callEnd(slot: unknown): TextPart[] {
     const call = this.#open.get(slot)
     this.#open.delete(slot)
@@ -164,7 +165,7 @@ export class EventReader implements Reader<TextPart> {
     }))
   }
 
-  // Whatever else the last event repeats has been read (translation trap 81).
+  // Everything else that the last event repeats has been read already (translation trap 81).
   #end({ finish_reason, usage: given, error }: Json): TextPart[] {
     const native = text(finish_reason)
     const reason = finishReason(native)
@@ -183,15 +184,15 @@ export class EventReader implements Reader<TextPart> {
 const contentsOf = (content: unknown): Json[] =>
   typeof content === 'string' ? [{ text: content }] : objects(content)
 
-// One call, though the name is of many; some servers send a list of one.
+// It is a single call in spite of the plural. Some servers send a list of one.
 function callIn({ tool_calls: given }: Json): Json {
   if (isObject(given)) return given
   return objects(given)[0] ?? {}
 }
 
 /**
- * A citation in the chat API's form, once for each of its sources. The chat API knows sources on the web only: what cites a
- * document without an address has no form there, and is left out.
+ * Returns a citation in the chat API's form, once for each of its sources. The chat API supports
+ * only web sources, so a citation of a document without an address is left out.
  */
 function annotationsOf(citation: Json): Json[] {
   if (citation.type === 'PLAN' || citation.type === 'THINKING_CONTENT') return []
@@ -203,7 +204,7 @@ function annotationsOf(citation: Json): Json[] {
   })
 }
 
-/** Where in the text it stands. */
+/** Returns the range of the cited text. */
 function placeOf({ start, end }: Json): Json {
   const start_index = count(start)
   const end_index = count(end)
@@ -211,8 +212,8 @@ function placeOf({ start, end }: Json): Json {
 }
 
 /**
- * Cohere's logprobs in OpenAI's shape. It gives them for pieces of text, and what a piece of several tokens has is the sum of
- * theirs. The next likely tokens it does not tell.
+ * Returns Cohere's logprobs in OpenAI's shape. Cohere reports them by piece of text, and a piece of
+ * several tokens gets the sum of theirs. Cohere reports no alternative tokens.
  */
 function logprobsOf(given: unknown): Logprobs | undefined {
   const content = (isObject(given) ? [given] : objects(given)).flatMap(piece => {
@@ -227,7 +228,10 @@ function logprobsOf(given: unknown): Logprobs | undefined {
   return content.length > 0 ? { content } : undefined
 }
 
-/** Cohere's words; the last three are of version 1, which some hosts of its models still say. */
+/**
+ * Cohere's finish reasons. The last three are from version 1, which some hosts of its models still
+ * send.
+ */
 const REASONS: Record<string, FinishReason> = {
   COMPLETE: 'stop',
   STOP_SEQUENCE: 'stop',
@@ -240,5 +244,8 @@ const REASONS: Record<string, FinishReason> = {
   USER_CANCEL: 'stop',
 }
 
-/** Why the model stopped, in our words. A reason that nobody knows is a stop: Cohere's own word stays beside it. */
+/**
+ * Returns the finish reason for Cohere's. An unknown one counts as a stop; the native reason stays
+ * beside it.
+ */
 export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

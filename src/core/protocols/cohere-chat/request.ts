@@ -12,7 +12,10 @@ import type { ToolNames } from '../tools.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
 import { documentsOf, messagesOf, namesOf } from './messages.ts'
 
-/** The call as Cohere's chat takes it. Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds a chat request of Cohere. Unknown parameters come first, so that none of them can
+ * overwrite a known one.
+ */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const names = namesOf(call)
   const { format, instruction } = formatOf(call)
@@ -33,7 +36,8 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   }
 }
 
-// Where a range is smaller than the chat API's, what lies outside is moved to its end (https://docs.cohere.com/reference/chat).
+// Values outside a range that is smaller than the chat API's are clamped to it
+// (https://docs.cohere.com/reference/chat).
 const MOST_STOPS = 5
 const MOST_K = 500
 
@@ -65,7 +69,10 @@ function samplingOf(params: Params): Record<string, unknown> {
 const within = (least: number, value: number | undefined, most: number) =>
   value === undefined ? undefined : Math.min(Math.max(value, least), most)
 
-/** What a budget is a share of, where nobody bounds the output: the most that these models say at once. */
+/**
+ * The output that a budget is a share of, where there is no bound: the most that these models write
+ * at once.
+ */
 const UNBOUNDED_OUTPUT = 32_768
 
 function thinkingOf(
@@ -98,7 +105,7 @@ function toolsOf(
   }
 }
 
-// Cohere cannot be told which function to call, only that it must call one: it is shown no other.
+// Cohere can force a call, but not of a specific function. So only the requested one is offered.
 const namedIn = (choice: ToolChoice | undefined): string | undefined =>
   typeof choice === 'object' && 'function' in choice ? choice.function.name : undefined
 
@@ -119,15 +126,16 @@ const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames
   },
 })
 
-/** The form of the answer as Cohere is asked for it, and what it has to be told in words besides. */
+/** The answer format as a parameter, and the instruction that accompanies or replaces it. */
 interface Format {
   format: { type: 'json_object'; json_schema?: Record<string, unknown> } | null
   instruction: string | null
 }
 
 /**
- * The wish for a form. Beside tools or documents Cohere refuses `response_format`, so the wish is said in words; and JSON that
- * nobody has spoken of may never end (https://docs.cohere.com/docs/structured-outputs).
+ * Chooses how the answer format is requested. Beside tools or documents Cohere refuses
+ * `response_format`, so an instruction replaces it. Without a mention of JSON in the prompt, a JSON
+ * answer may never end (https://docs.cohere.com/docs/structured-outputs).
  */
 function formatOf(call: TextCall): Format {
   const schema = schemaOf(call.params.response_format)

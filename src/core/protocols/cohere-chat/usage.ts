@@ -2,8 +2,9 @@ import { count, countWithin, isObject, type Json, member } from '../../kernel/js
 import { textUsage, type Usage } from '../../language/usage.ts'
 
 /**
- * Cohere's count of the tokens that the model read and wrote, of which `cached_tokens` are a part. What Cohere itself adds to a
- * prompt is counted but not charged: `billed_units` leaves it out. Undefined for counts that no answer can have.
+ * Returns Cohere's count of the tokens that the model read and wrote. `cached_tokens` are part of
+ * the input. What Cohere itself adds to a prompt is counted but not charged, so `billed_units`
+ * leaves it out. Undefined if the counts are impossible.
  */
 export function usageOf(given: unknown): Usage | undefined {
   if (!isObject(given)) return undefined

@@ -4,25 +4,26 @@ import { unreadable } from '../failure.ts'
 type Step = string | number
 type Container = Json | unknown[]
 
-/** Arguments that hold more than this, or are nested deeper, are nobody's. */
+/** Longer or more deeply nested arguments are no real tool call. */
 const MOST_CHARACTERS = 4 * 1024 * 1024
 const DEEPEST = 64
 const LONGEST_PATH = 1024
 
 /**
- * The arguments of a call that come in pieces (`functionCall.partialArgs`): each names its place by a JSONPath and gives a value,
- * or more of a text. Throws `provider_unavailable` where they outgrow any call.
+ * Assembles the arguments of a call that arrive in pieces (`functionCall.partialArgs`). Each piece
+ * names a location by JSONPath and gives a value, or more of a string. Throws
+ * `provider_unavailable` if they exceed any plausible size.
  */
 export class PartialArgs {
   readonly #root: Json = Object.create(null)
   #characters = 0
 
-  /** Takes the next pieces. */
+  /** Adds the next pieces. */
   add(pieces: unknown): void {
     for (const piece of objects(pieces)) this.#addOne(piece)
   }
 
-  /** The arguments as JSON text. */
+  /** Returns the arguments as JSON text. */
   get input(): string {
     return JSON.stringify(this.#root)
   }
@@ -43,7 +44,10 @@ export class PartialArgs {
     if (this.#characters > MOST_CHARACTERS) throw unreadable()
   }
 
-  /** What holds the value, made where it is not there yet. Undefined where something else stands in the way. */
+  /**
+   * Returns the container of a value, and creates it if it is missing. Undefined if another value
+   * is in the way.
+   */
   #containerAt(steps: Step[], last: Step): Container | undefined {
     if (steps.length > DEEPEST) throw unreadable()
     let container: Container = this.#root
@@ -60,7 +64,10 @@ export class PartialArgs {
 
 const STEP = /\[(\d{1,9})\]|\[(['"])(.*?)\2\]|[^.[\]]+/g
 
-/** `$.items[0].name` as `['items', 0, 'name']`. A path that ends in `[]` is that of the list. */
+/**
+ * Parses `$.items[0].name` into `['items', 0, 'name']`. A path that ends in `[]` addresses the
+ * list.
+ */
 const stepsOf = (path: string): Step[] =>
   [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) =>
     index === undefined ? (quoted ?? whole) : Number(index),
@@ -76,7 +83,7 @@ const memberOf = (container: Container, step: Step): unknown =>
       ? container[step]
       : undefined
 
-// Lists come in order: a place far behind their end would be filled with nothing.
+// Lists arrive in order. An index far beyond the end would fill the list with holes.
 function put(container: Container, step: Step, value: unknown): boolean {
   if (value === undefined) return false
   if (!Array.isArray(container)) container[step] = value
@@ -85,7 +92,8 @@ function put(container: Container, step: Step, value: unknown): boolean {
   return true
 }
 
-// A piece without a value ends a text or a list, or stands for an empty container, whose members would have come instead.
+// A piece without a value ends a string or a list, or stands for an empty container. The members of
+// any other container would have arrived instead.
 function filled(piece: Json, path: string, before: unknown): unknown {
   const more = text(piece.stringValue)
   if (more !== null) return typeof before === 'string' ? before + more : more

@@ -8,24 +8,24 @@ import { Citations } from './citations.ts'
 import { FORMAT, mediaId } from './messages.ts'
 import type { Reading } from './reader.ts'
 
-/** Arguments come for one call after the other; so many may be open at once. */
+/** Arguments arrive for one call after another. At most this many calls may be open at once. */
 const MOST_OPEN = 8
 
-/** A call whose arguments are still coming. */
+/** A call whose arguments are still arriving. */
 interface OpenCall {
   given: Json
   signature: string | null
   args: PartialArgs
 }
 
-/** Something that Google runs itself, whose outcome is still coming. */
+/** A tool run by Google itself whose result is still to come. */
 interface ServerCall {
   name: string
   id: string
   arguments: string
 }
 
-/** Reads one alternative of an answer. One small method for each kind of part. */
+/** Reads one alternative of an answer, with one small method for each kind of part. */
 export class Candidate {
   readonly #choice: number
   readonly #reading: Reading
@@ -34,13 +34,16 @@ export class Candidate {
   #serverCall: ServerCall | null = null
   #calls = 0
   #media = 0
-  /** Whether a tool of the client's was called. */
+  /** Whether one of the client's tools was called. */
   #hasCalls = false
-  /** Counts the entries of the reasoning. A thought goes on until something else comes, or its signature. */
+  /**
+   * The number of reasoning entries. A thought continues until its signature or another kind of
+   * part arrives.
+   */
   #entries = 0
   #thinking = false
   #finish: string | null = null
-  /** Whether it has given anything at all. */
+  /** Whether it has emitted anything. */
   hasSpoken = false
 
   constructor(choice: number, reading: Reading) {
@@ -49,12 +52,12 @@ export class Candidate {
     this.#citations = new Citations(choice)
   }
 
-  /** Whether it has told why it ended. */
+  /** Whether it has reported a finish reason. */
   get hasEnded(): boolean {
     return this.#finish !== null
   }
 
-  /** The parts that one event, or the whole answer, has for this alternative. */
+  /** Returns the parts that one event, or the whole answer, contains for this alternative. */
   read(given: Json): TextPart[] {
     const parts: TextPart[] = []
     for (const part of objects(member(given, 'content').parts)) this.#part(part, parts)
@@ -65,7 +68,10 @@ export class Candidate {
     return parts
   }
 
-  /** What the end of the answer completes. A call whose arguments were cut is none: run like that, it would do something else. */
+  /**
+   * Returns the parts that the end of the answer completes. A call with truncated arguments is
+   * dropped: if it were run, it would do something else.
+   */
   end(): TextPart[] {
     const parts: TextPart[] = []
     this.#endServerCall('', parts)
@@ -74,7 +80,7 @@ export class Candidate {
     return parts
   }
 
-  // What comes first here is what Google's own client looks for first.
+  // The order of precedence is that of Google's own client.
   #part(part: Json, parts: TextPart[]): void {
     const signature = text(part.thoughtSignature) || null
     if (isObject(part.functionCall)) this.#functionCall(part.functionCall, signature, parts)
@@ -103,7 +109,7 @@ export class Candidate {
   }
 
   #text(said: string, signature: string | null, parts: TextPart[]): void {
-    // Where a tool stands for the answer, what is said besides is not part of it.
+    // If a tool stands for the answer, other text is not part of it.
     if (said !== '' && this.#reading.answerTool === null) this.#say(said, parts)
     if (signature !== null) this.#sign(signature, null, parts)
   }
@@ -114,7 +120,10 @@ export class Candidate {
     parts.push({ type: 'text-delta', choice: this.#choice, text: said })
   }
 
-  /** A signature of a part that is no thought: an entry of its own, which names the call that it belongs to. */
+  /**
+   * Emits the signature of a part that is not a thought, as an entry of its own. The entry names
+   * the call that the signature belongs to.
+   */
   #sign(data: string, id: string | null, parts: TextPart[]): void {
     const belonging = id === null ? {} : { id }
     this.#reasoning(
@@ -134,7 +143,8 @@ export class Candidate {
     return this.#entries - 1
   }
 
-  // A call comes whole, or as a name with arguments that follow piece by piece, until a piece says that it is the last.
+  // A call arrives whole, or as a name whose arguments follow in pieces. The last piece says that
+  // it is the last.
   #functionCall(given: Json, signature: string | null, parts: TextPart[]): void {
     const { partialArgs, willContinue } = given
     const name = text(given.name)
@@ -158,20 +168,14 @@ export class Candidate {
 
   #call(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const name = text(given.name) ?? ''
-    // The client never sees this call, so there is nothing that its signature could go back to.
+    // The client never sees this call, so its signature could not come back either.
     if (name === this.#reading.answerTool) this.#say(input, parts)
-    else if (this.#calls < MOST_CALLS) this.#callTool(name, given, input, signature, parts)
+    else if (this.#calls < MOST_CALLS) this.#callTool(given, input, signature, parts)
   }
 
-  #callTool(
-    name: string,
-    given: Json,
-    input: string,
-    signature: string | null,
-    parts: TextPart[],
-  ): void {
+  #callTool(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const index = this.#calls
-    // Google's older models and Vertex give none.
+    // Google's older models and Vertex send no ids.
     const id = text(given.id) || ownId(this.#reading.call, `${this.#choice}_${index}`)
     this.#calls += 1
     this.#hasCalls = true
@@ -181,7 +185,7 @@ export class Candidate {
       choice: this.#choice,
       index,
       id,
-      name: this.#reading.given(name),
+      name: this.#reading.given(text(given.name) ?? ''),
     })
     parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
     if (signature !== null) this.#sign(signature, id, parts)
@@ -190,7 +194,7 @@ export class Candidate {
   #inlineData(part: Json, signature: string | null, parts: TextPart[]): void {
     const { mimeType, data } = member(part, 'inlineData')
     const type = text(mimeType) ?? ''
-    // A sketch that was drawn while thinking is not the answer.
+    // An image drawn while thinking is not part of the answer.
     if (part.thought === true || typeof data !== 'string') return
     this.#give(type, data, parts)
     if (signature !== null) this.#sign(signature, mediaId(this.#media), parts)
@@ -231,7 +235,8 @@ export class Candidate {
     if (signature !== null) this.#sign(signature, this.#serverCall.id, parts)
   }
 
-  // What Google ran itself is no call of the client's, and no text: it stands beside the thoughts, and goes back from there.
+  // A tool that Google ran itself is neither a call of the client's nor text. It becomes a
+  // reasoning entry, from which it is sent back.
   #endServerCall(result: string, parts: TextPart[]): void {
     if (!this.#serverCall) return
     const { name, id, arguments: input } = this.#serverCall
@@ -260,7 +265,10 @@ export class Candidate {
 const inputOf = (args: unknown): string =>
   typeof args === 'string' ? args : JSON.stringify(args ?? {})
 
-/** Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its alternatives. Undefined where there is none. */
+/**
+ * Returns Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its
+ * alternatives. Undefined if there is none.
+ */
 function logprobsOf(given: unknown): Logprobs | undefined {
   if (!isObject(given) || !Array.isArray(given.chosenCandidates)) return undefined
   const alternatives = Array.isArray(given.topCandidates) ? given.topCandidates : []
@@ -280,13 +288,16 @@ const tokenOf = ({ token, logProbability }: Json) => {
   }
 }
 
-/** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */
+/**
+ * Google's finish reasons and its reasons for blocking a prompt (`Candidate.FinishReason`,
+ * `PromptFeedback.BlockReason`).
+ */
 const REASONS: Record<string, FinishReason> = {
   STOP: 'stop',
-  // Some that speak like Google say so.
+  // Some servers with Google's API send this.
   FUNCTION_CALL: 'tool_calls',
   MAX_TOKENS: 'length',
-  // A very long answer stops at the bound of one request.
+  // A very long answer stops at the limit of one request.
   CONTINUATION: 'length',
   SAFETY: 'content_filter',
   RECITATION: 'content_filter',
@@ -300,8 +311,9 @@ const REASONS: Record<string, FinishReason> = {
 }
 
 /**
- * Why the model stopped, in our words. Google says STOP of calls too, also when they came in an earlier event. Every reason but
- * these is a failure of the model (MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, LANGUAGE, OTHER), and so is one that nobody knows.
+ * Returns the finish reason for Google's. Google says STOP for tool calls too, even if they came in
+ * an earlier event. Any other reason is a failure of the model (MALFORMED_FUNCTION_CALL,
+ * UNEXPECTED_TOOL_CALL, LANGUAGE, OTHER), and so is an unknown one.
  */
 function finishReason(native: string, hasCalls: boolean): FinishReason {
   if (native === 'STOP' && hasCalls) return 'tool_calls'

@@ -1,26 +1,38 @@
 import type { Endpoint } from '../../catalog/models.ts'
 
-/** What a model takes, where Google's models differ. Vendor rules move: this is data, and nothing else asks for a model's name. */
+/**
+ * What a model supports where Google's models differ. Vendor rules change, so they are data. No
+ * other code looks at a model's name.
+ */
 export interface Capabilities {
-  /** Whether there is a place for instructions; else they open the conversation. */
+  /** Whether it accepts a system instruction. Otherwise instructions open the conversation. */
   systemInstruction: boolean
-  /** How deep it shall think: a level of these, or a number of tokens, or nothing that could be said. */
+  /**
+   * How the depth of thinking is controlled: by one of these levels, by a number of tokens, or not
+   * at all.
+   */
   thinking: Thinking
-  /** Whether a form of the answer may be asked for together with functions (then only while the model is free to call them). */
+  /**
+   * Whether an answer format may be combined with functions (only while the model is free to call
+   * them).
+   */
   formBesideTools: boolean
-  /** Whether a function's answer may hold pictures and files. */
+  /** Whether a function response may contain images and files. */
   mediaInResults: boolean
-  /** Whether a function call of the history has to have a signature. */
+  /** Whether function calls in the history must have a signature. */
   signedCalls: boolean
-  /** Whether it takes JSON Schema itself; else Google's own reduced form of it. */
+  /** Whether it accepts plain JSON Schema. Otherwise it accepts only Google's reduced form. */
   jsonSchema: boolean
-  /** Whether the Gemini API takes penalties for it. Vertex does for all. */
+  /** Whether the Gemini API accepts penalties for it. Vertex accepts them for all models. */
   penalties: boolean
   /** Whether it can search the web. */
   search: boolean
 }
 
-/** `least` is the smallest number of tokens besides `off`, which turns thinking off, or down as far as it goes. */
+/**
+ * `off` is the number of tokens that turns thinking off, or down as far as possible. `least` and
+ * `most` bound all other numbers.
+ */
 export type Thinking =
   | { in: 'levels'; levels: string[] }
   | { in: 'tokens'; off: number; least: number; most: number }
@@ -35,7 +47,10 @@ const tokens = (off: number, least: number, most: number): Thinking => ({
 })
 const NO_THINKING: Thinking = { in: 'nothing' }
 
-/** What a model that no row knows takes: what the newest do, but schemas in the form that all of them read. */
+/**
+ * What an unlisted model supports: the same as the newest models, but with schemas in the form that
+ * all models accept.
+ */
 const NEWEST: Capabilities = {
   systemInstruction: true,
   thinking: levels('low', 'medium', 'high'),
@@ -54,8 +69,9 @@ const OLDER: Partial<Capabilities> = {
 }
 
 /**
- * The rows that match a model's name, laid over `NEWEST`; the first match rules. Sources: ai.google.dev/gemini-api/docs
- * (thinking, structured-output, function-calling, thought-signatures).
+ * The overrides of `NEWEST` by model name. The first match wins. Sources:
+ * ai.google.dev/gemini-api/docs (thinking, structured-output, function-calling,
+ * thought-signatures).
  */
 const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/(^|\/)gemma-/, { ...OLDER, systemInstruction: false, thinking: NO_THINKING, search: false }],
@@ -83,12 +99,12 @@ const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/gemini-[3-9]/, { jsonSchema: true }],
 ]
 
-/** What the model of this endpoint takes. */
+/** Returns the capabilities of the endpoint's model. */
 export const capabilitiesOf = ({ upstreamModel }: Endpoint): Capabilities => ({
   ...NEWEST,
   ...CAPABILITIES.find(([model]) => model.test(upstreamModel))?.[1],
 })
 
-/** Whether the endpoint is one of Vertex, which differs from the Gemini API in small things. */
+/** Tells whether the endpoint is on Vertex, which differs from the Gemini API in details. */
 export const isVertex = ({ provider }: Endpoint): boolean =>
   provider.base_url.endsWith('/publishers/google')

@@ -6,7 +6,7 @@ type Annotation = Extract<TextPart, { type: 'annotation' }>
 
 /** No answer has more sources than this. */
 const MOST_SOURCES = 512
-/** In texts longer than this no places are looked for, nor more often than this. */
+/** Beyond this text length, or after this many searches, citations get no range. */
 const LONGEST_TEXT = 256 * 1024
 const MOST_LOOKS = 2048
 
@@ -15,7 +15,10 @@ interface Source {
   title?: string
 }
 
-/** What one alternative of an answer rests on, as `url_citation` annotations, each told once however often Google repeats it. */
+/**
+ * Collects the sources of one alternative as `url_citation` annotations. Each is emitted once,
+ * however often Google repeats it.
+ */
 export class Citations {
   readonly #choice: number
   readonly #told = new Set<string>()
@@ -26,17 +29,17 @@ export class Citations {
     this.#choice = choice
   }
 
-  /** Takes a piece of the text that the citations are about. */
+  /** Appends a piece of the text that the citations refer to. */
   said(piece: string): void {
     if (this.#text.length <= LONGEST_TEXT) this.#text += piece
   }
 
-  /** The annotations of a candidate that have not been told yet. */
+  /** Returns the annotations of a candidate that have not been emitted yet. */
   of(candidate: Json): Annotation[] {
     return [...this.#grounding(member(candidate, 'groundingMetadata')), ...this.#others(candidate)]
   }
 
-  // A source that supports something is cited where it does, any other as it is.
+  // A source that supports a passage is cited with its range, any other without one.
   #grounding({ groundingChunks, groundingSupports }: Json): Annotation[] {
     if (!Array.isArray(groundingChunks)) return []
     const sources = groundingChunks.map(sourceOf)
@@ -59,7 +62,8 @@ export class Citations {
     })
   }
 
-  // Google counts the bytes of a part; the words themselves say where they stand in the answer.
+  // Google's offsets are bytes within a part. Searching for the text finds its range within the
+  // answer.
   #placeOf(words: string | null): { start_index: number; end_index: number } | undefined {
     this.#looks += 1
     if (!words || this.#text.length > LONGEST_TEXT || this.#looks > MOST_LOOKS) return undefined
@@ -67,7 +71,7 @@ export class Citations {
     return start_index === -1 ? undefined : { start_index, end_index: start_index + words.length }
   }
 
-  /** What the answer repeats of others, and the pages that it was asked to read. */
+  /** Returns the sources that the answer quotes, and the pages that it was asked to read. */
   #others(candidate: Json): Annotation[] {
     const { citationSources, citations } = member(candidate, 'citationMetadata')
     const repeated = [...objects(citationSources), ...objects(citations)].map(one =>

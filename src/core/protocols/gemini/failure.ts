@@ -2,13 +2,14 @@ import { GatewayError } from '../../errors.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import { type Codes, failureOf } from '../failure.ts'
 
-/** Google's status words, and the reasons in their details that say more than the status does. */
+/** The meaning of Google's statuses, and of the more specific reasons in their details. */
 const CODES: Codes = {
   INVALID_ARGUMENT: 'invalid_request',
   OUT_OF_RANGE: 'invalid_request',
   RESOURCE_EXHAUSTED: 'rate_limit_exceeded',
   DEADLINE_EXCEEDED: 'timeout',
-  // A bad key is told as an invalid argument; a country or an account that may not ask, as a failed precondition.
+  // An invalid key comes as an invalid argument. A country or account that is not allowed comes as
+  // a failed precondition.
   API_KEY_INVALID: 'provider_unavailable',
   API_KEY_EXPIRED: 'provider_unavailable',
   FAILED_PRECONDITION: 'provider_unavailable',
@@ -18,7 +19,10 @@ const CODES: Codes = {
   UNAVAILABLE: 'provider_unavailable',
 }
 
-/** What an HTTP failure of Google means: `{ error: { code, message, status, details } }`, which a stream has in a list. */
+/**
+ * Returns the error for an HTTP failure of Google: `{ error: { code, message, status, details } }`,
+ * which a stream wraps in a list.
+ */
 export function failure(status: number, body: unknown): GatewayError {
   const first = Array.isArray(body) ? body[0] : body
   const error = isObject(first) ? member(first, 'error') : {}
@@ -26,13 +30,15 @@ export function failure(status: number, body: unknown): GatewayError {
   return withWait(failureOf(status, told, CODES), error)
 }
 
-/** What an error inside an answer means: there is no status but the one it names. */
+/**
+ * Returns the error for an error inside a stream, where the only status is the one that it names.
+ */
 export function failureInside(error: Json): GatewayError {
   const code = typeof error.code === 'number' ? error.code : 502
   return failure(code >= 400 && code < 600 ? code : 502, { error })
 }
 
-/** `ErrorInfo.reason`, where it is one that we know. */
+/** Returns `ErrorInfo.reason` if it is a known one. */
 function reasonOf(error: Json): string | undefined {
   return objects(error.details)
     .flatMap(detail => text(detail.reason) ?? [])
@@ -41,7 +47,7 @@ function reasonOf(error: Json): string | undefined {
 
 const LONGEST_WAIT = 300
 
-/** The error with the wait that `RetryInfo.retryDelay` asks for, in seconds: `"34.07s"`. */
+/** Adds the delay that `RetryInfo.retryDelay` asks for, in seconds: `"34.07s"`. */
 function withWait(error: GatewayError, given: Json): GatewayError {
   const delays = objects(given.details).map(
     detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(text(detail.retryDelay) ?? '')?.[1],

@@ -11,15 +11,18 @@ import { ownDetails } from '../reasoning.ts'
 import { inputObject, type NameRules, ToolNames } from '../tools.ts'
 import { type Capabilities, capabilitiesOf, isVertex } from './capabilities.data.ts'
 
-/** What the parts of a conversation depend on. */
+/** What the rendering of a conversation depends on. */
 interface Manner {
   names: ToolNames
   capabilities: Capabilities
-  /** Vertex has no place for the ids of calls: it goes by names and order. */
+  /** Whether tool calls have ids. Vertex goes by names and order instead. */
   takesIds: boolean
 }
 
-/** The conversation as `contents`, and its instructions where the model has a place for them. */
+/**
+ * Renders the conversation as `contents`, and its instructions as `systemInstruction` where the
+ * model accepts that.
+ */
 export function contentsOf(call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { system, messages } = conversationOf(call.turns)
   const manner = { names, capabilities: capabilitiesOf(endpoint), takesIds: !isVertex(endpoint) }
@@ -38,7 +41,8 @@ interface Content {
   parts: Json[]
 }
 
-// Where instructions have no place, and where nothing else was said, they are what the user says first.
+// Without a system instruction, or without any other content, instructions become the first user
+// content.
 function opened(contents: Content[], said: Json[]): Content[] {
   const [first, ...rest] = contents
   if (first?.role !== 'user') return [{ role: 'user', parts: said }, ...contents]
@@ -50,7 +54,7 @@ const content = ({ role, blocks }: Message, manner: Manner): Content =>
     ? { role, parts: userParts(blocks, manner) }
     : { role: 'model', parts: modelParts(blocks, manner) }
 
-// The results stand together; what they hold besides words follows, where it has no place in them.
+// The results come first, together. Their media follow if the model does not accept them inside.
 function userParts(blocks: (Block | ToolResult)[], manner: Manner): Json[] {
   const results = blocks.filter(block => block.type === 'tool-result')
   const shown = manner.capabilities.mediaInResults
@@ -100,12 +104,13 @@ function functionResponse(
   }
 }
 
-// An object goes as it is, any other answer under the name that Google documents. `$ref` points to a picture there.
+// An object is sent as it is, any other answer under the key that Google documents. `$ref` would
+// refer to an image.
 const responseOf = (said: string): Json =>
   (said.includes('"$ref"') ? undefined : parseObject(said)) ?? { output: said }
 
 function modelParts(given: (Block | ToolResult)[], manner: Manner): Json[] {
-  // What another provider ran itself is of no use here.
+  // Content of another provider's own tools is of no use to Google.
   const blocks = given.filter(block => block.type !== 'tool-result' && block.type !== 'other')
   const signatures = new Signatures(blocks)
   const media = blocks.filter(isMedia)
@@ -125,7 +130,8 @@ function signedMedia(block: MediaBlock, at: number, signatures: Signatures): Jso
   return { ...mediaPart(block), ...(thoughtSignature === undefined ? {} : { thoughtSignature }) }
 }
 
-// The signature of a text comes with its last piece. One for which there is no text has a part of its own.
+// The signature of a text belongs on its last part. A signature without a text gets a part of its
+// own.
 function signedTexts(said: Json[], signatures: readonly string[]): Json[] {
   const last = signatures.at(-1)
   if (last === undefined) return said
@@ -140,7 +146,7 @@ function signedTexts(said: Json[], signatures: readonly string[]): Json[] {
 
 type Call = Extract<Block, { type: 'tool-call' }>
 
-// The first call of a turn has to have a signature; those beside it need none.
+// The first call of a message must have a signature. Parallel calls need none.
 function functionCall(
   { id, name, input }: Call,
   at: number,
@@ -161,7 +167,9 @@ function functionCall(
 
 type MediaBlock = Extract<Block, { type: 'image' | 'audio' | 'video' | 'file' }>
 
-/** A picture, sound, film or document as a part: its bytes, or the address where Google fetches them. */
+/**
+ * Renders an image, audio, video or document as a part: inline data, or a URL that Google fetches.
+ */
 function mediaPart(block: MediaBlock): Json {
   switch (block.type) {
     case 'image':
@@ -175,7 +183,7 @@ function mediaPart(block: MediaBlock): Json {
   }
 }
 
-/** The chat API's formats of sound as Google names them. */
+/** Google's names of the chat API's audio formats. */
 const AUDIO: Record<string, string> = {
   pcm16: 'audio/pcm',
   pcm24: 'audio/pcm',
@@ -185,7 +193,7 @@ const AUDIO: Record<string, string> = {
 
 const soundType = (format: string): string => own(AUDIO, format) ?? `audio/${format}`
 
-/** What a file is by the end of its name, where nothing else says it. */
+/** The media type by file extension, if nothing else states it. */
 const BY_ENDING: Record<string, string> = {
   pdf: 'application/pdf',
   txt: 'text/plain',
@@ -230,7 +238,8 @@ function filePart({
   return fromUrl(file_data ?? file_id ?? '', byEnding(filename) ?? 'application/pdf')
 }
 
-// Films at YouTube, files of the Files API and of Cloud Storage: what is no data URL by now is for Google to fetch.
+// YouTube videos and files of the Files API or Cloud Storage. Google fetches everything that is not
+// a data URL by now.
 function fromUrl(url: string, otherwise: string): Json {
   if (!isDataUrl(url))
     return { fileData: { mimeType: byEnding(pathOf(url)) ?? otherwise, fileUri: url } }
@@ -245,18 +254,24 @@ const pathOf = (url: string): string => (URL.canParse(url) ? new URL(url).pathna
 const byEnding = (name: string): string | undefined =>
   own(BY_ENDING, name.slice(name.lastIndexOf('.') + 1).toLowerCase())
 
-/** The mark of reasoning entries that only Google reads. */
+/** Marks reasoning entries that only Google accepts back. */
 export const FORMAT = 'google-gemini-v1'
 
-/** What the signature of a turn's picture or sound belongs to, as those have no ids: the first is 0. */
+/**
+ * Returns the id that ties a signature to an image or audio of a message, since those have no ids.
+ * The first is 0.
+ */
 export const mediaId = (at: number): string => `media_${at}`
 
 /**
- * What Google gave with its earlier answer and wants back on the very part: signatures, signed thoughts, and what it ran itself.
- * See ai.google.dev/gemini-api/docs/thought-signatures.
+ * What Google sent with an earlier answer and requires back on the same part: signatures, signed
+ * thoughts, and tools that it ran itself. See ai.google.dev/gemini-api/docs/thought-signatures.
  */
 class Signatures {
-  /** The parts that open the turn: signed thoughts, and calls that Google ran itself with their outcome. */
+  /**
+   * The parts at the start of the message: signed thoughts, and tools that Google ran itself with
+   * their results.
+   */
   readonly opening: Json[] = []
   readonly #byId = new Map<string, string>()
   readonly #ofTexts: string[] = []
@@ -270,7 +285,7 @@ class Signatures {
     for (const detail of details) this.#addOpening(detail)
   }
 
-  /** The signature of the call, picture or sound with this id. */
+  /** Returns the signature of the call, image or audio with this id. */
   of(id: string): string | undefined {
     return this.#byId.get(id)
   }
@@ -286,7 +301,7 @@ class Signatures {
     else this.#ofTexts.push(data)
   }
 
-  // Thoughts without a signature are for people: Google does not ask for them.
+  // Thoughts without a signature are for people. Google does not require them.
   #addOpening(detail: ReasoningDetail): void {
     const { type, signature } = detail
     if (type === 'reasoning.text' && typeof signature === 'string' && signature !== '')
@@ -314,11 +329,11 @@ class Signatures {
   }
 }
 
-/** What Google documents for a call whose signature the client has lost. */
+/** Google's documented placeholder for a signature that the client has lost. */
 const LOST_SIGNATURE = 'skip_thought_signature_validator'
 
-/** The names that Google takes for functions (`FunctionDeclaration.name`). */
+/** The names that Google accepts for functions (`FunctionDeclaration.name`). */
 const RULES: NameRules = { forbidden: /[^A-Za-z0-9_.-]/g, badStart: /^[^A-Za-z_]/, longest: 64 }
 
-/** The names of the call's tools, there and back. */
+/** Creates the mapping between the call's tool names and the names sent upstream. */
 export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)

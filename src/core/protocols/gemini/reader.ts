@@ -12,8 +12,8 @@ import { formatOf } from './request.ts'
 import { usageOf } from './usage.ts'
 
 /**
- * The parts of a whole `GenerateContentResponse`: it is read as the only event of a stream. A list of them is a stream that came
- * in one piece. Throws where it is no answer.
+ * Returns the parts of a whole `GenerateContentResponse`, read as the only event of a stream. A
+ * list of them is a stream that arrived in one piece. Throws if it is not an answer.
  */
 export function parts(body: unknown, reading: Reading): TextPart[] {
   const events = Array.isArray(body) ? body : [body]
@@ -25,8 +25,8 @@ export function parts(body: unknown, reading: Reading): TextPart[] {
 }
 
 /**
- * Reads `GenerateContentResponse` events. There is no last event: an answer is whole when every alternative has told why it
- * ended, or the prompt was refused, and the connection has ended.
+ * Reads `GenerateContentResponse` events. There is no terminal event. An answer is complete when
+ * the connection has ended and every alternative has a finish reason, or the prompt was blocked.
  */
 export class GenerateContentReader implements Reader<TextPart> {
   complete = false
@@ -46,7 +46,7 @@ export class GenerateContentReader implements Reader<TextPart> {
     return chunk ? this.chunk(chunk) : this.#garbage.pass()
   }
 
-  /** The parts of one event, or of a whole answer, which has the same form. */
+  /** Returns the parts of one event, or of a whole answer, which has the same form. */
   chunk(chunk: Json): TextPart[] {
     if (isObject(chunk.error)) throw failureInside(chunk.error)
     const parts: TextPart[] = []
@@ -59,7 +59,10 @@ export class GenerateContentReader implements Reader<TextPart> {
     return parts
   }
 
-  /** The ends of the alternatives. In a whole answer, what was said is whole also without a reason. */
+  /**
+   * Returns the ends of the alternatives. In a whole answer, an alternative with output is complete
+   * even without a finish reason.
+   */
   end(isWhole = false): TextPart[] {
     if (this.#blocked !== undefined) return this.#refused(this.#blocked)
     const candidates = [...this.#candidates.values()]
@@ -90,7 +93,7 @@ export class GenerateContentReader implements Reader<TextPart> {
     if (Array.isArray(webSearchQueries)) this.#searches = webSearchQueries.length
   }
 
-  // Every event counts from the beginning, so each count replaces the one before.
+  // Counts are cumulative, so each replaces the one before.
   #usage(chunk: Json, parts: TextPart[]): void {
     const usage = usageOf(chunk.usageMetadata, this.#searches)
     if (usage) parts.push({ type: 'usage', usage })
@@ -102,7 +105,10 @@ export class GenerateContentReader implements Reader<TextPart> {
   }
 }
 
-/** `usageMetadata.serviceTier` of the Gemini API and `trafficType` of Vertex, in the chat API's words. */
+/**
+ * Maps `usageMetadata.serviceTier` of the Gemini API and `trafficType` of Vertex to the chat API's
+ * service tiers.
+ */
 const TIERS: Record<string, string> = {
   STANDARD: 'default',
   FLEX: 'flex',
@@ -112,7 +118,7 @@ const TIERS: Record<string, string> = {
   ON_DEMAND_PRIORITY: 'priority',
 }
 
-// An error on a stream comes in a list.
+// An error in a stream is wrapped in a list.
 function chunkIn(data: string): Json | undefined {
   try {
     const value = parseExact(data)
@@ -123,20 +129,20 @@ function chunkIn(data: string): Json | undefined {
   }
 }
 
-/** Why the prompt was refused before any answer, if it was. */
+/** Returns the reason why the prompt was blocked, if it was. */
 const blockReason = (given: unknown): string | undefined =>
   typeof given === 'string' && given !== '' && !given.endsWith('_UNSPECIFIED') ? given : undefined
 
-/** What the reader of an answer has to know of the call. */
+/** What reading an answer depends on. */
 export interface Reading {
   call: TextCall
-  /** A tool's name as the client knows it. */
+  /** Returns the client's name of a tool. */
   given: (name: string) => string
-  /** The name of the tool whose input is the answer itself, where one was forced to get an answer of a form. */
+  /** The name of the tool whose input is the answer, or null if none is used. */
   answerTool: string | null
 }
 
-/** How the answer to this call, sent to this endpoint, has to be read. */
+/** Creates the context for reading this endpoint's answer to the call. */
 export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
   const names = namesOf(call)
   return {

@@ -11,7 +11,10 @@ import { contentsOf, namesOf } from './messages.ts'
 import { jsonSchema, reducedSchema } from './schema.ts'
 import { toolsOf } from './tools.ts'
 
-/** The call as a `GenerateContentRequest`. Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds a `GenerateContentRequest`. Unknown parameters come first, so that none of them can
+ * overwrite a known one.
+ */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const names = namesOf(call)
   const form = formatOf(call, endpoint)
@@ -25,13 +28,14 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   return { path: pathOf(call, endpoint), ...tier(call, endpoint, body), body }
 }
 
-// Its `n` has a place of its own, and so has its config. Google reads that by either name, and there shall be one only.
+// `n` and the generation config are sent elsewhere. Google reads the config under either name, and
+// there must be only one.
 function unknown(call: TextCall): Json {
   const { n: _, generationConfig: __, generation_config: ___, ...rest } = readExtra(call)
   return rest
 }
 
-/** Where a known object may hold unknown members, those that the caller gave stay. */
+/** Keeps unknown members that the caller gave within a known object. */
 function withUnknown(call: TextCall, name: string, known: Json): Json {
   const given = readExtra(call)[name]
   return isObject(given) && isObject(known[name])
@@ -39,17 +43,17 @@ function withUnknown(call: TextCall, name: string, known: Json): Json {
     : known
 }
 
-// A model's name may say itself what it is: `tunedModels/…`, `endpoints/…`.
+// A model name may contain its own kind: `tunedModels/…`, `endpoints/…`.
 function pathOf({ stream }: TextCall, { upstreamModel }: Endpoint): string {
   const name = upstreamModel.split('/').map(encodeURIComponent).join('/')
   const model = upstreamModel.includes('/') ? name : `models/${name}`
   return stream ? `/${model}:streamGenerateContent?alt=sse` : `/${model}:generateContent`
 }
 
-/** The tiers that Google has, as it names them. */
+/** Google's names of the service tiers. */
 const TIERS: Record<string, string> = { default: 'standard', flex: 'flex', priority: 'priority' }
 
-// The Gemini API is told in the body, Vertex by header.
+// The Gemini API reads the tier from the body, Vertex from a header.
 function tier(
   { params }: TextCall,
   endpoint: Endpoint,
@@ -65,11 +69,14 @@ function tier(
   return {}
 }
 
-/** Google takes fewer of some things than a client may send. */
+/** Google accepts fewer of these than a client may send. */
 const MOST_STOPS = 5
 const MOST_LOGPROBS = 20
 
-/** The parameters of the call as a `generationConfig`, `form` being what they say of the answer's form. Others have no word there. */
+/**
+ * Builds the `generationConfig` from the call's parameters and the members for the answer format
+ * (`format`). Other parameters have no equivalent.
+ */
 function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json {
   const { params } = call
   const { n } = readExtra(call)
@@ -83,7 +90,7 @@ function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json 
     ...(penalties || isVertex(endpoint)
       ? { frequencyPenalty: params.frequency_penalty, presencePenalty: params.presence_penalty }
       : {}),
-    // 32 bits there.
+    // Google's seed has 32 bits.
     seed: params.seed === undefined ? undefined : params.seed | 0,
     stopSequences: params.stop?.slice(0, MOST_STOPS),
     candidateCount: typeof n === 'number' ? n : undefined,
@@ -94,13 +101,13 @@ function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json 
   })
 }
 
-// From 1 to 20 there; the chat API's 0 is no alternatives, which is what leaving it out means.
+// Google accepts 1 to 20. The chat API's 0 means no alternatives, as does leaving it out.
 function logprobs({ logprobs: wished, top_logprobs: top = 0 }: Params): Json {
   if (!wished && top === 0) return {}
   return { responseLogprobs: true, ...(top > 0 ? { logprobs: Math.min(top, MOST_LOGPROBS) } : {}) }
 }
 
-// Text alone is what every model gives, and what some refuse to be asked for.
+// Every model answers with text, but some refuse a request for text alone.
 function modalities({ modalities: wished = [], image_config, audio }: Params): Json {
   const others = wished.some(one => one !== 'text')
   return {
@@ -123,12 +130,12 @@ function speechConfig({ voice }: Json): Json | undefined {
   return voiceName === null ? undefined : { voiceConfig: { prebuiltVoiceConfig: { voiceName } } }
 }
 
-/** How long an answer may be where nobody says. */
+/** The output that a budget is a share of, where there is no bound. */
 const LONGEST_OUTPUT = 65_536
 
 /**
- * The wish for reasoning as a `thinkingConfig`: a level or a number of tokens, never both (a request with both is refused).
- * Undefined where nothing was wished, or the model cannot be told.
+ * Renders the requested reasoning as a `thinkingConfig`: a level or a number of tokens, never both,
+ * which is refused. Undefined if nothing was requested, or if the model has no such control.
  */
 function thinkingConfig(
   { reasoning, max_tokens }: Params,
@@ -139,7 +146,7 @@ function thinkingConfig(
     thinking.in === 'levels'
       ? levelOf(reasoning, max_tokens, thinking.levels)
       : tokensOf(reasoning, max_tokens, thinking)
-  // Summaries that nobody is shown need not be written.
+  // Summaries that the caller will not see need not be written.
   const shown = reasoning.exclude || isOff(reasoning) ? {} : { includeThoughts: true }
   return { ...depth, ...shown }
 }
@@ -152,7 +159,8 @@ const isUndecided = ({ effort, max_tokens, enabled }: Reasoning) =>
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
-// The wished level, or the next higher one that there is, or the highest. Thinking in levels cannot be turned off.
+// Picks the requested level, else the next higher one, else the highest. Thinking in levels cannot
+// be turned off.
 function levelOf(
   reasoning: Reasoning,
   bound: number | undefined,
@@ -177,11 +185,13 @@ function tokensOf(
   return { thinkingBudget: budget === 0 ? off : Math.min(Math.max(budget, least), most) }
 }
 
-/** How an answer of a wished form is asked for. */
+/** How an answer of a required format is requested. */
 export interface Format {
-  /** Its words in the `generationConfig`. */
+  /** The members of the `generationConfig`. */
   config: Json
-  /** The function whose input is the answer, for models that take no form beside functions. */
+  /**
+   * The function whose input is the answer, for models that cannot combine a format with functions.
+   */
   tool: { name: string; description: string; schema: Json } | null
 }
 
@@ -189,8 +199,9 @@ const FREE: Format = { config: {}, tool: null }
 const FIELD = 'response_format.json_schema.schema'
 
 /**
- * The form that the call wants of its answer: natively where the model has that, else as the input of a function that it must
- * call. Where the call forces a function of its own the answer is that call, which has no form but its parameters'.
+ * Chooses how the model produces the required answer format: natively if possible, else as the
+ * input of a forced function. If the call forces a function of its own, that call is the answer,
+ * and its parameters are the only format.
  */
 export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const { response_format: format, tool_choice: choice } = call.params

@@ -1,14 +1,15 @@
 import { invalid } from '../../errors.ts'
 import { isObject, type Json, objects, own, text } from '../../kernel/json.ts'
 
-/** A schema that comes to more places than this, or is nested deeper, is no schema that a model could follow. */
+/** A schema with more places or more levels than this is one that no model could follow. */
 const MOST_PLACES = 5_000
 const DEEPEST = 32
 
 /**
- * A JSON Schema in the reduced form that every model of Google's takes (`Schema`, ai.google.dev/api/caching#Schema): references
- * stand where they point to, lists of types are `nullable` or `anyOf`, `const` is an `enum`, and what it has no word for is left out.
- * Throws 400 naming `field` for a reference that leads nowhere or back to itself, and for a schema without end.
+ * Returns a JSON Schema in the reduced form that all of Google's models accept (`Schema`,
+ * ai.google.dev/api/caching#Schema). References are replaced by their targets, lists of types
+ * become `nullable` or `anyOf`, `const` becomes an `enum`, and other keywords are left out. Throws
+ * 400 naming `field` for a reference that cannot be resolved, and for recursive or huge schemas.
  */
 export const reducedSchema = (schema: Json, field: string): Json =>
   new Reduction(schema, field).of(schema)
@@ -23,11 +24,11 @@ class Reduction {
     this.#field = field
   }
 
-  /** The reduced form of one place. `way` holds the references that led here. */
+  /** Returns the reduced form of one place. `way` contains the references that led to it. */
   of(given: unknown, way: string[] = [], depth = 0): Json {
     this.#places += 1
     if (this.#places > MOST_PLACES || depth > DEEPEST)
-      throw invalid(`${this.#field}: expected a schema of less depth and size`, this.#field)
+      throw invalid(`${this.#field}: expected a smaller and less nested schema`, this.#field)
     if (!isObject(given)) return { ...ANYTHING }
     const { $ref, ...beside } = given
     if (typeof $ref === 'string')
@@ -41,19 +42,19 @@ class Reduction {
   #target(ref: string, way: string[]): Json {
     if (way.includes(ref))
       throw invalid(
-        `${this.#field}: expected no schema that contains itself (${printed(ref)})`,
+        `${this.#field}: expected a schema that is not recursive (${printed(ref)})`,
         this.#field,
       )
     const target = ref.startsWith('#') ? pointed(this.#root, ref.slice(1)) : undefined
     if (!isObject(target))
       throw invalid(
-        `${this.#field}: expected references to places in this schema (${printed(ref)})`,
+        `${this.#field}: expected references within this schema (${printed(ref)})`,
         this.#field,
       )
     return target
   }
 
-  // Vertex takes nothing beside an `anyOf`, so what stood there goes into each of the alternatives.
+  // Vertex accepts nothing beside an `anyOf`, so the other keywords go into each alternative.
   #anyOf(schema: Json, choices: Json[], inner: (one: unknown) => Json): Json {
     const { anyOf: _, oneOf: __, type: ___, ...beside } = schema
     const real = choices.filter(choice => choice.type !== 'null')
@@ -65,10 +66,13 @@ class Reduction {
   }
 }
 
-/** What has no type of its own may be anything, and a text can say anything. */
+/** A place without a type may be anything, and a string can express anything. */
 const ANYTHING = { type: 'string' }
 
-/** The alternatives of a place, be they a list of schemas or a list of types. A single type besides null is none. */
+/**
+ * Returns the alternatives of a place, whether a list of schemas or a list of types. Undefined if
+ * there are none.
+ */
 function alternativesOf(schema: Json): Json[] | undefined {
   const { anyOf, oneOf, type } = schema
   const listed = [...objects(anyOf), ...objects(oneOf)]
@@ -76,7 +80,10 @@ function alternativesOf(schema: Json): Json[] | undefined {
   return Array.isArray(type) ? type.map(one => ({ type: one })) : undefined
 }
 
-/** `allOf` as the one schema that it describes, as far as members and requirements go. What stands beside it comes first. */
+/**
+ * Merges `allOf` into one schema, as far as properties and requirements go. Keywords beside it take
+ * precedence.
+ */
 function withAll(schema: Json, inner: (one: unknown) => Json): Json {
   const { allOf, ...whole } = schema
   for (const one of objects(allOf).map(inner)) {
@@ -91,7 +98,7 @@ function withAll(schema: Json, inner: (one: unknown) => Json): Json {
 
 const members = ({ properties }: Json): Json => (isObject(properties) ? properties : {})
 
-/** Keywords that mean the same there. */
+/** Keywords with the same meaning in both forms. */
 const SAME = ['title', 'description', 'nullable', 'pattern']
 const COUNTS = [
   'minItems',
@@ -110,7 +117,7 @@ const FORMATS: Record<string, string[]> = {
   integer: ['int32', 'int64'],
 }
 
-/** One place without alternatives. */
+/** Reduces one place without alternatives. */
 function placeOf(schema: Json, inner: (one: unknown) => Json): Json {
   const type = typeOf(schema)
   const place: Json = { type }
@@ -136,7 +143,7 @@ function typeOf(schema: Json): string {
       : 'string'
 }
 
-// An `enum` is a list of texts there, none of them empty. Other values are told in words.
+// An `enum` must be a list of non-empty strings. The description states values of other types.
 function valuesOf(schema: Json, type: string): Json {
   const values: unknown[] | null =
     'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : null
@@ -153,7 +160,7 @@ function valuesOf(schema: Json, type: string): Json {
   return { ...nullable, description: [text(schema.description), said].filter(Boolean).join('. ') }
 }
 
-// A list of one schema for each place has no word there: any of them may stand in any place.
+// There is no equivalent of one schema per position, so each of them is allowed at any position.
 function itemsOf(schema: Json, inner: (one: unknown) => Json): Json {
   const places = [schema.prefixItems, schema.items].filter(Array.isArray).flat()
   if (places.length > 0) return inner(places.length === 1 ? places[0] : { anyOf: places })
@@ -179,7 +186,7 @@ function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
 const texts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter(one => typeof one === 'string') : []
 
-/** The place that a JSON pointer names (RFC 6901), as it stands in a URL's fragment. */
+/** Resolves a JSON pointer in the form of a URL fragment (RFC 6901). */
 function pointed(root: Json, pointer: string): unknown {
   let place: unknown = root
   for (const step of pointer.split('/').slice(1)) {
@@ -200,23 +207,24 @@ function decoded(step: string): string {
 
 const printed = (ref: string) => JSON.stringify(ref.slice(0, 100))
 
-/** A schema and the lists in it are nested no deeper than this. */
+/** The most levels of a schema, counting its lists. */
 const DEEPEST_PLAIN = 64
 
 /**
- * A JSON Schema for models that take JSON Schema itself, which has no word for `const` there either, nor for the name of its
- * dialect. References stay, back to itself too. Throws 400 naming `field` for a schema without end.
+ * Returns a JSON Schema for models that accept JSON Schema itself, but neither `const` nor
+ * `$schema`. References stay, even recursive ones. Throws 400 naming `field` for a schema that is
+ * nested too deeply.
  */
 export const jsonSchema = (schema: Json, field: string): Json =>
   withoutConst(schema, field, 0) as Json
 
-/** Keywords whose values are schemas by name, or plain values that only look like schemas. */
+/** Keywords whose values are maps of schemas, and keywords whose values only look like schemas. */
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
 const VALUES = new Set(['enum', 'default', 'examples', 'example', 'required', 'propertyOrdering'])
 
 function withoutConst(schema: unknown, field: string, depth: number): unknown {
   if (depth > DEEPEST_PLAIN)
-    throw invalid(`${field}: expected a schema of less depth and size`, field)
+    throw invalid(`${field}: expected a smaller and less nested schema`, field)
   if (Array.isArray(schema)) return schema.map(one => withoutConst(one, field, depth + 1))
   if (!isObject(schema)) return schema
   const { const: only, $schema: _, ...rest } = schema

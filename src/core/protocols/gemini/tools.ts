@@ -9,7 +9,10 @@ import { capabilitiesOf } from './capabilities.data.ts'
 import type { Format } from './request.ts'
 import { jsonSchema, reducedSchema } from './schema.ts'
 
-/** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
+/**
+ * Renders the functions of the call and the choice between them. All functions go into one entry,
+ * because some models refuse several.
+ */
 export function toolsOf(
   call: TextCall,
   endpoint: Endpoint,
@@ -18,16 +21,7 @@ export function toolsOf(
 ): Json {
   const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint)
   const declared = call.tools.map((given, i) => declaration(given, i, names, isPlain))
-  if (tool)
-    declared.push(
-      declarationOf(
-        tool.name,
-        tool.description,
-        tool.schema,
-        'response_format.json_schema.schema',
-        isPlain,
-      ),
-    )
+  if (tool) declared.push(declarationOf(tool, 'response_format.json_schema.schema', isPlain))
   if (declared.length === 0)
     return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
   const functionCallingConfig = tool
@@ -39,26 +33,29 @@ export function toolsOf(
   }
 }
 
-/** Whether it searches, which it does as it likes and beside no functions. */
+/**
+ * Tells whether the model can search the web as the call asks. It takes no options, and cannot be
+ * combined with functions.
+ */
 export const searches = (call: TextCall, endpoint: Endpoint): boolean =>
   capabilitiesOf(endpoint).search && call.tools.length === 0 && searchesBy(call, [])
 
 function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
   const { name, description, parameters } = functionOf(tool, at)
-  return declarationOf(
-    names.sent(name),
-    description,
-    parameters,
-    `tools.${at}.function.parameters`,
-    isPlain,
-  )
+  const declared = { name: names.sent(name), description, schema: parameters }
+  return declarationOf(declared, `tools.${at}.function.parameters`, isPlain)
 }
 
-// A function without parameters has no schema there: one of an object without members is refused.
+interface Declaration {
+  name: string
+  description: string | undefined
+  schema: unknown
+}
+
+// A function without parameters gets no schema, because an object schema without properties is
+// refused.
 function declarationOf(
-  name: string,
-  description = '',
-  schema: unknown,
+  { name, description = '', schema }: Declaration,
   field: string,
   isPlain: boolean,
 ): Json {
@@ -83,6 +80,7 @@ function choiceOf(choice: ToolChoice | undefined, names: ToolNames): Json | unde
   return name === undefined ? undefined : { mode: 'ANY', allowedFunctionNames: [names.sent(name)] }
 }
 
-// The answer is a call, so the model must make one; only this one where it may call none of the client's.
+// The answer is a function call, so the model must make one. If the client allows none of its own,
+// only this one is allowed.
 const forcing = (name: string, choice: ToolChoice | undefined): Json =>
   choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }

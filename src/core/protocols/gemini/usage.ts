@@ -3,8 +3,9 @@ import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
- * Google's `usageMetadata` in disjoint classes. There `promptTokenCount` includes what was cached, but not what its own tools
- * read; `candidatesTokenCount` excludes thoughts, and is left out where nothing was answered. Undefined where nothing was counted.
+ * Returns Google's `usageMetadata` in disjoint classes. `promptTokenCount` includes cached tokens,
+ * but not what Google's own tools read. `candidatesTokenCount` excludes thoughts, and is missing if
+ * there was no answer. Undefined if nothing was counted.
  */
 export function usageOf(given: unknown, searches: number | null = null): Usage | undefined {
   if (!isObject(given)) return undefined
@@ -20,7 +21,7 @@ export function usageOf(given: unknown, searches: number | null = null): Usage |
   }
 }
 
-// The details of the prompt include what was cached of it, which has details of its own.
+// The details of the prompt include cached tokens, which have details of their own.
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const cache_read = Math.min(counted(given.cachedContentTokenCount), prompt)
   const fresh = (modality: string) =>

@@ -18,12 +18,12 @@ const FILE: TextCall['turns'] = [
   { role: 'user', blocks: [{ type: 'file', file: { file_id: 'file_1' } }] },
 ]
 
-describe('features by header', () => {
-  test('none are asked for unless the caller does', () => {
+describe('beta features', () => {
+  test('sends no header without beta features', () => {
     expect(header({})).toBeUndefined()
   })
 
-  test('Anthropic is asked for all that the caller asks for, each once', () => {
+  test('sends Anthropic every feature that the caller names, each once', () => {
     expect(
       header({ betas: ['brand-new-2027-01-01', 'context-1m-2025-08-07', 'brand-new-2027-01-01'] }),
     ).toBe('brand-new-2027-01-01,context-1m-2025-08-07')
@@ -35,7 +35,7 @@ describe('features by header', () => {
     ).toBe('brand-new-2027-01-01')
   })
 
-  test('trap 36: others are asked for what they know', () => {
+  test('trap 36: sends other hosts only the features that they know', () => {
     const betas = ['brand-new-2027-01-01', 'context-1m-2025-08-07']
     expect(header({ betas }, {})).toBe('context-1m-2025-08-07')
     expect(header({ betas }, { base_url: 'https://api.anthropic.com.example/v1' })).toBe(
@@ -47,16 +47,16 @@ describe('features by header', () => {
     expect(header({ betas: betas.slice(0, 1) }, {})).toBeUndefined()
   })
 
-  test('nothing but names of features gets into the header', () => {
+  test('sends only well-formed feature names', () => {
     expect(header({ betas: ['a b', 'a\r\nx-api-key: 1', '', 'A', 'ok-1'] })).toBe('ok-1')
   })
 
-  test('a file that the provider keeps needs one', () => {
+  test('adds the feature for a file stored at the provider', () => {
     expect(header({ turns: FILE })).toBe('files-api-2025-04-14')
     expect(header({ turns: FILE, betas: ['files-api-2025-04-14'] })).toBe('files-api-2025-04-14')
   })
 
-  test('so do tools and parameters that are not for everybody yet, each its own', () => {
+  test('adds the features that tools and parameters require', () => {
     const tools: TextCall['tools'] = [
       'code_execution_20250825',
       'web_search_20250305',
@@ -76,7 +76,8 @@ describe('features by header', () => {
       output_config: { task_budget: { type: 'tokens', total: 20_000 } },
     }
     expect(header({ dialect: 'messages', extra })).toBe(
-      'context-management-2025-06-27,mcp-client-2025-04-04,compact-2026-01-12,task-budgets-2026-03-13',
+      'context-management-2025-06-27,mcp-client-2025-04-04,' +
+        'compact-2026-01-12,task-budgets-2026-03-13',
     )
     expect(header({ extra })).toBeUndefined()
     const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } }

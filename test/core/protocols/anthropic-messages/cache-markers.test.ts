@@ -16,7 +16,7 @@ const sent = (more: Partial<TextCall>) =>
 const count = (body: unknown) => JSON.stringify(body).split('"cache_control"').length - 1
 
 describe('trap 55: cache markers', () => {
-  test('they stand where the caller put them: tools, instructions, messages, results', () => {
+  test('keeps markers on tools, instructions, messages and results', () => {
     const body = sent({
       tools: [{ type: 'function', name: 'look', cache_control: hour }],
       turns: [
@@ -38,18 +38,18 @@ describe('trap 55: cache markers', () => {
     expect(count(body)).toBe(4)
   })
 
-  test('the automatic one is for the whole request', () => {
+  test('keeps the automatic marker of the whole request', () => {
     expect(sent({ params: { cache_control } }).cache_control).toEqual(cache_control)
   })
 
-  test('of more than four the automatic one goes first', () => {
+  test('drops the automatic marker first if there are more than four', () => {
     const turns = [{ role: 'user' as const, blocks: ['a', 'b', 'c', 'd'].map(marked) }]
     const body = sent({ turns, params: { cache_control } })
     expect(body).not.toHaveProperty('cache_control')
     expect(count(body)).toBe(4)
   })
 
-  test('then the earliest, in the order in which the provider reads', () => {
+  test('then drops the earliest, in the order in which the provider reads', () => {
     const body = sent({
       tools: [{ type: 'function', name: 'look', cache_control }],
       turns: [
@@ -62,7 +62,7 @@ describe('trap 55: cache markers', () => {
     expect(count([body.tools, body.system])).toBe(0)
   })
 
-  test('those within a result count too', () => {
+  test('counts the markers within a result', () => {
     const body = sent({
       turns: [
         { role: 'user', blocks: [marked('a')] },
@@ -77,7 +77,7 @@ describe('trap 55: cache markers', () => {
     expect(body.messages).toMatchObject([{ content: [{ type: 'text', text: 'a' }] }, {}, {}])
   })
 
-  test('on Vertex the automatic one stands where it would be put', () => {
+  test('puts the automatic marker on the last block for Vertex', () => {
     const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
     const marked = vertexRequest(textCall({ params: { cache_control } }), at).body
     expect(marked).not.toHaveProperty('cache_control')

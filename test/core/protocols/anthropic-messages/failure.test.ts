@@ -68,7 +68,7 @@ describe('failures', () => {
     expect(failureInside({ type, message: 'x' }).type).toBe(expected)
   })
 
-  test('Vertex says it in Google’s form', () => {
+  test('reads Google’s error form on Vertex', () => {
     expect(
       failure(429, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'Quota' } }),
     ).toMatchObject({
@@ -84,7 +84,7 @@ describe('failures', () => {
     [[]],
     [{ error: 'x' }],
     [{ error: { type: 7, message: [] } }],
-  ])('trap 100: %j is read too', given => {
+  ])('trap 100: reads %j too', given => {
     expect(failure(503, given).type).toBe('provider_unavailable')
     expect(failureInside(given).type).toBe('provider_unavailable')
   })

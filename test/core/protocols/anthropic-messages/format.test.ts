@@ -23,14 +23,14 @@ const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5') =>
   request(textCall(more), endpointOf({ upstreamModel })).body
 const FORCED = { type: 'any', disable_parallel_tool_use: true }
 
-describe('the form of the answer', () => {
-  test('trap 44: a model that keeps to a schema gets it in its own place', () => {
+describe('the answer format', () => {
+  test('trap 44: sends a schema natively to a model that supports it', () => {
     const body = sent({ params: format() })
     expect(body.output_config).toEqual({ format: { type: 'json_schema', schema: SCHEMA } })
     expect(body).not.toHaveProperty('tools')
   })
 
-  test('beside the effort', () => {
+  test('sends a schema together with the effort', () => {
     expect(
       sent({ params: { ...format(), reasoning: { effort: 'low' } } }, 'claude-opus-4-8')
         .output_config,
@@ -40,7 +40,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('plain text is no form', () => {
+  test('sends no format for plain text', () => {
     for (const response_format of [{ type: 'text' as const }, { type: 'odd' }])
       expect(sent({ params: { response_format } })).toEqual(sent({}))
   })
@@ -49,17 +49,13 @@ describe('the form of the answer', () => {
     ['an older model', 'claude-3-7-sonnet', SCHEMA],
     ['another vendor’s model', 'some-model', SCHEMA],
     [
-      'an object with members of any name',
+      'an object with arbitrary members',
       'claude-sonnet-4-5',
       { type: 'object', additionalProperties: { type: 'string' } },
     ],
-    [
-      'a schema that holds itself',
-      'claude-sonnet-4-5',
-      { ...SCHEMA, properties: { a: { $ref: '#' } } },
-    ],
+    ['a recursive schema', 'claude-sonnet-4-5', { ...SCHEMA, properties: { a: { $ref: '#' } } }],
   ])(
-    'trap 46: for %s the answer is the input of a tool that must be called, alone',
+    'trap 46: for %s the answer is the input of a forced tool, without parallel calls',
     (_what, model, schema) => {
       expect(sent({ params: format(schema, { description: 'The answer' }) }, model)).toMatchObject({
         tools: [{ name: 'json', description: 'The answer', input_schema: schema }],
@@ -68,7 +64,7 @@ describe('the form of the answer', () => {
     },
   )
 
-  test('trap 44: so it is on Vertex', () => {
+  test('trap 44: uses a forced tool on Vertex', () => {
     const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
     expect(vertexRequest(textCall({ params: format() }), at).body).toMatchObject({
       tools: [{ name: 'json' }],
@@ -80,7 +76,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('any object at all is such a tool too', () => {
+  test('uses a forced tool for any JSON object', () => {
     expect(sent({ params: OBJECT })).toMatchObject({
       tools: [
         {
@@ -93,7 +89,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('a model that refuses to be forced is told in words', () => {
+  test('instructs a model that cannot be forced', () => {
     const body = sent(
       {
         params: OBJECT,
@@ -111,7 +107,7 @@ describe('the form of the answer', () => {
     expect(body).not.toHaveProperty('tools')
   })
 
-  test('the caller’s tools stay beside it, as far as he wants them, and one may have its name', () => {
+  test('keeps the tools that the caller wants, and avoids their names', () => {
     const tools = [
       { type: 'function' as const, name: 'look' },
       { type: 'function' as const, name: 'json' },
@@ -130,7 +126,7 @@ describe('the form of the answer', () => {
     ])
   })
 
-  test('a client of this API has written the schema for it', () => {
+  test('sends a client’s schema unchanged in its own dialect', () => {
     const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } } }
     expect(sent({ dialect: 'messages', params: format(schema) }).output_config).toEqual({
       format: { type: 'json_schema', schema },

@@ -16,7 +16,7 @@ const frame = (data: unknown) => ({
 const readerOf = (more: Partial<TextCall> = {}) =>
   anthropicMessages.reader(textCall(more), endpoint)
 
-/** The parts of a streamed answer of these events, between its beginning and its end. */
+/** Returns the parts of a streamed answer with these events, without start and end. */
 function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
   const reader = readerOf(more)
   return [START, ...events, ENDING, STOP]
@@ -24,7 +24,7 @@ function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
     .filter(isContent)
 }
 
-/** The parts of a whole answer with this content, without its beginning and end. */
+/** Returns the parts of a whole answer with this content, without start and end. */
 const whole = (content: unknown[], more: Partial<TextCall> = {}) =>
   parts(
     { id: 'msg_1', content, stop_reason: 'end_turn', usage: { input_tokens: 3, output_tokens: 4 } },
@@ -84,8 +84,8 @@ const said = (text: string, at = 0): TextPart => ({
 
 const FORMAT = 'anthropic-claude-v1'
 
-describe('the beginning and the end', () => {
-  test('an answer starts with what its message says, and the count of the question', () => {
+describe('start and end', () => {
+  test('starts with the id and tier of the message and the input tokens', () => {
     const reader = readerOf()
     expect(reader.read(frame(START))).toMatchObject([
       { type: 'start', upstream_id: 'msg_1', system_fingerprint: null, service_tier: 'standard' },
@@ -94,7 +94,7 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(START))).toEqual([])
   })
 
-  test('another message within it is a failure: what follows is not the rest of it', () => {
+  test('fails on the start of another message', () => {
     const reader = readerOf()
     reader.read(frame(START))
     expect(() =>
@@ -104,7 +104,7 @@ describe('the beginning and the end', () => {
     ).toThrow(GatewayError)
   })
 
-  test('the runs of the model are counted at the end only', () => {
+  test('counts the model runs only at the end', () => {
     const usage = {
       input_tokens: 3,
       output_tokens: 1,
@@ -119,7 +119,7 @@ describe('the beginning and the end', () => {
     expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 4 } })
   })
 
-  test('only message_stop completes it, and nothing after it is read', () => {
+  test('completes on message_stop, and reads nothing after it', () => {
     const reader = readerOf()
     expect(reader.read(frame(ENDING))).toMatchObject([{ type: 'usage' }])
     expect(reader.complete).toBe(false)
@@ -130,7 +130,7 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(begin(0, { type: 'text', text: 'more' })))).toEqual([])
   })
 
-  test('trap 84: pings, empty deltas and events that nobody knows are no parts', () => {
+  test('trap 84: pings, empty deltas and unknown events produce no parts', () => {
     const reader = readerOf()
     const events = [
       { type: 'ping' },
@@ -143,7 +143,7 @@ describe('the beginning and the end', () => {
     expect(events.flatMap(event => reader.read(frame(event)))).toEqual([])
   })
 
-  test('trap 69, 72: the last words on how it ended stand, with what stopped it and what else the message tells', () => {
+  test('trap 69, 72: the last stop reason wins, with its sequence and extra fields', () => {
     const reader = readerOf()
     const events = [
       {
@@ -171,20 +171,20 @@ describe('the beginning and the end', () => {
     expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 5 } })
   })
 
-  test('a message without a reason is a stop', () => {
+  test('treats a missing stop reason as a stop', () => {
     const reader = readerOf()
     expect(reader.read(frame(STOP))).toEqual([
       { type: 'finish', choice: 0, reason: 'stop', native: null },
     ])
   })
 
-  test('a few unreadable events are passed over, many are a broken provider', () => {
+  test('skips a few unreadable events, and fails on many', () => {
     const reader = readerOf()
     for (let i = 0; i < 20; i++) expect(reader.read(frame('<html>'))).toEqual([])
     expect(() => reader.read(frame('<html>'))).toThrow(GatewayError)
   })
 
-  test('trap 74, 75: an error in place of an answer, or in it, is a failure', () => {
+  test('trap 74, 75: an error in place of an answer, or within one, is a failure', () => {
     const event = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
     expect(() => readerOf().read(frame(event))).toThrow(
       expect.objectContaining({ type: 'provider_overloaded' }),
@@ -205,7 +205,7 @@ describe('the beginning and the end', () => {
 })
 
 describe('text', () => {
-  test('comes as it is said, its blocks counted', () => {
+  test('streams deltas and numbers the blocks', () => {
     const events = [
       ...block(0, { type: 'text', text: '' }, textDelta('Hel'), textDelta('lo')),
       ...block(1, { type: 'text', text: ' you' }),
@@ -231,7 +231,7 @@ describe('text', () => {
     url_citation: { url: 'https://a.example/', title: 'A', content: 'words', ...place },
   })
 
-  test('a page that it cites is shown as the chat API does, and as Anthropic does', () => {
+  test('shows a cited page in the form of the chat API and of Anthropic', () => {
     const content = [
       { type: 'text', text: 'So: ' },
       { type: 'text', text: 'words', citations: [citation] },
@@ -254,7 +254,7 @@ describe('text', () => {
     expect(streamed(events)).toEqual(whole(content))
   })
 
-  test('before the words have come, their place is not known', () => {
+  test('cites without a range before the text has arrived', () => {
     const events = block(
       0,
       { type: 'text', text: '' },
@@ -265,7 +265,7 @@ describe('text', () => {
     expect(JSON.stringify(streamed(events)[0])).not.toContain('_index":0')
   })
 
-  test('a place in a document has no form in the chat API', () => {
+  test('cites a document without a chat annotation', () => {
     const inDocument = {
       type: 'char_location',
       cited_text: 'x',
@@ -293,7 +293,7 @@ describe('thinking', () => {
     details: [{ type: 'reasoning.text', text, ...more, format: FORMAT, index }],
   })
 
-  test('trap 66, 93: its words, then its signature, byte by byte', () => {
+  test('trap 66, 93: emits the text, then the signature, byte for byte', () => {
     const events = block(
       0,
       { type: 'thinking', thinking: '', signature: '' },
@@ -311,14 +311,14 @@ describe('thinking', () => {
     ])
   })
 
-  test('trap 94: a signature without words is kept', () => {
+  test('trap 94: keeps a signature without text', () => {
     expect(whole([{ type: 'thinking', thinking: '', signature: 'sig' }])).toEqual([
       thought('', { signature: 'sig' }),
     ])
     expect(whole([{ type: 'thinking', thinking: '', signature: '' }])).toEqual([])
   })
 
-  test('trap 67: hidden thinking is a whole block', () => {
+  test('trap 67: emits redacted thinking as a whole block', () => {
     const hidden = {
       type: 'reasoning-delta',
       choice: 0,
@@ -339,8 +339,8 @@ describe('thinking', () => {
   })
 })
 
-describe('calls of the caller’s tools', () => {
-  test('trap 25, 58, 59: they are counted by themselves, and the input of the beginning is none', () => {
+describe('calls of the client’s tools', () => {
+  test('trap 25, 58, 59: numbers calls separately, and ignores the placeholder input', () => {
     const events = [
       ...block(0, { type: 'text', text: 'a' }),
       begin(1, tool('look')),
@@ -358,7 +358,7 @@ describe('calls of the caller’s tools', () => {
     ])
   })
 
-  test('a call without arguments has an empty object in the end', () => {
+  test('ends a call without arguments with an empty object', () => {
     expect(saidBy(streamed(block(0, tool('look'), input('')))).calls).toEqual([
       { id: 'toolu_look', name: 'look', input: '{}' },
     ])
@@ -368,7 +368,7 @@ describe('calls of the caller’s tools', () => {
     expect(saidBy(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
   })
 
-  test('a whole input is given as the JSON that it is, also where it is no object', () => {
+  test('emits a whole input as the JSON that it is, even if it is no object', () => {
     const inputOf = (given: unknown) =>
       saidBy(whole([tool('look', { input: given })])).calls[0]?.input
     expect([{ a: 1 }, '{"a":1}', [1], 5, false].map(inputOf)).toEqual([
@@ -381,7 +381,7 @@ describe('calls of the caller’s tools', () => {
     expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
   })
 
-  test('a call whose input comes at once has it once', () => {
+  test('emits an input that arrives at once only once', () => {
     expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe(
       '{"a":1}',
     )
@@ -391,7 +391,7 @@ describe('calls of the caller’s tools', () => {
     ).toBe('{"a":1}')
   })
 
-  test('calls that were put off come with the beginning of the message', () => {
+  test('reads deferred calls from the start of the message', () => {
     const reader = readerOf()
     const start = {
       type: 'message_start',
@@ -408,19 +408,21 @@ describe('calls of the caller’s tools', () => {
     })
   })
 
-  test('trap 26: large numbers stay what they are', () => {
+  test('trap 26: keeps large numbers exact', () => {
     const reader = readerOf()
-    const event = `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"look","input":{"id":12345678901234567890}}}`
+    const event =
+      '{"type":"content_block_start","index":0,"content_block":' +
+      '{"type":"tool_use","id":"t","name":"look","input":{"id":12345678901234567890}}}'
     const given = [event, JSON.stringify(end(0))].flatMap(one => reader.read(frame(one)))
     expect(saidBy(given).calls[0]?.input).toBe('{"id":12345678901234567890}')
   })
 
-  test('trap 22: names are given back as the caller knows them', () => {
+  test('trap 22: restores the client’s tool names', () => {
     const more = { tools: [{ type: 'function' as const, name: 'mcp/look.it' }] }
     expect(saidBy(whole([tool('mcp_look_it')], more)).calls[0]?.name).toBe('mcp/look.it')
   })
 
-  test('trap 20: a call without an id gets one of its own', () => {
+  test('trap 20: generates an id for a call without one', () => {
     const [first, second] = saidBy(
       whole([tool('look', { id: undefined }), tool('look', { id: '' })]),
     ).calls
@@ -428,20 +430,20 @@ describe('calls of the caller’s tools', () => {
     expect(second?.id).not.toBe(first?.id)
   })
 
-  test('who called is told beside it', () => {
+  test('passes on the caller of a tool call', () => {
     expect(whole([tool('look', { caller: { type: 'direct' } })])[0]).toMatchObject({
       extra: { caller: { type: 'direct' } },
     })
   })
 
-  test('more calls than any answer has are passed over', () => {
+  test('ignores calls beyond the limit', () => {
     expect(saidBy(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls).toHaveLength(
       128,
     )
   })
 })
 
-describe('what the provider’s own tools did', () => {
+describe('the provider’s own tools', () => {
   const other = (value: unknown): TextPart => ({
     type: 'other',
     choice: 0,
@@ -460,7 +462,7 @@ describe('what the provider’s own tools did', () => {
     content: [{ type: 'web_search_result', url: 'https://a.example/' }],
   }
 
-  test('goes to clients who know it, whole, its streamed input gathered', () => {
+  test('passes their blocks whole to clients of this dialect, with the streamed input', () => {
     const events = [
       ...block(0, { ...search, input: {} }, input('{"que'), input('ry":"x"}')),
       ...block(1, found),
@@ -475,11 +477,11 @@ describe('what the provider’s own tools did', () => {
     [{ type: 'container_upload', file_id: 'file_1' }],
     [{ type: 'fallback', from: { model: 'a' }, to: { model: 'b' } }],
     [{ type: 'brand_new', deep: { a: [1] } }],
-  ])('so does %j', value => {
+  ])('passes on %j', value => {
     expect(whole([value])).toEqual([other(value)])
   })
 
-  test('a summary of the conversation is part of the answer for those who have no word for it', () => {
+  test('emits a compaction as text to clients of other dialects', () => {
     const events = block(
       0,
       { type: 'compaction', content: '' },
@@ -506,7 +508,7 @@ describe('an answer that is the input of a tool', () => {
     )
   }
 
-  test('trap 46: is text, and the end of it is a stop', () => {
+  test('trap 46: becomes text, and ends with a stop', () => {
     const given = saidBy(answered(block(0, tool('json'), input(''), input('{"a":'), input('1}'))))
     expect(given).toMatchObject({
       text: '{"a":1}',
@@ -521,7 +523,7 @@ describe('an answer that is the input of a tool', () => {
     })
   })
 
-  test('what the model says beside it is not the answer, nor a second one', () => {
+  test('drops text beside the answer, and a second answer', () => {
     const events = [
       ...block(0, { type: 'text', text: 'Here: ' }),
       ...block(1, tool('json'), input('{}')),
@@ -530,7 +532,7 @@ describe('an answer that is the input of a tool', () => {
     expect(saidBy(answered(events)).text).toBe('{}')
   })
 
-  test('what it says instead of it is', () => {
+  test('falls back to text without the call', () => {
     expect(
       saidBy(
         answered(
@@ -544,7 +546,7 @@ describe('an answer that is the input of a tool', () => {
     })
   })
 
-  test('a call of another tool is a call, and what is said before it is said', () => {
+  test('passes on calls of other tools, and the text before them', () => {
     const given = saidBy(
       answered([
         ...block(0, { type: 'text', text: 'Let me see' }),
@@ -558,7 +560,7 @@ describe('an answer that is the input of a tool', () => {
     })
   })
 
-  test('an answer beside a call of another tool waits for that call', () => {
+  test('ends with tool_calls beside a call of another tool', () => {
     const given = saidBy(
       answered([
         ...block(0, tool('json'), input('{"a":1}')),
@@ -572,14 +574,14 @@ describe('an answer that is the input of a tool', () => {
     })
   })
 
-  test('an answer that was cut is said to be', () => {
+  test('keeps the length reason of a truncated answer', () => {
     expect(saidBy(answered(block(0, tool('json'), input('{"a":')), 'max_tokens'))).toMatchObject({
       text: '{"a":',
       finish: { reason: 'length' },
     })
   })
 
-  test('where no form was asked for, a tool of that name is a tool', () => {
+  test('passes on a tool of that name if no format was requested', () => {
     expect(saidBy(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([
       { id: 'toolu_json', name: 'json', input: '{}' },
     ])
@@ -602,7 +604,7 @@ describe('a hostile provider', () => {
     '__proto__',
   ]
 
-  test('any JSON in any place is read or refused, and breaks nothing', () => {
+  test('reads or refuses any JSON in any position', () => {
     const events = WEIRD.flatMap(odd => [
       odd,
       { type: 'message_start', message: odd },
@@ -672,7 +674,7 @@ describe('a hostile provider', () => {
     expect(() => saidBy(given)).not.toThrow()
   })
 
-  test('in a whole answer too', () => {
+  test('reads or refuses any JSON in a whole answer', () => {
     for (const odd of WEIRD)
       expect(() =>
         parts(
@@ -683,7 +685,7 @@ describe('a hostile provider', () => {
       ).not.toThrow()
   })
 
-  test('blocks that never end are a broken provider', () => {
+  test('fails on too many open blocks', () => {
     const reader = readerOf()
     const open = () => {
       for (let i = 0; i < 1_000; i++) reader.read(frame(begin(i, { type: 'text', text: '' })))
@@ -691,7 +693,7 @@ describe('a hostile provider', () => {
     expect(open).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
   })
 
-  test('what has to be gathered has an end', () => {
+  test('limits the data that it accumulates', () => {
     const reader = readerOf()
     reader.read(frame(begin(0, { type: 'server_tool_use', input: {} })))
     const piece = frame(delta(0, input('x'.repeat(1024 * 1024))))

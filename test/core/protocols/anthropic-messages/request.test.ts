@@ -11,7 +11,7 @@ import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 const endpoint = (upstreamModel = 'claude-sonnet-4-5') =>
   endpointOf({ upstreamModel, provider: providerOf({ slug: 'anthropic' }) })
 
-/** What Anthropic receives for a call. */
+/** Returns the body that Anthropic receives for a call. */
 const sent = (more: Partial<TextCall> = {}, model?: string) =>
   request(textCall(more), endpoint(model)).body
 const text = (said: string): Block => ({ type: 'text', text: said })
@@ -43,7 +43,7 @@ const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const PDF = 'data:application/pdf;base64,JVBERi0='
 
 describe('the request', () => {
-  test('a plain call is the model, the question, and as much room for the answer as there is', () => {
+  test('a plain call has the model, the messages and the largest max_tokens', () => {
     expect(request(textCall(), endpoint())).toEqual({
       path: '/messages',
       headers: { 'anthropic-version': '2023-06-01' },
@@ -55,11 +55,11 @@ describe('the request', () => {
     })
   })
 
-  test('a streamed call says so', () => {
+  test('a streamed call has stream', () => {
     expect(sent({ stream: true }).stream).toBe(true)
   })
 
-  test('trap 98: on Vertex the model stands in the path and the version in the body', () => {
+  test('trap 98: on Vertex the model is in the path and the version in the body', () => {
     const at = endpointOf({
       upstreamModel: 'claude-sonnet-4-5@20250929',
       protocol: 'anthropic-vertex',
@@ -80,7 +80,7 @@ describe('the request', () => {
     expect(vertexRequest(textCall({ extra: { model: 'x' } }), at).body).not.toHaveProperty('model')
   })
 
-  test('nothing of the call is changed, whatever is sent', () => {
+  test('leaves the call unchanged', () => {
     const call = textCall({
       turns: [
         user(
@@ -107,7 +107,7 @@ describe('the request', () => {
 })
 
 describe('the conversation', () => {
-  test('trap 5, 6: what system and developer say stands apart, wherever they said it', () => {
+  test('trap 5, 6: collects system and developer messages into the system prompt', () => {
     const turns = [
       { role: 'system' as const, blocks: [text('a')] },
       user('b'),
@@ -123,13 +123,13 @@ describe('the conversation', () => {
     expect(sent({ turns: turns.slice(0, 2) }).system).toBe('a')
   })
 
-  test('instructions alone are what the user says, for there must be a message', () => {
+  test('sends instructions alone as the user’s message', () => {
     const body = sent({ turns: [{ role: 'system', blocks: [text('a')] }] })
     expect(body.messages).toEqual([{ role: 'user', content: 'a' }])
     expect(body).not.toHaveProperty('system')
   })
 
-  test('a conversation that the assistant began is begun by the user', () => {
+  test('starts a conversation of the assistant’s with the user', () => {
     expect(messages([assistant('Hello'), user('Hi')])).toEqual([
       { role: 'user', content: '.' },
       { role: 'assistant', content: 'Hello' },
@@ -137,7 +137,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('trap 1, 2, 19: results come first in the next message, in the order of the calls; a call without one gets one', () => {
+  test('trap 1, 2, 19: puts results first, in call order, and adds missing ones', () => {
     const turns = [
       user('a'),
       assistant('b', toolCall('1'), toolCall('2')),
@@ -170,7 +170,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('trap 7: empty texts are left out, in both sides’ turns and in results', () => {
+  test('trap 7: omits empty texts from messages and results', () => {
     expect(
       messages([user('', 'a', ' \n'), assistant('', toolCall('1')), result('1', ''), user('b')]),
     ).toEqual([
@@ -186,7 +186,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('trap 11: an answer that is begun is gone on with, without white space at its end, where the model does that', () => {
+  test('trap 11: trims white space from the end of a prefill', () => {
     expect(messages([user('a'), assistant('b \n')])).toEqual([
       { role: 'user', content: 'a' },
       { role: 'assistant', content: 'b' },
@@ -194,7 +194,7 @@ describe('the conversation', () => {
   })
 
   test.each(['claude-opus-4-6', 'claude-sonnet-5', 'claude-opus-9', 'anthropic/claude-opus-4.6'])(
-    'trap 11: %s refuses an answer that was begun for it, and so do we',
+    'trap 11: refuses a prefill for %s',
     model => {
       const refused = () => messages([user('a'), assistant('b')], {}, model)
       expect(refused).toThrow(GatewayError)
@@ -202,7 +202,7 @@ describe('the conversation', () => {
     },
   )
 
-  test('what the provider’s own tools left open is gone on with by every model', () => {
+  test('continues a block of the provider’s own tools for every model', () => {
     const search = {
       type: 'server_tool_use',
       id: 'srvtoolu_1',
@@ -216,14 +216,14 @@ describe('the conversation', () => {
     ])
   })
 
-  test('trap 57: what only our own clients say does not reach the provider', () => {
+  test('trap 57: omits parameters of the gateway', () => {
     const turns = [
       { ...user({ ...text('a'), extra: { odd: 1 } } as Block), extra: { odd: 2 }, name: 'Ann' },
     ]
     expect(messages(turns)).toEqual([{ role: 'user', content: 'a' }])
   })
 
-  test('fields of blocks that we do not know travel where the client spoke this API', () => {
+  test('passes on unknown fields of blocks for clients of this dialect', () => {
     const turns = [
       user({ ...text('a'), extra: { citations: [{ type: 'char_location' }] } } as Block),
     ]
@@ -237,7 +237,7 @@ describe('the conversation', () => {
 })
 
 describe('media', () => {
-  test('trap 13, 14: pictures go by URL or in base64, with the type that their URL says', () => {
+  test('trap 13, 14: sends images by URL or as base64 with their media type', () => {
     expect(
       messages([
         user(
@@ -259,7 +259,7 @@ describe('media', () => {
     ])
   })
 
-  test('trap 18: documents go as such, plain text as text, a picture as a picture', () => {
+  test('trap 18: sends documents, plain text and images as such', () => {
     const file = (file_data: string, more: object = {}): Block => ({
       type: 'file',
       file: { file_data },
@@ -299,7 +299,7 @@ describe('media', () => {
     ])
   })
 
-  test('trap 16: a tool may answer with a picture, may fail, and may be marked', () => {
+  test('trap 16: sends tool results with images, errors and cache markers', () => {
     const turns = [
       user('a'),
       assistant(toolCall('1')),
@@ -329,25 +329,22 @@ describe('media', () => {
   })
 
   test.each<[string, Block]>([
-    ['sound', { type: 'audio', data: 'AA==', format: 'wav' }],
+    ['audio', { type: 'audio', data: 'AA==', format: 'wav' }],
     ['video', { type: 'video', url: 'https://a.example/v.mp4' }],
     [
-      'a kind of file that it cannot read',
+      'an unsupported kind of file',
       { type: 'file', file: { file_data: 'data:application/zip;base64,AA==' } },
     ],
     ['a file without data', { type: 'file', file: { filename: 'x' } }],
     ['a broken data URL', { type: 'image', url: 'data:image/png' }],
-    [
-      'a kind of content of another API',
-      { type: 'other', dialect: 'chat', value: { type: 'odd' } },
-    ],
-  ])('%s is refused', (_what, block) => {
+    ['content of another API', { type: 'other', dialect: 'chat', value: { type: 'odd' } }],
+  ])('refuses %s', (_what, block) => {
     expect(() => messages([user(block)])).toThrow(GatewayError)
   })
 })
 
 describe('parameters', () => {
-  test('trap 47: max_tokens is the caller’s, else the catalogue’s, else the model’s', () => {
+  test('trap 47: takes max_tokens from the caller, the catalogue or the model', () => {
     expect(sent({ params: { max_tokens: 5 } }).max_tokens).toBe(5)
     expect(request(textCall(), endpointOf({ max_completion_tokens: 7_000 })).body.max_tokens).toBe(
       7_000,
@@ -359,7 +356,7 @@ describe('parameters', () => {
     ).toEqual([4_096, 32_000, 128_000, 8_192])
   })
 
-  test('trap 49: temperature ends at 1, and models that take one of two get the first', () => {
+  test('trap 49: clamps temperature to 1, and prefers it to top_p', () => {
     expect(
       sent({ params: { temperature: 1.7, top_p: 0.5, top_k: 5 } }, 'claude-3-7-sonnet'),
     ).toMatchObject({
@@ -373,12 +370,12 @@ describe('parameters', () => {
     for (const name of ['temperature', 'top_p', 'top_k']) expect(newest).not.toHaveProperty(name)
   })
 
-  test('trap 50: stop sequences of white space are left out', () => {
+  test('trap 50: omits stop sequences of white space', () => {
     expect(sent({ params: { stop: ['\n', 'END', ' '] } }).stop_sequences).toEqual(['END'])
     expect(sent({ params: { stop: ['\n'] } })).not.toHaveProperty('stop_sequences')
   })
 
-  test('trap 51–53: what this API has no word for is left out', () => {
+  test('trap 51–53: omits parameters without an equivalent', () => {
     const params = {
       seed: 1,
       logit_bias: { '1': 1 },
@@ -391,25 +388,25 @@ describe('parameters', () => {
     expect(sent({ params, extra: { n: 2, store: true } })).toEqual(sent())
   })
 
-  test('trap 56: the end user goes as metadata', () => {
+  test('trap 56: sends the end user as metadata', () => {
     expect(sent({ user: 'hash' }).metadata).toEqual({ user_id: 'hash' })
   })
 
-  test('tiers are said in this API’s words', () => {
+  test('maps service tiers', () => {
     const tiers = ['auto', 'priority', 'default', 'standard_only', 'flex', 'constructor'].map(
       service_tier => sent({ params: { service_tier } }).service_tier,
     )
     expect(tiers).toEqual(['auto', 'auto', 'standard_only', 'standard_only', undefined, undefined])
   })
 
-  test('unknown parameters travel, but stand in for none that is known', () => {
+  test('passes on unknown parameters, which cannot overwrite known ones', () => {
     expect(sent({ extra: { top_k_odd: 1, model: 'x', messages: [], max_tokens: 1 } })).toEqual({
       ...sent(),
       top_k_odd: 1,
     })
   })
 
-  test('another dialect’s own words stay behind, this one’s travel', () => {
+  test('omits parameters of other dialects, and passes on those of this one', () => {
     expect(sent({ dialect: 'responses', extra: { truncation: 'auto' } })).toEqual(sent())
     const own = {
       context_management: { edits: [] },
@@ -420,7 +417,7 @@ describe('parameters', () => {
     expect(sent({ dialect: 'messages', extra: own })).toEqual({ ...sent(), ...own })
   })
 
-  test('verbosity is how hard the model tries, where it knows efforts', () => {
+  test('maps verbosity to effort for models that have efforts', () => {
     expect(sent({ params: { verbosity: 'low' } }, 'claude-opus-4-5').output_config).toEqual({
       effort: 'low',
     })

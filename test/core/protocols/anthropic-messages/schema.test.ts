@@ -8,7 +8,7 @@ import {
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 
 describe('a closed schema', () => {
-  test('objects are closed wherever they are, alternatives are anyOf, the rest stays', () => {
+  test('closes objects, turns alternatives into anyOf, and keeps the rest', () => {
     const given = object(
       {
         a: { oneOf: [object({}), { type: 'null' }] },
@@ -37,7 +37,7 @@ describe('a closed schema', () => {
     })
   })
 
-  test('bounds are told in words', () => {
+  test('states bounds in the description', () => {
     expect(
       closedSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' }),
     ).toEqual({
@@ -57,7 +57,7 @@ describe('a closed schema', () => {
     })
   })
 
-  test('a member may have the name of a keyword', () => {
+  test('allows members with the names of keywords', () => {
     expect(
       closedSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } })),
     ).toEqual(
@@ -68,14 +68,14 @@ describe('a closed schema', () => {
     )
   })
 
-  test('what is given stays as it was', () => {
+  test('leaves the given schema unchanged', () => {
     const given = object({ a: { type: 'integer', minimum: 1 } })
     const before = structuredClone(given)
     closedSchema(given)
     expect(given).toEqual(before)
   })
 
-  test('trap 39: a schema without end is refused', () => {
+  test('trap 39: refuses a schema without end', () => {
     let deep: Record<string, unknown> = {}
     for (let i = 0; i < 10_000; i++) deep = object({ a: deep })
     expect(() => closedSchema(deep)).toThrow(GatewayError)
@@ -83,18 +83,18 @@ describe('a closed schema', () => {
   })
 })
 
-describe('whether a schema can be closed', () => {
+describe('isClosable', () => {
   test.each<[string, Record<string, unknown>, boolean]>([
     ['an object', object({ a: { type: 'string' } }), true],
     [
-      'an object without members that says so',
+      'an object that says it has no members',
       { type: 'object', additionalProperties: false },
       true,
     ],
-    ['an object of anything', { type: 'object' }, false],
-    ['members of any name', object({}, { additionalProperties: true }), false],
+    ['an open object', { type: 'object' }, false],
+    ['arbitrary members', object({}, { additionalProperties: true }), false],
     [
-      'members by pattern, deep inside',
+      'pattern properties, deep inside',
       object({ a: { type: 'array', items: { patternProperties: {} } } }),
       false,
     ],
@@ -108,14 +108,14 @@ describe('whether a schema can be closed', () => {
       object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: { type: 'string' } } }),
       true,
     ],
-    ['itself', object({ a: { $ref: '#' } }), false],
+    ['a recursive schema', object({ a: { $ref: '#' } }), false],
     [
-      'a definition of itself',
+      'a recursive definition',
       object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: object({ c: { $ref: '#/$defs/b' } }) } }),
       false,
     ],
     [
-      'two definitions of each other',
+      'two mutually recursive definitions',
       object({}, { $defs: { b: { $ref: '#/$defs/c' }, c: { anyOf: [{ $ref: '#/$defs/b' }] } } }),
       false,
     ],

@@ -14,22 +14,22 @@ const ALWAYS = 'claude-fable-5'
 const sent = (more: Partial<TextCall>, upstreamModel: string) =>
   request(textCall(more), endpointOf({ upstreamModel })).body
 
-/** What is sent of the thinking. */
+/** Returns the thinking parameters of a request. */
 function thought(params: Params, model: string, more: Partial<TextCall> = {}) {
   const { thinking, output_config, max_tokens } = sent({ ...more, params }, model)
   return { thinking, output_config, max_tokens }
 }
 
-describe('the wish to think', () => {
+describe('requested thinking', () => {
   test.each<[string, Params, object]>([
-    ['nothing is wished', {}, { max_tokens: 64_000 }],
+    ['nothing is requested', {}, { max_tokens: 64_000 }],
     [
-      'an effort is a share of the bound',
+      'an effort becomes a share of the bound',
       { max_tokens: 10_000, reasoning: { effort: 'high' } },
       { thinking: { type: 'enabled', budget_tokens: 8_000 }, max_tokens: 10_000 },
     ],
     [
-      'a budget is a budget',
+      'a budget is sent as it is',
       { max_tokens: 10_000, reasoning: { max_tokens: 2_000 } },
       { thinking: { type: 'enabled', budget_tokens: 2_000 }, max_tokens: 10_000 },
     ],
@@ -38,25 +38,25 @@ describe('the wish to think', () => {
       { max_tokens: 10_000, reasoning: { enabled: true } },
       { thinking: { type: 'enabled', budget_tokens: 5_000 }, max_tokens: 10_000 },
     ],
-    ['none is none', { reasoning: { effort: 'none' } }, { max_tokens: 64_000 }],
-    ['only not to be shown is no wish', { reasoning: { exclude: true } }, { max_tokens: 64_000 }],
-  ])('of a model with a budget: %s', (_what, params, expected) => {
+    ['none omits thinking', { reasoning: { effort: 'none' } }, { max_tokens: 64_000 }],
+    ['hiding it alone requests nothing', { reasoning: { exclude: true } }, { max_tokens: 64_000 }],
+  ])('for a model with a budget: %s', (_what, params, expected) => {
     expect(thought(params, BUDGETED)).toEqual(expected as never)
   })
 
   test.each<[string, Params, object]>([
     [
-      'an effort is an effort',
+      'an effort is sent as it is',
       { reasoning: { effort: 'high' } },
       { thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'high' } },
     ],
     [
-      'the least is low',
+      'minimal becomes low',
       { reasoning: { effort: 'minimal' } },
       { thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'low' } },
     ],
     [
-      'a budget is its share as an effort',
+      'a budget becomes the nearest effort',
       { max_tokens: 10_000, reasoning: { max_tokens: 2_000 } },
       {
         thinking: { type: 'adaptive', display: 'summarized' },
@@ -65,21 +65,25 @@ describe('the wish to think', () => {
       },
     ],
     [
-      'what is not shown is not asked for',
+      'hidden thinking is omitted',
       { reasoning: { effort: 'max', exclude: true } },
       { thinking: { type: 'adaptive', display: 'omitted' }, output_config: { effort: 'max' } },
     ],
-    ['none is said', { reasoning: { effort: 'none' } }, { thinking: { type: 'disabled' } }],
     [
-      'without thinking no effort above high',
+      'none becomes disabled',
+      { reasoning: { effort: 'none' } },
+      { thinking: { type: 'disabled' } },
+    ],
+    [
+      'effort is at most high without thinking',
       { reasoning: { enabled: false }, verbosity: 'max' },
       { thinking: { type: 'disabled' }, output_config: { effort: 'high' } },
     ],
-  ])('of a model that thinks as it sees fit: %s', (_what, params, expected) => {
+  ])('for an adaptive model: %s', (_what, params, expected) => {
     expect(thought(params, ADAPTIVE)).toEqual({ max_tokens: 128_000, ...expected } as never)
   })
 
-  test('a model that knows both ways thinks as it sees fit, unless it was given a budget; of efforts it gets the lesser', () => {
+  test('prefers adaptive thinking to a budget, and the lower of two efforts', () => {
     expect(thought({ reasoning: { effort: 'xhigh' } }, EITHER)).toMatchObject({
       thinking: { type: 'adaptive' },
       output_config: { effort: 'high' },
@@ -91,7 +95,7 @@ describe('the wish to think', () => {
     })
   })
 
-  test('a model that cannot but think thinks as little as it can', () => {
+  test('uses the lowest effort where thinking cannot be turned off', () => {
     expect(thought({ reasoning: { effort: 'none' } }, ALWAYS)).toEqual({
       thinking: undefined,
       output_config: { effort: 'low' },
@@ -102,19 +106,19 @@ describe('the wish to think', () => {
     })
   })
 
-  test('a model that thinks only when asked to is not asked', () => {
+  test('omits thinking for a model that thinks only on request', () => {
     expect(thought({ reasoning: { effort: 'none' } }, 'claude-opus-4-7')).toEqual({
       max_tokens: 128_000,
     } as never)
   })
 
-  test('a model that does not think is not asked to', () => {
+  test('omits thinking for a model without it', () => {
     expect(thought({ reasoning: { effort: 'high' }, max_tokens: 10 }, 'claude-3-5-haiku')).toEqual({
       max_tokens: 10,
     } as never)
   })
 
-  test('who speaks this API and names no effort and no display means the model’s own', () => {
+  test('leaves effort and display to the model for clients of this dialect', () => {
     expect(thought({ reasoning: { enabled: true } }, ADAPTIVE, { dialect: 'messages' })).toEqual({
       thinking: { type: 'adaptive' },
       output_config: undefined,
@@ -147,7 +151,7 @@ describe('the wish to think', () => {
     },
   )
 
-  test('trap 49: while it thinks, the caller chooses no temperature', () => {
+  test('trap 49: omits the temperature while thinking', () => {
     const params = { reasoning: { effort: 'low' }, temperature: 0.2, top_p: 0.5, top_k: 5 }
     for (const model of [BUDGETED, EITHER])
       for (const name of ['temperature', 'top_p', 'top_k'])
@@ -158,13 +162,10 @@ describe('the wish to think', () => {
   })
 
   test.each<[string, Params]>([
-    ['a tool that must be called', { tool_choice: 'required' }],
-    [
-      'a certain tool that must be called',
-      { tool_choice: { type: 'function', function: { name: 'look' } } },
-    ],
-    ['an answer that is a call', { response_format: { type: 'json_object' } }],
-  ])('trap 29: before %s there is no thinking', (_what, params) => {
+    ['a required tool call', { tool_choice: 'required' }],
+    ['a forced tool', { tool_choice: { type: 'function', function: { name: 'look' } } }],
+    ['an answer tool', { response_format: { type: 'json_object' } }],
+  ])('trap 29: omits thinking before %s', (_what, params) => {
     const tools = [{ type: 'function' as const, name: 'look' }]
     for (const model of [BUDGETED, EITHER]) {
       const body = sent({ tools, params: { ...params, reasoning: { effort: 'high' } } }, model)
@@ -173,7 +174,7 @@ describe('the wish to think', () => {
     }
   })
 
-  test('nor after the beginning of an answer', () => {
+  test('omits thinking with a prefill', () => {
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [{ type: 'text', text: 'b' }] },
@@ -193,7 +194,7 @@ const thinking = (...details: ReasoningDetail[]): Block => ({
 })
 const CALL: Block = { type: 'tool-call', id: '1', name: 'look', input: '{}' }
 
-/** A tool loop that has come to the first result, with this thinking before the call. */
+/** Returns a tool loop up to the first result, with this thinking before the call. */
 const loop = (...before: Block[]): TextCall['turns'] => [
   { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
   { role: 'assistant', blocks: [...before, CALL] },
@@ -204,8 +205,8 @@ const EFFORT = { params: { reasoning: { effort: 'high' } } }
 const answered = (turns: TextCall['turns'], model = BUDGETED) =>
   (sent({ ...EFFORT, turns }, model).messages as { content: unknown[] }[])[1]?.content
 
-describe('thinking that comes back', () => {
-  test('trap 93: it stands first, with its signature byte by byte', () => {
+describe('thinking in the history', () => {
+  test('trap 93: comes first, with its signature byte for byte', () => {
     expect(answered(loop(thinking(SIGNED)))).toEqual([
       { type: 'thinking', thinking: 'So be it', signature: 'EpAE+/==' },
       { type: 'tool_use', id: '1', name: 'look', input: {} },
@@ -213,7 +214,7 @@ describe('thinking that comes back', () => {
     expect(sent({ ...EFFORT, turns: loop(thinking(SIGNED)) }, BUDGETED).thinking).toBeDefined()
   })
 
-  test('trap 94: a signature without words is thinking too, and what is hidden goes back as it came', () => {
+  test('trap 94: keeps signatures without text and redacted thinking', () => {
     const details = [
       { ...SIGNED, text: '' },
       { type: 'reasoning.encrypted', data: 'opaque', ...FORMAT, index: 1 },
@@ -225,16 +226,16 @@ describe('thinking that comes back', () => {
   })
 
   test.each<[string, Block]>([
-    ['another provider’s', thinking({ ...SIGNED, format: 'google-gemini-v1' })],
-    ['unsigned', thinking({ ...SIGNED, signature: undefined })],
-    ['unsigned, with an empty signature', thinking({ ...SIGNED, signature: '' })],
-    ['plain words', { type: 'reasoning', text: 'So be it', details: null }],
-    ['of a kind nobody knows', thinking({ type: 'reasoning.odd', ...FORMAT })],
-  ])('trap 96: %s is left out', (_what, block) => {
+    ['another provider’s thinking', thinking({ ...SIGNED, format: 'google-gemini-v1' })],
+    ['unsigned thinking', thinking({ ...SIGNED, signature: undefined })],
+    ['thinking with an empty signature', thinking({ ...SIGNED, signature: '' })],
+    ['text alone', { type: 'reasoning', text: 'So be it', details: null }],
+    ['an unknown kind of detail', thinking({ type: 'reasoning.odd', ...FORMAT })],
+  ])('trap 96: omits %s', (_what, block) => {
     expect(answered(loop(block))).toEqual([{ type: 'tool_use', id: '1', name: 'look', input: {} }])
   })
 
-  test('trap 93: a loop that lost its thinking goes on without, where the model thinks by budget', () => {
+  test('trap 93: turns thinking off in a tool loop that lost it, for budget models', () => {
     expect(sent({ ...EFFORT, turns: loop() }, BUDGETED)).not.toHaveProperty('thinking')
     expect(sent({ ...EFFORT, turns: loop() }, ADAPTIVE).thinking).toEqual({
       type: 'adaptive',
@@ -242,7 +243,7 @@ describe('thinking that comes back', () => {
     })
   })
 
-  test('what counts is how the loop began', () => {
+  test('looks at the start of the tool loop', () => {
     const again: TextCall['turns'] = [
       { role: 'assistant', blocks: [{ ...CALL, id: '2' }] },
       { role: 'tool', tool_call_id: '2', blocks: [{ type: 'text', text: 'r' }] },
@@ -255,7 +256,7 @@ describe('thinking that comes back', () => {
     )
   })
 
-  test('a loop that is over is no loop', () => {
+  test('ignores a finished tool loop', () => {
     const over: TextCall['turns'] = [
       ...loop(),
       { role: 'assistant', blocks: [{ type: 'text', text: 'b' }] },
@@ -264,7 +265,7 @@ describe('thinking that comes back', () => {
     expect(sent({ ...EFFORT, turns: over }, BUDGETED)).toHaveProperty('thinking')
   })
 
-  test('trap 9: a turn of nothing but thinking is left out', () => {
+  test('trap 9: omits a message of nothing but thinking', () => {
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [thinking(SIGNED)] },

@@ -16,20 +16,20 @@ const choice = (params: Params, model?: string) =>
 const LOOK = { name: 'look', input_schema: { type: 'object', properties: {} } }
 
 describe('tools', () => {
-  test('a function is its name, its description and the schema of its input', () => {
+  test('sends a function’s name, description and input schema', () => {
     const parameters = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }
     expect(sent({ tools: [fn('look', { description: 'Looks', parameters })] }).tools).toEqual([
       { name: 'look', description: 'Looks', input_schema: parameters },
     ])
   })
 
-  test('trap 42: an input without a schema is an object all the same', () => {
+  test('trap 42: sends an object schema if there is none', () => {
     for (const parameters of [undefined, null, {}, [], 'x'])
       expect(sent({ tools: [fn('look', { parameters })] }).tools).toEqual([LOOK])
     expect(sent({ tools: [fn('look', { parameters: { properties: {} } })] }).tools).toEqual([LOOK])
   })
 
-  test('trap 43: other keywords of a schema stay', () => {
+  test('trap 43: keeps other keywords of a schema', () => {
     const parameters = {
       type: 'object',
       $defs: { a: { type: 'string' } },
@@ -41,7 +41,7 @@ describe('tools', () => {
     ])
   })
 
-  test('strict goes to models that know it', () => {
+  test('sends strict to models that support it', () => {
     expect(sent({ tools: [fn('look', { strict: true })] }).tools).toEqual([
       { ...LOOK, strict: true },
     ])
@@ -51,13 +51,13 @@ describe('tools', () => {
     expect(sent({ tools: [fn('look', { strict: null })] }).tools).toEqual([LOOK])
   })
 
-  test('what only this API knows of a function travels from its own clients', () => {
+  test('passes on unknown fields of a function for clients of this dialect', () => {
     const tools = [fn('look', { extra: { defer_loading: true } })]
     expect(sent({ tools, dialect: 'messages' }).tools).toEqual([{ defer_loading: true, ...LOOK }])
     expect(sent({ tools }).tools).toEqual([LOOK])
   })
 
-  test('trap 22: names that this API refuses have others there, in tools, choice and history alike', () => {
+  test('trap 22: replaces invalid names in tools, choice and history', () => {
     const name = 'mcp/server.tool:äöü'
     const body = sent({
       tools: [fn(name)],
@@ -75,7 +75,7 @@ describe('tools', () => {
     })
   })
 
-  test('trap 21: ids that this API refuses have others there, the same in call and result', () => {
+  test('trap 21: replaces invalid ids, identically in call and result', () => {
     const id = 'functions.look:0|fc_1'
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
@@ -97,14 +97,14 @@ describe('tools', () => {
     ['{"a":', '{"INVALID_JSON":"{\\"a\\":"}'],
     ['[]', '{"INVALID_JSON":"[]"}'],
     ['"x"', '{"INVALID_JSON":"\\"x\\""}'],
-  ])('trap 23, 24, 26: arguments %p go as %p', (input, expected) => {
+  ])('trap 23, 24, 26: arguments %p are sent as %p', (input, expected) => {
     const turns: TextCall['turns'] = [
       { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input }] },
     ]
     expect(JSON.stringify(sent({ turns }).messages)).toContain(`"input":${expected}}`)
   })
 
-  test('trap 35: this API’s own tools pass from its own clients, and others are refused by name', () => {
+  test('trap 35: passes on this API’s own tools in its dialect, and refuses others', () => {
     const own = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 }
     expect(
       sent({ tools: [fn('look'), { type: 'other', dialect: 'messages', value: own }] }).tools,
@@ -123,7 +123,7 @@ describe('tools', () => {
       )
   })
 
-  test('a plain wish for a search of the web is the provider’s own search', () => {
+  test('maps web search to the provider’s own', () => {
     const value = {
       type: 'web_search',
       max_uses: 2,
@@ -160,7 +160,7 @@ describe('tools', () => {
   })
 })
 
-describe('the choice of tools', () => {
+describe('tool choice', () => {
   test.each<[Params, unknown]>([
     [{}, undefined],
     [{ tool_choice: 'auto' }, { type: 'auto' }],
@@ -178,7 +178,7 @@ describe('the choice of tools', () => {
     expect(choice(params)).toEqual(expected as never)
   })
 
-  test('trap 30: one call at a time is said inside the choice, also where none was sent', () => {
+  test('trap 30: disables parallel calls within the choice, and adds one if needed', () => {
     const alone = { disable_parallel_tool_use: true }
     expect(choice({ parallel_tool_calls: false })).toEqual({ type: 'auto', ...alone })
     expect(choice({ parallel_tool_calls: false, tool_choice: 'required' })).toEqual({
@@ -197,7 +197,7 @@ describe('the choice of tools', () => {
     })
   })
 
-  test('a choice between some tools is one between no others', () => {
+  test('offers only the allowed tools', () => {
     const tools = ['look', 'walk', 'talk'].map(name => fn(name))
     const between = (tool_choice: object) =>
       sent({ tools, params: { tool_choice: tool_choice as never } })
@@ -216,16 +216,16 @@ describe('the choice of tools', () => {
     expect(between({ type: 'allowed_tools', tools: [{ name: 'odd' }, null] }).tools).toHaveLength(3)
   })
 
-  test('without tools there is nothing to choose', () => {
+  test('sends no choice without tools', () => {
     expect(sent({ params: { tool_choice: 'none', parallel_tool_calls: false } })).toEqual(sent({}))
   })
 
-  test('trap 4: a history of calls needs no tools', () => {
+  test('trap 4: accepts a history of calls without tools', () => {
     const call: Block = { type: 'tool-call', id: '1', name: 'look', input: '' }
     expect(sent({ turns: [{ role: 'assistant', blocks: [call] }] })).not.toHaveProperty('tools')
   })
 
-  test('trap 28: a model that refuses to be forced chooses, from the one tool that it should call', () => {
+  test('trap 28: offers only the requested tool to a model that cannot be forced', () => {
     expect(choice({ tool_choice: 'required' }, 'claude-opus-5-5')).toEqual({ type: 'auto' })
     const body = sent(
       {

@@ -8,7 +8,7 @@ const totals = (given: unknown) => {
 }
 
 describe('usage', () => {
-  test('trap 85, 88: what was read from the cache and written to it stands beside the input, an hour’s apart', () => {
+  test('trap 85, 88: counts cache reads and writes separately from the input', () => {
     expect(
       usageOf({
         input_tokens: 10,
@@ -27,7 +27,7 @@ describe('usage', () => {
     })
   })
 
-  test('trap 72: later counts replace earlier ones, and what is left out has not changed', () => {
+  test('trap 72: later counts replace earlier ones, and missing ones stay', () => {
     const start = merged(
       {},
       {
@@ -51,7 +51,7 @@ describe('usage', () => {
     expect(merged({}, { odd: 1 })).toEqual({})
   })
 
-  test('runs that the totals leave out are counted', () => {
+  test('counts the model runs that the totals leave out', () => {
     const run = (type: string, input_tokens: number, output_tokens: number) => ({
       type,
       input_tokens,
@@ -68,7 +68,7 @@ describe('usage', () => {
       totals({ ...last, iterations: [run('message', 4, 0), run('fallback_message', 5, 6)] }),
     ).toEqual([5, 6])
     expect(totals({ ...last, iterations: [] })).toEqual([5, 6])
-    // A sum that no answer can have counts as little as a single number of that kind.
+    // An impossible sum counts as little as a single impossible number.
     expect(
       totals({ ...last, iterations: Array.from({ length: 3 }, () => run('message', 9e8, 9e8)) }),
     ).toEqual([5, 6])
@@ -83,16 +83,16 @@ describe('usage', () => {
     [{ input_tokens: 5 }],
     [{ input_tokens: 5, output_tokens: -1 }],
     [{ output_tokens: '7' }],
-  ])('%j is no count', given => {
+  ])('returns undefined for %j', given => {
     expect(usageOf(given)).toBeUndefined()
   })
 
-  test('trap 92: nothing at all is no count either', () => {
+  test('trap 92: returns undefined if nothing was counted', () => {
     expect(usageOf({ input_tokens: 0, output_tokens: 0 })).toBeUndefined()
     expect(totals({ input_tokens: 0, output_tokens: 1 })).toEqual([0, 1])
   })
 
-  test('parts are never more than the whole', () => {
+  test('parts never exceed their total', () => {
     expect(
       usageOf({ input_tokens: 1, output_tokens: 2, output_tokens_details: { thinking_tokens: 9 } })
         ?.output,

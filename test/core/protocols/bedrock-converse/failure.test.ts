@@ -17,7 +17,7 @@ describe('failure', () => {
     [403, 'AccessDeniedException', 'provider_unavailable'],
     [404, 'ResourceNotFoundException', 'provider_unavailable'],
     [403, 'UnrecognizedClientException', 'provider_unavailable'],
-  ] as const)('trap 99: %d %s is %s, by its header or its body', (status, name, type) => {
+  ] as const)('trap 99: %d %s is %s, from its header or its body', (status, name, type) => {
     const expected = { type, metadata: { provider_code: name } }
     expect(
       failure(
@@ -36,7 +36,7 @@ describe('failure', () => {
     [400, 'invalid_request', 'ValidationException'],
     [424, 'provider_unavailable', 'ModelErrorException'],
     [408, 'timeout', 'ModelTimeoutException'],
-  ] as const)('a %d that is not named is %s', (status, type, code) => {
+  ] as const)('a %d without a name is %s', (status, type, code) => {
     expect(failure(status, { message: 'No' })).toMatchObject({
       type,
       metadata: { provider_code: code },
@@ -46,22 +46,24 @@ describe('failure', () => {
   test.each([
     'Input is too long for requested model.',
     'prompt is too long: 200251 tokens > 200000 maximum',
-    'Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.',
+    'Input Tokens Exceeded: Number of input tokens exceeds maximum length. ' +
+      'Please update the input to try again.',
     'Input tokens exceed the configured limit',
-  ])('%p is a conversation that is too long', message => {
+  ])('%p exceeds the context', message => {
     expect(failure(400, { message }, named('ValidationException')).type).toBe(
       'context_length_exceeded',
     )
   })
 
   test.each([
-    'The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.',
+    'The maximum tokens you requested exceeds the model limit of 4096. ' +
+      'Try again with a maximum tokens value that is lower than 4096.',
     'max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens',
-  ])('%p is an output bound that is too large', message => {
+  ])('%p exceeds the output limit', message => {
     expect(failure(400, { message }).type).toBe('max_tokens_exceeded')
   })
 
-  test('trap 99: too many tokens of a minute are no conversation that is too long', () => {
+  test('trap 99: a tokens-per-minute limit is not the context length', () => {
     const message = 'Too many tokens, please wait before trying again.'
     expect(failure(429, { message }, named('ThrottlingException')).type).toBe('rate_limit_exceeded')
     expect(failureInside('throttlingException', { message }).type).toBe('rate_limit_exceeded')
@@ -69,24 +71,25 @@ describe('failure', () => {
 
   test.each([
     'The provided model identifier is invalid.',
-    'Invocation of model ID anthropic.claude-opus-4-1 with on-demand throughput isn’t supported. Retry your request with an inference profile.',
-  ])('what is said of the model’s name is our trouble: %p', message => {
+    'Invocation of model ID anthropic.claude-opus-4-1 with on-demand throughput ' +
+      'isn’t supported. Retry your request with an inference profile.',
+  ])('blames the gateway for a wrong model name: %p', message => {
     expect(failure(400, { message }).type).toBe('provider_unavailable')
   })
 
-  test('a filter that has stopped the output is about the content', () => {
+  test('a filtered output is a content policy violation', () => {
     expect(failure(400, { message: 'Output blocked by content filtering policy' }).type).toBe(
       'content_policy_violation',
     )
   })
 
-  test('Bedrock’s words stay with us', () => {
+  test('does not pass on Bedrock’s sentence', () => {
     const error = failure(400, { message: 'arn:aws:bedrock:us-east-1:123456789012 said no' })
     expect(JSON.stringify([error.message, error.metadata])).not.toContain('arn:')
   })
 
   test.each([[null], ['text'], [[]], [42], [{ message: {}, __type: 7 }]])(
-    'trap 100: a body %p is a failure like any other',
+    'trap 100: treats a body %p as any other failure',
     body => {
       expect(failure(500, body).type).toBe('provider_unavailable')
       expect(failure(418, body).type).toBe('provider_unavailable')

@@ -16,7 +16,7 @@ type Event = Record<string, unknown>
 const readerOf = (call: Partial<TextCall> = {}, endpoint = claude) =>
   bedrockConverse.reader(textCall({ stream: true, ...call }), endpoint)
 
-/** What a stream of these events comes to, up to the end of the connection. */
+/** Returns the parts of a stream with these events, up to the end of the connection. */
 function streamed(events: Event[], call: Partial<TextCall> = {}, endpoint = claude): TextPart[] {
   const reader = readerOf(call, endpoint)
   const parts = events.flatMap(one =>
@@ -63,7 +63,7 @@ const thrown = (act: () => unknown): unknown => {
 }
 
 describe('a stream', () => {
-  test('of text begins, says and ends', () => {
+  test('reads a start, text and an end', () => {
     expect(
       streamed([
         { messageStart: { role: 'assistant' } },
@@ -80,7 +80,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('is complete when it has stopped and was counted, in either order', () => {
+  test('is complete after the stop and the usage, in either order', () => {
     for (const events of [
       [stop(), counted],
       [counted, stop()],
@@ -96,7 +96,7 @@ describe('a stream', () => {
     }
   })
 
-  test('is not complete with what is told of it besides: the count may follow', () => {
+  test('is not complete after other metadata: the usage may follow', () => {
     const reader = readerOf()
     reader.read({ event: 'messageStop', data: '{"stopReason":"guardrail_intervened"}' })
     reader.read({ event: 'metadata', data: '{"trace":{"guardrail":{}}}' })
@@ -107,7 +107,7 @@ describe('a stream', () => {
     expect(reader.complete).toBe(true)
   })
 
-  test('that was not counted is complete when the connection ends, if it has stopped', () => {
+  test('is complete without usage when the connection ends after the stop', () => {
     const reader = readerOf()
     reader.read({ event: 'messageStop', data: '{"stopReason":"end_turn"}' })
     expect(reader.complete).toBe(false)
@@ -115,7 +115,7 @@ describe('a stream', () => {
     expect(reader.complete).toBe(true)
   })
 
-  test('that has not stopped is never complete', () => {
+  test('is never complete without a stop', () => {
     const reader = readerOf()
     for (const [event, told] of Object.entries({
       messageStart: {},
@@ -127,7 +127,7 @@ describe('a stream', () => {
     expect(reader.complete).toBe(false)
   })
 
-  test('trap 58: keeps its calls apart by their blocks, and counts them from 0', () => {
+  test('trap 58: separates calls by block, and numbers them from 0', () => {
     const { calls, finish } = saidBy(
       streamed([
         delta(0, { text: 'Two.' }),
@@ -148,7 +148,7 @@ describe('a stream', () => {
     expect(finish).toEqual({ reason: 'tool_calls', native: 'tool_use' })
   })
 
-  test('trap 23: a tool that is called without arguments has {}, once', () => {
+  test('trap 23: ends a call without arguments with {}, once', () => {
     const events = [
       called(0, { toolUseId: 'a', name: 'now' }),
       delta(0, { toolUse: { input: '' } }),
@@ -162,7 +162,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('trap 22: names come back as the client knows them', () => {
+  test('trap 22: restores the client’s tool names', () => {
     const call: Partial<TextCall> = { tools: [{ type: 'function', name: 'files/read.all' }] }
     expect(
       saidBy(
@@ -174,13 +174,13 @@ describe('a stream', () => {
     ).toBe('files/read.all')
   })
 
-  test('a call without an id gets one', () => {
+  test('generates an id for a call without one', () => {
     expect(
       saidBy(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]?.id,
     ).toMatch(/^tooluse_[0-9]+_0$/)
   })
 
-  test('a tool that runs at the provider’s is no call of the client’s', () => {
+  test('ignores a tool that the provider runs itself', () => {
     const events = [
       called(0, { toolUseId: 'a', name: 'nova_grounding', type: 'server_tool_use' }),
       delta(0, { toolUse: { input: '{}' } }),
@@ -192,7 +192,7 @@ describe('a stream', () => {
     })
   })
 
-  test('trap 66: thinking is words and entries, and its signature an entry of the same index', () => {
+  test('trap 66: emits thinking as text and details, under one index with its signature', () => {
     const parts = streamed([
       delta(0, { reasoningContent: { text: 'Hm' } }),
       delta(0, { reasoningContent: { text: '' } }),
@@ -224,7 +224,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('trap 67: redacted thinking is one entry, in however many pieces it came', () => {
+  test('trap 67: joins the pieces of redacted thinking into one detail', () => {
     const { details } = saidBy(
       streamed([
         delta(0, { reasoningContent: { redactedContent: 'QUJD' } }),
@@ -255,7 +255,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('a picture is given when it is whole', () => {
+  test('emits an image once it is complete', () => {
     const begun = {
       contentBlockStart: { contentBlockIndex: 0, start: { image: { format: 'webp' } } },
     }
@@ -269,7 +269,7 @@ describe('a stream', () => {
     expect(saidBy(parts).images).toEqual(['data:image/webp;base64,QUJD'])
   })
 
-  test('a source from the web is an annotation, one in a document only a citation', () => {
+  test('annotates web sources, and only cites documents', () => {
     const web = {
       title: 'A',
       sourceContent: [{ text: 'said' }],
@@ -319,7 +319,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('the sequence that stopped it is told', () => {
+  test('reports the stop sequence', () => {
     const fields = { additionalModelResponseFields: { delta: { stop_sequence: 'END' } } }
     expect(streamed([stop('stop_sequence', fields)]).at(-1)).toEqual({
       type: 'finish',
@@ -330,7 +330,7 @@ describe('a stream', () => {
     })
   })
 
-  test('trap 84: empty deltas and unknown events are no parts', () => {
+  test('trap 84: ignores empty deltas and unknown events', () => {
     const events = [
       { 'initial-response': {} },
       { messageStart: {} },
@@ -342,7 +342,7 @@ describe('a stream', () => {
     expect(streamed(events).map(part => part.type)).toEqual(['start'])
   })
 
-  test('trap 77: exceptions end it, with what they mean', () => {
+  test('trap 77: throws the error for an exception', () => {
     expect(
       thrown(() =>
         streamed([
@@ -356,14 +356,14 @@ describe('a stream', () => {
     )
   })
 
-  test('nothing follows the stop but the count, and there is one finish', () => {
+  test('reads only the usage after the stop, and finishes once', () => {
     const parts = streamed([stop(), delta(0, { text: 'More' }), stop('max_tokens'), counted])
     expect(parts.map(part => part.type)).toEqual(['start', 'finish', 'usage'])
   })
 })
 
 describe('a whole answer', () => {
-  test('is read as its stream would be', () => {
+  test('is read like its stream', () => {
     const content = [
       { reasoningContent: { reasoningText: { text: 'Hm', signature: 'c2ln' } } },
       { reasoningContent: { redactedContent: 'QUJD' } },
@@ -392,7 +392,7 @@ describe('a whole answer', () => {
     expect(said.usage?.output.text).toBe(2)
   })
 
-  test('gives the input of a call as the JSON that it is, also where it is no object', () => {
+  test('keeps the input of a call as the JSON that it is, even if it is no object', () => {
     const inputOf = (input: unknown) =>
       saidBy(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
     expect([{ x: 1 }, '{"x":1}', [1], 5].map(inputOf)).toEqual([
@@ -404,14 +404,14 @@ describe('a whole answer', () => {
     expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
   })
 
-  test('names its tier', () => {
+  test('reports its service tier', () => {
     expect(whole([{ text: 'Hi' }], { serviceTier: { type: 'flex' } })[0]).toMatchObject({
       type: 'start',
       service_tier: 'flex',
     })
   })
 
-  test('holds sources among its words', () => {
+  test('reads citations among its text', () => {
     const web = { title: 'A', location: { web: { url: 'https://a.example/' } } }
     const said = saidBy(
       whole([
@@ -433,7 +433,7 @@ describe('a whole answer', () => {
     ])
   })
 
-  test('a signature without words is an entry without words (trap 94)', () => {
+  test('keeps a signature without text (trap 94)', () => {
     expect(
       saidBy(whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }]))
         .details,
@@ -456,13 +456,13 @@ describe('a whole answer', () => {
     [{ output: {} }],
     [{ output: { message: { content: 'Hi' } } }],
     [{ Output: { __type: 'x' } }],
-  ])('%p is none', body => {
+  ])('refuses %p', body => {
     expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
       'provider_unavailable',
     )
   })
 
-  test('trap 75: an error in its place is that error', () => {
+  test('trap 75: throws the error in its place', () => {
     const body = { __type: 'com.amazon#ThrottlingException', message: 'slow' }
     expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
       'rate_limit_exceeded',
@@ -470,14 +470,14 @@ describe('a whole answer', () => {
   })
 })
 
-describe('an answer asked for by a tool', () => {
+describe('an answer that is the input of a tool', () => {
   const schema = { type: 'object', properties: { value: { type: 'string' } } }
   const asked: Partial<TextCall> = {
     params: { response_format: { type: 'json_schema', json_schema: { name: 'it', schema } } },
   }
   const input = '{"value":"test"}'
 
-  test('trap 46: is the tool’s input as text and a stop, streamed', () => {
+  test('trap 46: becomes text and ends with a stop, streamed', () => {
     const parts = streamed(
       [
         delta(0, { text: 'Let me see.' }),
@@ -497,7 +497,7 @@ describe('an answer asked for by a tool', () => {
     expect(parts.filter(part => part.type === 'text-delta')).toHaveLength(2)
   })
 
-  test('trap 46: is the same whole', () => {
+  test('trap 46: becomes the same as a whole answer', () => {
     const content = [
       { text: 'Let me see.' },
       { toolUse: { toolUseId: 'a', name: 'json', input: { value: 'test' } } },
@@ -509,14 +509,14 @@ describe('an answer asked for by a tool', () => {
     })
   })
 
-  test('is the words when the tool was not called', () => {
+  test('falls back to text without the call', () => {
     expect(saidBy(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({
       text: 'No.',
       finish: { reason: 'stop' },
     })
   })
 
-  test('a tool of that name is a tool where nothing was asked for', () => {
+  test('passes on a tool of that name if no format was requested', () => {
     expect(
       saidBy(streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')]))
         .calls,
@@ -554,7 +554,7 @@ describe('hostile answers', () => {
     'stopReason',
   ]
 
-  test('any value in any place gives parts or provider_unavailable', () => {
+  test('any value in any position produces parts or provider_unavailable', () => {
     const told: unknown[] = VALUES.flatMap(value =>
       NAMES.map(name => ({
         contentBlockIndex: value,
@@ -581,7 +581,7 @@ describe('hostile answers', () => {
     expect(outcomes).toEqual(new Set(['nothing', 'provider_unavailable', 'invalid_request']))
   })
 
-  test('what never ends does not grow for ever', () => {
+  test('limits the data that it accumulates', () => {
     const reader = readerOf()
     const begin = (i: number) => () =>
       reader.read({

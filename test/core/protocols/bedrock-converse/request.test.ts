@@ -43,7 +43,7 @@ const callOf = (body: object, betas: string[] = []): TextCall =>
 const at = (upstreamModel: string, more: Partial<Endpoint> = {}) =>
   endpointOf({ protocol: 'bedrock-converse', upstreamModel, ...more })
 
-/** A request body, and a block of it, as far as the tests look into them. */
+/** A request body and a block in it, as far as the tests look at them. */
 interface Sent {
   [name: string]: unknown
   system?: Block[]
@@ -67,12 +67,12 @@ interface Block {
   toolResult?: { toolUseId: string; content: Block[]; status?: string }
 }
 
-/** What Bedrock receives for a chat request of this body. */
+/** Returns the body that Bedrock receives for a chat request. */
 const sent = (body: object, model = SONNET_4): Sent => bodyOf(callOf(body), model)
 const bodyOf = (call: TextCall, model = SONNET_4) =>
   request(call, at(model)).body as unknown as Sent
 
-/** The content of each message that it receives. */
+/** Returns the content of each message that Bedrock receives. */
 const contents = (messages: object[], model = SONNET_4): Block[][] =>
   sent({ messages }, model).messages.map(one => one.content)
 
@@ -130,24 +130,26 @@ const thrown = (act: () => unknown): unknown => {
 }
 
 describe('the request', () => {
-  test('of a plain call is the messages, and nothing else', () => {
+  test('a plain call has only messages', () => {
     expect(request(callOf({}), at(SONNET_4))).toEqual({
       path: '/model/us.anthropic.claude-sonnet-4-20250514-v1%3A0/converse',
       body: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
     })
   })
 
-  test('of a streamed call goes elsewhere, and an ARN is one segment of its path', () => {
+  test('a streamed call has its own path, in which an ARN is one segment', () => {
     const arn =
-      'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
+      'arn:aws:bedrock:us-east-1:123456789012:inference-profile/' +
+      'us.anthropic.claude-sonnet-4-20250514-v1:0'
     const { path, body } = request(callOf({ stream: true }), at(arn))
     expect(path).toBe(
-      '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2Fus.anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream',
+      '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2F' +
+        'us.anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream',
     )
     expect(body).not.toHaveProperty('stream')
   })
 
-  test('trap 12: the call stays as it was, so that it can be sent to another', () => {
+  test('trap 12: leaves the call unchanged', () => {
     const call = callOf({
       messages: [
         { role: 'system', content: 'Be' },
@@ -161,7 +163,7 @@ describe('the request', () => {
     expect(call).toEqual(before)
   })
 
-  test('what nobody knows goes on at the top, and stands in for nothing', () => {
+  test('passes on unknown parameters, which cannot overwrite known ones', () => {
     const guardrailConfig = { guardrailIdentifier: 'g', guardrailVersion: '1' }
     const unknown = {
       guardrailConfig,
@@ -180,7 +182,7 @@ describe('the request', () => {
     })
   })
 
-  test('trap 57: what is ours is not forwarded, and an end user is nobody’s business there', () => {
+  test('trap 57: omits parameters of the gateway and the end user', () => {
     const ours = {
       user: 'u',
       session_id: 's',
@@ -204,7 +206,7 @@ describe('the request', () => {
 })
 
 describe('the conversation', () => {
-  test('trap 5, 6: instructions stand apart, wherever they were given', () => {
+  test('trap 5, 6: collects instructions into the system prompt', () => {
     const body = sent({
       messages: [
         { role: 'system', content: 'Be brief.' },
@@ -216,11 +218,11 @@ describe('the conversation', () => {
     expect(body.messages).toHaveLength(1)
   })
 
-  test('trap 10: neighbours of one side are one message', () => {
+  test('trap 10: merges neighbouring messages of one side', () => {
     expect(contents([user('One'), user('Two')])).toEqual([[{ text: 'One' }, { text: 'Two' }]])
   })
 
-  test('begins with the user, and instructions alone are what the user says', () => {
+  test('starts with the user, and sends instructions alone as the user’s message', () => {
     const begun = sent({ messages: [{ role: 'assistant', content: 'Hello!' }, user('Hi')] })
     expect(begun.messages.map(one => one.role)).toEqual(['user', 'assistant', 'user'])
     expect(sent({ messages: [{ role: 'system', content: 'Say hi.' }] })).toEqual({
@@ -228,7 +230,7 @@ describe('the conversation', () => {
     })
   })
 
-  test('trap 7, 8, 9: nothing is empty', () => {
+  test('trap 7, 8, 9: omits empty content', () => {
     const told = contents([
       user([
         { type: 'text', text: '' },
@@ -242,7 +244,7 @@ describe('the conversation', () => {
     expect(contents(refused)[1]).toEqual([{ text: 'No.' }])
   })
 
-  test('trap 11: an answer that was begun is gone on with where the model does so, without white space at its end', () => {
+  test('trap 11: trims white space from the end of a prefill, and refuses it elsewhere', () => {
     const messages = [user('Hi'), { role: 'assistant', content: 'Well \n' }]
     expect(contents(messages).at(-1)).toEqual([{ text: 'Well' }])
     expect(contents(messages, NOVA).at(-1)).toEqual([{ text: 'Well' }])
@@ -250,7 +252,7 @@ describe('the conversation', () => {
       expect(thrown(() => sent({ messages }, model))).toBe('invalid_request')
   })
 
-  test('trap 12: a name stands before the text', () => {
+  test('trap 12: prefixes the text with the name', () => {
     const call = callOf({ messages: [{ role: 'user', content: 'Hi', name: 'Ann' }] })
     const body = bodyOf({ ...call, turns: namesInText(call.turns) })
     expect(body.messages[0]?.content).toEqual([{ text: 'Ann: Hi' }])
@@ -264,14 +266,14 @@ describe('media', () => {
     ['image/jpg', 'jpeg'],
     ['image/gif', 'gif'],
     ['image/webp', 'webp'],
-  ])('a picture of %s goes as its bytes', (type, format) => {
+  ])('sends an image of %s as bytes', (type, format) => {
     const content = [
       { type: 'image_url', image_url: { url: `data:${type};base64,QUJD`, detail: 'low' } },
     ]
     expect(contents([user(content)])).toEqual([[{ image: { format, source: { bytes: 'QUJD' } } }]])
   })
 
-  test('trap 13: a picture of another kind, or by URL, is refused', () => {
+  test('trap 13: refuses other kinds of images, and images by URL', () => {
     const picture = (url: string) => () =>
       sent({ messages: [user([{ type: 'image_url', image_url: { url } }])] })
     expect(thrown(picture('data:image/tiff;base64,QUJD'))).toBe('unsupported_image_format')
@@ -280,7 +282,7 @@ describe('media', () => {
     expect(thrown(picture('data:image/png;base64,!!'))).toBe('invalid_image')
   })
 
-  test('a film and a sound go as their bytes', () => {
+  test('sends video and audio as bytes', () => {
     const content = [
       { type: 'video_url', video_url: { url: 'data:video/quicktime;base64,QUJD' } },
       { type: 'input_audio', input_audio: { data: 'QUJD', format: 'wav' } },
@@ -311,7 +313,7 @@ describe('media', () => {
       .flat()
       .flatMap(block => (block.document ? [block.document] : []))
 
-  test('trap 18: a document has a name of few characters, and no name twice', () => {
+  test('trap 18: gives documents valid and unique names', () => {
     const pdf = 'data:application/pdf;base64,QUJD'
     const names = [
       'Q3_report: final  (v2).pdf',
@@ -342,13 +344,13 @@ describe('media', () => {
     ['application/json', 'a.json', 'txt'],
     ['application/octet-stream', 'a.docx', 'docx'],
     ['application/vnd.openxmlformats-officedocument.spreadsheetml.sheet', 'a', 'xlsx'],
-  ])('a file of %s called %s is a document of the format %s', (type, name, format) => {
+  ])('sends a file of %s called %s as a document of the format %s', (type, name, format) => {
     expect(documents([file(name, `data:${type};base64,QUJD`)])).toMatchObject([
       { format, source: { bytes: 'QUJD' } },
     ])
   })
 
-  test('a document has words beside it', () => {
+  test('adds text beside a document', () => {
     const pdf = file('a.pdf', 'data:application/pdf;base64,QUJD')
     expect(contents([user([pdf])])[0]?.map(block => Object.keys(block)[0])).toEqual([
       'text',
@@ -357,7 +359,7 @@ describe('media', () => {
     expect(contents([user([{ type: 'text', text: 'Read' }, pdf])])[0]).toHaveLength(2)
   })
 
-  test('a file that is a picture is one; a file by an id or of no known kind is refused', () => {
+  test('sends an image file as an image, and refuses file ids and unknown kinds', () => {
     expect(contents([user([file('a.png', 'data:image/png;base64,QUJD')])])).toEqual([
       [{ image: { format: 'png', source: { bytes: 'QUJD' } } }],
     ])
@@ -371,7 +373,7 @@ describe('media', () => {
     ).toBe('invalid_request')
   })
 
-  test('trap 17: content that nobody knows is refused, not dropped', () => {
+  test('trap 17: refuses unknown content instead of dropping it', () => {
     expect(thrown(() => sent({ messages: [user([{ type: 'hologram', data: 'x' }])] }))).toBe(
       'invalid_request',
     )
@@ -379,7 +381,7 @@ describe('media', () => {
 })
 
 describe('tools', () => {
-  test('are specs, and the choice has Converse’s words', () => {
+  test('renders tool specs and the choice', () => {
     const tools = [tool('add'), tool('sub', { parameters: undefined, description: '' })]
     const toolConfig = {
       tools: [
@@ -402,7 +404,7 @@ describe('tools', () => {
   })
 
   test.each([NEWEST, LLAMA])(
-    'trap 28: %s is not forced: it may choose, from the one that it should call',
+    'trap 28: offers only the requested tool to %s, which cannot be forced',
     model => {
       const tools = [tool('add'), tool('sub')]
       expect(sent({ tools, tool_choice: 'required' }, model).toolConfig).toEqual({
@@ -417,11 +419,11 @@ describe('tools', () => {
     },
   )
 
-  test('trap 27: no choice is no tools', () => {
+  test('trap 27: omits the tools for the choice none', () => {
     expect(sent({ tools: [tool('add')], tool_choice: 'none' })).not.toHaveProperty('toolConfig')
   })
 
-  test('trap 4: a conversation with calls in it has tools, though they are gone', () => {
+  test('trap 4: lists removed tools for a conversation that contains calls', () => {
     const messages = [user('Add'), calling(['a', 'add.up']), answering('a', '3'), user('Thanks')]
     const gone = {
       tools: [
@@ -443,7 +445,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 30: one call at a time is asked of Claude in its own words, with a choice though there was none', () => {
+  test('trap 30: disables parallel calls for Claude, and adds a choice if needed', () => {
     const tools = [tool('add')]
     const field = (body: object, model?: string) =>
       sent({ tools, parallel_tool_calls: false, ...body }, model).additionalModelRequestFields
@@ -457,7 +459,7 @@ describe('tools', () => {
     expect(field({}, NOVA)).toBeUndefined()
   })
 
-  test('trap 1, 21, 22: calls and their results have fitting ids and names, the results together and first', () => {
+  test('trap 1, 21, 22: fits ids and names, and puts results first', () => {
     const long = `call_${'x'.repeat(40)}|fc_${'y'.repeat(40)}`
     const told = contents([
       user('Add'),
@@ -480,7 +482,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 21: ids for Mistral have nine letters', () => {
+  test('trap 21: uses ids of nine letters for Mistral', () => {
     const told = contents(
       [
         user('Add'),
@@ -493,7 +495,7 @@ describe('tools', () => {
     expect(told[2]?.[0]?.toolResult?.toolUseId).toBe(told[1]?.[0]?.toolUse?.toolUseId)
   })
 
-  test('trap 2, 3: every call has a result, and every result a call', () => {
+  test('trap 2, 3: pairs every call with a result, and every result with a call', () => {
     const told = contents([
       user('Add'),
       calling(['a', 'add'], ['b', 'add']),
@@ -508,7 +510,7 @@ describe('tools', () => {
     expect(told[2]?.at(-1)).toEqual({ text: 'lost' })
   })
 
-  test('trap 23, 24, 26: arguments are an object with every digit, or shown as what they were', () => {
+  test('trap 23, 24, 26: sends arguments as an exact object, or as invalid JSON', () => {
     const inputs = ['', '{"id":123456789012345678901}', '{"x":', '[1]']
     const call = callOf({
       messages: [
@@ -523,7 +525,7 @@ describe('tools', () => {
     expect(json).toContain('"input":{"INVALID_JSON":"[1]"}')
   })
 
-  test('trap 16: a picture that a tool gave stays with its result', () => {
+  test('trap 16: keeps the image of a tool within its result', () => {
     const picture = { type: 'image_url', image_url: { url: 'data:image/png;base64,QUJD' } }
     const told = contents([
       user('Look'),
@@ -540,7 +542,7 @@ describe('tools', () => {
     ])
   })
 
-  test('a failed tool is said so to the models that know it', () => {
+  test('marks failed results for the models that accept it', () => {
     const failed = (model: string) => {
       const call = callOf({ messages: [user('Add'), calling(['a', 'add']), answering('a', 'no')] })
       const turns = call.turns.map(turn =>
@@ -552,7 +554,7 @@ describe('tools', () => {
     expect([SONNET_4, NOVA, LLAMA].map(failed)).toEqual(['error', 'error', undefined])
   })
 
-  test('trap 35: tools of other kinds are refused by name', () => {
+  test('trap 35: refuses other kinds of tools by name', () => {
     expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow(
       'tools.0: web_search is a tool that this model',
     )
@@ -575,14 +577,14 @@ describe('cache points', () => {
     tools: [{ ...tool('add'), cache_control: { type: 'ephemeral' } }],
   }
 
-  test('stand after what is marked', () => {
+  test('follow marked blocks', () => {
     const { system, messages, toolConfig } = sent(body, SONNET_45)
     expect(system).toEqual([{ text: 'Be' }, hour])
     expect(messages[0]?.content).toEqual([{ text: 'Hi' }, point, { text: 'you' }])
     expect(toolConfig?.tools).toEqual([spec('add'), point])
   })
 
-  test('trap 55: are left out for models that refuse them: all, those of tools, or an hour', () => {
+  test('trap 55: are omitted for models that refuse all, those of tools, or an hour', () => {
     for (const model of [LLAMA, 'anthropic.claude-3-sonnet-20240229-v1:0', 'arcee-supernova'])
       expect(JSON.stringify(sent(body, model))).not.toContain('cachePoint')
     const nova = sent(body, NOVA)
@@ -591,7 +593,7 @@ describe('cache points', () => {
     expect(sent(body, SONNET_4).system).toEqual([{ text: 'Be' }, point])
   })
 
-  test('of a result stand after it, for its own mark or that of what it holds', () => {
+  test('follow a result, for its own marker or one inside', () => {
     const messages = [
       user('Add'),
       calling(['a', 'add']),
@@ -606,14 +608,14 @@ describe('cache points', () => {
     ])
   })
 
-  test('of the whole conversation stand at its end', () => {
+  test('end the conversation for the automatic marker', () => {
     expect(sent({ cache_control: { type: 'ephemeral' } }).messages[0]?.content).toEqual([
       { text: 'Hi' },
       point,
     ])
   })
 
-  test('trap 55: are four at most, the latest', () => {
+  test('trap 55: are the last four at most', () => {
     const many = {
       messages: [
         { role: 'system', content: [marked('Be')] },
@@ -628,7 +630,7 @@ describe('cache points', () => {
 })
 
 describe('parameters', () => {
-  test('have Converse’s names, and those without a word there are left out', () => {
+  test('have Converse’s names, and are omitted without an equivalent', () => {
     const given = {
       max_tokens: 100,
       temperature: 0.5,
@@ -646,7 +648,7 @@ describe('parameters', () => {
     })
   })
 
-  test('trap 49: the temperature is 1 at most, and where temperature and top_p exclude each other the first stands', () => {
+  test('trap 49: clamps temperature to 1, and prefers it to top_p where they conflict', () => {
     expect(sent({ temperature: 2, top_p: 0.5 }).inferenceConfig).toEqual({
       temperature: 1,
       topP: 0.5,
@@ -664,14 +666,14 @@ describe('parameters', () => {
     )
   })
 
-  test('trap 50: white space alone stops nothing, and gpt-oss knows no stop', () => {
+  test('trap 50: omits stop sequences of white space, and all of them for gpt-oss', () => {
     expect(sent({ stop: [' ', 'END'] }).inferenceConfig).toEqual({ stopSequences: ['END'] })
     expect(sent({ stop: ['END'], temperature: 0.1 }, GPT_OSS).inferenceConfig).toEqual({
       temperature: 0.1,
     })
   })
 
-  test('Claude is asked which sequence stopped it', () => {
+  test('asks Claude for its stop sequence', () => {
     expect(sent({ stop: 'END' }).additionalModelResponseFieldPaths).toEqual(['/stop_sequence'])
     expect(sent({ stop: 'END', stream: true }).additionalModelResponseFieldPaths).toEqual([
       '/delta/stop_sequence',
@@ -689,7 +691,7 @@ describe('parameters', () => {
     expect(sent({ top_k: 7 }, model).additionalModelRequestFields).toEqual(expected)
   })
 
-  test('trap 36: of the features by header, those that Bedrock knows go on to Claude', () => {
+  test('trap 36: passes on the beta features that Claude on Bedrock knows', () => {
     const call = callOf({}, ['context-1m-2025-08-07', 'a-feature-of-tomorrow-2027-01-01'])
     expect(request(call, at(SONNET_4)).body.additionalModelRequestFields).toEqual({
       anthropic_beta: ['context-1m-2025-08-07'],
@@ -704,7 +706,7 @@ describe('reasoning', () => {
     return { config: inferenceConfig, fields: additionalModelRequestFields }
   }
 
-  test('trap 48, 54: is a budget below the bound for Claude that takes one', () => {
+  test('trap 48, 54: is a budget below the bound for Claude models with budgets', () => {
     expect(asked({ effort: 'medium' }, SONNET_4, { max_tokens: 10_000, temperature: 0.5 })).toEqual(
       {
         config: { maxTokens: 10_000 },
@@ -716,7 +718,7 @@ describe('reasoning', () => {
     expect(asked({ max_tokens: 2_000 }, SONNET_4).config?.maxTokens).toBeGreaterThan(2_000)
   })
 
-  test('trap 54: is an effort for Claude that thinks as it sees fit', () => {
+  test('trap 54: is an effort for adaptive Claude models', () => {
     const { config, fields } = asked({ effort: 'high' }, 'us.anthropic.claude-opus-4-7')
     expect(config).toBeUndefined()
     expect(fields).toMatchObject({
@@ -737,14 +739,14 @@ describe('reasoning', () => {
     expect(asked({ effort }, model).fields).toEqual(expected)
   })
 
-  test('Nova at its highest decides the rest by itself', () => {
+  test('omits sampling parameters for Nova at its highest effort', () => {
     expect(
       asked({ effort: 'high' }, NOVA_2, { max_tokens: 100, temperature: 0.5, top_p: 0.5 }).config,
     ).toBeUndefined()
     expect(asked({ effort: 'low' }, NOVA_2, { max_tokens: 100 }).config).toEqual({ maxTokens: 100 })
   })
 
-  test('trap 29: who must call a tool does not think by a budget before it', () => {
+  test('trap 29: omits the thinking budget before a forced tool', () => {
     const { fields } = asked({ effort: 'high' }, SONNET_4, {
       tools: [tool('add')],
       tool_choice: 'required',
@@ -752,7 +754,7 @@ describe('reasoning', () => {
     expect(fields).toBeUndefined()
   })
 
-  test('an inference profile is what our own slug says that it is', () => {
+  test('identifies the model of an inference profile by our slug', () => {
     const arn = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123'
     const endpoint = at(arn, { model: 'anthropic/claude-sonnet-4.5' })
     const { body, path } = request(callOf({ reasoning: { max_tokens: 2000 }, top_k: 3 }), endpoint)
@@ -781,7 +783,7 @@ describe('reasoning', () => {
     { type: 'reasoning.encrypted', data: 'QUJD', format: 'anthropic-claude-v1', index: 1 },
   ]
 
-  test('trap 93: Claude gets back what it thought, byte for byte and first', () => {
+  test('trap 93: sends Claude its thinking first, byte for byte', () => {
     expect(contents(thought(claudes))[1]).toEqual([
       { reasoningContent: { reasoningText: { text: 'Hm', signature: 'c2ln' } } },
       { reasoningContent: { redactedContent: 'QUJD' } },
@@ -789,14 +791,14 @@ describe('reasoning', () => {
     ])
   })
 
-  test('trap 94, 95: a signature without words has an empty text', () => {
+  test('trap 94, 95: sends a signature without text with an empty text', () => {
     for (const text of ['', null, undefined])
       expect(contents(thought([{ ...claudes[0], text }]))[1]?.[0]).toEqual({
         reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } },
       })
   })
 
-  test('trap 96: nobody gets back what another thought, or what nobody signed', () => {
+  test('trap 96: omits other models’ thinking and unsigned thinking', () => {
     expect(contents(thought(claudes), NOVA)[1]).toEqual([{ text: 'Hello' }])
     expect(
       contents(
@@ -815,12 +817,12 @@ describe('reasoning', () => {
   })
 })
 
-describe('the form of the answer', () => {
+describe('the answer format', () => {
   const answerTool = {
     toolSpec: { name: 'json', description: 'A value', inputSchema: { json: schema } },
   }
 
-  test.each([SONNET_45, GPT_OSS])('trap 44: is a schema for %s', model => {
+  test.each([SONNET_45, GPT_OSS])('trap 44: is a native schema for %s', model => {
     const { outputConfig, toolConfig } = sent(asJson, model)
     expect(toolConfig).toBeUndefined()
     expect(outputConfig).toEqual({
@@ -833,7 +835,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('trap 46: is a tool that must be called for others', () => {
+  test('trap 46: is a forced tool for others', () => {
     expect(sent(asJson).toolConfig).toEqual({
       tools: [answerTool],
       toolChoice: { tool: { name: 'json' } },
@@ -847,14 +849,14 @@ describe('the form of the answer', () => {
     ).toEqual([answerTool])
   })
 
-  test('trap 29: bars a budget of thinking before the tool', () => {
+  test('trap 29: rules out a thinking budget before the tool', () => {
     expect(sent({ ...asJson, reasoning: { effort: 'high' } })).not.toHaveProperty(
       'additionalModelRequestFields',
     )
   })
 
   test.each([NEWEST, LLAMA])(
-    'is a tool that %s is told to call, since it cannot be made to',
+    'is a tool that %s is instructed to call, since it cannot be forced',
     model => {
       const { toolConfig, system } = sent(asJson, model)
       expect(toolConfig).toEqual({ tools: [answerTool] })
@@ -862,12 +864,12 @@ describe('the form of the answer', () => {
     },
   )
 
-  test('has another name where the caller has a tool of that name', () => {
+  test('avoids the names of the caller’s tools', () => {
     const { toolConfig } = sent({ ...asJson, tools: [tool('json')] })
     expect(toolConfig?.tools.map(one => one.toolSpec?.name)).toEqual(['json', 'json_answer'])
   })
 
-  test('is a tool where the schema allows members of any name, which a closed one could not say', () => {
+  test('is a tool if a closed schema could not express arbitrary members', () => {
     const open = { type: 'object', additionalProperties: { type: 'string' } }
     const body = sent(
       { response_format: { type: 'json_schema', json_schema: { name: 'it', schema: open } } },
@@ -877,7 +879,7 @@ describe('the form of the answer', () => {
     expect(body.toolConfig?.toolChoice).toEqual({ tool: { name: 'json' } })
   })
 
-  test('trap 45: any JSON is asked of Claude by a tool, of others in words', () => {
+  test('trap 45: is a tool for any JSON from Claude, an instruction for others', () => {
     const anything = { response_format: { type: 'json_object' } }
     expect(sent(anything).toolConfig).toEqual({
       tools: [

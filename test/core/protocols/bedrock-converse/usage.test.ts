@@ -3,7 +3,7 @@ import { inputTokens, outputTokens } from '../../../../src/core/language/usage.t
 import { usageOf } from '../../../../src/core/protocols/bedrock-converse/usage.ts'
 
 describe('usage', () => {
-  test('trap 85: the input does not count what was read from the cache or written to it, so the sum does', () => {
+  test('trap 85: adds cache reads and writes, which the input excludes', () => {
     const usage = usageOf({
       inputTokens: 10,
       outputTokens: 5,
@@ -19,7 +19,7 @@ describe('usage', () => {
     expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([40, 5])
   })
 
-  test('trap 88: what was written for an hour is counted apart, and never beyond what was written', () => {
+  test('trap 88: counts one-hour writes separately, and never beyond the total', () => {
     const cacheDetails = [
       { inputTokens: 30, ttl: '1h' },
       { inputTokens: 10, ttl: '5m' },
@@ -40,11 +40,11 @@ describe('usage', () => {
     [{ inputTokens: -1, outputTokens: 1 }],
     [{ inputTokens: 1, outputTokens: 1.5 }],
     [{ inputTokens: 1e12, outputTokens: 1 }],
-  ])('%p is no count', given => {
+  ])('returns undefined for %p', given => {
     expect(usageOf(given)).toBeUndefined()
   })
 
-  test('a detail that is no count is none', () => {
+  test('ignores an invalid detail', () => {
     const given = {
       inputTokens: 3,
       outputTokens: 2,

@@ -12,7 +12,7 @@ import { usageOf } from '../../../../src/core/protocols/cohere-chat/usage.ts'
 import { textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
-/** The parts of a stream of these events, and whether it is whole. */
+/** Returns the parts of a stream with these events, and whether it is complete. */
 function streamed(...events: unknown[]): { parts: TextPart[]; complete: boolean } {
   const reader = new EventReader(textCall())
   const read = events.flatMap(event =>
@@ -66,7 +66,7 @@ const typeOf = (act: () => unknown) => {
 }
 
 describe('a streamed answer', () => {
-  test('says, thinks, counts and ends', () => {
+  test('reads text, thinking, usage and the end', () => {
     const { parts, complete } = streamed(
       START,
       {
@@ -93,7 +93,7 @@ describe('a streamed answer', () => {
     })
   })
 
-  test('trap 84: pings, plans and empty deltas are no parts', () => {
+  test('trap 84: ignores pings, plans and empty deltas', () => {
     expect(
       streamed(
         { type: 'tool-plan-delta', ...message({ tool_plan: 'I will' }) },
@@ -104,7 +104,7 @@ describe('a streamed answer', () => {
     ).toEqual([])
   })
 
-  test('trap 81: what the last event repeats is not said twice', () => {
+  test('trap 81: ignores what the last event repeats', () => {
     const { parts } = streamed(
       START,
       say('Hello'),
@@ -113,7 +113,7 @@ describe('a streamed answer', () => {
     expect(saidBy(parts).text).toBe('Hello')
   })
 
-  test('nothing is read after the last event', () => {
+  test('reads nothing after the last event', () => {
     expect(
       streamed(START, say('a'), end(), say('b'), end(), '[DONE]').parts.filter(
         part => part.type === 'finish',
@@ -121,11 +121,11 @@ describe('a streamed answer', () => {
     ).toHaveLength(1)
   })
 
-  test('without the last event it is not whole', () => {
+  test('is not complete without the last event', () => {
     expect(streamed(START, say('a')).complete).toBe(false)
   })
 
-  test('calls keep their arguments apart', () => {
+  test('separates the arguments of calls', () => {
     const { parts } = streamed(
       START,
       callStart(0, 'weather'),
@@ -146,7 +146,7 @@ describe('a streamed answer', () => {
     })
   })
 
-  test('calls that one server numbers alike, and another not at all, stay apart', () => {
+  test('separates calls that share an index or have none', () => {
     for (const place of [{ index: 0 }, { index: undefined }]) {
       const { parts } = streamed(
         ...[
@@ -166,7 +166,7 @@ describe('a streamed answer', () => {
     }
   })
 
-  test('a call that is not ended before the next one or the answer is ended by it', () => {
+  test('ends an open call at the next call or the end', () => {
     const { parts } = streamed(
       callStart(0, 'now'),
       { ...callStart(1, 'then'), index: 0 },
@@ -176,7 +176,7 @@ describe('a streamed answer', () => {
     expect(saidBy(parts).calls.map(call => call.input)).toEqual(['{}', '{}', '{}'])
   })
 
-  test('a call that is begun twice is one', () => {
+  test('merges a call that starts twice', () => {
     const { parts } = streamed(
       callStart(0, 'now', '{"a"'),
       callStart(0, 'now', '{"a"'),
@@ -187,7 +187,7 @@ describe('a streamed answer', () => {
     expect(saidBy(parts).calls).toEqual([{ id: 'id_0', name: 'now', input: '{"a":1}' }])
   })
 
-  test('trap 23: a call without arguments has an empty object of them, also where Cohere says null', () => {
+  test('trap 23: ends a call without arguments, or with null, with an empty object', () => {
     const none = streamed(
       START,
       callStart(0, 'now'),
@@ -199,7 +199,7 @@ describe('a streamed answer', () => {
     expect(saidBy(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
   })
 
-  test('trap 22: a tool is called by the name that the client gave it', () => {
+  test('trap 22: restores the client’s tool names', () => {
     const call = textCall({ tools: [{ type: 'function', name: 'mcp.files/read' }] })
     const reader = new EventReader(call)
     const [start] = reader.read({
@@ -209,7 +209,7 @@ describe('a streamed answer', () => {
     expect(start).toMatchObject({ type: 'tool-call-start', name: 'mcp.files/read' })
   })
 
-  test('logprobs come with their text, those of several tokens added', () => {
+  test('emits logprobs with their text, and sums those of several tokens', () => {
     const { parts } = streamed({
       ...say('Hello'),
       logprobs: { text: 'Hello', token_ids: [1, 2], logprobs: [-0.5, -0.25] },
@@ -228,7 +228,7 @@ describe('a streamed answer', () => {
     ])
   })
 
-  test('a citation of something on the web is an annotation; others have no form in the chat API', () => {
+  test('annotates web citations, and omits all others', () => {
     const cite = (document: object, type = 'TEXT_CONTENT') => ({
       type: 'citation-start',
       index: 0,
@@ -257,7 +257,7 @@ describe('a streamed answer', () => {
     ])
   })
 
-  test('trap 75: an error is a failure, whether before anything was said or after it', () => {
+  test('trap 75: throws an error before or within an answer', () => {
     expect(typeOf(() => streamed(START, end('ERROR', { error: 'overloaded' })))).toBe(
       'provider_overloaded',
     )
@@ -266,7 +266,7 @@ describe('a streamed answer', () => {
     expect(typeOf(() => streamed(START, say('a'), end('ERROR')))).toBe('provider_unavailable')
   })
 
-  test('any JSON in any place gives parts or provider_unavailable', () => {
+  test('any JSON in any position produces parts or provider_unavailable', () => {
     const types = [
       'message-start',
       'content-start',
@@ -294,7 +294,7 @@ describe('a streamed answer', () => {
     )
   })
 
-  test('holds no more than 128 calls', () => {
+  test('reads at most 128 calls', () => {
     const { parts } = streamed(...Array.from({ length: 200 }, (_, i) => callStart(i, 'f')))
     expect(parts.filter(part => part.type === 'tool-call-start')).toHaveLength(128)
   })
@@ -313,7 +313,7 @@ describe('a whole answer', () => {
       textCall(),
     )
 
-  test('is read as its stream would be', () => {
+  test('is read like its stream', () => {
     const read = whole({
       content: [
         { type: 'thinking', thinking: 'Hm' },
@@ -334,31 +334,31 @@ describe('a whole answer', () => {
     expect(read.filter(part => part.type === 'finish')).toHaveLength(1)
   })
 
-  test('without a word is an answer all the same', () => {
+  test('is an answer even without text', () => {
     expect(saidBy(whole({ content: [] })).finish).toEqual({ reason: 'stop', native: 'COMPLETE' })
   })
 
-  test('that is none is a failure', () => {
+  test('fails if it is no answer', () => {
     for (const body of [null, 'x', [], {}, { message: 'invalid request' }, { message: [] }])
       expect(typeOf(() => parts(body, textCall()))).toBe('provider_unavailable')
   })
 })
 
 describe('usage', () => {
-  test('is what the model read and wrote, of which some was cached', () => {
+  test('counts tokens read and written, with the cached ones apart', () => {
     const usage = usageOf(USAGE)
     expect(usage && [inputTokens(usage), outputTokens(usage), usage.input.cache_read]).toEqual([
       100, 20, 60,
     ])
   })
 
-  test('is what was billed where nothing else was counted', () => {
+  test('falls back to the billed tokens', () => {
     const usage = usageOf({ billed_units: { input_tokens: 3, output_tokens: 2 } })
     expect(usage?.billed).toMatchObject({ input: { text: 3 }, output: { text: 2 } })
     expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([3, 2])
   })
 
-  test('is none for counts that no answer can have', () => {
+  test('is undefined for impossible counts', () => {
     for (const given of [
       null,
       {},
@@ -368,7 +368,7 @@ describe('usage', () => {
       expect(usageOf(given)).toBeUndefined()
   })
 
-  test('has no more cached than it has', () => {
+  test('never has more cached tokens than input', () => {
     expect(usageOf({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({
       text: 0,
       cache_read: 100,
@@ -401,7 +401,7 @@ test.each([
   [498, { message: 'blocked' }, 'content_policy_violation'],
   [500, null, 'provider_unavailable'],
   [504, '<html>', 'timeout'],
-] as const)('status %i with %j means %s, and says none of Cohere’s words', (status, body, type) => {
+] as const)('status %i with %j means %s, without Cohere’s sentence', (status, body, type) => {
   const error = failure(status, body)
   expect(error.type).toBe(type)
   expect(JSON.stringify([error.message, error.metadata])).not.toMatch(/trial|api token|k must/)

@@ -7,10 +7,10 @@ import { endpointOf, textCall } from '../../../support/call.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'command-a-reasoning-08-2025' })
 
-/** What Cohere receives for a call with this laid over it. */
+/** Returns the body that Cohere receives for a call with these fields. */
 const sent = (more: Partial<TextCall> = {}, at = endpoint) => request(textCall(more), at).body
 
-/** What it receives besides the model and the messages. */
+/** Returns the body without the model and the messages. */
 function sentParameters(more: Partial<TextCall>, at = endpoint) {
   const { model: _, messages: __, ...parameters } = sent(more, at)
   return parameters
@@ -39,18 +39,18 @@ const result = (...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id: 'cal
 const toolMessage = (...content: unknown[]) => ({ role: 'tool', tool_call_id: 'call_1', content })
 
 describe('request', () => {
-  test('a plain call is the provider’s model and the messages, and nothing else', () => {
+  test('a plain call has only the model and the messages', () => {
     expect(request(textCall(), endpoint)).toEqual({
       path: '/chat',
       body: { model: 'command-a-reasoning-08-2025', messages: [{ role: 'user', content: 'Hi' }] },
     })
   })
 
-  test('a streamed call says so', () => {
+  test('a streamed call has stream', () => {
     expect(sentParameters({ stream: true })).toEqual({ stream: true })
   })
 
-  test('parameters go under Cohere’s names, and those it has no word for do not go', () => {
+  test('sends parameters under Cohere’s names, and omits those without an equivalent', () => {
     const params = {
       temperature: 0.4,
       top_p: 0.5,
@@ -86,7 +86,7 @@ describe('request', () => {
     })
   })
 
-  test('trap 49: what lies outside Cohere’s ranges is moved to their ends', () => {
+  test('trap 49: clamps values to Cohere’s ranges', () => {
     const params = {
       temperature: 2,
       top_p: 1,
@@ -103,7 +103,7 @@ describe('request', () => {
     })
   })
 
-  test('unknown parameters travel as they came, and stand in for no known one', () => {
+  test('passes on unknown parameters, which cannot overwrite known ones', () => {
     const extra = {
       safety_mode: 'STRICT',
       citation_options: { mode: 'FAST' },
@@ -113,7 +113,7 @@ describe('request', () => {
     expect(sent({ extra })).toMatchObject({ ...extra, model: 'command-a-reasoning-08-2025' })
   })
 
-  test('nothing of the call is changed by it', () => {
+  test('leaves the call unchanged', () => {
     const call = textCall({
       turns: [said('assistant', weather), result(text('{}'))],
       tools: [fn('weather')],
@@ -126,7 +126,7 @@ describe('request', () => {
 })
 
 describe('thinking', () => {
-  test('trap 54: a budget goes as it is, an effort as a share of the bound, none as disabled', () => {
+  test('trap 54: sends a budget, an effort as a share of the bound, none as disabled', () => {
     const wish = (reasoning: object, max_tokens?: number) =>
       sentParameters({ params: { reasoning, ...(max_tokens ? { max_tokens } : {}) } }).thinking
     expect(wish({ max_tokens: 2000 })).toEqual({ type: 'enabled', token_budget: 2000 })
@@ -143,13 +143,13 @@ describe('thinking', () => {
     'command-a-vision-07-2025',
     'c4ai-aya-expanse-32b',
     'command-r7b-12-2024',
-  ])('%s does not think, and is not asked to', upstreamModel => {
+  ])('omits thinking for %s, which does not think', upstreamModel => {
     expect(
       sentParameters({ params: { reasoning: { effort: 'high' } } }, endpointOf({ upstreamModel })),
     ).toEqual({})
   })
 
-  test('a model that nobody knows yet is asked', () => {
+  test('sends thinking to an unknown model', () => {
     expect(
       sentParameters(
         { params: { reasoning: { max_tokens: 1 } } },
@@ -160,7 +160,7 @@ describe('thinking', () => {
 })
 
 describe('messages', () => {
-  test('trap 5: what system and developer say comes first, in order', () => {
+  test('trap 5: puts system and developer messages first, in order', () => {
     const turns = [
       said('user', text('Hi')),
       said('system', text('Be kind')),
@@ -172,7 +172,7 @@ describe('messages', () => {
     ])
   })
 
-  test('pictures go in parts, texts alone as a string', () => {
+  test('sends images in parts, text alone as a string', () => {
     const picture: Block = { type: 'image', url: 'https://a.example/b.png', detail: 'low' }
     expect(sent({ turns: [said('user', text('What is it?'), picture)] }).messages).toEqual([
       {
@@ -185,7 +185,7 @@ describe('messages', () => {
     ])
   })
 
-  test('what is said beside a tool call is its plan, and a result that is an object is a document', () => {
+  test('sends text beside a tool call as its plan, and an object result as a document', () => {
     const turns = [
       said('user', text('Rome?')),
       said('assistant', text('I look it up'), weather),
@@ -208,7 +208,7 @@ describe('messages', () => {
     ])
   })
 
-  test('trap 26: large integers in a tool’s result and arguments stay as they were written', () => {
+  test('trap 26: keeps large integers exact in results and arguments', () => {
     const input = '{"id":123456789012345678}'
     const turns = [said('assistant', { ...weather, input }), result(text(input))]
     const body = JSON.stringify(sent({ turns }))
@@ -216,14 +216,14 @@ describe('messages', () => {
     expect(body).toContain(JSON.stringify(input))
   })
 
-  test('a result that is no object is text, and one that is nothing says so', () => {
+  test('sends other results as text, and notes an empty one', () => {
     const answered = (...blocks: Block[]) =>
       (sent({ turns: [said('assistant', weather), result(...blocks)] }).messages as unknown[])[1]
     expect(answered(text('[1]'))).toEqual(toolMessage({ type: 'text', text: '[1]' }))
     expect(answered()).toEqual(toolMessage({ type: 'text', text: 'The tool gave no text.' }))
   })
 
-  test('trap 2: a call without a result gets one that says so', () => {
+  test('trap 2: adds a missing result', () => {
     expect(
       sent({ turns: [said('assistant', weather), said('user', text('Well?'))] }).messages,
     ).toEqual([
@@ -233,7 +233,7 @@ describe('messages', () => {
     ])
   })
 
-  test('trap 16: a picture that a tool gave is shown by the user', () => {
+  test('trap 16: moves the image of a tool to the user', () => {
     const picture: Block = { type: 'image', url: 'data:image/png;base64,AA==' }
     expect(
       sent({ turns: [said('assistant', weather), result(text('Here'), picture)] }).messages,
@@ -247,7 +247,7 @@ describe('messages', () => {
     ])
   })
 
-  test('trap 23: arguments that are nothing are an empty object', () => {
+  test('trap 23: sends empty arguments as an empty object', () => {
     const [message] = sent({ turns: [said('assistant', { ...weather, input: '' })] }).messages as {
       tool_calls: unknown
     }[]
@@ -256,7 +256,7 @@ describe('messages', () => {
     ])
   })
 
-  test('trap 9: thinking is not taken back, and a turn of nothing else is left out', () => {
+  test('trap 9: omits thinking, and a message of nothing else', () => {
     const thought: Block = { type: 'reasoning', text: 'Hm', details: null }
     expect(
       sent({
@@ -272,7 +272,7 @@ describe('messages', () => {
     ])
   })
 
-  test('trap 18: a file of text is a document, and any other is refused', () => {
+  test('trap 18: sends a text file as a document, and refuses others', () => {
     const file = (file_data: string): Turn =>
       said('user', text('Sum it up'), { type: 'file', file: { filename: 'a.txt', file_data } })
     const body = sent({
@@ -290,7 +290,7 @@ describe('messages', () => {
     expect(() => sent({ turns: [file('https://a.example/a.txt')] })).toThrow(GatewayError)
   })
 
-  test('sound is refused by name', () => {
+  test('refuses audio by name', () => {
     expect(() =>
       sent({ turns: [said('user', { type: 'audio', data: '', format: 'wav' })] }),
     ).toThrow(/audio/)
@@ -300,7 +300,7 @@ describe('messages', () => {
 describe('tools', () => {
   const tools = [fn('weather'), fn('time')]
 
-  test('go as functions, and the choice under Cohere’s words', () => {
+  test('renders functions and the choice', () => {
     const both = [shownFn('weather'), shownFn('time')]
     expect(sentParameters({ tools })).toEqual({ tools: both })
     expect(sentParameters({ tools, params: { tool_choice: 'auto' } })).toEqual({ tools: both })
@@ -314,7 +314,7 @@ describe('tools', () => {
     })
   })
 
-  test('one that must be called is the only one that is shown', () => {
+  test('offers only a forced function', () => {
     const choice = (name: string) => ({
       tools,
       params: { tool_choice: { type: 'function' as const, function: { name } } },
@@ -326,7 +326,7 @@ describe('tools', () => {
     expect(() => sent(choice('missing'))).toThrow(/tool_choice/)
   })
 
-  test('trap 22: names that Cohere refuses are others there, in tools, choice and history', () => {
+  test('trap 22: replaces invalid names in tools, choice and history', () => {
     const body = sent({
       tools: [fn('mcp.files/read')],
       turns: [said('assistant', { ...weather, name: 'mcp.files/read' })],
@@ -347,7 +347,7 @@ describe('tools', () => {
     )
   })
 
-  test('trap 42: one without parameters has an empty object of them', () => {
+  test('trap 42: sends an empty object schema for a function without parameters', () => {
     expect(sentParameters({ tools: [{ type: 'function', name: 'now' }] }).tools).toEqual([
       {
         type: 'function',
@@ -356,13 +356,13 @@ describe('tools', () => {
     ])
   })
 
-  test('are strict when all of them are', () => {
+  test('are strict if all of them are', () => {
     const strict = { ...fn('weather'), strict: true }
     expect(sentParameters({ tools: [strict] })).toHaveProperty('strict_tools', true)
     expect(sentParameters({ tools: [strict, fn('time')] })).not.toHaveProperty('strict_tools')
   })
 
-  test('trap 35: a tool of another kind is refused by name', () => {
+  test('trap 35: refuses another kind of tool by name', () => {
     expect(() =>
       sent({ tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search' } }] }),
     ).toThrow(/tools\.0: web_search/)
@@ -373,7 +373,7 @@ describe('response format', () => {
   const schema = { type: 'object', properties: { a: { type: 'string' } } }
   const wish = { type: 'json_schema' as const, json_schema: { name: 'it', schema } }
 
-  test('a schema is asked for as one', () => {
+  test('sends a schema', () => {
     expect(sent({ params: { response_format: wish } })).toMatchObject({
       response_format: { type: 'json_object', json_schema: schema },
       messages: [
@@ -383,7 +383,7 @@ describe('response format', () => {
     })
   })
 
-  test('trap 45: JSON is spoken of, where nobody else does', () => {
+  test('trap 45: mentions JSON if the conversation does not', () => {
     const params = { response_format: { type: 'json_object' as const } }
     expect(sent({ params }).messages).toContainEqual({ role: 'system', content: 'Answer in JSON.' })
     expect(sent({ params, turns: [said('user', text('Some JSON please'))] }).messages).toEqual([
@@ -394,7 +394,7 @@ describe('response format', () => {
     )
   })
 
-  test('beside tools or documents it is said in words', () => {
+  test('becomes an instruction beside tools or documents', () => {
     for (const more of [{ tools: [fn('weather')] }, { extra: { documents: [] } }]) {
       const body = sent({ params: { response_format: wish }, ...more })
       expect(body).not.toHaveProperty('response_format')

@@ -22,7 +22,7 @@ describe('failure', () => {
     expect(JSON.stringify(error.metadata) + error.message).not.toContain('secret')
   })
 
-  test('an overloaded model is told by words', () => {
+  test('recognizes an overloaded model by its sentence', () => {
     expect(
       failure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.'))
         .type,
@@ -31,14 +31,15 @@ describe('failure', () => {
 
   test.each([
     'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
-    'Unable to submit request because the input token count is 2000000 but model only supports up to 1048576.',
-  ])('a request that is too long is told by words: %s', message => {
+    'Unable to submit request because the input token count is 2000000 ' +
+      'but model only supports up to 1048576.',
+  ])('recognizes a request that is too long by its sentence: %s', message => {
     expect(failure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe(
       'context_length_exceeded',
     )
   })
 
-  test('a bad key is our trouble, though Google calls it an invalid argument', () => {
+  test('blames the gateway for an invalid key, though Google calls it an argument', () => {
     const details = [
       { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' },
     ]
@@ -54,14 +55,14 @@ describe('failure', () => {
     ['999999s', 300],
     ['-5s', undefined],
     ['soon', undefined],
-  ])('a wait of %s is one of %p seconds', (retryDelay, seconds) => {
+  ])('a delay of %s is %p seconds', (retryDelay, seconds) => {
     const details = [7, { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }]
     expect(failure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(
       seconds as never,
     )
   })
 
-  test('trap 78: an error in a list is that error', () => {
+  test('trap 78: reads an error in a list', () => {
     expect(failure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({
       type: 'rate_limit_exceeded',
     })
@@ -77,12 +78,12 @@ describe('failure', () => {
     { error: { details: { a: 1 }, status: 7, message: [] } },
   ]
 
-  test.each(NONE.map(given => [given]))('trap 100: %j is a failure by its status', given => {
+  test.each(NONE.map(given => [given]))('trap 100: classifies %j by its status', given => {
     expect(failure(503, given).type).toBe('provider_unavailable')
     expect(failure(429, given).type).toBe('rate_limit_exceeded')
   })
 
-  test('an error inside an answer has the status that it names, or none', () => {
+  test('takes the status that an error inside an answer names', () => {
     expect(failureInside({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe(
       'rate_limit_exceeded',
     )

@@ -3,8 +3,8 @@ import { jsonSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 
-describe('JSON Schema itself', () => {
-  test('it stays, but for const and the name of its dialect', () => {
+describe('plain JSON Schema', () => {
+  test('stays, except for const and $schema', () => {
     const schema = object(
       {
         kind: { const: 'a' },
@@ -34,7 +34,7 @@ describe('JSON Schema itself', () => {
     )
   })
 
-  test('a schema without end is refused by name', () => {
+  test('refuses a schema without end by name', () => {
     let deep: object = { type: 'string' }
     for (let i = 0; i < 5_000; i++) deep = { type: 'array', items: deep }
     expect(() => jsonSchema({ ...deep }, 'f')).toThrow(

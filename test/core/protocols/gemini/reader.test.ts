@@ -12,7 +12,7 @@ const frame = (data: unknown) => ({
   data: typeof data === 'string' ? data : JSON.stringify(data),
 })
 
-/** The parts of a streamed answer of these events, which ends cleanly. */
+/** Returns the parts of a streamed answer with these events and a clean end. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint): TextPart[] {
   const reader = gemini.reader(textCall(call), at)
   return [...events.flatMap(event => reader.read(frame(event))), ...(reader.end?.() ?? [])]
@@ -21,7 +21,7 @@ function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint
 const whole = (body: unknown, call: Partial<TextCall> = {}, at = endpoint) =>
   gemini.parts(body, textCall(call), at)
 
-/** One event, or a whole answer, with these parts. */
+/** Creates one event, or a whole answer, with these parts. */
 const chunk = (parts: unknown[], candidate: object = {}, more: object = {}) => ({
   candidates: [{ content: { role: 'model', parts }, index: 0, ...candidate }],
   ...more,
@@ -36,8 +36,8 @@ const without = (parts: TextPart[], ...types: string[]) =>
   parts.filter(part => !types.includes(part.type))
 const FORMAT = 'google-gemini-v1'
 
-describe('the beginning and the end', () => {
-  test('an answer starts once, with its id, its model and its tier', () => {
+describe('start and end', () => {
+  test('starts once, with the id, model and service tier', () => {
     const first = {
       ...chunk([text('a')]),
       responseId: 'r-1',
@@ -50,7 +50,7 @@ describe('the beginning and the end', () => {
     ])
   })
 
-  test('a stream is whole when a reason came and the connection has ended, and not before', () => {
+  test('is complete only after a finish reason and the end of the connection', () => {
     const reader = gemini.reader(textCall(), endpoint)
     reader.read(frame(chunk([text('a')], STOP)))
     expect(reader.complete).toBe(false)
@@ -58,7 +58,7 @@ describe('the beginning and the end', () => {
     expect(reader.complete).toBe(true)
   })
 
-  test('a stream that ends without a reason is not whole, nor is one that said nothing', () => {
+  test('is not complete without a finish reason or without output', () => {
     for (const events of [[chunk([text('a')])], [], [{ usageMetadata: { promptTokenCount: 3 } }]]) {
       const reader = gemini.reader(textCall(), endpoint)
       for (const event of events) reader.read(frame(event))
@@ -66,7 +66,7 @@ describe('the beginning and the end', () => {
     }
   })
 
-  test('every alternative has to have ended', () => {
+  test('is complete only if every alternative has ended', () => {
     const reader = gemini.reader(textCall(), endpoint)
     reader.read(
       frame({
@@ -84,14 +84,14 @@ describe('the beginning and the end', () => {
     ])
   })
 
-  test('a whole answer whose provider gives no reason is whole, for its body is', () => {
+  test('a whole answer with output is complete without a finish reason', () => {
     expect(saidBy(whole(chunk([text('a')])))).toMatchObject({
       text: 'a',
       finish: { reason: 'stop', native: null },
     })
   })
 
-  test('trap 78: a list of events that came in one piece is the stream that it is', () => {
+  test('trap 78: reads a list of events that arrived in one piece', () => {
     expect(saidBy(whole([chunk([text('a')]), chunk([text('b')], STOP)]))).toMatchObject({
       text: 'ab',
       finish: { reason: 'stop', native: 'STOP' },
@@ -109,19 +109,19 @@ describe('the beginning and the end', () => {
     { usageMetadata: {} },
   ]
 
-  test.each(NONE.map(body => [body]))('%j is no answer', body => {
+  test.each(NONE.map(body => [body]))('refuses %j', body => {
     expect(() => whole(body)).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
   })
 
-  test('a few unreadable events are passed over, many are a broken provider', () => {
+  test('skips a few unreadable events, and fails on many', () => {
     const reader = gemini.reader(textCall(), endpoint)
     for (let i = 0; i < 20; i++) expect(reader.read(frame('{"candidates":['))).toEqual([])
     expect(() => reader.read(frame('[DONE]'))).toThrow(GatewayError)
   })
 })
 
-describe('what stands in an answer', () => {
-  test('texts are the answer, thoughts are not', () => {
+describe('contents of an answer', () => {
+  test('emits text, and thoughts as reasoning', () => {
     const said = saidBy(
       streamed([
         chunk([text('Hm', { thought: true })]),
@@ -136,7 +136,7 @@ describe('what stands in an answer', () => {
     ])
   })
 
-  test('an empty text is nothing', () => {
+  test('ignores empty text', () => {
     expect(
       without(
         streamed([chunk([text('')]), chunk([text('', { thought: true })], STOP)]),
@@ -146,7 +146,7 @@ describe('what stands in an answer', () => {
     ).toEqual([])
   })
 
-  test('pictures are data URLs, sound is sound, and what was sketched while thinking is not shown', () => {
+  test('emits images as data URLs and audio, but no images drawn while thinking', () => {
     const media = (mimeType: string, data: string, more: object = {}) => ({
       inlineData: { mimeType, data },
       ...more,
@@ -176,7 +176,7 @@ describe('what stands in an answer', () => {
     ])
   })
 
-  test('what Google ran itself stands beside the thoughts, with its outcome, and is neither text nor call', () => {
+  test('emits tools that Google ran itself, with their results, as reasoning', () => {
     const parts = [
       { executableCode: { language: 'PYTHON', code: '1+1' }, thoughtSignature: 'S' },
       { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '2' } },
@@ -208,7 +208,7 @@ describe('what stands in an answer', () => {
     ])
   })
 
-  test('trap 51: the probabilities of tokens come in the chat API’s form', () => {
+  test('trap 51: emits logprobs in the chat API’s form', () => {
     const logprobsResult = {
       chosenCandidates: [{ token: 'é', logProbability: -0.5, tokenId: 7 }],
       topCandidates: [
@@ -243,7 +243,7 @@ describe('what stands in an answer', () => {
 })
 
 describe('tool calls', () => {
-  test('trap 32: calls are counted across the stream, though each event has its call in the first place', () => {
+  test('trap 32: numbers calls across events that all contain a first call', () => {
     const said = saidBy(
       streamed([
         chunk([called('a', { x: 1 })]),
@@ -258,7 +258,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('trap 20: calls without an id get one, the same each time and another for each call; an id of Google’s stays', () => {
+  test('trap 20: generates stable and unique ids for calls without one', () => {
     const events = [
       chunk([called('a'), { functionCall: { id: 'g-1', name: 'a', args: {} } }, called('a')], STOP),
     ]
@@ -270,24 +270,25 @@ describe('tool calls', () => {
     )
   })
 
-  test('trap 26: large integers in arguments stay as they are', () => {
+  test('trap 26: keeps large integers exact in arguments', () => {
     const reader = gemini.reader(textCall(), endpoint)
     const parts = reader.read(
       frame(
-        '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}',
+        '{"candidates":[{"content":{"parts":' +
+          '[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}',
       ),
     )
     expect(saidBy(parts).calls[0]?.input).toBe('{"id":12345678901234567890}')
   })
 
-  test('trap 22: a tool is called by the name that the client knows', () => {
+  test('trap 22: restores the client’s tool names', () => {
     const tools = [{ type: 'function' as const, name: '1/mcp tool' }]
     expect(saidBy(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name).toBe(
       '1/mcp tool',
     )
   })
 
-  test('trap 68: STOP means tool_calls, also when the calls came in an earlier event', () => {
+  test('trap 68: STOP means tool_calls, even if the calls came in an earlier event', () => {
     const late = streamed([chunk([called('a')]), chunk([text('')], STOP)])
     expect(late.filter(part => part.type === 'finish')).toEqual([
       { type: 'finish', choice: 0, reason: 'tool_calls', native: 'STOP' },
@@ -295,7 +296,7 @@ describe('tool calls', () => {
     expect(saidBy(whole(chunk([called('a')], STOP))).finish?.reason).toBe('tool_calls')
   })
 
-  test('trap 33: a signature names the call that it stands on, and no two entries share an index', () => {
+  test('trap 33: ties a signature to its call, under a unique index', () => {
     const { details, calls } = saidBy(
       streamed([
         chunk([text('Hm', { thought: true })]),
@@ -308,7 +309,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('trap 34: a signature belongs to its own part, and what comes after it is another', () => {
+  test('trap 34: ties a signature to its own part, not to the next', () => {
     const thought = (said: string, more: object = {}) => text(said, { thought: true, ...more })
     const { details } = saidBy(
       streamed([
@@ -325,7 +326,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('trap 46: where a function stands for the answer, its input is the answer, and nothing else is', () => {
+  test('trap 46: emits only the input of the answer function', () => {
     const asked = {
       tools: [{ type: 'function' as const, name: 'f' }],
       params: {
@@ -356,7 +357,7 @@ describe('tool calls', () => {
   })
 })
 
-describe('arguments that come in pieces', () => {
+describe('arguments in pieces', () => {
   const piece = (jsonPath: string, more: object) => ({ jsonPath, ...more })
   const args = (...partialArgs: unknown[]) => ({
     functionCall: { partialArgs, willContinue: true },
@@ -368,7 +369,7 @@ describe('arguments that come in pieces', () => {
       ({ input }) => input,
     )
 
-  test('they are one JSON text when the last has come', () => {
+  test('become one JSON text with the last piece', () => {
     const given = [
       args(piece('$.city', { stringValue: 'Bos', willContinue: true })),
       args(
@@ -385,17 +386,18 @@ describe('arguments that come in pieces', () => {
       ),
     ]
     expect(calls(begun, ...given, over)).toEqual([
-      '{"city":"Boston \\"x\\"","days":[{"n":1},{"n":0.5}],"sure":false,"none":null,"tags":[],"more":{}}',
+      '{"city":"Boston \\"x\\"","days":[{"n":1},{"n":0.5}],' +
+        '"sure":false,"none":null,"tags":[],"more":{}}',
     ])
   })
 
-  test('a piece that does not say that more comes is the last', () => {
+  test('end with a piece that announces no more', () => {
     expect(
       calls(begun, { functionCall: { partialArgs: [piece('$.a', { stringValue: 'b' })] } }),
     ).toEqual(['{"a":"b"}'])
   })
 
-  test('a call whose arguments were cut is none', () => {
+  test('drop the call if they are truncated', () => {
     expect(
       saidBy(
         streamed([
@@ -411,7 +413,7 @@ describe('arguments that come in pieces', () => {
     })
   })
 
-  test('names that mean something to JavaScript are names', () => {
+  test('accept names that mean something to JavaScript', () => {
     expect(
       calls(
         begun,
@@ -425,7 +427,7 @@ describe('arguments that come in pieces', () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 
-  test('a place far behind the end of a list, or in what is no container, is not made', () => {
+  test('ignore an index far beyond a list and a path through a value', () => {
     expect(
       calls(
         begun,
@@ -439,7 +441,7 @@ describe('arguments that come in pieces', () => {
     ).toEqual(['{"a":[],"b":1}'])
   })
 
-  test('arguments without bound are a broken provider', () => {
+  test('are limited in size', () => {
     for (const path of [`$${'.a'.repeat(100)}`, `$${`['`.repeat(1_000_000)}`])
       expect(() => calls(begun, args(piece(path, { numberValue: 1 })))).toThrow(GatewayError)
     const long = args(piece('$.a', { stringValue: 'x'.repeat(1024 * 1024), willContinue: true }))
@@ -447,7 +449,7 @@ describe('arguments that come in pieces', () => {
   })
 })
 
-describe('why it ended', () => {
+describe('finish reason', () => {
   test.each([
     ['STOP', 'stop'],
     ['MAX_TOKENS', 'length'],
@@ -468,7 +470,7 @@ describe('why it ended', () => {
     } as never)
   })
 
-  test('trap 87: a refused prompt is an answer with nothing in it, streamed or not, and its count counts', () => {
+  test('trap 87: a blocked prompt is an empty answer with its usage, streamed or whole', () => {
     const refused = {
       promptFeedback: { blockReason: 'PROHIBITED_CONTENT' },
       usageMetadata: { promptTokenCount: 4, totalTokenCount: 4 },
@@ -483,7 +485,7 @@ describe('why it ended', () => {
     }
   })
 
-  test('a prompt that was judged and not refused is none', () => {
+  test('ignores an unspecified block reason', () => {
     const judged = {
       promptFeedback: { blockReason: 'BLOCK_REASON_UNSPECIFIED', safetyRatings: [] },
     }
@@ -493,7 +495,7 @@ describe('why it ended', () => {
     })
   })
 
-  test('traps 75 and 78: an error inside an answer is a failure, in a list or not', () => {
+  test('traps 75 and 78: throws an error inside an answer, in a list or not', () => {
     const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' }
     for (const event of [{ error }, [{ error }]])
       expect(() => streamed([event])).toThrow(
@@ -520,7 +522,7 @@ describe('sources', () => {
   }
   const cited = (url_citation: object) => ({ type: 'url_citation', url_citation })
 
-  test('a source is cited where it supports the answer, in characters, or as it is; once', () => {
+  test('cites a source once, with its range if it supports a passage', () => {
     const { annotations, usage } = saidBy(
       streamed([
         chunk([text('Ä: gr')]),
@@ -535,7 +537,7 @@ describe('sources', () => {
     expect(usage?.units?.search).toBe(2)
   })
 
-  test('what the answer repeats, pages that were read and places on maps are sources too', () => {
+  test('cites quotations, pages that were read and places on maps', () => {
     const candidate = {
       ...STOP,
       citationMetadata: {
@@ -612,7 +614,7 @@ describe('hostile answers', () => {
     'toolResponse',
   ]
 
-  /** Anything but a failure in our words is a bug. */
+  /** Anything else than one of our own errors is a bug. */
   function survives(body: unknown): void {
     for (const read of [() => whole(body), () => streamed([body, body])]) {
       try {
@@ -652,7 +654,7 @@ describe('hostile answers', () => {
     },
   )
 
-  test('no more alternatives and calls are kept than any answer has', () => {
+  test('limits alternatives and calls', () => {
     const many = Array.from({ length: 500 }, () => called('f'))
     expect(saidBy(whole(chunk(many, STOP))).calls).toHaveLength(128)
     const crowd = Array.from({ length: 500 }, (_, index) => ({ index, ...STOP }))
@@ -662,10 +664,10 @@ describe('hostile answers', () => {
   })
 })
 
-describe('what cannot become a text', () => {
+describe('values that cannot be converted to text', () => {
   const NO_TEXT = { toString: 1, valueOf: 1 }
 
-  test('is no place among the sources', () => {
+  test('are no sources', () => {
     const groundingMetadata = {
       groundingChunks: [{ web: { uri: 'https://a.example/', title: 'A' } }],
       groundingSupports: [
@@ -687,7 +689,7 @@ describe('what cannot become a text', () => {
     ])
   })
 
-  test('is no tier', () => {
+  test('are no service tier', () => {
     const usageMetadata = { serviceTier: NO_TEXT }
     expect(whole({ ...chunk([text('a')], STOP), usageMetadata })[0]).toMatchObject({
       type: 'start',

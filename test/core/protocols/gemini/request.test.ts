@@ -41,8 +41,8 @@ const tool = (name: string, parameters?: unknown) => ({
   ...(parameters === undefined ? {} : { parameters }),
 })
 
-describe('the whole of it', () => {
-  test('a plain call is the words, and nothing else', () => {
+describe('the request', () => {
+  test('a plain call has only contents', () => {
     expect(gemini.request(textCall(), NEW)).toEqual({
       path: '/models/gemini-3-flash-preview:generateContent',
       body: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
@@ -55,14 +55,14 @@ describe('the whole of it', () => {
     })
   })
 
-  test('a model’s name stays in its place in the path, and may say itself what it is', () => {
+  test('escapes a model name in the path, which may contain its own kind', () => {
     expect(gemini.request(textCall(), at('x?y#z')).path).toBe('/models/x%3Fy%23z:generateContent')
     expect(gemini.request(textCall(), at('tunedModels/mine')).path).toBe(
       '/tunedModels/mine:generateContent',
     )
   })
 
-  test('unknown parameters of a chat client travel at the top, and stand in for nothing', () => {
+  test('passes on unknown parameters, which cannot overwrite known ones', () => {
     const extra = {
       safetySettings: [{ category: 'x' }],
       cachedContent: 'c',
@@ -89,7 +89,7 @@ describe('the whole of it', () => {
     expect(Object.keys(sent({ extra, dialect: 'messages' }))).toEqual(['contents'])
   })
 
-  test('nothing of the call is changed', () => {
+  test('leaves the call unchanged', () => {
     const call = textCall({
       turns: [
         { role: 'system', blocks: [said('S')] },
@@ -108,7 +108,7 @@ describe('the whole of it', () => {
 })
 
 describe('parameters', () => {
-  test('each has its place in the generationConfig', () => {
+  test('renders the generationConfig', () => {
     const params = {
       max_tokens: 9,
       temperature: 0,
@@ -131,7 +131,7 @@ describe('parameters', () => {
     })
   })
 
-  test('trap 53: what Google has no word for is dropped', () => {
+  test('trap 53: omits parameters without an equivalent', () => {
     expect(
       configOf({
         min_p: 0.1,
@@ -147,7 +147,7 @@ describe('parameters', () => {
     ).toBeUndefined()
   })
 
-  test('trap 50: no more than five stops', () => {
+  test('trap 50: sends at most five stop sequences', () => {
     expect(configOf({ stop: ['1', '2', '3', '4', '5', '6'] }).stopSequences).toEqual([
       '1',
       '2',
@@ -157,7 +157,7 @@ describe('parameters', () => {
     ])
   })
 
-  test('trap 51: logprobs are asked for with one alternative at least, and with no more than there are', () => {
+  test('trap 51: clamps the number of logprobs', () => {
     expect(configOf({ logprobs: true })).toEqual({ responseLogprobs: true })
     expect(configOf({ logprobs: true, top_logprobs: 0 })).toEqual({ responseLogprobs: true })
     expect(configOf({ logprobs: true, top_logprobs: 25 })).toEqual({
@@ -167,14 +167,14 @@ describe('parameters', () => {
     expect(configOf({ logprobs: false })).toBeUndefined()
   })
 
-  test('penalties go only where they are taken', () => {
+  test('sends penalties only to models that accept them', () => {
     expect(configOf({ presence_penalty: 1 }, at('gemini-2.5-flash'))).toBeUndefined()
     expect(
       configOf({ presence_penalty: 1 }, { ...VERTEX, upstreamModel: 'gemini-2.5-flash' }),
     ).toEqual({ presencePenalty: 1 })
   })
 
-  test('pictures and sound are asked for with their manner', () => {
+  test('sends image and speech options with their modalities', () => {
     expect(
       configOf({
         modalities: ['image', 'text'],
@@ -191,11 +191,11 @@ describe('parameters', () => {
     expect(configOf({ modalities: ['text'], audio: { voice: 'Kore' } })).toBeUndefined()
   })
 
-  test('a seed has 32 bits', () => {
+  test('truncates a seed to 32 bits', () => {
     expect(configOf({ seed: 2 ** 32 + 5 })).toEqual({ seed: 5 })
   })
 
-  test('a service tier is told in the body, on Vertex by header', () => {
+  test('sends a service tier in the body, on Vertex in a header', () => {
     expect(
       gemini.request(textCall({ params: { service_tier: 'flex' } }), NEW).body.serviceTier,
     ).toBe('flex')
@@ -221,7 +221,7 @@ describe('trap 54: reasoning', () => {
       at(model),
     )?.thinkingConfig
 
-  test('newer models take a level that they have', () => {
+  test('becomes a supported level for newer models', () => {
     expect(thinking({ effort: 'low' }, 'gemini-3-flash-preview')).toEqual({
       thinkingLevel: 'low',
       includeThoughts: true,
@@ -247,7 +247,7 @@ describe('trap 54: reasoning', () => {
     })
   })
 
-  test('models before them take a number of tokens, within their bounds', () => {
+  test('becomes a clamped number of tokens for older models', () => {
     expect(thinking({ max_tokens: 5_000 }, 'gemini-2.5-flash')).toEqual({
       thinkingBudget: 5_000,
       includeThoughts: true,
@@ -268,18 +268,18 @@ describe('trap 54: reasoning', () => {
     expect(thinking({ enabled: false }, 'gemini-2.5-pro')).toEqual({ thinkingBudget: 128 })
   })
 
-  test('a wish to see it leaves the depth to the model', () => {
+  test('leaves the depth to the model if only enabled', () => {
     for (const model of ['gemini-3-flash-preview', 'gemini-2.5-flash'])
       expect(thinking({ enabled: true }, model)).toEqual({ includeThoughts: true })
   })
 
-  test('thoughts that nobody is shown are not asked for', () => {
+  test('omits thoughts that the caller will not see', () => {
     expect(thinking({ effort: 'low', exclude: true }, 'gemini-3-flash-preview')).toEqual({
       thinkingLevel: 'low',
     })
   })
 
-  test('nothing is said to models that cannot be told, or where nothing was wished', () => {
+  test('is omitted for models without control, or without a request', () => {
     for (const model of ['gemini-2.0-flash', 'gemma-3-27b-it', 'gemini-2.5-flash-image'])
       expect(thinking({ effort: 'high' }, model)).toBeUndefined()
     expect(thinking(undefined, 'gemini-3-flash-preview')).toBeUndefined()
@@ -287,7 +287,7 @@ describe('trap 54: reasoning', () => {
 })
 
 describe('the conversation', () => {
-  test('instructions are apart, sides alternate', () => {
+  test('separates instructions, and alternates sides', () => {
     const turns: Turn[] = [
       { role: 'system', blocks: [said('S')] },
       user(said('a')),
@@ -306,7 +306,7 @@ describe('the conversation', () => {
     })
   })
 
-  test('where instructions have no place, or are all that there is, the user says them first', () => {
+  test('sends instructions as user content if they are alone or unsupported', () => {
     const system: Turn = { role: 'system', blocks: [said('S')] }
     expect(sent({ turns: [system, user(said('a'))] }, at('gemma-3-27b-it'))).toEqual({
       contents: [{ role: 'user', parts: [{ text: 'S' }, { text: 'a' }] }],
@@ -316,7 +316,7 @@ describe('the conversation', () => {
     })
   })
 
-  test('a format or an ending that every object has a member for is one that nobody knows', () => {
+  test('ignores inherited property names as formats and extensions', () => {
     const blocks: Block[] = [
       { type: 'audio', data: 'UklGRg==', format: 'constructor' },
       { type: 'file', file: { filename: 'a.constructor', file_id: 'gs://bucket/a' } },
@@ -332,7 +332,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('trap 13: media are bytes with their type, or the address where Google fetches them', () => {
+  test('trap 13: sends media as inline data or by URL', () => {
     const blocks: Block[] = [
       { type: 'image', url: 'DATA:image/PNG;base64,iVBORw0KGgo=' },
       { type: 'audio', data: 'UklGRg==', format: 'WAV' },
@@ -375,7 +375,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('content of another API’s own kind is refused in a result too, and left out of what a model said', () => {
+  test('refuses native content in a result, and omits it from model messages', () => {
     const other: Block = {
       type: 'other',
       dialect: 'messages',
@@ -391,7 +391,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('a file that is nowhere, and content of another API’s own kind, are refused', () => {
+  test('refuses a file without data, and native content of other APIs', () => {
     const refusal = expect.objectContaining({ type: 'invalid_request' })
     expect(() => contentsOf([user({ type: 'file', file: { filename: 'a.pdf' } })])).toThrow(refusal)
     expect(() =>
@@ -399,7 +399,7 @@ describe('the conversation', () => {
     ).toThrow(refusal)
   })
 
-  test('trap 20: calls and results go together by id and name', () => {
+  test('trap 20: ties results to calls by id and name', () => {
     const turns = [
       user(said('a')),
       assistant(called('1', '{"x":12345678901234567890}', 'a.b'), called('2', '', 'a.b')),
@@ -427,7 +427,7 @@ describe('the conversation', () => {
     )
   })
 
-  test('Vertex has no place for ids', () => {
+  test('omits ids on Vertex', () => {
     const text = JSON.stringify(
       contentsOf(
         [user(said('a')), assistant(called('the-id')), result('the-id', said('x'))],
@@ -437,7 +437,7 @@ describe('the conversation', () => {
     expect(text).not.toContain('the-id')
   })
 
-  test('traps 23 and 24: arguments that are no object are shown as they were', () => {
+  test('traps 23 and 24: shows arguments that are no object', () => {
     const args = (input: string) =>
       JSON.stringify(contentsOf([user(said('a')), assistant(called('1', input))], OLD)).match(
         /"args":(\{.*?\})/,
@@ -449,7 +449,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('a failed tool says so, and a result that refers to something goes as text', () => {
+  test('marks failed results, and sends results with references as text', () => {
     const response = (turn: Turn) =>
       JSON.stringify(contentsOf([user(said('a')), assistant(called('1')), turn], OLD)).match(
         /"response":(\{.*?\})\}\}\]/,
@@ -458,7 +458,7 @@ describe('the conversation', () => {
     expect(response(result('1', said('{"$ref":"x"}')))).toBe('{"output":"{\\"$ref\\":\\"x\\"}"}')
   })
 
-  test('trap 16: pictures of a tool go with its result, or after all results', () => {
+  test('trap 16: sends images of a tool within its result, or after all results', () => {
     const picture: Block = { type: 'image', url: 'data:image/png;base64,AAAA' }
     const turns = [
       user(said('a')),
@@ -498,7 +498,7 @@ describe('signatures', () => {
     (contentsOf([user(said('a')), turn], endpoint) as { parts: Record<string, unknown>[] }[])[1]
       ?.parts
 
-  test('trap 33: a signature goes back to its call', () => {
+  test('trap 33: returns a signature on its call', () => {
     const details = reasoning(
       { type: 'reasoning.text', text: 'Hm', format: FORMAT, index: 0 },
       { type: 'reasoning.encrypted', data: 'S2', id: '2', format: FORMAT, index: 1 },
@@ -510,7 +510,7 @@ describe('signatures', () => {
     ])
   })
 
-  test('trap 33: where the client lost it, the documented words stand for it, on the first call of each turn', () => {
+  test('trap 33: replaces a lost signature on the first call of each message', () => {
     const parts = modelParts(assistant(called('1'), called('2')))
     expect(parts?.map(part => part.thoughtSignature)).toEqual([
       'skip_thought_signature_validator',
@@ -519,7 +519,7 @@ describe('signatures', () => {
     expect(modelParts(assistant(called('1')), OLD)?.[0]).not.toHaveProperty('thoughtSignature')
   })
 
-  test('trap 34: signatures of texts and thoughts go back to theirs', () => {
+  test('trap 34: returns the signatures of texts and thoughts on their parts', () => {
     const details = reasoning(
       { type: 'reasoning.text', text: 'Hm', signature: 'T', format: FORMAT, index: 0 },
       { type: 'reasoning.encrypted', data: 'A', format: FORMAT, index: 1 },
@@ -533,7 +533,7 @@ describe('signatures', () => {
     ])
   })
 
-  test('trap 34: the signature of a picture goes back to that picture, and to nothing else', () => {
+  test('trap 34: returns the signature of an image on that image only', () => {
     const details = reasoning({
       type: 'reasoning.encrypted',
       data: 'P',
@@ -554,7 +554,7 @@ describe('signatures', () => {
     expect(modelParts(assistant(details, said('a')))).toEqual([{ text: 'a' }])
   })
 
-  test('trap 96: what another provider signed, and what nobody signed, stays here', () => {
+  test('trap 96: omits unsigned thinking and other providers’', () => {
     const details = reasoning(
       {
         type: 'reasoning.text',
@@ -568,7 +568,7 @@ describe('signatures', () => {
     expect(modelParts(assistant(details, said('one')))).toEqual([{ text: 'one' }])
   })
 
-  test('what Google ran itself goes back as it came', () => {
+  test('returns tools that Google ran itself unchanged', () => {
     const run = {
       type: 'reasoning.server_tool_call',
       tool_name: 'code_execution',
@@ -607,7 +607,7 @@ describe('signatures', () => {
     ])
   })
 
-  test('an answer that is sent back is the answer that came', () => {
+  test('a returned answer equals the original', () => {
     const parts = [
       { text: 'Hm', thought: true, thoughtSignature: 'T' },
       { text: 'One.', thoughtSignature: 'A' },
@@ -633,7 +633,7 @@ describe('tools', () => {
     additionalProperties: false,
   }
 
-  test('trap 31: all functions are in one entry', () => {
+  test('trap 31: puts all functions into one entry', () => {
     const tools = [{ ...tool('a', schema), description: 'A', strict: true }, tool('b')]
     expect(sent({ tools }, OLD)).toMatchObject({
       tools: [
@@ -652,13 +652,13 @@ describe('tools', () => {
     expect(sent({ tools }, OLD)).not.toHaveProperty('toolConfig')
   })
 
-  test('models that take JSON Schema get it', () => {
+  test('sends JSON Schema to models that accept it', () => {
     expect(sent({ tools: [tool('a', schema)] })).toMatchObject({
       tools: [{ functionDeclarations: [{ name: 'a', parametersJsonSchema: schema }] }],
     })
   })
 
-  test('trap 42: a function without parameters has no schema', () => {
+  test('trap 42: omits the schema of a function without parameters', () => {
     const declared = (parameters: unknown, endpoint = OLD) =>
       (
         sent({ tools: [tool('a', parameters)] }, endpoint).tools as {
@@ -694,7 +694,7 @@ describe('tools', () => {
     expect(sent({ params: { tool_choice } })).not.toHaveProperty('toolConfig')
   })
 
-  test('trap 22: names fit, in tools and history alike', () => {
+  test('trap 22: fits names in tools and history', () => {
     const long = 'x'.repeat(100)
     const body = sent({
       tools: [tool('1/a'), tool(long)],
@@ -705,7 +705,7 @@ describe('tools', () => {
     for (const name of names ?? []) expect(name).toMatch(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/)
   })
 
-  test('trap 35: tools of another API’s own kind are refused by name', () => {
+  test('trap 35: refuses other APIs’ own tools by name', () => {
     const other = {
       type: 'other' as const,
       dialect: 'responses' as const,
@@ -716,7 +716,7 @@ describe('tools', () => {
     )
   })
 
-  test('trap 39: a schema that contains itself is refused by name where it cannot be sent', () => {
+  test('trap 39: refuses a recursive schema by name if it must be reduced', () => {
     const tree = { type: 'object', properties: { child: { $ref: '#' } } }
     expect(() => sent({ tools: [tool('a'), tool('b', tree)] }, OLD)).toThrow(
       expect.objectContaining({ metadata: { field: 'tools.1.function.parameters' } }),
@@ -726,7 +726,7 @@ describe('tools', () => {
     })
   })
 
-  test('a web search is Google’s own, where no functions stand beside it', () => {
+  test('maps web search to Google’s own, unless there are functions', () => {
     expect(sent({ params: { web_search_options: {} } }).tools).toEqual([{ googleSearch: {} }])
     expect(sent({ params: { web_search_options: {} } }, at('gemma-3-27b-it'))).not.toHaveProperty(
       'tools',
@@ -737,7 +737,7 @@ describe('tools', () => {
   })
 })
 
-describe('the form of the answer', () => {
+describe('the answer format', () => {
   const schema = { type: 'object', properties: { a: { const: 'x' } } }
   const response_format = { type: 'json_schema' as const, json_schema: { name: 'n', schema } }
   const shape = (call: Partial<TextCall>, endpoint = NEW) => {
@@ -745,7 +745,7 @@ describe('the form of the answer', () => {
     return { generationConfig, tools, toolConfig }
   }
 
-  test('trap 44: it is asked for natively, as JSON Schema or in the reduced form', () => {
+  test('trap 44: is native, as JSON Schema or in the reduced form', () => {
     expect(shape({ params: { response_format } })).toEqual({
       generationConfig: {
         responseMimeType: 'application/json',
@@ -768,7 +768,7 @@ describe('the form of the answer', () => {
     ).toBeUndefined()
   })
 
-  test('beside functions it is native only where the model takes both', () => {
+  test('is native beside functions only if the model supports both', () => {
     const call = { params: { response_format }, tools: [tool('f')] }
     expect(shape(call)).toMatchObject({
       generationConfig: { responseMimeType: 'application/json' },
@@ -782,7 +782,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('a model that may call nothing of the client’s calls the answer only', () => {
+  test('is the only function allowed if the client allows none of its own', () => {
     expect(
       shape({ params: { response_format, tool_choice: 'none' }, tools: [tool('json')] }, OLD),
     ).toMatchObject({
@@ -791,7 +791,7 @@ describe('the form of the answer', () => {
     })
   })
 
-  test('a forced function is the answer, which then has no other form', () => {
+  test('is omitted beside a forced function', () => {
     const tool_choice = { type: 'function', function: { name: 'f' } }
     expect(shape({ params: { response_format, tool_choice }, tools: [tool('f')] })).toMatchObject({
       generationConfig: undefined,
@@ -803,7 +803,7 @@ describe('the form of the answer', () => {
     ).toBeUndefined()
   })
 
-  test('a bad schema is refused by name', () => {
+  test('refuses an invalid schema by name', () => {
     const bad = {
       type: 'json_schema' as const,
       json_schema: { name: 'n', schema: { $ref: '#/gone' } },

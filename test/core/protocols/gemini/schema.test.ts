@@ -4,14 +4,14 @@ import { reducedSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 const reduced = (schema: Record<string, unknown>) =>
   reducedSchema(schema, 'tools.0.function.parameters')
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
-/** The reduced form of a member, within an object. */
+/** Returns the reduced form of a member within an object. */
 const member = (schema: unknown) =>
   (reduced(object({ a: schema })) as { properties: { a: unknown } }).properties.a
 const refusal = (field: string) =>
   expect.objectContaining({ type: 'invalid_request', metadata: { field } })
 
 describe('the reduced form', () => {
-  test('trap 38: what it has no word for is left out, at any depth', () => {
+  test('trap 38: omits unsupported keywords at any depth', () => {
     const schema = object(
       {
         a: {
@@ -45,7 +45,7 @@ describe('the reduced form', () => {
     })
   })
 
-  test('names of members are not keywords', () => {
+  test('does not take names of properties for keywords', () => {
     expect(
       reduced(
         object({
@@ -63,7 +63,7 @@ describe('the reduced form', () => {
     )
   })
 
-  test('trap 38: references stand where they point to, and what stands beside one stays', () => {
+  test('trap 38: replaces references by their targets, and keeps keywords beside them', () => {
     const schema = object(
       {
         a: { $ref: '#/$defs/P', description: 'one' },
@@ -82,7 +82,7 @@ describe('the reduced form', () => {
     )
   })
 
-  test('one place may be referred to from many', () => {
+  test('allows several references to one place', () => {
     expect(
       reduced(
         object(
@@ -107,18 +107,18 @@ describe('the reduced form', () => {
       },
     ],
     ['a reference to itself', { $ref: '#/$defs/T', $defs: { T: { $ref: '#/$defs/T' } } }],
-  ])('trap 39: a schema that refers to %s is refused by name', (_, schema) => {
+  ])('trap 39: refuses a schema that refers to %s by name', (_, schema) => {
     expect(() => reduced(schema)).toThrow(refusal('tools.0.function.parameters'))
   })
 
   test.each(['#/$defs/Gone', 'https://example.org/schema', '#/properties/toString', '#/%'])(
-    'a reference to %s leads nowhere, and is refused by name',
+    'refuses an unresolvable reference to %s by name',
     $ref => {
       expect(() => reduced(object({ a: { $ref } }))).toThrow(refusal('tools.0.function.parameters'))
     },
   )
 
-  test('trap 39: references that multiply, and depth without end, are refused', () => {
+  test('trap 39: refuses multiplying references and endless depth', () => {
     const doubling = Object.fromEntries(
       Array.from({ length: 30 }, (_, i) => [
         `d${i}`,
@@ -133,7 +133,7 @@ describe('the reduced form', () => {
     expect(() => reduced({ ...deep })).toThrow(refusal('tools.0.function.parameters'))
   })
 
-  test('trap 40: a type or null is nullable, several types are alternatives', () => {
+  test('trap 40: turns a type or null into nullable, several types into alternatives', () => {
     expect(member({ type: ['string', 'null'], description: 'D' })).toEqual({
       type: 'string',
       description: 'D',
@@ -149,7 +149,7 @@ describe('the reduced form', () => {
     expect(member({ type: ['null'] })).toEqual({ type: 'string', nullable: true })
   })
 
-  test('trap 41: null among alternatives is nullable, and nothing stands beside several', () => {
+  test('trap 41: turns null among alternatives into nullable, with nothing beside anyOf', () => {
     expect(member({ anyOf: [{ type: 'integer' }, { type: 'null' }], title: 'T' })).toEqual({
       type: 'integer',
       title: 'T',
@@ -165,7 +165,7 @@ describe('the reduced form', () => {
     })
   })
 
-  test('trap 43: what several schemas say together is said in one', () => {
+  test('trap 43: merges allOf into one schema', () => {
     const P = object({ x: { type: 'string' } }, { required: ['x'], description: 'P' })
     expect(
       reduced({
@@ -181,7 +181,7 @@ describe('the reduced form', () => {
     )
   })
 
-  test('a single value is an enum; values that are no texts are told in words', () => {
+  test('turns const into an enum, and states values that are no strings', () => {
     expect(member({ const: 'a' })).toEqual({ type: 'string', enum: ['a'] })
     expect(member({ enum: ['a', '', null, 'b'] })).toEqual({
       type: 'string',
@@ -196,7 +196,7 @@ describe('the reduced form', () => {
     expect(member({ const: true })).toEqual({ type: 'boolean', description: 'One of: true' })
   })
 
-  test('only formats that Google knows for the type stay', () => {
+  test('keeps only the formats that Google knows for the type', () => {
     expect(member({ type: 'string', format: 'uri' })).toEqual({ type: 'string' })
     expect(member({ type: 'string', format: 'date-time' })).toEqual({
       type: 'string',
@@ -209,7 +209,7 @@ describe('the reduced form', () => {
     expect(member({ type: 'integer', format: 'double' })).toEqual({ type: 'integer' })
   })
 
-  test('every place gets a type, every list its items', () => {
+  test('gives every place a type, and every list its items', () => {
     expect(member({})).toEqual({ type: 'string' })
     expect(member(true)).toEqual({ type: 'string' })
     expect(member({ properties: { x: {} } })).toEqual(object({ x: { type: 'string' } }))
@@ -227,7 +227,7 @@ describe('the reduced form', () => {
     })
   })
 
-  test('the schema handed in stays as it is', () => {
+  test('leaves the given schema unchanged', () => {
     const schema = object(
       { a: { allOf: [{ type: 'string' }] }, b: { type: ['null', 'string'] } },
       { $defs: {} },
@@ -238,7 +238,7 @@ describe('the reduced form', () => {
   })
 })
 
-test('a type that every object has a member for is a type like any other', () => {
+test('treats inherited property names as ordinary types', () => {
   for (const type of ['constructor', '__proto__', 'toString'])
     expect(member({ type, format: { toString: 1 } })).toEqual({ type: type.toLowerCase() })
 })

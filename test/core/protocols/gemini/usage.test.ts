@@ -4,8 +4,8 @@ import { usageOf } from '../../../../src/core/protocols/gemini/usage.ts'
 
 const detail = (modality: string, tokenCount: number) => ({ modality, tokenCount })
 
-describe('usageOf', () => {
-  test('trap 86: thoughts are beside the candidates, and both are output', () => {
+describe('readUsage', () => {
+  test('trap 86: adds thoughts to the candidates as output', () => {
     const usage = usageOf({
       promptTokenCount: 9,
       candidatesTokenCount: 29,
@@ -16,7 +16,7 @@ describe('usageOf', () => {
     expect(usage && inputTokens(usage) + outputTokens(usage)).toBe(294)
   })
 
-  test('what was cached is part of the prompt; what Google’s tools read is not', () => {
+  test('separates cached tokens from the prompt, and adds what Google’s tools read', () => {
     const usage = usageOf({
       promptTokenCount: 100,
       cachedContentTokenCount: 60,
@@ -27,7 +27,7 @@ describe('usageOf', () => {
     expect(usage && inputTokens(usage)).toBe(107)
   })
 
-  test('trap 89: sound and films are counted once, and not where they were cached', () => {
+  test('trap 89: counts audio and video once, and not where they were cached', () => {
     const usage = usageOf({
       promptTokenCount: 100,
       cachedContentTokenCount: 20,
@@ -52,14 +52,14 @@ describe('usageOf', () => {
     expect(usage?.output).toEqual({ text: 15, reasoning: 0, audio: 5, image: 30 })
   })
 
-  test('trap 87: no candidates are no tokens', () => {
+  test('trap 87: counts nothing without candidates', () => {
     expect(usageOf({ promptTokenCount: 4, totalTokenCount: 4 })).toMatchObject({
       input: { text: 4 },
       output: { text: 0 },
     })
   })
 
-  test('trap 92: a count of nothing is none', () => {
+  test('trap 92: returns undefined if nothing was counted', () => {
     for (const given of [
       undefined,
       null,
@@ -71,7 +71,7 @@ describe('usageOf', () => {
       expect(usageOf(given)).toBeUndefined()
   })
 
-  test('details that do not fit their total never make a class negative', () => {
+  test('never makes a class negative if details exceed their total', () => {
     const usage = usageOf({
       promptTokenCount: 5,
       cachedContentTokenCount: 50,
