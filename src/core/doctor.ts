@@ -45,7 +45,7 @@ const structure = ({ integrity }: LedgerBooks) =>
   finding(
     'store',
     integrity.filter(line => line !== 'ok'),
-    'the database is whole',
+    'the database is intact',
   )
 
 /** Reads the rows of the ledger once, in order, for all checks. */
@@ -66,7 +66,7 @@ class ChainReading {
   read(row: LedgerRow): void {
     const expected = chained(this.#hash, row)
     if (row.hash === null ? this.#isChained : row.hash !== expected)
-      this.#breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
+      this.#breaks.push(`row ${row.seq} (${row.id}) was changed after it was written`)
     if (row.seq !== this.#last + 1)
       this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
     // A changed row is reported once, and not again at every row after it.
@@ -82,11 +82,11 @@ class ChainReading {
     const last = this.#last
     const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
     const counters =
-      spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`
+      spend.length === 1 ? '1 counter matches its rows' : `${spend.length} counters match their rows`
     return [
-      finding('chain', this.#breaks, `${last} rows, each as it was written`),
+      finding('chain', this.#breaks, `${last} rows, none changed`),
       finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),
-      finding('counters', differences(this.#sums, spend), `${counters} rows add up to`),
+      finding('counters', differences(this.#sums, spend), counters),
     ]
   }
 }
@@ -102,7 +102,7 @@ function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
   return wrong.map(
     name =>
       `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, ` +
-      `the rows are $${usdOf(sums.get(name) ?? 0n)}`,
+      `the rows sum to $${usdOf(sums.get(name) ?? 0n)}`,
   )
 }
 
@@ -125,7 +125,7 @@ const holds = ({ length }: HeldCall[]): Finding =>
   finding(
     'holds',
     [],
-    length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`,
+    length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 
 const providerKeys = (gateway: InferenceWorld) =>
@@ -134,5 +134,5 @@ const providerKeys = (gateway: InferenceWorld) =>
     unreadableKeys(gateway).map(
       ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
     ),
-    'all can be opened',
+    'all can be decrypted',
   )

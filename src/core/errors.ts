@@ -50,7 +50,7 @@ export interface ErrorDetails {
   besides?: Record<string, unknown> | undefined
 }
 
-/** A failure that the caller may see: a canonical type, a sentence for people, facts for programs. */
+/** A failure that the caller may see: a canonical type, a sentence and facts for a program. */
 export class GatewayError extends Error {
   readonly type: ErrorType
   readonly status: number

@@ -148,7 +148,7 @@ describe('gateway doctor', () => {
     await one.journal.holds.open({ ...PAYER, byok: false, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
     expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain(
-      '1 calls run',
+      '1 running',
     )
     await Promise.all([one.close(), other.close()])
   })
@@ -163,7 +163,7 @@ describe('gateway doctor', () => {
     db.close()
     const wrong = await run(['doctor', '--data', data])
     expect(wrong.code).toBe(1)
-    expect(wrong.stdout).toContain('row 12 (gen-11) is not what was written')
+    expect(wrong.stdout).toContain('row 12 (gen-11) was changed after it was written')
   })
 })
 
