@@ -117,7 +117,7 @@ export async function removeWorkspaceMembers(
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   if (workspace.is_default)
     throw invalid(
-      'The default workspace contains every member of the organization; none can be removed from it',
+      'The default workspace has all members of the organization. None can be removed from it.',
     )
   await gateway.catchUp()
   const leaving = await leavingOf(gateway, workspace, user_ids)

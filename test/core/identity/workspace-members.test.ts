@@ -184,7 +184,7 @@ describe('a workspace', () => {
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
-      'user_ids: expected members without active API keys in this workspace, found 1 who has some',
+      'user_ids: expected members without active API keys in this workspace, found 1 with some',
     ])
     expect(await listed()).toHaveLength(2)
     for (const hash of his) await updateKey(gateway, actor, hash, { disabled: true })
@@ -209,7 +209,7 @@ describe('a workspace', () => {
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
-      'user_ids: expected members who were added by hand, found 1 whom your identity provider manages: change that there',
+      'user_ids: expected members who were added by hand, found 1 that your identity provider manages: change them there',
     ])
     expect(await listed()).toHaveLength(2)
   })

@@ -52,7 +52,7 @@ export const auditKey = defineAudit<Key>('keys', {
   show: tellKey,
 })
 
-// The hash of a partner's key stays private. Its fingerprint still shows whether two keys are equal.
+// The hash of a partner's key stays private. Its fingerprint still shows whether two are equal.
 function tellKey({ external_api_key_hash, ...key }: Key, { secrets }: IdentityWorld): object {
   return {
     ...key,
