@@ -82,7 +82,9 @@ class ChainReading {
     const last = this.#last
     const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
     const counters =
-      spend.length === 1 ? '1 counter matches its rows' : `${spend.length} counters match their rows`
+      spend.length === 1
+        ? '1 counter matches its rows'
+        : `${spend.length} counters match their rows`
     return [
       finding('chain', this.#breaks, `${last} rows, none changed`),
       finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),

@@ -33,7 +33,7 @@ export interface ResourceType {
 
 type Rest = Partial<Omit<Attribute, 'name' | 'type' | 'description'>>
 
-/** Defines an attribute. By default it is one case-insensitive text that can be read and written. */
+/** Defines an attribute. By default it is one case-insensitive text, readable and writable. */
 export const attribute = (
   name: string,
   description: string,
@@ -81,7 +81,10 @@ const COMMON: Attribute[] = [
         caseExact: true,
         mutability: 'readOnly',
       }),
-      attribute('version', 'The version, which changes with the resource', { caseExact: true, mutability: 'readOnly' }),
+      attribute('version', 'The version, which changes with the resource', {
+        caseExact: true,
+        mutability: 'readOnly',
+      }),
     ],
   }),
 ]

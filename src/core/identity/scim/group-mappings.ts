@@ -144,7 +144,8 @@ export async function updateGroupMapping(
 
 /**
  * Deletes a mapping. With `keep_members`, the members that it added stay in the workspace as if
- * added by hand. Without it, they are removed unless another mapping adds them. Throws 403, and 404.
+ * added by hand. Without it, they are removed unless another mapping adds them. Throws 403, and
+ * 404.
  */
 export async function deleteGroupMapping(
   gateway: IdentityWorld,

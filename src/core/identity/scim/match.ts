@@ -61,7 +61,7 @@ export function placeOf(type: ResourceType, name: string): Place | undefined {
   }
 }
 
-/** Splits a name into its extension and the rest. The resource's own schema as a prefix is dropped. */
+/** Splits a name into its extension and the rest. Drops the prefix of the resource's own schema. */
 function unqualified(type: ResourceType, name: string): [extension: string | null, plain: string] {
   const whole = extensionOf(type, name)
   if (whole) return [whole.id, '']

@@ -73,7 +73,7 @@ export async function searchScimGroups(
   })
 }
 
-/** Returns a page of all resources that match, users before groups: `POST /.search`. Throws 400. */
+/** Returns a page of all matching resources, users before groups: `POST /.search`. Throws 400. */
 export async function searchScim(
   gateway: IdentityWorld,
   base: string,

@@ -80,9 +80,9 @@ export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: 
 }
 
 /**
- * Identifies the identity provider by its `Authorization` header. Reads the store each time, so that
- * a revoked token is invalid at once: no model calls depend on this path. Throws 401, and 403 for a
- * valid key of another kind.
+ * Identifies the identity provider by its `Authorization` header. Reads the store each time, so
+ * that a revoked token is invalid at once: no model calls depend on this path. Throws 401, and 403
+ * for a valid key of another kind.
  */
 export async function identifyScim(
   gateway: IdentityWorld,

@@ -61,8 +61,8 @@ export async function getScimUser({ store }: IdentityWorld, id: string): Promise
 }
 
 /**
- * Replaces the resource of a user. Without `active`, that attribute stays as it is. Throws 400, 404,
- * 409 and 412.
+ * Replaces the resource of a user. Without `active`, that attribute stays as it is. Throws 400,
+ * 404, 409 and 412.
  */
 export function replaceScimUser(
   gateway: IdentityWorld,

@@ -37,8 +37,8 @@ export interface MemberChange {
 }
 
 /**
- * The new state of a user, null for a deletion, and the change of the member. Without an audit entry
- * nothing changes.
+ * The new state of a user, null for a deletion, and the change of the member. Without an audit
+ * entry nothing changes.
  */
 export interface UserChange<User extends ScimUser | null = ScimUser | null> {
   user: User
@@ -52,8 +52,8 @@ export interface Namesake {
 }
 
 /**
- * Stores users. A change is one transaction with everything that follows from it. `decide` is called
- * within it: it throws to roll back, and may be called twice.
+ * Stores users. A change is one transaction with everything that follows from it. `decide` is
+ * called within it: it throws to roll back, and may be called twice.
  */
 export interface ScimUserStore {
   byId(id: string): Promise<ScimUser | undefined>
