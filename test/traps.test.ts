@@ -8,7 +8,7 @@ import { join } from 'node:path'
 
 const TRAPS = 102
 
-/** Those that do not apply, and why. */
+/** Those that do not apply, with the reason. */
 const CANNOT_HAPPEN: Record<number, string> = {
   63: 'it is about events of the Responses API for clients, and no client speaks that here',
 }
@@ -19,7 +19,7 @@ const tests = await Promise.all(
   ),
 )
 
-/** The numbers in the names of tests: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
+/** The numbers in test titles: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
 const named = new Set(
   tests.flatMap(text =>
     [...text.matchAll(/\btraps? ((?:\d+(?:\s*(?:,|and|–|-)\s*)?)+)/g)].flatMap(([, list = '']) =>

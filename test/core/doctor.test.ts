@@ -51,7 +51,7 @@ async function charged(): Promise<string> {
 const opened = (data: string): Promise<Gateway> =>
   openGateway({ data, clock: new TestClock('2026-03-07T12:00:00.000Z'), ids: countedIds() })
 
-/** The checks that find something wrong, after this was done to the database behind the gateway's back. */
+/** Returns the checks that fail after this change of the database behind the gateway's back. */
 async function wrongAfter(tampering: string): Promise<string[]> {
   const data = await charged()
   const db = new Database(join(data, 'gateway.db'))
@@ -64,7 +64,7 @@ async function wrongAfter(tampering: string): Promise<string[]> {
 }
 
 describe('gateway doctor', () => {
-  test('finds nothing wrong where nothing is', async () => {
+  test('finds no problem in an intact directory', async () => {
     const gateway = await opened(await charged())
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     await mustBeWhole(gateway)
@@ -119,7 +119,7 @@ describe('gateway doctor', () => {
     })
   }
 
-  test('finds one bit that was turned over in any amount', async () => {
+  test('finds one flipped bit in any amount', async () => {
     for (let bit = 0; bit < 40; bit += 13) {
       expect(
         await wrongAfter(
@@ -129,7 +129,7 @@ describe('gateway doctor', () => {
     }
   })
 
-  test('goes on from a chain that was written by another process, and counts calls that run', async () => {
+  test('continues a chain that another process wrote, and counts running calls', async () => {
     const data = await charged()
     const [one, other] = [await opened(data), await opened(data)]
     await one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
@@ -153,7 +153,7 @@ describe('gateway doctor', () => {
     await Promise.all([one.close(), other.close()])
   })
 
-  test('is a command that says so by its exit code, alone as JSON when asked', async () => {
+  test('reports by its exit code, and as JSON on request', async () => {
     const data = await charged()
     const fine = await run(['doctor', '--data', data, '--json'])
     expect(fine.code).toBe(0)
@@ -167,7 +167,7 @@ describe('gateway doctor', () => {
   })
 })
 
-describe('a ledger whose tail is gone', () => {
+describe('a ledger whose end is missing', () => {
   test('is not served', async () => {
     const data = await charged()
     const db = new Database(join(data, 'gateway.db'))
@@ -179,8 +179,8 @@ describe('a ledger whose tail is gone', () => {
   })
 })
 
-describe('spending of a time before the chain', () => {
-  test('is counted, is the beginning of the chain, and cannot be changed either', async () => {
+describe('spending from before the chain', () => {
+  test('is counted, starts the chain, and cannot be changed either', async () => {
     const data = await charged()
     const db = new Database(join(data, 'gateway.db'))
     db.run('delete from ledger')

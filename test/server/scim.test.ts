@@ -40,7 +40,7 @@ async function ask(
   const response = await app.handle(
     new Request(`http://gateway.test/api/v1/scim${path}`, { method, headers, ...body }),
   )
-  // biome-ignore lint/suspicious/noExplicitAny: what a client reads, it reads without a type.
+  // biome-ignore lint/suspicious/noExplicitAny: a client reads JSON without types.
   return { status: response.status, body: (await response.json()) as any }
 }
 
@@ -130,8 +130,8 @@ describe('a group mapping', () => {
   })
 })
 
-describe('what is refused', () => {
-  test('400: what does not fit, with the field, and a deletion that does not say what becomes of the members', async () => {
+describe('refusals', () => {
+  test('400: invalid values, with the field, and a deletion that does not state what happens to the members', async () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     const good = { scim_group_id: group, workspace_id, role: 'member' }
@@ -229,7 +229,7 @@ describe('a sync job', () => {
     }
   }
 
-  test('is begun with 202, applies every mapping again, and says how much it was', async () => {
+  test('is started with 202, applies every mapping again, and reports how many', async () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     await map(await idp.group('E', ada, bob))
     await idp.group('F')
@@ -262,7 +262,7 @@ describe('a sync job', () => {
     expect(await inWorkspace()).toEqual(['member scim', 'member scim'])
   })
 
-  test('that cannot be done has failed, and says nothing of the inside', async () => {
+  test('that fails reports no internal details', async () => {
     await map(await idp.group('E'))
     gateway.store.scim.jobs.apply = () => Promise.reject(new Error('canary'))
     const { body } = await ask('POST', '/sync-jobs')
@@ -273,7 +273,7 @@ describe('a sync job', () => {
     })
   })
 
-  test('whose process has ended has failed once nothing was heard of it for a minute, and stays so', async () => {
+  test('whose process has ended has failed after a minute, and stays so', async () => {
     const { jobs } = gateway.store.scim
     const { update } = jobs
     jobs.update = () => new Promise(() => undefined)

@@ -32,11 +32,11 @@ test.each<[string, TSchema, unknown[], unknown[]]>([
   ],
   ['open', Type.Object({}, open), [{}, { b: 1 }], [{}, { b: 1 }]],
   ['closed', Type.Object({}, closed), [{}, { b: 1 }], [{}]],
-])('%s fits what it says and nothing else', (_, schema, values, expected) => {
+])('%s accepts only matching values', (_, schema, values, expected) => {
   expect(fitting(schema, values)).toEqual(expected)
 })
 
-test('a description stands where JSON schema wants it', () => {
+test('a description is at the place that JSON schema requires', () => {
   expect(JSON.parse(JSON.stringify(nullable(Type.Integer(), { description: 'How many' })))).toEqual(
     {
       description: 'How many',
