@@ -2,8 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 
 /*
- * The known ways to get it wrong when one provider's dialect is turned into another: 102 of them, by number. Each has a test
- * that is named for it (`trap 21: …`), wherever in the suite it belongs, or stands here with the reason why it cannot happen.
+ * The 102 known mistakes in the translation of one provider's dialect into another, by number. Each
+ * has a test named after it (`trap 21: …`) where it belongs in the suite, or a reason below why it
+ * cannot happen.
  */
 
 const TRAPS = 102
@@ -38,7 +39,7 @@ function numbersIn(list: string): number[] {
 describe('translation traps', () => {
   for (let trap = 1; trap <= TRAPS; trap++) {
     const reason = CANNOT_HAPPEN[trap]
-    test(`${trap} ${reason ? `cannot happen: ${reason}` : 'has a test that is named for it'}`, () => {
+    test(`${trap} ${reason ? `cannot happen: ${reason}` : 'has a test named after it'}`, () => {
       expect(named.has(trap)).toBe(reason === undefined)
     })
   }

@@ -61,7 +61,7 @@ describe('a config file', () => {
   })
 
   test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])(
-    'that says nothing (%j) is the defaults',
+    'without settings (%j) has the defaults',
     text => {
       expect(parse(text)).toEqual(defaultConfig())
     },
@@ -113,7 +113,9 @@ describe('a variable', () => {
   test('that looks like a number stays a text where a text is expected', () => {
     const env = { ACCOUNT: '0012345' }
     const config = parse(
-      `providers: { local: { headers: { x-account: "\${ACCOUNT}" } } }\nmodels: [{ id: a/b, name: "\${ACCOUNT}", endpoints: [{ provider: local, model: "\${ACCOUNT}" }] }]`,
+      `providers: { local: { headers: { x-account: "\${ACCOUNT}" } } }\n` +
+        `models: [{ id: a/b, name: "\${ACCOUNT}", ` +
+        `endpoints: [{ provider: local, model: "\${ACCOUNT}" }] }]`,
       env,
     )
     expect(config.providers.local?.headers).toEqual({ 'x-account': '0012345' })
@@ -165,7 +167,8 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'providers: { local: { quirks: { output_bound: x } } }',
-      'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
+      'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", ' +
+        'found a string',
     ],
     [
       'providers: { local: { headers: { a: 1 } } }',
@@ -190,7 +193,8 @@ describe('an invalid setting is named with what was expected and found', () => {
       'models.0.endpoints.0.model: expected string of at least 1 character, found nothing',
     ],
     [
-      'models: [{ id: a/b, endpoints: [{ provider: x, model: y, usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
+      'models: [{ id: a/b, endpoints: [{ provider: x, model: y, ' +
+        'usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
       'models.0.endpoints.0.usd_per_million_tokens.prompt: expected number from 0 to 10000, found -1',
     ],
     [
@@ -215,7 +219,8 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'models: [{ id: a/b, input_modalities: [smell], endpoints: [{ provider: x, model: y }] }]',
-      'models.0.input_modalities.0: expected "text" or "image" or "file" or "audio" or "video", found a string',
+      'models.0.input_modalities.0: expected "text" or "image" or "file" or "audio" or "video", ' +
+        'found a string',
     ],
     [
       'models: [{ id: a/b, output_modalities: [], endpoints: [{ provider: x, model: y }] }]',
@@ -322,7 +327,7 @@ describe('the catalogue of a config', () => {
   })
 
   test.each([['"bad name"'], ['"a: b"'], ['Host'], ['content-length'], ['"a\\r\\nb"']])(
-    'a header named %s cannot be sent along',
+    'a header named %s cannot be set',
     name => {
       expect(refused(`providers: { openai: { api_key: x, headers: { ${name}: y } } }`)).toBe(
         'providers.openai.headers: expected names of headers, other than those of the connection',
@@ -350,7 +355,8 @@ describe('the catalogue of a config', () => {
 
   test('the provider of a model must exist', () => {
     const message = refused(
-      'models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]',
+      'models: [{ id: a/b, endpoints: ' +
+        '[{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]',
     )
     expect(message).toBe('models.0.endpoints.1.provider: expected one of sandbox, found nobody')
   })

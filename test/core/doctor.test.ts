@@ -73,42 +73,31 @@ describe('gateway doctor', () => {
 
   const TAMPERINGS: [what: string, sql: string, checks: string[]][] = [
     [
-      'an amount that was changed',
+      'a changed amount',
       'update ledger set nanos = nanos + 1 where seq = 12',
       ['chain', 'counters', 'calls'],
     ],
     [
-      'an amount and its counter',
+      'a changed amount with its counter',
       "update spend set nanos = nanos + 1 where key_hash = 'k1'",
       ['counters'],
     ],
-    [
-      'a counter that is gone',
-      "delete from spend where key_hash = 'k1' and day = 20517",
-      ['counters'],
-    ],
-    [
-      'a counter that nobody wrote',
-      "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)",
-      ['counters'],
-    ],
-    ['whose money it was', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
-    [
-      'a row that was taken out',
-      'delete from ledger where seq = 12',
-      ['chain', 'counters', 'calls'],
-    ],
+    ['a missing counter', "delete from spend where key_hash = 'k1' and day = 20517", ['counters']],
+    ['an invented counter', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
+    ['a changed owner', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
+    ['a deleted row', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
     ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
-    ['a hash that was left out', 'update ledger set hash = null where seq = 12', ['chain']],
-    ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
+    ['a missing hash', 'update ledger set hash = null where seq = 12', ['chain']],
+    ['a changed step', 'update ledger set step = 2 where seq = 3', ['chain']],
     [
-      'a step that nobody took',
-      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2, 1 from ledger where seq = 30",
+      'an invented step',
+      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, " +
+        '1, source, hash, 2, 1 from ledger where seq = 30',
       ['chain', 'counters', 'calls'],
     ],
-    ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],
+    ['a call whose record is missing', "delete from generations where id = 'gen-5'", ['calls']],
     [
-      'a call that costs another sum',
+      'a call with another cost',
       "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
       ['calls'],
     ],
@@ -123,7 +112,8 @@ describe('gateway doctor', () => {
     for (let bit = 0; bit < 40; bit += 13) {
       expect(
         await wrongAfter(
-          `update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) where seq = ${1 + (bit % 30)}`,
+          `update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) ` +
+            `where seq = ${1 + (bit % 30)}`,
         ),
       ).toContain('chain')
     }
@@ -185,7 +175,10 @@ describe('spending from before the chain', () => {
     const db = new Database(join(data, 'gateway.db'))
     db.run('delete from ledger')
     db.run(
-      "insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source) select 'opening-' || key_hash || day || byok, date(day * 86400, 'unixepoch') || 'T00:00:00.000Z', key_hash, user_id, workspace_id, byok, nanos, 'opening' from spend",
+      'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source) ' +
+        "select 'opening-' || key_hash || day || byok, " +
+        "date(day * 86400, 'unixepoch') || 'T00:00:00.000Z', " +
+        "key_hash, user_id, workspace_id, byok, nanos, 'opening' from spend",
     )
     db.close()
     rmSync(join(data, 'ledger.head'))

@@ -67,19 +67,19 @@ describe('a count', () => {
   const o200k = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
   const claudes = (text: string) => library.encode(text, 'all').length
 
-  test.each(SAMPLES)('of %s for OpenAI’s models equals that of gpt-tokenizer', async (_, text) => {
+  test.each(SAMPLES)('of %s for OpenAI’s models equals gpt-tokenizer’s', async (_, text) => {
     expect(await open().count('openai', [text, text])).toBe(2 * o200k(text))
   })
 
   test.each(SAMPLES)(
-    'of %s for Anthropic’s models is ai-tokenizer’s own, times what later models need',
+    'of %s for Anthropic’s models is that of ai-tokenizer, times the factor of later models',
     async (_, text) => {
       expect(await open().count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
     },
   )
 
   test.each(SAMPLES)(
-    'of %s for other models is tokenx’s, times what their family needs, and starts no Worker',
+    'of %s for other models is that of tokenx, times the factor of their family, without a Worker',
     async (_, text) => {
       const { workers, start } = counted()
       const tokenizers = open({ startWorker: start })
@@ -148,13 +148,13 @@ describe('the rule of thumb replaces a Worker that', () => {
         },
       },
     ],
-    ['is not there', { startWorker: () => new Worker('file:///nowhere/worker.ts') }],
+    ['does not exist', { startWorker: () => new Worker('file:///nowhere/worker.ts') }],
     ['fails at its start', { startWorker: doing('throw new Error("broken")') }],
     [
-      'fails at its work',
+      'fails while working',
       { startWorker: doing('onmessage = () => { throw new Error("broken") }') },
     ],
-    ['ends at its work', { startWorker: doing('onmessage = () => process.exit(1)') }],
+    ['exits while working', { startWorker: doing('onmessage = () => process.exit(1)') }],
     [
       'cannot encode',
       {
@@ -163,7 +163,7 @@ describe('the rule of thumb replaces a Worker that', () => {
     ],
     ['never answers', { startWorker: doing('onmessage = () => {}'), patience: 20 }],
     [
-      'never comes to itself again',
+      'never becomes responsive',
       { startWorker: doing('onmessage = () => { for (;;); }'), patience: 20 },
     ],
   ])('%s, for all waiting requests', async (_, replace) => {

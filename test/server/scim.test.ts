@@ -73,7 +73,7 @@ describe('a group mapping', () => {
     expect((await ask('GET', `/group-mappings/${body.data.id}`)).body).toEqual(body)
   })
 
-  test('E1 with the same role again succeeds and is applied again, and with another is 409', async () => {
+  test('E1 with the same role is applied again, and with another is 409', async () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     expect(await map(group)).toMatchObject({ id, role: 'member' })
@@ -131,7 +131,7 @@ describe('a group mapping', () => {
 })
 
 describe('refusals', () => {
-  test('400: invalid values, with the field, and a deletion that does not state what happens to the members', async () => {
+  test('400: invalid values, and a deletion that does not say if members stay', async () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     const good = { scim_group_id: group, workspace_id, role: 'member' }
@@ -193,7 +193,7 @@ describe('refusals', () => {
   ]
 
   test.each(DOORS)(
-    '401 and 403: %s %s, for nobody, for an inference key, and for who manages one workspace',
+    '401 and 403: %s %s, without a key, with an inference key, and with a key of one workspace',
     async (method, path, json) => {
       const foreign = (
         await createKey(gateway, operator(gateway), { name: 'other', workspace_id }, 'management')
@@ -206,7 +206,7 @@ describe('refusals', () => {
   )
 
   test.each(DOORS)(
-    '500: %s %s, where the store fails, and nothing is said of why',
+    '500: %s %s, when the store fails, without details',
     async (method, path, json) => {
       const fails = () => Promise.reject(new Error('canary'))
       const { mappings, groups, jobs } = gateway.store.scim

@@ -36,7 +36,7 @@ const newest = async () => (await list({ limit: 1 })).data[0]
 const actions = async (query: AuditQuery = {}) => (await list(query)).data.map(one => one.action)
 
 describe('GET /audit', () => {
-  test('returns who changed what, the resource before and after, and which fields changed', async () => {
+  test('returns the actor, the resource before and after, and the changed fields', async () => {
     await updateKey(gateway, operator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
     const { status, json } = await ask('GET', '/audit?limit=1')
     expect(status).toBe(200)
@@ -147,7 +147,7 @@ describe('GET /audit', () => {
     expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
   })
 
-  test('shows a key of another workspace only the changes in that workspace, whatever the query', async () => {
+  test('shows a key of another workspace only the changes in that workspace', async () => {
     const { key, data } = await otherWorkspace(gateway, OTHER)
     const inOther = async (query = '') =>
       ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(
@@ -161,7 +161,7 @@ describe('GET /audit', () => {
     expect((await ask('GET', '/audit')).json.total_count).toBe(3)
   })
 
-  test('shows changes without a workspace only to keys that manage the whole organization', async () => {
+  test('shows changes without a workspace only to keys that manage everything', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const entry = auditEntry(
       gateway,
@@ -229,7 +229,7 @@ describe('a secret', () => {
   const keyTold = async () =>
     (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
 
-  test('of a provider is a fingerprint, equal for equal keys in any workspace and different otherwise', async () => {
+  test('of a provider is a fingerprint, equal for equal keys in any workspace', async () => {
     await otherWorkspace(gateway, OTHER)
     const create = async (input: object) =>
       (
@@ -264,7 +264,7 @@ describe('a secret', () => {
     expect([text.includes(hash), text.includes('canary')]).toEqual([false, false])
   })
 
-  test('deep in a preset is a fingerprint too; other values with such a name are not changed', async () => {
+  test('deep in a preset is a fingerprint too; other such values are not changed', async () => {
     const tool = {
       type: 'mcp',
       server_url: 'https://acme.example',
@@ -325,7 +325,7 @@ describe('with a data directory', () => {
     ])
   })
 
-  test('a fingerprint survives a restart, and keys can be disabled even without the secret', async () => {
+  test('a fingerprint survives a restart; keys can be disabled without the secret', async () => {
     const before = await open()
     const { id } = (
       await createByokKey(before, operator(before), { provider: 'openai', key: SECRET })

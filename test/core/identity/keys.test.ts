@@ -98,26 +98,30 @@ describe('E2 POST /keys', () => {
 
   test.each([
     ['nothing', '', 'body'],
-    ['no JSON', '{', undefined],
+    ['invalid JSON', '{', undefined],
     ['no name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
-    ['a name that is none', { name: 5 }, 'name'],
+    ['a name that is no text', { name: 5 }, 'name'],
     ['an empty creator', { name: 'a', creator_user_id: '' }, 'creator_user_id'],
     ['a time of minute precision', { name: 'a', expires_at: '2027-01-01T00:00Z' }, 'expires_at'],
     ['a time with an offset', { name: 'a', expires_at: '2027-01-01T00:00:00+01:00' }, 'expires_at'],
-    ['a day that is none', { name: 'a', expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
+    ['a day that does not exist', { name: 'a', expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
     ['a time that has passed', { name: 'a', expires_at: '2026-03-04T05:06:07Z' }, 'expires_at'],
     ['a negative limit', { name: 'a', limit: -1 }, 'limit'],
-    ['a limit in words', { name: 'a', limit: '5' }, 'limit'],
+    ['a limit that is a text', { name: 'a', limit: '5' }, 'limit'],
     ['an unknown period', { name: 'a', limit_reset: 'yearly' }, 'limit_reset'],
-    ['a workspace that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
+    ['a workspace id that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
     [
       'a workspace that does not exist',
       { name: 'a', workspace_id: '11111111-1111-4111-8111-111111111111' },
       'workspace_id',
     ],
-    ['a switch that is none', { name: 'a', include_byok_in_limit: 'yes' }, 'include_byok_in_limit'],
-    ['an outside identity without a user', { name: 'a', external: {} }, 'external.user'],
+    [
+      'a switch that is no boolean',
+      { name: 'a', include_byok_in_limit: 'yes' },
+      'include_byok_in_limit',
+    ],
+    ['an external identity without a user', { name: 'a', external: {} }, 'external.user'],
   ])('E2 refuses %s', async (_, body, field) => {
     const { status, json } = await ask('POST', '/keys', { body })
     expect([status, json.error.code, json.error.metadata.error_type]).toEqual([
@@ -398,7 +402,7 @@ describe('next to another process', () => {
     }
   })
 
-  test('changes of this process during a reload are kept: a key created, one changed, one deleted', async () => {
+  test('changes during a reload are kept: a key created, changed or deleted', async () => {
     const [changed, deleted] = [(await made(server)).data.hash, (await made(server)).data.hash]
     await made(terminal)
     const { all } = server.store.keys
@@ -418,7 +422,7 @@ describe('next to another process', () => {
     ]).toEqual([true, true, false])
   })
 
-  test('a key that it has just created is valid at once, for all simultaneous requests', async () => {
+  test('a key that it has just created is valid at once, for all requests', async () => {
     const { key } = await made(terminal)
     const asked = await Promise.allSettled(
       Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)),

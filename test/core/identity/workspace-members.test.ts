@@ -133,7 +133,7 @@ describe('a workspace', () => {
     })
   })
 
-  test('adds each member once, despite duplicates and existing members, and counts exactly', async () => {
+  test('adds each member once, despite duplicates and existing members', async () => {
     expect((await add(bob, bob)).json.added_count).toBe(1)
     expect((await add(bob)).json).toEqual({ added_count: 0, data: [] })
     expect((await add(bob, ada)).json).toMatchObject({ added_count: 1, data: [{ user_id: ada }] })
@@ -209,7 +209,8 @@ describe('a workspace', () => {
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
-      'user_ids: expected members who were added by hand, found 1 that your identity provider manages: change them there',
+      'user_ids: expected members who were added by hand, found 1 that your identity provider ' +
+        'manages: change them there',
     ])
     expect(await listed()).toHaveLength(2)
   })
@@ -218,7 +219,7 @@ describe('a workspace', () => {
     ['no list', {}, 'user_ids'],
     ['an empty list', { user_ids: [] }, 'user_ids'],
     ['101 of them', { user_ids: Array.from({ length: 101 }, String) }, 'user_ids'],
-    ['one that is no text', { user_ids: [5] }, 'user_ids.0'],
+    ['an id that is no text', { user_ids: [5] }, 'user_ids.0'],
   ])('refuses %s', async (_, body, field) => {
     for (const verb of ['add', 'remove']) {
       const { status, json } = await ask('POST', `/workspaces/team/members/${verb}`, { body })
@@ -326,7 +327,7 @@ describe('permissions', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 when the store fails',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
@@ -337,7 +338,7 @@ describe('permissions', () => {
     },
   )
 
-  test('a management key of another workspace manages its own members, and not the organization', async () => {
+  test('a management key of another workspace manages only its own members', async () => {
     const { key } = await createKey(gateway, actor, { name: 'x', workspace_id: team }, 'management')
     expect((await ask('GET', '/organization/members', { key })).status).toBe(403)
     expect(

@@ -24,7 +24,7 @@ describe('Cancellation', () => {
     expect(told).toEqual(['late'])
   })
 
-  test('returns the result of work that ends first, and stops listening in either case', async () => {
+  test('returns the result of work that ends first, and stops listening', async () => {
     const cancellation = new Cancellation()
     const work = Promise.withResolvers<string>()
     expect(await cancellation.orCancelled(Promise.resolve('done'))).toBe('done')

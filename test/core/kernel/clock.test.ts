@@ -40,8 +40,15 @@ describe('periods', () => {
   test('the time zone of the machine has no effect', async () => {
     const file = join(import.meta.dir, '../../../src/core/kernel/clock.ts')
     const script = `const { firstDayOf } = await import(${JSON.stringify(file)})
-      const times = ['2026-03-08T23:30:00Z', '2026-03-09T00:30:00Z', '2026-03-29T01:30:00Z', '2026-12-31T23:30:00Z']
-      process.stdout.write(JSON.stringify(times.map(t => ['daily', 'weekly', 'monthly'].map(p => firstDayOf(p, new Date(t))))))`
+      const times = [
+        '2026-03-08T23:30:00Z',
+        '2026-03-09T00:30:00Z',
+        '2026-03-29T01:30:00Z',
+        '2026-12-31T23:30:00Z',
+      ]
+      const days = times.map(time =>
+        ['daily', 'weekly', 'monthly'].map(period => firstDayOf(period, new Date(time))))
+      process.stdout.write(JSON.stringify(days))`
     const under = async (TZ: string) =>
       await new Response(
         Bun.spawn([process.execPath, '-e', script], { env: { ...process.env, TZ }, stdout: 'pipe' })

@@ -7,7 +7,7 @@ interface Told {
   closed: number
 }
 
-/** A sequence with hooks, its first item and the rest, a possible failure, and what the hooks saw. */
+/** Creates a sequence that may end in a failure, and records what its hooks see. */
 function watched(
   first: number,
   rest: number[] | null,
@@ -42,7 +42,7 @@ function watched(
 }
 
 describe('withCleanup', () => {
-  test('returns every item in order, passes each to the hook, and reports the end once', async () => {
+  test('returns every item, passes each to the hook, and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 3])
     expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
@@ -60,14 +60,14 @@ describe('withCleanup', () => {
     expect(told.seen).toEqual([1, 2])
   })
 
-  test('an item is passed to the hook before its reader gets it, and only when requested', async () => {
+  test('an item reaches the hook before its reader, and only when requested', async () => {
     const { sequence, told } = watched(1, [2])
     expect(told.seen).toEqual([])
     await sequence.next()
     expect(told.seen).toEqual([1])
   })
 
-  test('a failure is reported and ends the sequence with the last item, without throwing', async () => {
+  test('a failure is reported and ends the sequence with the last item', async () => {
     const thrown = new Error('broken')
     const { sequence, told } = watched(1, [2], { fails: thrown, last: 99 })
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
@@ -96,7 +96,7 @@ describe('withCleanup', () => {
     expect(told).toEqual({ seen: [], endings: [{ how: 'abandoned' }], closed: 1 })
   })
 
-  test('leaving in the middle, even twice, closes the source and reports the end once', async () => {
+  test('leaving in the middle, even twice, reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3], { last: 99 })
     for await (const _ of sequence) break
     await sequence.return?.()

@@ -17,7 +17,8 @@ import {
 describe('parseExact', () => {
   test('trap 26: an integer that JavaScript would round is written again unchanged', () => {
     const json =
-      '{"id":12345678901234567890,"list":[-99999999999999999999,{"deep":9007199254740993}],"text":"12345678901234567890"}'
+      '{"id":12345678901234567890,"list":[-99999999999999999999,{"deep":9007199254740993}],' +
+      '"text":"12345678901234567890"}'
     expect(JSON.stringify(parseExact(json))).toBe(json)
   })
 

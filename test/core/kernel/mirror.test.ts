@@ -88,7 +88,7 @@ describe('reloading', () => {
     expect([shown(), changes]).toEqual([{ b: 'other', c: 'three' }, 1])
   })
 
-  test('keeps changes that this process makes during the read, since the read may be older', async () => {
+  test('keeps changes that this process makes during the read', async () => {
     const reading = mirror.reload()
     mirror.set({ name: 'a', text: 'mine' })
     mirror.set({ name: 'c', text: 'new' })

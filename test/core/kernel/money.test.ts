@@ -95,7 +95,8 @@ describe('money', () => {
     const wrong: [string, string][] = []
     for (let i = 0; i < 20_000; i++) {
       const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))
-      const text = `${nanos / 1_000_000_000n}.${(nanos % 1_000_000_000n).toString().padStart(9, '0')}`
+      const fraction = (nanos % 1_000_000_000n).toString().padStart(9, '0')
+      const text = `${nanos / 1_000_000_000n}.${fraction}`
       const shown = usdOf(nanos)
       if (shown !== Number(text)) wrong.push([text, String(shown)])
     }

@@ -16,7 +16,7 @@ describe('a live set', () => {
     expect([...roster]).toEqual(['e'])
   })
 
-  test('removes an item once; a second call does nothing, even when the slot is taken again', () => {
+  test('removes an item once, even when the slot is taken again', () => {
     const roster = new Roster<string>()
     const leave = roster.add('a')
     leave()

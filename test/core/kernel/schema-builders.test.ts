@@ -16,7 +16,7 @@ const fitting = (schema: TSchema, values: unknown[]) => values.filter(value => f
 test.each<[string, TSchema, unknown[], unknown[]]>([
   ['nullable', nullable(Type.String()), ['a', null, undefined, 1], ['a', null]],
   ['oneOf', oneOf('a', 'b'), ['a', 'b', 'c', null], ['a', 'b']],
-  ['oneOf of words that are known elsewhere', oneOf(...(['a', 'b'] as const)), ['a', 'c'], ['a']],
+  ['oneOf with words from a constant', oneOf(...(['a', 'b'] as const)), ['a', 'c'], ['a']],
   ['TrueOrFalse', TrueOrFalse, ['true', 'false', true, 'yes'], ['true', 'false']],
   [
     'Uuid',

@@ -182,7 +182,7 @@ describe('a user', () => {
 })
 
 describe('a group', () => {
-  test('is created with its members, shown with their names, and may share its name with another', async () => {
+  test('is created with its members, and may share its name with another', async () => {
     const ada = await idp.user('ada', { displayName: 'Ada L' })
     const { status, headers, body } = await idp.ask('POST', '/Groups', {
       schemas: [GROUP_ID],
@@ -204,7 +204,7 @@ describe('a group', () => {
     expect(await idp.group('E')).not.toBe(body.id)
   })
 
-  test('is replaced with its members and patched, and its version also grows when a member is deleted', async () => {
+  test('is replaced and patched, and its version also grows when a member is deleted', async () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     const id = await idp.group('E', ada)
     const etag = async () => (await idp.ask('GET', `/Groups/${id}`)).headers.get('etag')
@@ -310,7 +310,7 @@ describe('a list', () => {
     expect(await found(`userName eq "nobody"`)).toEqual([])
   })
 
-  test('is sorted without regard to case, and resources without the attribute come last', async () => {
+  test('is sorted without regard to case, and missing values come last', async () => {
     expect(names(await list({ sortBy: 'userName' }))).toEqual(
       ['ada', 'bob', 'Carl', 'Dora'].map(name => `${name}@example.com`),
     )
@@ -516,18 +516,18 @@ describe('authentication', () => {
 
 describe('an invalid request', () => {
   test.each([
-    ['no JSON', '{', 'invalidSyntax'],
+    ['invalid JSON', '{', 'invalidSyntax'],
     ['a list', '[]', 'invalidSyntax'],
     ['no schemas', '{"userName":"ada"}', 'invalidSyntax'],
     ['another schema', JSON.stringify({ schemas: [GROUP_ID], userName: 'ada' }), 'invalidSyntax'],
     ['no name', JSON.stringify({ schemas: [USER_ID] }), 'invalidValue'],
     [
-      'an address without end',
+      'an address that is too long',
       JSON.stringify({ schemas: [USER_ID], userName: 'a'.repeat(321) }),
       'invalidValue',
     ],
     [
-      'what nests without end',
+      'deep nesting',
       `{"schemas":["${USER_ID}"],"userName":"a","name":${'['.repeat(500)}${']'.repeat(500)}}`,
       'invalidSyntax',
     ],

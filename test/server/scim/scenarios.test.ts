@@ -60,11 +60,15 @@ async function opens(key: string): Promise<number> {
   return (await createApp(gateway).handle(request)).status
 }
 
-test('Okta: a user is assigned, pushed with a group, mapped, promoted, removed, deactivated, and returns', async () => {
+test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactivated', async () => {
   // Does the user exist already?
   const looked = await idp.ask(
     'GET',
-    `/Users?${new URLSearchParams({ filter: 'userName eq "isaac@acme.example"', startIndex: '1', count: '100' })}`,
+    `/Users?${new URLSearchParams({
+      filter: 'userName eq "isaac@acme.example"',
+      startIndex: '1',
+      count: '100',
+    })}`,
   )
   expect(looked.body).toMatchObject({ totalResults: 0, Resources: [] })
   const created = await idp.ask('POST', '/Users', {
@@ -144,7 +148,7 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, removed, 
   expect([await inWorkspace(), await gateway.store.scim.mappings.count()]).toEqual([[], 0])
 })
 
-test('Entra ID: the same in its own format, with a user who is deleted and created again', async () => {
+test('Entra ID: the same in its own format, with a user deleted and created again', async () => {
   const created = await idp.ask('POST', '/Users', {
     schemas: [USER_ID, ENTERPRISE],
     externalId: '0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef',
@@ -160,7 +164,9 @@ test('Entra ID: the same in its own format, with a user who is deleted and creat
   const { id } = created.body
   const found = await idp.ask(
     'GET',
-    `/Users?${new URLSearchParams({ filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"' })}`,
+    `/Users?${new URLSearchParams({
+      filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"',
+    })}`,
   )
   expect(found.body.Resources[0].id).toBe(id)
 
@@ -233,7 +239,8 @@ test('Entra ID: the same in its own format, with a user who is deleted and creat
   expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
   expect(await inWorkspace()).toEqual([])
 
-  // Made again, he is the member that he was; what groups gave him is gone, what was given by hand is there, and his keys stay shut.
+  // Created again, they are the same member. Memberships by groups are gone, those by hand remain,
+  // and their keys stay disabled.
   const again = await idp.user('updated@acme.example')
   expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
   expect([await opens(key), await inWorkspace()]).toEqual([401, []])
@@ -259,7 +266,7 @@ describe('an existing member', () => {
     })
   })
 
-  test('who owns the data directory cannot be deactivated, and stays a member when their user is deleted', async () => {
+  test('who owns the data directory cannot be deactivated, and stays a member', async () => {
     await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
       email: 'owner@acme.example',
     })

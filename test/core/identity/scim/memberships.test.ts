@@ -71,7 +71,7 @@ const statusOf = (promise: Promise<unknown>) =>
   )
 
 describe('a mapping', () => {
-  test('adds all current and future members of the group to the workspace, and removes those who leave', async () => {
+  test('adds current and future members of the group, and removes those who leave', async () => {
     const [ada, bob] = [await newUser('ada'), await newUser('bob')]
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -98,7 +98,7 @@ describe('a mapping', () => {
     expect(await held(other, ada.user_id)).toBe('member scim')
   })
 
-  test('created again with its role is applied again; with another role it conflicts and changes nothing', async () => {
+  test('created again is applied again; with another role it conflicts', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -312,7 +312,8 @@ test('after any sequence of changes, memberships match a five-line model', async
             reference.manual.set(`${one.user} ${one.workspace}`, one.role)
             break
           case 'take':
-            // By hand only what was given by hand is taken; what a group gives comes back with the next change.
+            // Only manual memberships can be removed by hand. What a group grants returns with the
+            // next change.
             if (!reference.manual.delete(`${one.user} ${one.workspace}`)) break
             await removeWorkspaceMember(
               gateway,

@@ -153,39 +153,39 @@ describe('requests of identity providers', () => {
       { [ENTERPRISE]: { department: 'IT' } },
     ],
     [
-      'Entra ID, a manager by his id alone',
+      'Entra ID, a manager by id only',
       { op: 'Add', path: `${ENTERPRISE}:manager`, value: BABS },
       { [ENTERPRISE]: { manager: { value: BABS } } },
     ],
     [
-      'an extension whole',
+      'a whole extension',
       { op: 'replace', path: ENTERPRISE, value: { division: 'X', unknown: 1 } },
       { [ENTERPRISE]: { division: 'X' } },
     ],
     [
-      'an extension whole in a value',
+      'a whole extension in a value',
       { op: 'add', value: { [ENTERPRISE]: { division: 'X' } } },
       { [ENTERPRISE]: { division: 'X' } },
     ],
-    ['an extension that is taken away', { op: 'remove', path: ENTERPRISE }, {}],
+    ['a removed extension', { op: 'remove', path: ENTERPRISE }, {}],
     [
-      'null, which takes away',
+      'null, which removes',
       { op: 'replace', path: 'nickName', value: null },
       { nickName: undefined },
     ],
-    ['a password, which is not kept', { op: 'replace', path: 'password', value: 'secret' }, {}],
+    ['a password, which is not stored', { op: 'replace', path: 'password', value: 'secret' }, {}],
     [
       'a password in a value',
       { op: 'replace', value: { password: 'secret', nickName: 'B' } },
       { nickName: 'B' },
     ],
     [
-      'attributes that nobody knows',
+      'unknown attributes',
       { op: 'replace', value: { shoeSize: 9, 'urn:x:y:shoe': 1, nickName: 'B' } },
       { nickName: 'B' },
     ],
     [
-      'an id that is repeated',
+      'a repeated id',
       { op: 'replace', value: { id: BABS, schemas: [], meta: {}, nickName: 'B' } },
       { nickName: 'B' },
     ],
@@ -260,10 +260,10 @@ describe('requests of identity providers', () => {
 
 describe('refused', () => {
   test.each([
-    ['a step of no kind', 'invalidSyntax', { op: 'move', path: 'title' }],
-    ['a path that is no text', 'invalidPath', { op: 'add', path: 5, value: 1 }],
-    ['an attribute that nobody knows', 'invalidPath', { op: 'add', path: 'shoeSize', value: '9' }],
-    ['a part that nobody knows', 'invalidPath', { op: 'add', path: 'name.shoeSize', value: '9' }],
+    ['an unknown operation', 'invalidSyntax', { op: 'move', path: 'title' }],
+    ['a path that is not a text', 'invalidPath', { op: 'add', path: 5, value: 1 }],
+    ['an unknown attribute', 'invalidPath', { op: 'add', path: 'shoeSize', value: '9' }],
+    ['an unknown sub-attribute', 'invalidPath', { op: 'add', path: 'name.shoeSize', value: '9' }],
     [
       'a filter on one value',
       'invalidPath',
@@ -276,23 +276,27 @@ describe('refused', () => {
       { op: 'replace', path: 'emails[type eq "fax"]', value: { value: 'x' } },
     ],
     [
-      'a part of what no filter can say',
+      'a sub-attribute of a value that the filter does not define',
       'noTarget',
       { op: 'replace', path: 'emails[type sw "fax"].value', value: 'x' },
     ],
     ['another id', 'mutability', { op: 'replace', path: 'id', value: JAMES }],
-    ['what is computed', 'mutability', { op: 'add', path: 'groups', value: [{ value: JAMES }] }],
     [
-      'a part of what is computed',
+      'a computed attribute',
+      'mutability',
+      { op: 'add', path: 'groups', value: [{ value: JAMES }] },
+    ],
+    [
+      'a part of a computed attribute',
       'mutability',
       { op: 'replace', path: 'meta.version', value: 'x' },
     ],
     ['no value', 'invalidValue', { op: 'add', path: 'title' }],
-    ['a value of another kind', 'invalidValue', { op: 'add', path: 'title', value: {} }],
-    ['a boolean that is none', 'invalidValue', { op: 'add', path: 'active', value: 'yes' }],
-    ['no object without a path', 'invalidValue', { op: 'add', value: 'x' }],
+    ['a value of the wrong type', 'invalidValue', { op: 'add', path: 'title', value: {} }],
+    ['an invalid boolean', 'invalidValue', { op: 'add', path: 'active', value: 'yes' }],
+    ['a value that is no object, without a path', 'invalidValue', { op: 'add', value: 'x' }],
     [
-      'two that are primary',
+      'two primary values',
       'invalidValue',
       {
         op: 'replace',
@@ -303,11 +307,15 @@ describe('refused', () => {
         ],
       },
     ],
-    ['a name that is taken away', 'invalidValue', { op: 'remove', path: 'userName' }],
-    ['a name of spaces', 'invalidValue', { op: 'replace', path: 'userName', value: '  ' }],
-    ['a text without end', 'invalidValue', { op: 'add', path: 'title', value: 'x'.repeat(4_097) }],
+    ['a removed user name', 'invalidValue', { op: 'remove', path: 'userName' }],
+    ['a user name of spaces', 'invalidValue', { op: 'replace', path: 'userName', value: '  ' }],
     [
-      'a list without end',
+      'a text that is too long',
+      'invalidValue',
+      { op: 'add', path: 'title', value: 'x'.repeat(4_097) },
+    ],
+    [
+      'a list that is too long',
       'invalidValue',
       {
         op: 'add',
@@ -325,10 +333,13 @@ describe('refused', () => {
     ['another schema', { schemas: [USER_ID], Operations: [{ op: 'remove', path: 'title' }] }],
     ['no operations', { schemas: [PATCH_OP] }],
     ['an empty list', { schemas: [PATCH_OP], Operations: [] }],
-    ['what is no list', { schemas: [PATCH_OP], Operations: { op: 'remove', path: 'title' } }],
+    [
+      'operations that are no list',
+      { schemas: [PATCH_OP], Operations: { op: 'remove', path: 'title' } },
+    ],
     ['an operation that is null', { schemas: [PATCH_OP], Operations: [null] }],
     [
-      'a list without end',
+      'too many operations',
       {
         schemas: [PATCH_OP],
         Operations: Array.from({ length: 1_001 }, () => ({ op: 'remove', path: 'title' })),
@@ -376,7 +387,8 @@ describe('hostile input', () => {
       for (const op of ['add', 'replace', 'remove'])
         refusalOf(() => ofUser({ op, path, value: { polluted: true } }))
     const value = JSON.parse(
-      `{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},"${ENTERPRISE}":{"${name}":1}}`,
+      `{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},` +
+        `"${ENTERPRISE}":{"${name}":1}}`,
     )
     expect(ofUser({ op: 'add', value })).toEqual(user)
     expect(resourceOf(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({

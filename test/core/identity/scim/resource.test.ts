@@ -18,7 +18,7 @@ const refusalOf = (run: () => unknown) => {
 }
 
 describe('a resource from a client', () => {
-  test('is stored with the names of the schema, without read-only, secret or unknown attributes', () => {
+  test('is stored with the names of the schema, without read-only or unknown attributes', () => {
     const sent = {
       schemas: [USER_ID, ENTERPRISE],
       ID: 'mine',
@@ -54,7 +54,7 @@ describe('a resource from a client', () => {
   })
 
   test.each([
-    ['no object', 'invalidSyntax', 5],
+    ['a value that is no object', 'invalidSyntax', 5],
     ['a list', 'invalidSyntax', []],
     ['no schema', 'invalidSyntax', { userName: 'ada' }],
     ['another schema', 'invalidSyntax', { schemas: [GROUP_ID], userName: 'ada' }],
@@ -67,7 +67,7 @@ describe('a resource from a client', () => {
       { schemas: [USER_ID], userName: 'a', emails: [5] },
     ],
     [
-      'a name in parts that is a text',
+      'a complex name that is a text',
       'invalidValue',
       { schemas: [USER_ID], userName: 'a', name: 'Ada' },
     ],

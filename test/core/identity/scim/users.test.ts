@@ -46,7 +46,7 @@ const refusalOf = (promise: Promise<unknown>) =>
   )
 
 describe('two processes on one data directory', () => {
-  test('a user deactivated in one process loses keys created in the other, even at the same moment', async () => {
+  test('deactivation in one process disables keys created in the other, even at once', async () => {
     const user = await newUser(one, 'ada@acme.example')
     const make = () => createKey(other, actor, { name: 'his', creator_user_id: user.user_id })
     const known = await make()
@@ -113,7 +113,7 @@ describe('a member', () => {
     expect(await addressOf({})).toMatch(/^u0\./)
   })
 
-  test('keeps their name if the user is replaced without one, and otherwise gets the new one', async () => {
+  test('keeps their name if replaced without one, and otherwise gets the new one', async () => {
     const { id, user_id } = await newUser(one, 'ada', {
       name: { givenName: 'Ada', familyName: 'L'.repeat(300) },
     })
