@@ -52,7 +52,7 @@ export const count = (value: unknown): number | undefined =>
     ? value
     : undefined
 
-/** Reads the count of a part, at most its whole. Returns 0 when the value is no count. */
+/** Parses the count of a part, at most its whole. Returns 0 when the value is no count. */
 export const countWithin = (whole: number, value: unknown): number =>
   Math.min(count(value) ?? 0, whole)
 
