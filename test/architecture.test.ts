@@ -3,7 +3,7 @@ import { join, normalize, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dir, '..')
 
-/** Who may import whom by value. Each line: files, and what they may not reach. */
+/** Who may import what by value. Each line has files and what they must not import. */
 const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/core\//, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
@@ -18,15 +18,23 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
 ]
 
-/** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
-const OUTWARD =
-  /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
+/** Every way to open a connection on this platform. A method called `fetch` is none. */
+const OUTWARD = new RegExp(
+  [
+    /(?<![.\w])fetch\((?![^()]*\) \{)/,
+    /\bBun\.(connect|udpSocket)\b/,
+    /new WebSocket\(/,
+    /'node:(net|tls|https?|http2|dgram|dns)['/]/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+)
 
-/** A dialect compared with a name, on either side, or told apart by a switch. */
+/** A comparison of a dialect with a name, on either side, or a switch on it. */
 const DIALECT_COMPARED =
   /dialect\s*[!=]==?|[!=]==?\s*(\S*dialect\b|'(chat|messages|responses)')|switch.*dialect\)/
 
-/** What is written in one place only, or nowhere. */
+/** What may appear in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [
     /^src\/(?!core\/upstream\/(egress\.ts|http\/))/,
@@ -53,13 +61,15 @@ const sources: Source[] = await Promise.all(
     .map(async path => ({ path, text: await Bun.file(join(ROOT, path)).text() })),
 )
 
-/** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
-const TOLD =
-  /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|plugins|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+/** The wings whose files are all in the tree by name. In the store, files of nouns are excepted. */
+const TOLD = new RegExp(
+  '^src/core/(?:language|identity(?:/scim)?|policy|inference|plugins|ledger|telemetry|' +
+    'tokenizers|kernel)/([a-z-]+)(?:\\.data)?\\.ts$',
+)
 
 /**
- * The wings of core, lower to upper. Nobody imports upward, and types count: what is below can be read, tested and kept without what
- * is above. A file beside the folder of its name belongs to it.
+ * The wings of core, lower to upper. None imports upward, not even types: lower wings can be read,
+ * tested and kept without the upper ones. A file next to the folder of its name belongs to it.
  */
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
@@ -80,7 +90,7 @@ const WINGS = [
 const wingOf = (path: string): string | undefined =>
   /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
 
-/** What a file imports at all: by value, as a type, or in a type. */
+/** What a file imports in any way: by value, as a type, or in a type. */
 const allImportsOf = ({ path, text }: Source): string[] =>
   [
     ...withoutComments(text).matchAll(
@@ -100,7 +110,7 @@ const transpilers = {
   tsx: new Bun.Transpiler({ loader: 'tsx' }),
 }
 
-/** What a file imports by value, now or later, as a path from the root or a package's name. */
+/** What a file imports by value, statically or dynamically, as a path or a package name. */
 const importsOf = ({ path, text }: Source): string[] =>
   transpilers[path.endsWith('x') ? 'tsx' : 'ts']
     .scanImports(text)
@@ -121,7 +131,7 @@ const wordsIn = ({ path, text }: Source): string[] =>
 const withoutComments = (text: string) =>
   text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 
-/** The first circle of value imports that starts at this file, as the files on its way. */
+/** The first cycle of value imports from this file, as a list of files. */
 function circleFrom(
   start: string,
   graph: Map<string, string[]>,
@@ -139,11 +149,11 @@ function circleFrom(
 }
 
 describe('architecture', () => {
-  test('there are source files to look at', () => {
+  test('there are source files to check', () => {
     expect(sources.length).toBeGreaterThan(50)
   })
 
-  test('nobody imports what its layer may not know', () => {
+  test('no layer imports what it must not know', () => {
     expect(sources.flatMap(forbiddenIn)).toEqual([])
   })
 
@@ -154,7 +164,7 @@ describe('architecture', () => {
     expect(sources.flatMap(upwardIn)).toEqual([])
   })
 
-  test('a planted type from above is found, and one from below is not', () => {
+  test('a planted type import from above is found, and one from below is not', () => {
     const planted = (text: string) => upwardIn({ path: 'src/core/ledger/ledger.ts', text })
     expect(planted(`import type { Plan } from '../inference/plan.ts'`)).toEqual([
       'src/core/ledger/ledger.ts imports src/core/inference/plan.ts',
@@ -164,11 +174,11 @@ describe('architecture', () => {
     expect(planted(`import type { Key } from '../identity/keys.ts'`)).toEqual([])
   })
 
-  test('only the egress opens connections, nobody tees a stream, nobody logs to the console, no protocol compares dialects', () => {
+  test('only the egress opens connections, and no tee, console or dialect name is used', () => {
     expect(sources.flatMap(wordsIn)).toEqual([])
   })
 
-  test('a planted comparison of a dialect by a protocol is found, and its home is left alone', () => {
+  test('a planted comparison with a dialect is found, and allowed where it belongs', () => {
     const planted = (text: string, path = 'src/core/protocols/gemini/request.ts') =>
       wordsIn({ path, text })
     expect(planted(`if (call.dialect === 'chat') return []`)).toHaveLength(1)
@@ -179,7 +189,7 @@ describe('architecture', () => {
     expect(planted('dialect === native', 'src/core/protocols/native.ts')).toEqual([])
   })
 
-  test('no file reaches itself through what it imports', () => {
+  test('no file imports itself through others', () => {
     const graph = new Map(sources.map(source => [source.path, importsOf(source)]))
     const circles = sources
       .map(({ path }) => circleFrom(path, graph))
@@ -187,7 +197,7 @@ describe('architecture', () => {
     expect(circles).toEqual([])
   })
 
-  test('every file of the wings is found in the tree that ARCHITECTURE.md draws', async () => {
+  test('every file of the wings is in the tree of ARCHITECTURE.md', async () => {
     const [, tree = ''] = (await Bun.file(join(ROOT, 'ARCHITECTURE.md')).text()).split(
       /^## (?:The tree|A call, .*)$/m,
     )
@@ -205,7 +215,7 @@ describe('architecture', () => {
     expect(forbiddenIn(planted)).toEqual(['src/core/identity/keys.ts imports src/server/app.ts'])
   })
 
-  test('a planted import that waits until it is needed is found too, and a type is not', () => {
+  test('a planted dynamic import is found too, and a type import is not', () => {
     const late = {
       path: 'src/core/ledger/ledger.ts',
       text: `export const open = async () => await import('bun:sqlite')`,
@@ -218,7 +228,7 @@ describe('architecture', () => {
     expect(forbiddenIn(type)).toEqual([])
   })
 
-  test('a planted fetch, tee or console is found, unless it is only spoken of', () => {
+  test('a planted fetch, tee or console is found, unless it is only mentioned', () => {
     const planted = (text: string) => wordsIn({ path: 'src/core/inference/infer.ts', text })
     expect(planted('await fetch(url)')).toHaveLength(1)
     expect(planted(`import { connect } from 'node:net'`)).toHaveLength(1)

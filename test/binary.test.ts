@@ -10,7 +10,7 @@ const hasStrace = existsSync('/usr/bin/strace')
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-/** The shortest of several runs: what the program takes when the machine lets it. */
+/** The shortest of several runs: the time that the program needs on an idle machine. */
 async function best(runs: number, act: () => Promise<unknown>): Promise<number> {
   const times: number[] = []
   for (let i = 0; i < runs; i++) {
@@ -45,19 +45,19 @@ describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
     expect(milliseconds).toBeLessThan(2_000)
   })
 
-  test('holds less than 150 MiB while it waits', async () => {
+  test('uses less than 150 MiB when idle', async () => {
     await using server = await startServer()
     await server.fetch('/key')
     expect(residentMiB(server.process.pid)).toBeLessThan(150)
   })
 
-  test('serves the page to read the description, which is inside it', async () => {
+  test('serves the API reference page, which is embedded', async () => {
     await using server = await startServer()
     for (const part of ['', '/bundle.js', '/page.css', '/page.js'])
       expect((await fetch(`${server.url}/docs${part}`)).status).toBe(200)
   })
 
-  test('guards its routes as the source does', async () => {
+  test('protects its routes like the source does', async () => {
     await using server = await startServer()
     const statuses = await Promise.all(
       [null, server.inference_key, server.management_key].map(
@@ -103,7 +103,7 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
     )
   })
 
-  test('runs commands and serves as if there were nothing in it', async () => {
+  test('runs commands and serves as if the directory were empty', async () => {
     const { version } = await Bun.file(join(import.meta.dir, '../package.json')).json()
     expect((await gateway(['--version'], { cwd: hostile })).stdout).toBe(`${version}\n`)
     const data = join(directory, 'safe')
@@ -124,7 +124,7 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
     expect([existsSync(marker), existsSync(join(hostile, 'stolen'))]).toEqual([false, false])
   })
 
-  test('takes no variable from its .env', async () => {
+  test('reads no variable from its .env', async () => {
     const { code } = await gateway(['keys', 'list'], { cwd: hostile })
     expect([
       code,
@@ -134,14 +134,14 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
   })
 })
 
-/** The process that this strace watches. */
+/** The process that this strace traces. */
 const traced = (strace: number) =>
   Number(readFileSync(`/proc/${strace}/task/${strace}/children`, 'utf8').split(' ')[0])
 
 describe.skipIf(!built || !hasStrace)(
   'the binary under strace (needs GATEWAY_TEST_BINARY and strace)',
   () => {
-    /** Every address that this command line connects to, as strace shows it, until it ends or is stopped. */
+    /** Every address that this command connects to, from strace, until it ends or is stopped. */
     async function connections(args: string[], stopAfter?: RegExp): Promise<string[]> {
       const trace = join(directory, `trace-${args[0]}`)
       const strace = [

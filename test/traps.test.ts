@@ -2,13 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 
 /*
- * The known ways to get it wrong when one provider's dialect is turned into another: 102 of them, by number. Each has a test
- * that is named for it (`trap 21: …`), wherever in the suite it belongs, or stands here with the reason why it cannot happen.
+ * The 102 known mistakes in the translation of one provider's dialect into another, by number. Each
+ * has a test named after it (`trap 21: …`) where it belongs in the suite, or a reason below why it
+ * cannot happen.
  */
 
 const TRAPS = 102
 
-/** Those that do not apply, and why. */
+/** Those that do not apply, with the reason. */
 const CANNOT_HAPPEN: Record<number, string> = {
   63: 'it is about events of the Responses API for clients, and no client speaks that here',
 }
@@ -19,7 +20,7 @@ const tests = await Promise.all(
   ),
 )
 
-/** The numbers in the names of tests: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
+/** The numbers in test titles: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
 const named = new Set(
   tests.flatMap(text =>
     [...text.matchAll(/\btraps? ((?:\d+(?:\s*(?:,|and|–|-)\s*)?)+)/g)].flatMap(([, list = '']) =>
@@ -38,7 +39,7 @@ function numbersIn(list: string): number[] {
 describe('translation traps', () => {
   for (let trap = 1; trap <= TRAPS; trap++) {
     const reason = CANNOT_HAPPEN[trap]
-    test(`${trap} ${reason ? `cannot happen: ${reason}` : 'has a test that is named for it'}`, () => {
+    test(`${trap} ${reason ? `cannot happen: ${reason}` : 'has a test named after it'}`, () => {
       expect(named.has(trap)).toBe(reason === undefined)
     })
   }

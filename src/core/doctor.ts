@@ -6,7 +6,7 @@ import { usdOf } from './kernel/money.ts'
 import { chained, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
 import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
 
-/** One thing that was looked at, whether it is as it must be, and what was found in a sentence. */
+/** The result of one check, with a sentence about what was found. */
 export interface Finding {
   check: string
   ok: boolean
@@ -14,8 +14,9 @@ export interface Finding {
 }
 
 /**
- * Looks at everything that money depends on, at one moment, also while a server runs: the database's own structure, the chain of the ledger
- * and its end, every counter added up anew, and that every charge has its call and every call its charge.
+ * Checks everything that money depends on, at one moment, also while a server runs. It verifies the
+ * structure of the database and the hash chain of the ledger with its end. It recomputes every
+ * counter, and matches every charge with its call and every call with its charge.
  */
 export async function examine(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
   const chain = new ChainReading(gateway.journal.head.read())
@@ -44,10 +45,10 @@ const structure = ({ integrity }: LedgerBooks) =>
   finding(
     'store',
     integrity.filter(line => line !== 'ok'),
-    'the database is whole',
+    'the database is intact',
   )
 
-/** Reads the rows of the ledger once, in their order, for all that has to be known of them. */
+/** Reads the rows of the ledger once, in order, for all checks. */
 class ChainReading {
   readonly #head: LedgerHead | null
   readonly #sums = new Map<string, bigint>()
@@ -65,10 +66,10 @@ class ChainReading {
   read(row: LedgerRow): void {
     const expected = chained(this.#hash, row)
     if (row.hash === null ? this.#isChained : row.hash !== expected)
-      this.#breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
+      this.#breaks.push(`row ${row.seq} (${row.id}) was changed after it was written`)
     if (row.seq !== this.#last + 1)
       this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
-    // A row that was changed is told of once, and not with all that follow it.
+    // A changed row is reported once, and not again at every row after it.
     this.#hash = row.hash ?? expected
     this.#isChained ||= row.hash !== null
     this.#last = row.seq
@@ -81,11 +82,13 @@ class ChainReading {
     const last = this.#last
     const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
     const counters =
-      spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`
+      spend.length === 1
+        ? '1 counter matches its rows'
+        : `${spend.length} counters match their rows`
     return [
-      finding('chain', this.#breaks, `${last} rows, each as it was written`),
+      finding('chain', this.#breaks, `${last} rows, none changed`),
       finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),
-      finding('counters', differences(this.#sums, spend), `${counters} rows add up to`),
+      finding('counters', differences(this.#sums, spend), counters),
     ]
   }
 }
@@ -100,11 +103,12 @@ function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
   )
   return wrong.map(
     name =>
-      `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, the rows are $${usdOf(sums.get(name) ?? 0n)}`,
+      `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, ` +
+      `the rows sum to $${usdOf(sums.get(name) ?? 0n)}`,
   )
 }
 
-/** A call that runs is charged for the steps that it has taken, and is not yet on record. */
+/** A running call is charged for the steps it has taken, and is not recorded yet. */
 const calls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
   finding(
     'calls',
@@ -123,7 +127,7 @@ const holds = ({ length }: HeldCall[]): Finding =>
   finding(
     'holds',
     [],
-    length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`,
+    length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 
 const providerKeys = (gateway: InferenceWorld) =>
@@ -132,5 +136,5 @@ const providerKeys = (gateway: InferenceWorld) =>
     unreadableKeys(gateway).map(
       ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
     ),
-    'all can be opened',
+    'all can be decrypted',
   )

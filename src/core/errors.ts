@@ -1,6 +1,7 @@
 /**
- * The canonical error types and the status each answers with: the specification's 27 (Errors, 8), plus two it has no name for.
- * Where the public service and the specification differ (timeout, provider_overloaded), the specification rules.
+ * The canonical error types with the HTTP status of each: the 27 of the specification (Errors, 8)
+ * and two that it does not name. Where the public service and the specification differ (timeout,
+ * provider_overloaded), the specification rules.
  */
 export const STATUS = {
   context_length_exceeded: 400,
@@ -37,19 +38,19 @@ export const STATUS = {
 export type ErrorType = keyof typeof STATUS
 
 export interface ErrorDetails {
-  /** Facts for the caller's program. Never a secret, never a third party's text. */
+  /** Facts for the caller's program. Never contains a secret or a third party's text. */
   metadata?: Record<string, unknown>
-  /** What was thrown below. For the log only. */
+  /** The underlying error, for the log only. */
   cause?: unknown
-  /** Where HTTP has a better status than the type's own (405, 408, 415). */
+  /** Set when HTTP has a more precise status than the type's own (405, 408, 415). */
   status?: number
-  /** Seconds after which trying again makes sense. */
+  /** Seconds after which a retry makes sense. */
   retryAfter?: number | undefined
-  /** Members that stand beside `error` in the body. */
+  /** Members that the body has next to `error`. */
   besides?: Record<string, unknown> | undefined
 }
 
-/** A failure that the caller may see: a canonical type, a sentence for a person, and facts for a program. */
+/** A failure that the caller may see: a canonical type, a sentence and facts for a program. */
 export class GatewayError extends Error {
   readonly type: ErrorType
   readonly status: number
@@ -71,13 +72,19 @@ export class GatewayError extends Error {
     this.besides = besides
   }
 
-  /** The same failure with these members beside it. Another object: one failure may end several calls. */
+  /**
+   * Returns a copy with these members next to `error`. A copy, because one failure may end several
+   * calls.
+   */
   beside(besides: Record<string, unknown>): GatewayError {
     const { type, message, metadata, cause, status, retryAfter } = this
     return new GatewayError(type, message, { metadata, cause, status, retryAfter, besides })
   }
 
-  /** Any thrown value as a GatewayError: what is not ours is a bug, and says no more than "Internal Server Error". */
+  /**
+   * Converts any thrown value to a GatewayError. Any other error is a bug, and is shown as
+   * "Internal Server Error" only.
+   */
   static from(thrown: unknown): GatewayError {
     return thrown instanceof GatewayError
       ? thrown
@@ -85,34 +92,34 @@ export class GatewayError extends Error {
   }
 }
 
-/** The request is not valid; `field` names the member that is wrong. 400. */
+/** The request is invalid; `field` names the wrong member. 400. */
 export const invalid = (message: string, field?: string) =>
   new GatewayError('invalid_request', message, field === undefined ? {} : { metadata: { field } })
 
-/** There is no such thing, or not for this caller. 404. */
+/** The resource does not exist, or this caller may not see it. 404. */
 export const notFound = (message = 'Resource not found') => new GatewayError('not_found', message)
 
-/** Returns what was looked for. Throws 404 with its name where there is none. */
+/** Returns `found`. Throws 404 with the name of the resource if it is undefined. */
 export function requireFound<Found>(found: Found | undefined, name: string): Found {
   if (found === undefined) throw notFound(`${name} not found`)
   return found
 }
 
-/** Another state of the thing stands in the way. 409. */
+/** The current state of the resource does not allow the operation. 409. */
 export const conflict = (message = 'Resource conflict. Please try again later.') =>
   new GatewayError('conflict', message)
 
-/** Who is asking is not known. 401. */
+/** The caller is not known. 401. */
 export const unauthenticated = (message: string) => new GatewayError('authentication', message)
 
-/** Who is asking is known, and may not. 403. */
+/** The caller is known, but not allowed. 403. */
 export const denied = (message: string) => new GatewayError('permission_denied', message)
 
-/** The body is larger than this door takes. 413. */
+/** The body is larger than this route accepts. 413. */
 export const tooLarge = (message = 'Request payload too large') =>
   new GatewayError('payload_too_large', message)
 
-/** The gateway itself cannot take work now. 503, with a hint when to try again. */
+/** The gateway cannot accept work now. 503, with the number of seconds after which to retry. */
 export const unavailable = (
   message = 'Service temporarily unavailable',
   retryAfter = 5,

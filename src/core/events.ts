@@ -1,10 +1,13 @@
-/** What the gateway tells about itself. Each wing declares its own events beside the code that tells them. */
+/** The events of the gateway. Each wing declares its own, next to the code that publishes them. */
 // biome-ignore lint/suspicious/noEmptyInterface: the wings fill it
 export interface EventMap {}
 
-/** Tells whoever listens. `publish` never throws and never waits: a listener's failure is the listener's own. */
+/**
+ * Publishes events to listeners. `publish` never throws and never waits: a failing listener does
+ * not affect the publisher.
+ */
 export interface Events {
-  /** Listens until the returned `off` is called. */
+  /** Adds a listener and returns a function that removes it. */
   on<Name extends keyof EventMap>(name: Name, listener: (event: EventMap[Name]) => void): () => void
   publish<Name extends keyof EventMap>(name: Name, event: EventMap[Name]): void
 }
@@ -35,6 +38,6 @@ function tell(listener: Listener, event: never): void {
   try {
     listener(event)
   } catch {
-    // A listener may not harm the call it hears of.
+    // A listener must not harm the call that published the event.
   }
 }

@@ -46,90 +46,93 @@ import { openAccessTokens } from './upstream/authorize/google-service-account.ts
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
 import type { Egress } from './upstream/world.ts'
 
-/** The gateway itself: the parts of one process, put together. A core function takes what it reaches for and no more: see each wing's world. */
+/**
+ * The gateway: all parts of one process. A core function takes only the parts that it uses; each
+ * wing declares them in its world.
+ */
 export interface Gateway {
   config: Config
   instance: Instance
   catalog: Catalog
-  /** Remembers. */
+  /** Persistent storage. */
   store: Store
   memory: Memory
   traffic: Traffic
   ledger: Ledger
   journal: Journal
   recorder: Recorder
-  /** Counts what providers did not count. */
+  /** Counts tokens when a provider does not report them. */
   tokenizers: Tokenizers
-  /** The life of a call. */
+  /** The stages of a call. */
   stages: Stages
-  /** What calls may ask for besides an answer. */
+  /** Plugins that calls may request. */
   plugins: Plugin[]
   egress: Egress
   secrets: Secrets
-  /** Tells. */
+  /** Publishes what happens. */
   events: Events
   clock: Clock
   ids: Ids
   /**
-   * Takes over what another process has changed by now, of all that is in memory, and says whether
-   * there was anything. Those who call at once share the work.
+   * Reloads everything in memory that another process has changed. Returns whether there was a
+   * change. Simultaneous callers share the work.
    */
   catchUp(): Promise<boolean>
-  /** Writes what waits and closes the store. */
+  /** Writes pending records and closes the store. */
   close(): Promise<void>
 }
 
-/** This process as its users know it. */
+/** What users see of this process. */
 export interface Instance {
-  /** How it stands with the config. */
+  /** Which config is in effect, and since when. */
   configStatus: ConfigStatus
-  /** Where users find this gateway: what the config says, or where it listens. */
+  /** The URL where users find this gateway: the configured one, or the address it listens on. */
   siteUrl: string
 }
 
-/** What the store remembers and calls need, by its names there: no request reads a database. */
+/** In-memory copies of what calls need from the store, so that no request reads a database. */
 export interface Memory {
   owner: Owner
-  /** By their hash. */
+  /** By hash. */
   keys: Mirror<Key>
-  /** By their id. */
+  /** By id. */
   workspaces: Mirror<Workspace>
-  /** Callers' own provider keys, opened. */
+  /** Callers' own provider keys, decrypted. */
   byok: OpenedKeys
-  /** As they are used, by their workspace and slug. */
+  /** The designated versions, by workspace and slug. */
   presets: Mirror<DesignatedPreset>
-  /** By their workspace and interval. */
+  /** By workspace and interval. */
   budgets: Mirror<Budget>
-  /** By their id. */
+  /** By id. */
   guardrails: Mirror<Guardrail>
-  /** Who has which guardrail, by the account. */
+  /** The assigned guardrails, by account. */
   assignments: Mirror<Assignment>
-  /** What was paid in, in nano-dollars. */
+  /** The total of credits paid in, in nano-dollars. */
   credits: bigint
-  /** What the keys' calls are held to, as far as it was asked for since anything changed that it is made of. */
+  /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
   policies: Map<string, Policy>
-  /** Forgets all that was in a workspace, and the workspace. */
+  /** Forgets a workspace and everything in it. */
   forgetWorkspace(id: string): void
 }
 
-/** What protects secrets. */
+/** Protects secrets. */
 export interface Secrets {
-  /** What provider keys are sealed with. Throws where the secret cannot be read. */
+  /** Returns the seal of provider keys. Throws when the secret cannot be read. */
   seal: () => Seal
-  /** Stands for a secret where that may not. */
+  /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
 }
 
-/** What a gateway is made of, where it shall not be the usual. */
+/** The parts of a gateway that replace the defaults. */
 export interface Parts {
   config: Config
-  /** The data directory; without one everything is kept in memory and forgotten. */
+  /** The data directory. Without one, everything is kept in memory only. */
   data: string
-  /** What remembers, in the place of SQLite. The gateway closes it. */
+  /** The store that replaces SQLite. The gateway closes it. */
   store: Store
-  /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
+  /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
-  /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
+  /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
   patience: number
   clock: Clock
   ids: Omit<Ids, 'random'>
@@ -141,7 +144,10 @@ export interface Parts {
   plugins: Plugin[]
 }
 
-/** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
+/**
+ * Opens a gateway: the only place where parts are put together. Throws `invalid_request` for an
+ * invalid config.
+ */
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
   const {
     config = defaultConfig(),
@@ -160,7 +166,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
-  // Before anything is read: what another process writes meanwhile is taken over later.
+  // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()
   const byok = new OpenedKeys(
     () => readByokKeys(gateway),
@@ -202,7 +208,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     }),
     async close() {
       tokenizers.close()
-      // The calls that waited for a count are settled now, and recorded with the rest.
+      // Calls that waited for a token count settle now, and are recorded with the others.
       await nextTurn()
       await recorder.flush()
       await store.close()
@@ -212,7 +218,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   return gateway
 }
 
-/** All that is in memory, as it is in the store. What an actor is held to is forgotten whenever anything changes that it is made of. */
+/** Reads everything that is kept in memory. A change of anything that policies use clears them. */
 async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
@@ -253,7 +259,7 @@ function forgetWorkspace(
 async function reload(gateway: Gateway): Promise<void> {
   const { memory } = gateway
   await reloadCredits(gateway)
-  // In the order of the memory: nobody is assigned what is not there yet.
+  // In the order of the fields: a guardrail must be loaded before it is assigned.
   for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
   memory.policies.clear()
 }
@@ -293,7 +299,7 @@ function openStore(
   return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
 }
 
-/** What is kept in memory ends with it. */
+/** Holds that are kept in memory end with the process. */
 const noHolds = (): HoldJournal => ({
   open: () => FORGOTTEN,
   progress: () => undefined,
@@ -303,7 +309,7 @@ const noHolds = (): HoldJournal => ({
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD: HeadFile = { read: () => null, write: () => undefined }
 
-// Only where they are limited: then a restart gives nobody another day's worth.
+// Counted only when free calls are limited, so that a restart does not grant another day's worth.
 const freeToday = (
   { generations }: Store,
   { limits }: Config,
@@ -311,7 +317,8 @@ const freeToday = (
 ): Promise<number> | number =>
   countsFreeDays(limits) ? generations.freeSince(midnight(clock.now())) : 0
 
-// What most runs never need is made on its first need, and so is the secret's file.
+// Most runs never need these values, so they are computed on first use. The same holds for the
+// secret's file.
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined
   return () => {
@@ -320,7 +327,7 @@ function once<T>(make: () => T): () => T {
   }
 }
 
-// Whoever takes a key out of use must not be stopped by a secret that is gone.
+// A missing secret must not prevent the disabling of a key.
 function fingerprintWith(secret: () => Uint8Array): Fingerprint {
   try {
     return openFingerprint(secret())

@@ -10,35 +10,35 @@ import { protocolNames } from './protocols/registry.ts'
 
 declare module './events.ts' {
   interface EventMap {
-    /** Another config is in effect: the settings in which it differs, and those that wait for a restart. */
+    /** A new config is in effect, with the settings that changed and those that need a restart. */
     'config.applied': Reconfigured
-    /** A config was not taken: the one before stays in effect. */
+    /** A config was rejected: the previous one stays in effect. */
     'config.rejected': { error: GatewayError }
   }
 }
 
-/** What putting another config in place reaches for: everything that a config says something of. */
+/** What a change of the config may affect. */
 interface ReconfiguredWorld extends InferenceWorld {
   instance: InferenceWorld['instance'] & { configStatus: ConfigStatus }
 }
 
-/** How it stands with the config: since when it is in effect, and whether a newer one was refused. */
+/** Since when the config is in effect, and whether a newer one was rejected. */
 export interface ConfigStatus {
   applied: Date
   rejected: boolean
 }
 
-/** What came of a config, by the names of settings alone: their values may be secrets. */
+/** The effect of a config, by names of settings only: their values may be secrets. */
 export interface Reconfigured {
-  /** In effect from now on. */
+  /** Settings that are in effect from now on. */
   changed: string[]
-  /** As they were at the start, until the next one. */
+  /** Settings that keep their value until the gateway restarts. */
   needsRestart: string[]
 }
 
 /**
- * Puts another config in the place of the one that runs, whole or not at all: the next call is held to it, and those that run keep the
- * endpoints that they have. Throws `invalid_request` naming the setting that is wrong. One at a time.
+ * Replaces the running config completely or not at all. The next call uses it; running calls keep
+ * their endpoints. Throws `invalid_request` naming the wrong setting. Must not run concurrently.
  */
 export async function reconfigure(
   gateway: ReconfiguredWorld,
@@ -56,13 +56,16 @@ export async function reconfigure(
   return { changed, needsRestart }
 }
 
-/** Raises the alarm: a config was found that cannot be taken, and the one before stays in effect. The next one that can ends it. */
+/**
+ * Reports that a config was rejected and the previous one stays in effect. The next valid config
+ * clears this state.
+ */
 export function rejectConfig(gateway: ReconfiguredWorld, error: GatewayError): void {
   gateway.instance.configStatus.rejected = true
   gateway.events.publish('config.rejected', { error })
 }
 
-// Calls that were not counted until now count from the records.
+// If free calls were not counted before, the count starts from the records.
 const freeToday = async (
   { config: before, store, clock }: ReconfiguredWorld,
   { limits }: Config,
@@ -71,7 +74,7 @@ const freeToday = async (
     ? store.generations.freeSince(midnight(clock.now()))
     : null
 
-/** In one step, in which no call can come between. All that may fail comes first. */
+/** Applies the config synchronously, so that no call runs in between. What may fail comes first. */
 function putInPlace(
   gateway: ReconfiguredWorld,
   config: Config,
@@ -87,7 +90,7 @@ function putInPlace(
   gateway.memory.policies.clear()
 }
 
-// A caller's key goes where the config says that its provider is.
+// A caller's key is sent to the address that the config has for its provider.
 function reopened(
   { memory: { byok }, config }: ReconfiguredWorld,
   next: ReconfiguredWorld,

@@ -11,7 +11,7 @@ let server: Gateway
 let terminal: Gateway
 let reads: number
 
-/** Two processes over one store whose answers take their time, however each of them does. */
+/** Two processes over one slow store, and how to make each of them slow. */
 beforeEach(async () => {
   const memory = new Memory()
   server = await testGateway({ store: openMemoryStore({ memory, seed: 5 }), ids: randomIds })
@@ -34,7 +34,7 @@ const knows = async (key: string) =>
     () => false,
   )
 
-test('whoever comes with a key that was made a moment ago is let in, whoever else is asking', async () => {
+test('a key created a moment ago is accepted, even with simultaneous requests', async () => {
   let isOver = false
   const poll = async () => {
     while (!isOver) await server.catchUp()
@@ -52,7 +52,7 @@ test('whoever comes with a key that was made a moment ago is let in, whoever els
   await Promise.all(polling)
 })
 
-test('what another process writes while this one starts is taken over', async () => {
+test('what another process writes during startup is picked up', async () => {
   const memory = new Memory()
   const parts = { ids: randomIds }
   const other = await testGateway({ store: openMemoryStore({ memory, seed: 1 }), ...parts })
@@ -73,13 +73,13 @@ test('what another process writes while this one starts is taken over', async ()
   await Promise.all([late.close(), other.close()])
 })
 
-test('those who ask at once share the work', async () => {
+test('simultaneous callers share the work', async () => {
   const asked = Array.from({ length: 100 }, () => server.catchUp())
   await Promise.all(asked)
   expect(reads).toBe(1)
 })
 
-test('what is in memory in the end is what is in the store, whatever was changed and read at once', async () => {
+test('memory ends up equal to the store, whatever was changed and read concurrently', async () => {
   const made: string[] = []
   for (let round = 0; round < 30; round++) {
     const polls = Array.from({ length: 3 }, () => server.catchUp())
@@ -99,7 +99,7 @@ test('what is in memory in the end is what is in the store, whatever was changed
   expect(stored.length).toBeGreaterThan(30)
 })
 
-test('what one has read late does not hide what the next has read', async () => {
+test('a late read does not hide the result of the next read', async () => {
   const [late, slow] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const { credits, assignments } = server.store
   server.store.credits = { ...credits, total: holdFirst(credits.total, late.promise) }
@@ -118,7 +118,7 @@ test('what one has read late does not hide what the next has read', async () => 
   expect(server.memory.credits).toBe(2_000_000_000n)
 })
 
-/** The same, but what is found the first time comes late. */
+/** Works the same, but the first result comes late. */
 function holdFirst<Found>(read: () => Promise<Found>, until: Promise<void>): () => Promise<Found> {
   let isFirst = true
   return async () => {

@@ -6,7 +6,7 @@ import { protocolNames } from '../../src/core/protocols/registry.ts'
 
 const parse = (text: string, env: Record<string, string> = {}): Config => parseConfig(text, env)
 
-/** The settings of a whole start: the file, and the catalogue that it describes. */
+/** The settings of a complete start: the file, and the catalogue that it defines. */
 const open = (text: string) => openCatalog(parse(text), protocolNames, new Date())
 
 function errorOf(act: () => unknown): GatewayError {
@@ -47,7 +47,7 @@ models:                                          # added to, or laid over, the b
 `
 
 describe('a config file', () => {
-  test('that is the documented example is read as it says', () => {
+  test('with the documented example is read as documented', () => {
     const config = parse(EXAMPLE, { OPENAI_API_KEY: 'sk-1' })
     expect(config.providers.openai).toEqual({ api_key: 'sk-1' })
     expect(config.regions).toEqual({ europe: ['eu.example.com'], us: ['us.example.com'] })
@@ -61,13 +61,13 @@ describe('a config file', () => {
   })
 
   test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])(
-    'that says nothing (%j) is the defaults',
+    'without settings (%j) has the defaults',
     text => {
       expect(parse(text)).toEqual(defaultConfig())
     },
   )
 
-  test('of the defaults opens a catalogue with the sandbox', () => {
+  test('with the defaults opens a catalogue with the sandbox', () => {
     expect(defaultConfig()).toMatchObject({
       service_name: 'gateway',
       server: { host: '127.0.0.1', port: 8080 },
@@ -76,7 +76,7 @@ describe('a config file', () => {
     expect(open('').models.has('sandbox/echo')).toBe(true)
   })
 
-  test('keeps the defaults of what it leaves out within a section', () => {
+  test('keeps the defaults of omitted settings within a section', () => {
     expect(parse('server: { port: 9 }').server).toEqual({ host: '127.0.0.1', port: 9 })
     expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({
       idle_seconds: 1,
@@ -84,14 +84,14 @@ describe('a config file', () => {
     })
   })
 
-  test('leaves the defaults of the next one alone', () => {
+  test('does not change the defaults for the next one', () => {
     parse('models: []').models.push({ id: 'a/b', endpoints: [] })
     expect(defaultConfig().models).toEqual([])
   })
 })
 
 describe('a variable', () => {
-  test('is put in wherever it stands in a text', () => {
+  test('is replaced anywhere in a text', () => {
     const env = { HOST: '127.0.0.1', PORT: '4010', KEY: 'sk-1' }
     const { local } = parse(
       `providers: { local: { base_url: "http://\${HOST}:\${PORT}/v1", api_key: "\${KEY}" } }`,
@@ -110,30 +110,32 @@ describe('a variable', () => {
     ).toEqual({ api_key: '00123456' })
   })
 
-  test('that looks like a number is a text wherever a text is expected', () => {
+  test('that looks like a number stays a text where a text is expected', () => {
     const env = { ACCOUNT: '0012345' }
     const config = parse(
-      `providers: { local: { headers: { x-account: "\${ACCOUNT}" } } }\nmodels: [{ id: a/b, name: "\${ACCOUNT}", endpoints: [{ provider: local, model: "\${ACCOUNT}" }] }]`,
+      `providers: { local: { headers: { x-account: "\${ACCOUNT}" } } }\n` +
+        `models: [{ id: a/b, name: "\${ACCOUNT}", ` +
+        `endpoints: [{ provider: local, model: "\${ACCOUNT}" }] }]`,
       env,
     )
     expect(config.providers.local?.headers).toEqual({ 'x-account': '0012345' })
     expect(config.models[0]).toMatchObject({ name: '0012345', endpoints: [{ model: '0012345' }] })
   })
 
-  test('cannot add settings, whatever it holds', () => {
+  test('cannot add settings, whatever its value', () => {
     const KEY = 'x", base_url: "http://evil.example'
     expect(
       parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY }).providers.openai,
     ).toEqual({ api_key: KEY })
   })
 
-  test('in a variable’s value stays as it is', () => {
+  test('within the value of a variable is not replaced', () => {
     expect(
       parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: `\${HOME}` }).providers.openai,
     ).toEqual({ api_key: `\${HOME}` })
   })
 
-  test('that is not set is named, with the place that wants it', () => {
+  test('that is not set is named, with the setting that uses it', () => {
     expect(refusal(`providers: { openai: { api_key: "\${NO_SUCH_KEY}" } }`)).toMatchObject({
       type: 'invalid_request',
       message:
@@ -143,7 +145,7 @@ describe('a variable', () => {
   })
 })
 
-describe('a wrong setting is named with what was expected and found', () => {
+describe('an invalid setting is named with what was expected and found', () => {
   test.each([
     ['server: { port: 70000 }', 'server.port: expected integer from 0 to 65535, found 70000'],
     ['server: { port: eighty }', 'server.port: expected integer from 0 to 65535, found a string'],
@@ -165,7 +167,8 @@ describe('a wrong setting is named with what was expected and found', () => {
     ],
     [
       'providers: { local: { quirks: { output_bound: x } } }',
-      'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
+      'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", ' +
+        'found a string',
     ],
     [
       'providers: { local: { headers: { a: 1 } } }',
@@ -190,7 +193,8 @@ describe('a wrong setting is named with what was expected and found', () => {
       'models.0.endpoints.0.model: expected string of at least 1 character, found nothing',
     ],
     [
-      'models: [{ id: a/b, endpoints: [{ provider: x, model: y, usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
+      'models: [{ id: a/b, endpoints: [{ provider: x, model: y, ' +
+        'usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
       'models.0.endpoints.0.usd_per_million_tokens.prompt: expected number from 0 to 10000, found -1',
     ],
     [
@@ -215,7 +219,8 @@ describe('a wrong setting is named with what was expected and found', () => {
     ],
     [
       'models: [{ id: a/b, input_modalities: [smell], endpoints: [{ provider: x, model: y }] }]',
-      'models.0.input_modalities.0: expected "text" or "image" or "file" or "audio" or "video", found a string',
+      'models.0.input_modalities.0: expected "text" or "image" or "file" or "audio" or "video", ' +
+        'found a string',
     ],
     [
       'models: [{ id: a/b, output_modalities: [], endpoints: [{ provider: x, model: y }] }]',
@@ -253,21 +258,21 @@ describe('a wrong setting is named with what was expected and found', () => {
     ],
     ['sk-12.ab.cd: x', 'The config file: expected only fields that there are, found a string'],
     ['{ sk-1234 }', 'The config file: expected only fields that there are, found null'],
-  ])('%s, unless the name itself may be a secret', (text, message) => {
+  ])('%s, except for names that may be secrets', (text, message) => {
     expect(refusal(text).message).toBe(message)
     expect(JSON.stringify(refusal(text).metadata)).not.toContain('sk')
   })
 
-  test.each([['- a\n- b'], ['just a text'], ['5']])('%j is no mapping of settings', text => {
+  test.each([['- a\n- b'], ['just a text'], ['5']])('%j is not a mapping of settings', text => {
     expect(refusal(text).message).toBe('The config file: expected a mapping of settings')
   })
 
-  test('YAML that cannot be read is said to be so', () => {
+  test('invalid YAML is reported as such', () => {
     expect(refusal('server: { port: 80').message).toStartWith('The config file is not valid YAML')
     expect(refusal('a: [b\nc: "').type).toBe('invalid_request')
   })
 
-  test('a secret that stands in a wrong place is not repeated', () => {
+  test('a secret in a wrong place is not repeated', () => {
     const env = { KEY: 'sk-secret' }
     for (const text of [
       `server: { port: "\${KEY}" }`,
@@ -286,19 +291,19 @@ describe('a wrong setting is named with what was expected and found', () => {
 describe('the catalogue of a config', () => {
   const refused = (text: string) => errorOf(() => open(text)).message
 
-  test('a provider that nobody knows must say how it speaks', () => {
+  test('an unknown provider must state its protocol', () => {
     expect(refused('providers: { local: { base_url: "http://127.0.0.1:1/v1" } }')).toStartWith(
       'providers.local.protocol: expected one of openai-chat',
     )
   })
 
-  test('a provider must speak what this version speaks', () => {
+  test('a provider must use a supported protocol', () => {
     expect(
       refused('providers: { local: { protocol: smoke-signals, base_url: "http://127.0.0.1:1" } }'),
     ).toContain('smoke-signals')
   })
 
-  test('a provider needs an address and a credential where it has none by itself', () => {
+  test('a provider needs an address and a credential, unless it has defaults', () => {
     expect(refused('providers: { azure: { api_key: x } }')).toStartWith(
       'providers.azure.base_url: expected',
     )
@@ -322,7 +327,7 @@ describe('the catalogue of a config', () => {
   })
 
   test.each([['"bad name"'], ['"a: b"'], ['Host'], ['content-length'], ['"a\\r\\nb"']])(
-    'a header named %s cannot be sent along',
+    'a header named %s cannot be set',
     name => {
       expect(refused(`providers: { openai: { api_key: x, headers: { ${name}: y } } }`)).toBe(
         'providers.openai.headers: expected names of headers, other than those of the connection',
@@ -330,14 +335,14 @@ describe('the catalogue of a config', () => {
     },
   )
 
-  test('two models of one id are one too many', () => {
+  test('two models with one id are refused', () => {
     const model = '{ id: a/b, endpoints: [{ provider: sandbox, model: x }] }'
     expect(refused(`models: [${model}, ${model}]`)).toBe(
       'models.1.id: expected one that no other model has, found a/b',
     )
   })
 
-  test('a word that the public API does not have for a quantization or a parameter is refused', () => {
+  test('unknown quantizations and parameters are refused', () => {
     const endpoint = (more: string) =>
       `models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x, ${more} }] }]`
     expect(refusal(endpoint('quantization: tiny')).metadata.field).toBe(
@@ -348,19 +353,20 @@ describe('the catalogue of a config', () => {
     )
   })
 
-  test('a model’s provider must be one of those that there are', () => {
+  test('the provider of a model must exist', () => {
     const message = refused(
-      'models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]',
+      'models: [{ id: a/b, endpoints: ' +
+        '[{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]',
     )
     expect(message).toBe('models.0.endpoints.1.provider: expected one of sandbox, found nobody')
   })
 
-  test('a model’s provider must be configured, though it is known by name', () => {
+  test('the provider of a model must be configured, even if it is known by name', () => {
     const message = refused('models: [{ id: a/b, endpoints: [{ provider: openai, model: x }] }]')
     expect(message).toBe('models.0.endpoints.0.provider: expected one of sandbox, found openai')
   })
 
-  test('the default model may be a built-in one, by an alias too', () => {
+  test('the default model may be a built-in one, also by an alias', () => {
     expect(open('default_model: openai/gpt-4o').models.has('openai/gpt-4o')).toBe(true)
     expect(
       open('default_model: anthropic/claude-haiku-4-5').models.get('anthropic/claude-haiku-4-5')
@@ -368,7 +374,7 @@ describe('the catalogue of a config', () => {
     ).toBe('anthropic/claude-haiku-4.5')
   })
 
-  test('a provider that the config does not name is known and not configured', () => {
+  test('a provider that the config does not name is known but not configured', () => {
     const { providers } = open('providers: { openai: { api_key: x } }')
     expect(providers.get('openai')?.configured).toBe(true)
     expect(providers.get('sandbox')?.configured).toBe(true)
@@ -381,13 +387,13 @@ describe('the catalogue of a config', () => {
     expect(providers.get('ollama')?.configured).toBe(false)
   })
 
-  test('the default model must be in it', () => {
+  test('the default model must exist', () => {
     expect(refused('default_model: a/none')).toBe(
       'default_model: expected a model of the catalogue, found a/none',
     )
   })
 
-  test('a model of the config is laid over a built-in one of the same name', () => {
+  test('a configured model overrides a built-in one with the same name', () => {
     const { models } = open(
       'models: [{ id: sandbox/echo, name: Mine, endpoints: [{ provider: sandbox, model: echo }] }]',
     )
@@ -395,7 +401,7 @@ describe('the catalogue of a config', () => {
     expect(models.size).toBe(open('').models.size)
   })
 
-  test('a credential shows itself to nobody who prints it', () => {
+  test('a credential is never printed', () => {
     const { providers } = open('providers: { openai: { api_key: sk-secret } }')
     const provider = providers.get('openai')
     expect(

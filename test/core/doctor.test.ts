@@ -51,7 +51,7 @@ async function charged(): Promise<string> {
 const opened = (data: string): Promise<Gateway> =>
   openGateway({ data, clock: new TestClock('2026-03-07T12:00:00.000Z'), ids: countedIds() })
 
-/** The checks that find something wrong, after this was done to the database behind the gateway's back. */
+/** Returns the checks that fail after this change of the database behind the gateway's back. */
 async function wrongAfter(tampering: string): Promise<string[]> {
   const data = await charged()
   const db = new Database(join(data, 'gateway.db'))
@@ -64,7 +64,7 @@ async function wrongAfter(tampering: string): Promise<string[]> {
 }
 
 describe('gateway doctor', () => {
-  test('finds nothing wrong where nothing is', async () => {
+  test('finds no problem in an intact directory', async () => {
     const gateway = await opened(await charged())
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     await mustBeWhole(gateway)
@@ -73,42 +73,31 @@ describe('gateway doctor', () => {
 
   const TAMPERINGS: [what: string, sql: string, checks: string[]][] = [
     [
-      'an amount that was changed',
+      'a changed amount',
       'update ledger set nanos = nanos + 1 where seq = 12',
       ['chain', 'counters', 'calls'],
     ],
     [
-      'an amount and its counter',
+      'a changed amount with its counter',
       "update spend set nanos = nanos + 1 where key_hash = 'k1'",
       ['counters'],
     ],
-    [
-      'a counter that is gone',
-      "delete from spend where key_hash = 'k1' and day = 20517",
-      ['counters'],
-    ],
-    [
-      'a counter that nobody wrote',
-      "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)",
-      ['counters'],
-    ],
-    ['whose money it was', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
-    [
-      'a row that was taken out',
-      'delete from ledger where seq = 12',
-      ['chain', 'counters', 'calls'],
-    ],
+    ['a missing counter', "delete from spend where key_hash = 'k1' and day = 20517", ['counters']],
+    ['an invented counter', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
+    ['a changed owner', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
+    ['a deleted row', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
     ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
-    ['a hash that was left out', 'update ledger set hash = null where seq = 12', ['chain']],
-    ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
+    ['a missing hash', 'update ledger set hash = null where seq = 12', ['chain']],
+    ['a changed step', 'update ledger set step = 2 where seq = 3', ['chain']],
     [
-      'a step that nobody took',
-      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2, 1 from ledger where seq = 30",
+      'an invented step',
+      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, " +
+        '1, source, hash, 2, 1 from ledger where seq = 30',
       ['chain', 'counters', 'calls'],
     ],
-    ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],
+    ['a call whose record is missing', "delete from generations where id = 'gen-5'", ['calls']],
     [
-      'a call that costs another sum',
+      'a call with another cost',
       "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
       ['calls'],
     ],
@@ -119,17 +108,18 @@ describe('gateway doctor', () => {
     })
   }
 
-  test('finds one bit that was turned over in any amount', async () => {
+  test('finds one flipped bit in any amount', async () => {
     for (let bit = 0; bit < 40; bit += 13) {
       expect(
         await wrongAfter(
-          `update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) where seq = ${1 + (bit % 30)}`,
+          `update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) ` +
+            `where seq = ${1 + (bit % 30)}`,
         ),
       ).toContain('chain')
     }
   })
 
-  test('goes on from a chain that was written by another process, and counts calls that run', async () => {
+  test('continues a chain that another process wrote, and counts running calls', async () => {
     const data = await charged()
     const [one, other] = [await opened(data), await opened(data)]
     await one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
@@ -148,12 +138,12 @@ describe('gateway doctor', () => {
     await one.journal.holds.open({ ...PAYER, byok: false, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
     expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain(
-      '1 calls run',
+      '1 running',
     )
     await Promise.all([one.close(), other.close()])
   })
 
-  test('is a command that says so by its exit code, alone as JSON when asked', async () => {
+  test('reports by its exit code, and as JSON on request', async () => {
     const data = await charged()
     const fine = await run(['doctor', '--data', data, '--json'])
     expect(fine.code).toBe(0)
@@ -163,11 +153,11 @@ describe('gateway doctor', () => {
     db.close()
     const wrong = await run(['doctor', '--data', data])
     expect(wrong.code).toBe(1)
-    expect(wrong.stdout).toContain('row 12 (gen-11) is not what was written')
+    expect(wrong.stdout).toContain('row 12 (gen-11) was changed after it was written')
   })
 })
 
-describe('a ledger whose tail is gone', () => {
+describe('a ledger whose end is missing', () => {
   test('is not served', async () => {
     const data = await charged()
     const db = new Database(join(data, 'gateway.db'))
@@ -179,13 +169,16 @@ describe('a ledger whose tail is gone', () => {
   })
 })
 
-describe('spending of a time before the chain', () => {
-  test('is counted, is the beginning of the chain, and cannot be changed either', async () => {
+describe('spending from before the chain', () => {
+  test('is counted, starts the chain, and cannot be changed either', async () => {
     const data = await charged()
     const db = new Database(join(data, 'gateway.db'))
     db.run('delete from ledger')
     db.run(
-      "insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source) select 'opening-' || key_hash || day || byok, date(day * 86400, 'unixepoch') || 'T00:00:00.000Z', key_hash, user_id, workspace_id, byok, nanos, 'opening' from spend",
+      'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source) ' +
+        "select 'opening-' || key_hash || day || byok, " +
+        "date(day * 86400, 'unixepoch') || 'T00:00:00.000Z', " +
+        "key_hash, user_id, workspace_id, byok, nanos, 'opening' from spend",
     )
     db.close()
     rmSync(join(data, 'ledger.head'))

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { openEvents } from '../../src/core/events.ts'
 
 describe('events', () => {
-  test('reach every listener in order, whatever another does with them', () => {
+  test('reach every listener in order, whatever another listener does', () => {
     const events = openEvents()
     const told: string[] = []
     events.on('store.failing', () => told.push('first'))

@@ -47,7 +47,7 @@ const model = (id: string, ...providers: string[]) => ({
   })),
 })
 
-/** Two providers, and a model that both serve: the one that is listed second is the cheaper one. */
+/** Two providers, and a model that both serve. The second one is cheaper. */
 const base = () => ({
   providers: { one: provider(first.url), two: provider(second.url) },
   models: [
@@ -61,7 +61,7 @@ const base = () => ({
 type Json = Record<string, unknown>
 const parsed = (config: Json): Config => parseConfig(JSON.stringify(config), {})
 
-/** A config laid over another, a section at a time. */
+/** Merges a config into another, one section at a time. */
 function over(config: Json, change: Json): Json {
   const merged = { ...config }
   for (const [name, value] of Object.entries(change))
@@ -74,10 +74,10 @@ const isMap = (value: unknown): value is Json =>
 interface House {
   gateway: Gateway
   clock: TestClock
-  /** A key that may spend 50 cents. */
+  /** A key with a limit of 50 cents. */
   limited: string
   keys: { inference: string; management: string }
-  /** Asks `acme/single`, or what the body says. */
+  /** Calls `acme/single`, or the model of the body. */
   ask(
     body?: object,
     more?: { key?: string; headers?: Record<string, string>; signal?: AbortSignal },
@@ -131,7 +131,7 @@ const textOf = async (answer: Promise<Response>) => {
   return choices[0]?.message.content
 }
 
-/** What a call comes to, unless it goes on waiting, which is ended then. */
+/** The result of a call, which is aborted if it keeps waiting. */
 async function unlessWaiting<Outcome>(
   call: (signal: AbortSignal) => Promise<Outcome>,
 ): Promise<Outcome | 'waits'> {
@@ -146,7 +146,7 @@ async function unlessWaiting<Outcome>(
 
 const never: Script = { wait: 'never' }
 
-/** Holds the inference key to a guardrail that says this. */
+/** Assigns a guardrail with these fields to the inference key. */
 async function guard({ gateway }: House, rules: Json): Promise<void> {
   const app = createApp(gateway)
   const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
@@ -172,7 +172,7 @@ async function guard({ gateway }: House, rules: Json): Promise<void> {
 
 const byHost = (house: House, host: string) => statusOf(house.ask({}, { headers: { host } }))
 
-/** Lets the endpoint fail, when it has been well for long: for how many milliseconds it rests then. */
+/** Lets a long healthy endpoint fail, and returns its cooldown in milliseconds. */
 async function rest({ gateway, clock, ask }: House): Promise<number> {
   const [endpoint] = gateway.catalog.models.get('acme/single')?.endpoints ?? []
   if (!endpoint) throw new Error('It is not there')
@@ -186,7 +186,7 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
   return until === 0 ? 0 : until - (clock.ticks() - 1_000_000)
 }
 
-/** Of the first endpoint as much is known as a hedge needs, and now it is silent. */
+/** Makes a hedge possible for the first endpoint, which then stays silent. */
 function measure({ gateway, clock }: House): void {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   for (let i = 0; i < 20 && endpoint; i++)
@@ -377,7 +377,7 @@ const ROWS: Row[] = [
     'limits.free_models',
     { limits: { free_models: { requests_per_day: 1 } } },
     {
-      // One is on record when the limit comes.
+      // One call is recorded when the limit is set.
       seen: ({ ask }) => statusOf(ask({ model: 'acme/free:free' })),
       was: 200,
       is: 429,
@@ -387,7 +387,7 @@ const ROWS: Row[] = [
     'timeouts.connect_seconds',
     { timeouts: { connect_seconds: 0.05 } },
     {
-      // It takes the connection, and never says anything in TLS.
+      // Accepts the connection, and never answers in TLS.
       before: { models: [model('acme/single', 'silent')] },
       prepare: answers(never),
       seen: ({ ask }) => unlessWaiting(signal => statusOf(ask({}, { signal }))),
@@ -456,7 +456,7 @@ const ROWS: Row[] = [
 
 const AT_START = ['server.host', 'server.port', 'server.site_url', 'storage.durability']
 
-describe('a setting that is changed alone is in effect for the next call:', () => {
+describe('a changed setting applies to the next call:', () => {
   test.each(ROWS.map(one => [one.setting, one] as const))(
     '%s',
     async (setting, { before = {}, after, prepare, seen, was, is }) => {
@@ -473,7 +473,7 @@ describe('a setting that is changed alone is in effect for the next call:', () =
     },
   )
 
-  test('and every setting there is stands in that table, or is only read at the start', () => {
+  test('every setting is in that table, or is only read at the start', () => {
     const names = Object.entries(Config.properties).flatMap(([section, schema]) =>
       'properties' in schema
         ? Object.keys(schema.properties as object).map(name => `${section}.${name}`)
@@ -484,7 +484,7 @@ describe('a setting that is changed alone is in effect for the next call:', () =
   })
 })
 
-test('what is only read at the start is named, stays as it was, and keeps nothing else away', async () => {
+test('settings that are only read at the start are named and unchanged', async () => {
   const { gateway } = await house()
   const { server, storage } = gateway.config
   const wanted = over(base(), {
@@ -502,30 +502,27 @@ test('what is only read at the start is named, stays as it was, and keeps nothin
 
 describe('a config whose catalogue cannot be opened', () => {
   const BAD: [what: string, change: () => Json][] = [
-    ['a provider that nobody knows', () => ({ providers: { nobody: { api_key: 'sk-new' } } })],
+    ['an unknown provider', () => ({ providers: { nobody: { api_key: 'sk-new' } } })],
     ['a provider without its credential', () => ({ providers: { openai: {} } })],
     [
-      'a protocol that is not spoken',
+      'an unknown protocol',
       () => ({ providers: { one: provider(first.url, { protocol: 'latin' }) } }),
     ],
+    ['a model with an unknown provider', () => ({ models: [model('acme/single', 'three')] })],
     [
-      'a model at a provider that is not there',
-      () => ({ models: [model('acme/single', 'three')] }),
-    ],
-    [
-      'two models of one name',
+      'two models with one name',
       () => ({ models: [model('acme/single', 'one'), model('acme/single', 'two')] }),
     ],
-    ['a default model that is not there', () => ({ default_model: 'acme/gone' })],
+    ['an unknown default model', () => ({ default_model: 'acme/gone' })],
   ]
-  // All of these are in the config that is refused, so that one that is half taken shows.
+  // The refused config has all of these, so that a partial change would show.
   const MORE = {
     service_name: 'other',
     limits: { requests_per_minute: 1 },
     routing: { failures: 1 },
   }
 
-  test.each(BAD)('%s, changes nothing at all', async (_, change) => {
+  test.each(BAD)('%s, changes nothing', async (_, change) => {
     const { gateway, ask, get } = await house()
     const fields = () => [
       gateway.config,
@@ -563,7 +560,7 @@ describe('the alarm', () => {
   ]
   const AT = Date.parse('2026-03-04T05:06:07.000Z')
 
-  test('is on from a config that is refused to the next one that is taken, and calls do not notice', async () => {
+  test('is on from a rejected config to the next accepted one', async () => {
     const one = await house()
     const events: string[] = []
     one.gateway.events.on('config.rejected', ({ error }) => events.push(error.message))
@@ -590,8 +587,8 @@ describe('the alarm', () => {
   })
 })
 
-describe('what is kept', () => {
-  test('a call that runs keeps its endpoint', async () => {
+describe('a new config keeps', () => {
+  test('the endpoint of a running call', async () => {
     const { gateway, ask } = await house()
     first.answer(() => [{ wait: 'go' }, completion('first')])
     const running = textOf(ask())
@@ -602,7 +599,7 @@ describe('what is kept', () => {
     expect(await statusOf(ask())).toBe(400)
   })
 
-  test('the age of models that only the config knows', async () => {
+  test('the age of models that are only in the config', async () => {
     const { gateway, clock } = await house()
     const created = () => gateway.catalog.models.get('acme/single')?.created
     const before = created()
@@ -611,7 +608,7 @@ describe('what is kept', () => {
     expect(created()).toBe(before)
   })
 
-  test('a provider whose settings are the same, with the tokens that it has bought', async () => {
+  test('an unchanged provider, with its access tokens', async () => {
     const { gateway } = await house()
     const [one, two] = ['one', 'two'].map(slug => gateway.catalog.providers.get(slug))
     await reconfigure(gateway, parsed(over(base(), { providers: { two: provider(first.url) } })))
@@ -620,14 +617,14 @@ describe('what is kept', () => {
     expect(gateway.catalog.models.get('acme/single')?.endpoints[0]?.provider === one).toBe(true)
   })
 
-  test('the sandbox, which no config has to name', async () => {
+  test('the sandbox, which needs no config', async () => {
     const { gateway } = await house()
     const sandbox = gateway.catalog.providers.get('sandbox')
     await reconfigure(gateway, parsed(over(base(), { service_name: 'acme' })))
     expect(gateway.catalog.providers.get('sandbox') === sandbox).toBe(true)
   })
 
-  test('what is known of an endpoint, unless its provider has other settings now', async () => {
+  test('the health of an endpoint, unless its provider has changed', async () => {
     const { gateway, ask, clock, get } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
     const statuses = async () => {
@@ -655,11 +652,11 @@ describe('what is kept', () => {
     expect(await statuses()).toEqual([-1, 0])
   })
 
-  test('what is known of an endpoint with a key of a caller, unless its provider has other settings now', async () => {
+  test('the health of an endpoint with a caller’s key, unless its provider changed', async () => {
     const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
     await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
-    /** How often it was asked with whose key, for one call. */
+    /** The number of requests with each key, for one call. */
     const asked = async () => {
       first.hits.length = 0
       await statusOf(ask())
@@ -683,7 +680,7 @@ describe('what is kept', () => {
     expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
   })
 
-  test('that a key of a caller has another credential by now', async () => {
+  test('the new credential of a caller’s key', async () => {
     const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
     const { data } = await createByokKey(gateway, operator(gateway), {
@@ -703,7 +700,7 @@ describe('what is kept', () => {
     expect(first.hits.at(-1)?.headers.authorization).toBe('Bearer sk-mended')
   })
 
-  test('the place of a conversation', async () => {
+  test('the sticky endpoint of a session', async () => {
     const cached = { prompt: 1, completion: 4, cache_read: 0.1 }
     const models = base().models.map(one => ({
       ...one,
@@ -729,7 +726,7 @@ describe('what is kept', () => {
     expect(await named()).toBe('first')
   })
 
-  test('calls of a key that run when its limit goes and comes back are counted once', async () => {
+  test('the count of running calls of a key whose limit is removed and set again', async () => {
     const limits = { limits: { concurrent_requests: 1 } }
     const { gateway, ask } = await house(limits)
     first.answer(() => [{ wait: 'go' }, completion('first')])
@@ -744,8 +741,8 @@ describe('what is kept', () => {
   })
 })
 
-describe('what names something that is gone', () => {
-  test('a provider key of a caller goes where its provider is now, and nowhere when there is none', async () => {
+describe('a reference to something that was removed', () => {
+  test('a caller’s provider key is sent to the new address of its provider', async () => {
     const { gateway, ask } = await house()
     await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
     const keyOf = (upstream: Upstream) => upstream.hits.at(-1)?.headers.authorization
@@ -761,7 +758,7 @@ describe('what names something that is gone', () => {
     expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
   })
 
-  test('a preset answers as one of a model that nobody knows, a guardrail goes on with the rest', async () => {
+  test('a preset with an unknown model is refused, and a guardrail ignores it', async () => {
     const one = await house()
     const { gateway, ask } = one
     await guard(one, { allowed_models: ['acme/single', 'acme/small'] })
@@ -787,7 +784,7 @@ describe('what names something that is gone', () => {
     expect(await asked()).toEqual([200, 200, 404])
   })
 
-  test('a guardrail means whoever its names stand for now', async () => {
+  test('a guardrail applies to what its names refer to now', async () => {
     const one = await house()
     await guard(one, { ignored_providers: ['one'] })
     expect(await statusOf(one.ask())).toBe(404)

@@ -11,7 +11,7 @@ import {
   type TokenizersOptions,
 } from '../../src/core/tokenizers.ts'
 
-/** Long enough for a machine that is busy. */
+/** Long enough for a busy machine. */
 const PATIENT = 25_000
 
 const opened: Tokenizers[] = []
@@ -25,7 +25,7 @@ function open(replace: Partial<TokenizersOptions> = {}): Tokenizers {
   return tokenizers
 }
 
-/** Starts real Workers, and remembers them. */
+/** Starts real Workers, and collects them. */
 function counted() {
   const workers: Worker[] = []
   const start = () => {
@@ -36,7 +36,7 @@ function counted() {
   return { workers, start }
 }
 
-/** A Worker that does this with what it is asked. */
+/** A Worker that handles its messages like this. */
 const doing = (code: string) => () =>
   new Worker(URL.createObjectURL(new Blob([code], { type: 'application/javascript' })))
 
@@ -67,19 +67,19 @@ describe('a count', () => {
   const o200k = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
   const claudes = (text: string) => library.encode(text, 'all').length
 
-  test.each(SAMPLES)('of %s for OpenAI’s models is gpt-tokenizer’s own', async (_, text) => {
+  test.each(SAMPLES)('of %s for OpenAI’s models equals gpt-tokenizer’s', async (_, text) => {
     expect(await open().count('openai', [text, text])).toBe(2 * o200k(text))
   })
 
   test.each(SAMPLES)(
-    'of %s for Anthropic’s models is ai-tokenizer’s own, times what later models need',
+    'of %s for Anthropic’s models is that of ai-tokenizer, times the factor of later models',
     async (_, text) => {
       expect(await open().count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
     },
   )
 
   test.each(SAMPLES)(
-    'of %s for other models is tokenx’s, times what their family needs, and starts no Worker',
+    'of %s for other models is that of tokenx, times the factor of their family, without a Worker',
     async (_, text) => {
       const { workers, start } = counted()
       const tokenizers = open({ startWorker: start })
@@ -99,13 +99,13 @@ describe('a count', () => {
     },
   )
 
-  test('of nothing is 0 and starts no Worker', async () => {
+  test('of an empty text is 0 and starts no Worker', async () => {
     const { workers, start } = counted()
     expect(await open({ startWorker: start }).count('openai', ['', ''])).toBe(0)
     expect(workers).toEqual([])
   })
 
-  test('of a text that is longer than what is encoded adds the rest by the rule of thumb', async () => {
+  test('of a longer text than is encoded adds the rule of thumb for the rest', async () => {
     const sentence = 'All work and no play makes Jack a dull boy. '
     const text = sentence.repeat(60_000)
     const tokens = await open().count('openai', [text])
@@ -115,7 +115,7 @@ describe('a count', () => {
 })
 
 describe('the Worker', () => {
-  test('is one, whoever asks at once and for whatever', async () => {
+  test('is the same for all simultaneous requests and encodings', async () => {
     const { workers, start } = counted()
     const tokenizers = open({ startWorker: start })
     const asked = Array.from({ length: 100 }, (_, i) =>
@@ -125,7 +125,7 @@ describe('the Worker', () => {
     expect(workers).toHaveLength(1)
   })
 
-  test('ends when it has had no work for a while, and another is started when there is some', async () => {
+  test('ends when idle for a while, and another is started on demand', async () => {
     const { workers, start } = counted()
     const tokenizers = open({ startWorker: start, idle: 1 })
     await tokenizers.count('openai', ['Hello there'])
@@ -135,7 +135,7 @@ describe('the Worker', () => {
   })
 })
 
-describe('the rule of thumb answers instead of a Worker that', () => {
+describe('the rule of thumb replaces a Worker that', () => {
   const TEXT = 'Hello there, how are you?'
   const thumb = estimateTokenCount(TEXT)
 
@@ -148,13 +148,13 @@ describe('the rule of thumb answers instead of a Worker that', () => {
         },
       },
     ],
-    ['is not there', { startWorker: () => new Worker('file:///nowhere/worker.ts') }],
+    ['does not exist', { startWorker: () => new Worker('file:///nowhere/worker.ts') }],
     ['fails at its start', { startWorker: doing('throw new Error("broken")') }],
     [
-      'fails at its work',
+      'fails while working',
       { startWorker: doing('onmessage = () => { throw new Error("broken") }') },
     ],
-    ['ends at its work', { startWorker: doing('onmessage = () => process.exit(1)') }],
+    ['exits while working', { startWorker: doing('onmessage = () => process.exit(1)') }],
     [
       'cannot encode',
       {
@@ -163,10 +163,10 @@ describe('the rule of thumb answers instead of a Worker that', () => {
     ],
     ['never answers', { startWorker: doing('onmessage = () => {}'), patience: 20 }],
     [
-      'never comes to itself again',
+      'never becomes responsive',
       { startWorker: doing('onmessage = () => { for (;;); }'), patience: 20 },
     ],
-  ])('%s, for everyone who waits', async (_, replace) => {
+  ])('%s, for all waiting requests', async (_, replace) => {
     const tokenizers = open(replace)
     expect(
       await Promise.all([
@@ -176,7 +176,7 @@ describe('the rule of thumb answers instead of a Worker that', () => {
     ).toEqual([thumb, Math.round(1.2 * thumb)])
   })
 
-  test('has failed, and the next count has a new Worker', async () => {
+  test('has failed, and the next count starts a new Worker', async () => {
     const starts = [doing('throw new Error("broken")'), startWorker]
     const tokenizers = open({ startWorker: () => (starts.shift() ?? startWorker)() })
     const text = 'antidisestablishmentarianism '.repeat(10)
@@ -193,7 +193,7 @@ describe('the rule of thumb answers instead of a Worker that', () => {
     expect(await tokenizers.count('openai', [TEXT])).toBe(thumb)
   })
 
-  test('has more to do already than it can', async () => {
+  test('has more work than it can do', async () => {
     const tokenizers = open({ startWorker: doing('onmessage = () => {}') })
     const text = 'word '.repeat(200_000)
     const waiting = Array.from({ length: 16 }, () => tokenizers.count('openai', [text]))

@@ -40,7 +40,7 @@ async function ask(
   const response = await app.handle(
     new Request(`http://gateway.test/api/v1/scim${path}`, { method, headers, ...body }),
   )
-  // biome-ignore lint/suspicious/noExplicitAny: what a client reads, it reads without a type.
+  // biome-ignore lint/suspicious/noExplicitAny: a client reads JSON without types.
   return { status: response.status, body: (await response.json()) as any }
 }
 
@@ -73,7 +73,7 @@ describe('a group mapping', () => {
     expect((await ask('GET', `/group-mappings/${body.data.id}`)).body).toEqual(body)
   })
 
-  test('E1 with the same role again succeeds and is applied again, and with another is 409', async () => {
+  test('E1 with the same role is applied again, and with another is 409', async () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     expect(await map(group)).toMatchObject({ id, role: 'member' })
@@ -130,8 +130,8 @@ describe('a group mapping', () => {
   })
 })
 
-describe('what is refused', () => {
-  test('400: what does not fit, with the field, and a deletion that does not say what becomes of the members', async () => {
+describe('refusals', () => {
+  test('400: invalid values, and a deletion that does not say if members stay', async () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     const good = { scim_group_id: group, workspace_id, role: 'member' }
@@ -193,7 +193,7 @@ describe('what is refused', () => {
   ]
 
   test.each(DOORS)(
-    '401 and 403: %s %s, for nobody, for an inference key, and for who manages one workspace',
+    '401 and 403: %s %s, without a key, with an inference key, and with a key of one workspace',
     async (method, path, json) => {
       const foreign = (
         await createKey(gateway, operator(gateway), { name: 'other', workspace_id }, 'management')
@@ -206,7 +206,7 @@ describe('what is refused', () => {
   )
 
   test.each(DOORS)(
-    '500: %s %s, where the store fails, and nothing is said of why',
+    '500: %s %s, when the store fails, without details',
     async (method, path, json) => {
       const fails = () => Promise.reject(new Error('canary'))
       const { mappings, groups, jobs } = gateway.store.scim
@@ -229,7 +229,7 @@ describe('a sync job', () => {
     }
   }
 
-  test('is begun with 202, applies every mapping again, and says how much it was', async () => {
+  test('is started with 202, applies every mapping again, and reports how many', async () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     await map(await idp.group('E', ada, bob))
     await idp.group('F')
@@ -262,7 +262,7 @@ describe('a sync job', () => {
     expect(await inWorkspace()).toEqual(['member scim', 'member scim'])
   })
 
-  test('that cannot be done has failed, and says nothing of the inside', async () => {
+  test('that fails reports no internal details', async () => {
     await map(await idp.group('E'))
     gateway.store.scim.jobs.apply = () => Promise.reject(new Error('canary'))
     const { body } = await ask('POST', '/sync-jobs')
@@ -273,7 +273,7 @@ describe('a sync job', () => {
     })
   })
 
-  test('whose process has ended has failed once nothing was heard of it for a minute, and stays so', async () => {
+  test('whose process has ended has failed after a minute, and stays so', async () => {
     const { jobs } = gateway.store.scim
     const { update } = jobs
     jobs.update = () => new Promise(() => undefined)

@@ -4,7 +4,10 @@ import type { Key } from './keys/store.ts'
 import { isUsable } from './keys.ts'
 import type { IdentityWorld } from './world.ts'
 
-/** Who is asking. Over HTTP it is an API key, or the token of an identity provider; at the terminal it is the operator. */
+/**
+ * The caller. Over HTTP it is an API key or the token of an identity provider; at the terminal it
+ * is the operator.
+ */
 export interface Actor {
   kind: 'operator' | 'management' | 'inference' | 'scim'
   user_id: string
@@ -14,12 +17,12 @@ export interface Actor {
 
 const BEARER = /^bearer +(\S+) *$/i
 
-/** The secret in an `Authorization` header; empty where there is none. */
+/** Returns the secret in an `Authorization` header, or an empty string. */
 export const bearerOf = (authorization: string): string => BEARER.exec(authorization)?.[1] ?? ''
 
 /**
- * The actor behind an `Authorization` header, from memory alone.
- * Throws 401 with one and the same sentence for every key that is not good: unknown, disabled or expired.
+ * Finds the actor of an `Authorization` header, from memory only. Throws 401 with the same sentence
+ * for every key that is unknown, disabled or expired.
  */
 export function authenticate(gateway: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '')
@@ -29,7 +32,7 @@ export function authenticate(gateway: IdentityWorld, authorization: string | nul
   return actorWith(gateway, key)
 }
 
-/** Who asks with this key. */
+/** Builds the actor that uses this key. */
 export const actorWith = ({ memory: { owner } }: IdentityWorld, key: Key): Actor => ({
   kind: key.kind,
   user_id: key.creator_user_id ?? owner.user_id,
@@ -38,8 +41,8 @@ export const actorWith = ({ memory: { owner } }: IdentityWorld, key: Key): Actor
 })
 
 /**
- * The same, for a key that another process may have made a moment ago: only then is the store asked, and only whether it has
- * changed. Throws as `authenticate` does.
+ * Authenticates like `authenticate`, but also finds a key that another process has just created.
+ * An unknown key makes it ask the store whether it has changed. Throws as `authenticate` does.
  */
 export async function identify(
   gateway: IdentityWorld,
@@ -53,7 +56,7 @@ export async function identify(
   }
 }
 
-/** The person at the terminal, who owns the data directory. */
+/** Returns the actor of the person at the terminal, who owns the data directory. */
 export const operator = (gateway: IdentityWorld): Actor => ({
   kind: 'operator',
   user_id: gateway.memory.owner.user_id,

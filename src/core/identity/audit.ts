@@ -7,17 +7,17 @@ import { managesAll } from './management.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
- * One change that somebody made: who, what and when, and the thing before and after it. Never a
- * secret. Times in ISO 8601.
+ * The record of one change: the actor, the action, the time, and the resource before and after it.
+ * Never contains a secret. Times in ISO 8601.
  */
 export interface AuditEntry {
   id: string
   created_at: string
-  /** What kind of actor it was, who he is, and with which key; null at the terminal. */
+  /** The kind of actor, the user, and the key. The key is null at the terminal. */
   actor: Actor['kind']
   user_id: string
   key_hash: string | null
-  /** The workspace of what was changed; null for what belongs to none. */
+  /** The workspace of the resource; null if it belongs to none. */
   workspace_id: string | null
   /** `<noun>.<verb>`: `keys.create`. */
   action: string
@@ -27,8 +27,7 @@ export interface AuditEntry {
 }
 
 /**
- * Which entries are meant: those that fit in every member that is there. `since` is the first
- * moment, `until` the first one after it.
+ * Selects entries that match every given member. `since` is inclusive, `until` exclusive.
  */
 export type AuditFilter = Partial<
   Pick<AuditEntry, 'action' | 'resource_id' | 'user_id' | 'key_hash' | 'workspace_id'>
@@ -38,11 +37,11 @@ export type AuditFilter = Partial<
 }
 
 /**
- * Remembers what was changed. Entries are added with the changes that they tell of, and no method
+ * Stores audit entries. They are inserted together with the changes that they record, and no method
  * changes or removes one.
  */
 export interface AuditStore {
-  /** Some of the entries that are meant, the newest first, and how many they are in all. */
+  /** Returns one page of the matching entries, the newest first, and their total number. */
   page(
     filter: AuditFilter,
     offset: number,
@@ -67,9 +66,9 @@ export const AuditQuery = Type.Object({
 export type AuditQuery = Static<typeof AuditQuery>
 
 /**
- * One page of what was changed, the newest first: from `since` on and before `until`. Whoever
- * manages one workspace only sees what was changed there. A thing or a workspace that is gone has
- * its entries still.
+ * Lists one page of changes, the newest first, from `since` on and before `until`. An actor who
+ * manages one workspace only sees the changes in it. The entries of a deleted resource or workspace
+ * stay.
  */
 export async function listAudit(
   gateway: IdentityWorld,
@@ -90,7 +89,7 @@ export async function listAudit(
   return { data: entries.map(shownEntry), total_count: total }
 }
 
-// Field by field: a query may hold more. A moment is compared in the form in which entries have it.
+// Copies field by field, since a query may have others. Times are compared in the entries' format.
 function filterOf({
   action,
   resource_id,
@@ -114,8 +113,7 @@ function filterOf({
 const moment = (time: string) => new Date(time).toISOString()
 
 /**
- * An entry with the names of the fields that the change touched; none where a thing was made or
- * removed.
+ * Shows an entry with the names of the fields that changed; none for a creation or deletion.
  */
 const shownEntry = (entry: AuditEntry) => ({ ...entry, changed: changedIn(entry) })
 

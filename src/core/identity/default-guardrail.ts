@@ -1,4 +1,7 @@
-/** The id that the default guardrail of a workspace has, also before there is one: a UUID of version 5 (RFC 9562) in a namespace of ours. */
+/**
+ * Returns the id of a workspace's default guardrail, also before there is one: a UUID of version 5
+ * (RFC 9562) in a namespace of the gateway.
+ */
 export const defaultGuardrailId = (workspace_id: string): string =>
   Bun.randomUUIDv5(workspace_id, DEFAULT_GUARDRAILS)
 

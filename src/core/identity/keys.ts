@@ -17,8 +17,8 @@ import type { IdentityWorld } from './world.ts'
 
 /**
  * Creates an API key. The plaintext leaves here once and is never stored: only its hash is. Throws
- * 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has
- * left or is not for him to name.
+ * 400 for an `expires_at` in the past or a workspace that does not exist. Throws 400 for a creator
+ * who has left or whom the actor may not name.
  */
 export async function createKey(
   gateway: IdentityWorld,
@@ -28,7 +28,7 @@ export async function createKey(
 ) {
   const now = gateway.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
-    throw invalid('expires_at: expected a time to come', 'expires_at')
+    throw invalid('expires_at: expected a time in the future', 'expires_at')
   const workspace_id = homeOf(gateway, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
   await mustStandFor(gateway, actor, workspace_id, creator_user_id)
@@ -46,7 +46,7 @@ export async function createKey(
   return { data: showKey(gateway, key), key: plaintext }
 }
 
-/** What a new key is by itself, whosever it is. */
+/** Builds the fields of a new key that do not depend on its owner. */
 const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
   hash: hashOf(plaintext),
   name: input.name,
@@ -62,7 +62,8 @@ const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
   updated_at: null,
 })
 
-// What manages the organization needs no workspace: it is made also where the default one is gone.
+// A key that manages the organization needs no workspace. It can be created even after the default
+// workspace was deleted.
 function homeOf(
   gateway: IdentityWorld,
   actor: Actor,
@@ -75,8 +76,8 @@ function homeOf(
     : managedWorkspace(gateway, actor, workspace_id)
 }
 
-// A key counts for who made it, wherever he has others: so who manages one workspace names himself,
-// or one of its members.
+// A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
+// name only themselves or one of its members.
 async function mustStandFor(
   gateway: IdentityWorld,
   actor: Actor,
@@ -88,7 +89,7 @@ async function mustStandFor(
   throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
 }
 
-/** Lists one page of a workspace's keys, the newest first. Disabled ones only when asked for. */
+/** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
 export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) {
   const workspace_id = managedWorkspace(gateway, actor, query.workspace_id)
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
@@ -108,8 +109,8 @@ export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
 })
 
 /**
- * Changes a key. Spending already counted stays as it is. Throws 404, and 400 for one that was
- * disabled for good and shall open again.
+ * Changes a key. Its counted spending stays. Throws 404, and 400 when a permanently disabled key is
+ * to be enabled again.
  */
 export async function updateKey(
   gateway: IdentityWorld,
@@ -131,8 +132,7 @@ function changesOf(change: KeyChange, updated_at: string): Partial<Key> {
 }
 
 /**
- * Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws
- * 404.
+ * Deletes a key. It is invalid from the next request on. Its records stay. Throws 404.
  */
 export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: string) {
   const key = managedKey(gateway, actor, hash)
@@ -142,8 +142,8 @@ export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: stri
 }
 
 /**
- * What a key may know of itself and of its policy: `GET /key`. Throws 404 for the operator, who has
- * none.
+ * Describes the actor's own key and its policy: `GET /key`. Throws 404 for the operator, who has no
+ * key.
  */
 export function describeKey(
   gateway: IdentityWorld,
@@ -163,7 +163,7 @@ export function describeKey(
   return {
     data: {
       ...shown,
-      // Whoever has never paid in: wire reference B.2.
+      // True until credits have been paid in: wire reference B.2.
       is_free_tier: gateway.config.limits.credits && gateway.memory.credits === 0n,
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
@@ -179,8 +179,8 @@ export function describeKey(
   }
 }
 
-// Where there is no limit, -1 is what clients of the public service know for the one, and the other
-// has to be a number that nobody reaches.
+// Without a limit, `requests` is -1, as clients of the public service know it. The daily limit of
+// free models then has to be a number that is never reached.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
 function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
@@ -188,12 +188,12 @@ function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 
-/** Whether a key opens anything at this moment. */
+/** Whether a key is valid at this moment. */
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
 const newPlaintext = (gateway: IdentityWorld) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
 
-/** A key that the actor may manage. Throws 404. */
+/** Returns a key that the actor may manage. Throws 404. */
 export const managedKey = (gateway: IdentityWorld, actor: Actor, hash: string): Key =>
   requireManaged(gateway, actor, gateway.memory.keys.get(hash), 'API key')

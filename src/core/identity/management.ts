@@ -3,8 +3,8 @@ import type { Actor } from './actor.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
- * Whether the actor may manage what is in this workspace: the operator and a management key of the
- * default workspace manage all of them, one of another workspace its own.
+ * Whether the actor may manage this workspace. The operator and management keys of the default
+ * workspace manage all of them; a key of another workspace manages only that one.
  */
 export const reaches = (
   gateway: IdentityWorld,
@@ -12,20 +12,21 @@ export const reaches = (
   workspace_id: string | null,
 ): boolean => managesAll(gateway, actor) || actor.workspace_id === workspace_id
 
-/** Whether the actor manages the whole organization, and not one workspace only. */
+/** Whether the actor manages the whole organization, not just one workspace. */
 export const managesAll = ({ memory: { owner } }: IdentityWorld, actor: Actor): boolean =>
   actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
 
-/** Throws 403 where the actor manages one workspace only. */
+/** Throws 403 when the actor manages one workspace only. */
 export function mustManageAll(gateway: IdentityWorld, actor: Actor): void {
   if (!managesAll(gateway, actor))
     throw denied('Only management keys of the default workspace can perform this operation')
 }
 
 /**
- * The id of the workspace that a body or a query names; when it names none, the default one, or the
- * actor's own if that is all he manages. Throws 400 for one that does not exist, for one that he
- * does not manage as if it did not, and for none where the default one is gone.
+ * Resolves the workspace id of a body or a query. Without an id, it is the default workspace, or
+ * the actor's own if that is the only one they manage. Throws 400 for a workspace that does not
+ * exist or that the actor does not manage, with the same message. Throws 400 without an id when the
+ * default workspace was deleted.
  */
 export function managedWorkspace(
   gateway: IdentityWorld,
@@ -49,8 +50,8 @@ function ownWorkspace(gateway: IdentityWorld, actor: Actor): string {
 }
 
 /**
- * Returns what was looked for in memory. Throws 404 with the name of its noun where there is none,
- * and where it is in a workspace that the actor does not manage.
+ * Returns `found`. Throws 404 with the name of its noun when it is undefined or belongs to a
+ * workspace that the actor does not manage.
  */
 export function requireManaged<Found extends { workspace_id: string }>(
   gateway: IdentityWorld,

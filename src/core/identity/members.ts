@@ -10,7 +10,7 @@ import { auditMember } from './members/view.ts'
 import type { Owner } from './workspaces/store.ts'
 import type { IdentityWorld } from './world.ts'
 
-/** The owner of the data directory, who is a member from the start. */
+/** Builds the member for the owner of the data directory, who is a member from the start. */
 export const firstMember = ({ user_id }: Owner, now: Date): Member => ({
   id: user_id,
   email: 'owner@localhost',
@@ -23,8 +23,8 @@ export const firstMember = ({ user_id }: Owner, now: Date): Member => ({
 })
 
 /**
- * Adds a member to the organization. Throws 403 for who manages one workspace only, and 409 where
- * an active member has the address.
+ * Adds a member to the organization. Throws 403 for actors who manage one workspace only, and 409
+ * when an active member has the address.
  */
 export async function addMember(
   gateway: IdentityWorld,
@@ -46,7 +46,7 @@ export async function addMember(
   return member
 }
 
-/** One member, active or not. Throws 404. */
+/** Gets a member, active or not. Throws 404. */
 export async function memberOf({ store }: IdentityWorld, id: string): Promise<Member> {
   const [member] = await store.members.byIds([id])
   return requireFound(member, 'Member')
@@ -68,9 +68,9 @@ export async function updateMember(
 }
 
 /**
- * Takes somebody out of the organization: he is a member of nothing any more, and every key that he
- * made is disabled in the same transaction. They stay so when he comes back. Who has left already
- * stays as he is. Throws 400 for the owner, 403, and 404.
+ * Removes a member from the organization and all workspaces. Every key that they created is
+ * disabled in the same transaction, and stays disabled if they return. Does nothing for a member
+ * who has already left. Throws 400 for the owner, 403, and 404.
  */
 export async function deactivateMember(
   gateway: IdentityWorld,

@@ -6,7 +6,7 @@ import type { SyncJobStore } from './scim/sync-jobs.ts'
 import type { ScimTokenStore } from './scim/tokens.ts'
 import type { ScimUserStore } from './scim/users/store.ts'
 
-/** Everything that is remembered of an identity provider and what it has said. */
+/** Stores everything that an identity provider manages. */
 export interface ScimStore {
   tokens: ScimTokenStore
   users: ScimUserStore

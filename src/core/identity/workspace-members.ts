@@ -12,8 +12,8 @@ import { reachedWorkspace } from './workspaces.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
- * Lists one page of the organization's members, the oldest first. Throws 403 for who manages one
- * workspace only.
+ * Lists one page of the organization's members, the oldest first. Throws 403 for actors who manage
+ * one workspace only.
  */
 export async function listMembers(gateway: IdentityWorld, actor: Actor, query: MemberQuery) {
   mustManageAll(gateway, actor)
@@ -21,8 +21,8 @@ export async function listMembers(gateway: IdentityWorld, actor: Actor, query: M
 }
 
 /**
- * Lists one page of who is in a workspace. In the default one are all of the organization, in the
- * role that they have there. Throws 404.
+ * Lists one page of a workspace's members. The default workspace contains every member of the
+ * organization, with their role there. Throws 404.
  */
 export async function listWorkspaceMembers(
   gateway: IdentityWorld,
@@ -46,7 +46,7 @@ async function readMembers<Shown>(
   return { data: (await members.list(offset, limit)).map(show), total_count: await members.count() }
 }
 
-// Nobody put him there, so the id is made of what it stands for.
+// No record exists for such a membership, so its id is derived from the workspace and the member.
 const implicitIn = ({ id: workspace_id }: Workspace, member: Member): WorkspaceMember => ({
   id: Bun.randomUUIDv5(`${workspace_id} ${member.id}`, IMPLICIT),
   workspace_id,
@@ -62,9 +62,9 @@ const roleOf = ({ role }: Member): WorkspaceMember['role'] =>
   role === 'org:admin' ? 'admin' : 'member'
 
 /**
- * Puts members of the organization into a workspace, in the role that they have in the
- * organization, all or none. Who is there so already is not counted, and who is there by a mapping
- * of groups stays as he is. Throws 404, and 400 for who is no member.
+ * Adds members of the organization to a workspace, with their role in the organization, all or
+ * none. Does not count those who already have that membership. Memberships that a group mapping
+ * grants stay as they are. Throws 404, and 400 for ids that are not active members.
  */
 export async function addWorkspaceMembers(
   gateway: IdentityWorld,
@@ -104,9 +104,9 @@ async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promis
 }
 
 /**
- * Takes members out of a workspace, all or none. Who is not in it is not counted. Throws 404, and
- * 400 for the default workspace, for who has active keys in it, for who is in it by a mapping of
- * groups, and for who never was a member of the organization.
+ * Removes members from a workspace, all or none. Does not count ids that are not in it. Throws 404,
+ * and 400 for the default workspace. Throws 400 for members with active keys in the workspace, for
+ * members that a group mapping added, and for ids that never were members of the organization.
  */
 export async function removeWorkspaceMembers(
   gateway: IdentityWorld,
@@ -117,7 +117,7 @@ export async function removeWorkspaceMembers(
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   if (workspace.is_default)
     throw invalid(
-      'The members of the default workspace are the organization’s, and cannot be removed from it',
+      'The default workspace has all members of the organization. None can be removed from it.',
     )
   await gateway.catchUp()
   const leaving = await leavingOf(gateway, workspace, user_ids)
@@ -148,12 +148,13 @@ function mayLeave(gateway: IdentityWorld, { id }: Workspace, leaving: WorkspaceM
   ).length
   if (holding > 0)
     throw refused(
-      `expected members without active API keys in this workspace, found ${holding} who ${holding === 1 ? 'has' : 'have'} some`,
+      `expected members without active API keys in this workspace, found ${holding} with some`,
     )
   const managed = leaving.filter(({ source }) => source === 'scim').length
   if (managed > 0)
     throw refused(
-      `expected members who were added by hand, found ${managed} whom your identity provider manages: change that there`,
+      `expected members who were added by hand, found ${managed} that your identity provider ` +
+        'manages: change them there',
     )
 }
 
@@ -171,7 +172,7 @@ const membersIn = async (
 
 const refused = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')
 
-/** Whether how somebody is in a workspace stays as it is when this is given. */
+/** Whether a membership stays as it is when this role is granted from this source. */
 export const isKept = (
   before: WorkspaceMember,
   role: WorkspaceMember['role'],
@@ -180,7 +181,7 @@ export const isKept = (
   (before.source === 'manual' && source === 'scim') ||
   (before.source === source && before.role === role)
 
-/** Somebody new in a workspace, but for how he is in it. */
+/** Builds a new membership, without its role and source. */
 export const newWorkspaceMember = (
   gateway: IdentityWorld,
   workspace_id: string,
@@ -192,7 +193,7 @@ export const newWorkspaceMember = (
   created_at: isoNow(gateway),
 })
 
-/** A change of a workspace's members with the entry that tells of it. */
+/** Builds the change of one membership with its audit entry. */
 export const membership = (
   gateway: IdentityWorld,
   actor: Actor,

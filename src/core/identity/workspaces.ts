@@ -20,7 +20,7 @@ import type { Workspace } from './workspaces/store.ts'
 import { auditWorkspace, showWorkspace } from './workspaces/view.ts'
 import type { IdentityWorld } from './world.ts'
 
-/** A workspace of which nothing but its name is said. */
+/** Builds a workspace with default settings. */
 const plainWorkspace = (
   id: string,
   created_by: string,
@@ -44,7 +44,7 @@ const plainWorkspace = (
   updated_at: null,
 })
 
-/** The default workspace that every data directory has at first. */
+/** Builds the default workspace of a new data directory. */
 export const firstWorkspace = (id: string, user_id: string, now: Date): Workspace => ({
   ...plainWorkspace(id, user_id, now),
   name: 'Default',
@@ -53,8 +53,8 @@ export const firstWorkspace = (id: string, user_id: string, now: Date): Workspac
 })
 
 /**
- * One management key and one inference key, for a data directory that has none yet; undefined where
- * keys exist. Shown once.
+ * Creates one management key and one inference key for a data directory without keys. Returns
+ * undefined when keys exist. The plaintexts are shown once.
  */
 export async function firstKeys(gateway: IdentityWorld) {
   if (gateway.memory.keys.size > 0) return undefined
@@ -73,8 +73,8 @@ export async function firstKeys(gateway: IdentityWorld) {
 }
 
 /**
- * Creates a workspace. Throws 403 for who manages one workspace only, and 400 for a slug that
- * another has or a default model that there is not.
+ * Creates a workspace. Throws 403 for actors who manage one workspace only, and 400 for a slug that
+ * is taken or a default model that does not exist.
  */
 export async function createWorkspace(gateway: IdentityWorld, actor: Actor, input: NewWorkspace) {
   mustManageAll(gateway, actor)
@@ -92,7 +92,7 @@ export function listWorkspaces(gateway: IdentityWorld, actor: Actor, query: Work
   return pageOf(managed.sort(oldestFirst), query, showWorkspace)
 }
 
-/** One workspace by its id or slug. Throws 404, also for one that the actor does not manage. */
+/** Gets a workspace by id or slug. Throws 404, also for one that the actor does not manage. */
 export const getWorkspace = (gateway: IdentityWorld, actor: Actor, idOrSlug: string) => ({
   data: showWorkspace(reachedWorkspace(gateway, actor, idOrSlug)),
 })
@@ -121,7 +121,7 @@ function changesOf(gateway: IdentityWorld, change: WorkspaceChange): Partial<Wor
   }
 }
 
-// As a plan finds it, or every call that names none would be refused.
+// The lookup matches the planner's. Otherwise every call that names no model would be refused.
 function checkModel({ catalog, config }: IdentityWorld, slug: string | null | undefined): void {
   if (
     slug == null ||
@@ -130,17 +130,17 @@ function checkModel({ catalog, config }: IdentityWorld, slug: string | null | un
   )
     return
   throw invalid(
-    'default_text_model: expected a model of the catalogue that gives text',
+    'default_text_model: expected a model of the catalogue with text output',
     'default_text_model',
   )
 }
 
 /**
- * E13: deletes a workspace with its budgets, guardrails, members, presets and provider keys; what
- * was sealed is forgotten. With the default one, the inference keys that were made without naming a
- * workspace are disabled for good, while management keys go on managing all. Calls that run go on,
- * and what was recorded stays. Throws 404, and 400 where other keys are active in it or the default
- * one is not confirmed.
+ * E13: deletes a workspace with its budgets, guardrails, members, presets and provider keys,
+ * including their sealed secrets. Deleting the default workspace permanently disables the inference
+ * keys that were created without naming a workspace. Its management keys keep managing the whole
+ * organization. Running calls continue, and records stay. Throws 404, and 400 when other keys are
+ * active in it or the deletion of the default workspace is not confirmed.
  */
 export async function deleteWorkspace(
   gateway: IdentityWorld,
@@ -152,7 +152,8 @@ export async function deleteWorkspace(
   const confirmed = query.confirm_default_workspace_deletion === 'true'
   if (workspace.is_default && !confirmed)
     throw invalid(
-      `${CONFIRM}: expected "true" to delete the default workspace, and the keys that name none with it`,
+      `${CONFIRM}: expected "true" to delete the default workspace ` +
+        'together with the keys that name no workspace',
       CONFIRM,
     )
   await gateway.catchUp()
@@ -172,7 +173,7 @@ const CONFIRM = 'confirm_default_workspace_deletion'
 const goesWith = ({ id, is_default }: Workspace, key: Key) =>
   is_default && key.workspace_id === id && key.kind === 'inference' && key.isUnscoped
 
-/** The workspace with this id or slug. Throws 404. */
+/** Returns the workspace with this id or slug. Throws 404. */
 export function workspaceBy(
   { memory: { workspaces } }: IdentityWorld,
   idOrSlug: string,
@@ -182,7 +183,7 @@ export function workspaceBy(
   return requireFound(found, 'Workspace')
 }
 
-/** The workspace with this id or slug, if the actor manages it. Throws 404. */
+/** Returns the workspace with this id or slug if the actor manages it. Throws 404. */
 export function reachedWorkspace(
   gateway: IdentityWorld,
   actor: Actor,
@@ -192,7 +193,7 @@ export function reachedWorkspace(
   return requireFound(reaches(gateway, actor, workspace.id) ? workspace : undefined, 'Workspace')
 }
 
-/** The model of a call in this workspace that names none. */
+/** Returns the model for calls in this workspace that name none. */
 export const defaultModel = (
   { memory: { workspaces }, config }: IdentityWorld,
   workspace_id: string,

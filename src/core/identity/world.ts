@@ -9,7 +9,7 @@ import type { MemberStore } from './members/store.ts'
 import type { ScimStore } from './scim.ts'
 import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
 
-/** What this wing reaches for. */
+/** The parts of the gateway that this wing uses. */
 export interface IdentityWorld {
   config: Config
   catalog: { models: { get(slug: string): { output_modalities: string[] } | undefined } }

@@ -4,14 +4,17 @@ import { invalid, tooLarge } from '../errors.ts'
 import { holdsLongInteger, parseExact } from './json.ts'
 import { misfit } from './schema.ts'
 
-/** A JSON body may hold this much, nest this deep, and have this many brackets, commas and colons. */
+// The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
+
+/** The largest JSON body that is accepted, in bytes. */
 export const LARGEST_BODY = 32 * 1024 * 1024
 const DEEPEST = 128
 const MOST_TOKENS = 500_000
 
 /**
- * A JSON body that fits the schema. Throws 413 past 32 MiB, and 400 for what is not UTF-8, not JSON, too deep, or does not fit:
- * then with the field, what was expected and what kind of thing was found, never the thing itself.
+ * Parses a JSON body and checks it against the schema. Throws 413 above 32 MiB, and 400 for a body
+ * that is not UTF-8, is not JSON, nests too deep or does not match the schema. The error names the
+ * field, what was expected and the kind of value that was found, never the value itself.
  */
 export function bodyOf<T extends TSchema>(schema: T, bytes: Uint8Array): Static<T> {
   if (bytes.length > LARGEST_BODY) throw tooLarge()
@@ -19,7 +22,7 @@ export function bodyOf<T extends TSchema>(schema: T, bytes: Uint8Array): Static<
   return parsed(schema, textOf(bytes))
 }
 
-/** The value, if it fits the schema. Throws 400 naming the field. */
+/** Returns the value if it matches the schema. Throws 400 naming the field. */
 export function checked<T extends TSchema>(schema: T, value: unknown): Static<T> {
   const wrong = misfit(schema, value)
   if (!wrong) return value as Static<T>
@@ -30,7 +33,7 @@ export function checked<T extends TSchema>(schema: T, value: unknown): Static<T>
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Looks at the brackets before anything is built from them. The inside of texts is skipped. */
+/** Counts brackets and separators before anything is built from them. Skips strings. */
 function guard(bytes: Uint8Array): void {
   let depth = 0
   let tokens = 0
@@ -47,7 +50,8 @@ function guard(bytes: Uint8Array): void {
   }
 }
 
-// The native search jumps to the next quote; a quote is inside the text when an odd number of backslashes stands before it.
+// The native search jumps to the next quote. A quote belongs to the string when an odd number of
+// backslashes precedes it.
 function endOfText(bytes: Uint8Array, start: number): number {
   for (let at = bytes.indexOf(QUOTE, start + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
     let before = at - 1
@@ -63,11 +67,12 @@ function textOf(bytes: Uint8Array): string {
   return DECODER.decode(bytes)
 }
 
-// It takes off a byte order mark, which is allowed to be there and means nothing (RFC 8259, 8.1).
+// Strips a byte order mark, which a parser may ignore (RFC 8259, 8.1).
 const DECODER = new TextDecoder()
 
-// An integer that is kept exactly is an object to JavaScript. Checked as a number first, it cannot pass for an object where
-// one is asked for; checked as it is then, it cannot pass for a number that we could count with.
+// JavaScript represents an integer that is kept exactly as an object. The first check treats it as
+// a number, so that it is not accepted where an object is expected. The second check sees it as it
+// is, so that it is not accepted where the gateway needs a number.
 function parsed<T extends TSchema>(schema: T, text: string): Static<T> {
   const value = checked(schema, json(text, JSON.parse))
   return holdsLongInteger(text) ? checked(schema, json(text, parseExact)) : value

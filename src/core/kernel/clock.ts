@@ -1,31 +1,36 @@
-/** Where time comes from. `now` is the calendar, `ticks` a steady count of milliseconds for durations. */
+/**
+ * The source of time. `now` is the calendar; `ticks` is a steady count of milliseconds for
+ * durations.
+ */
 export interface Clock {
   now(): Date
   ticks(): number
 }
 
-/** Resolves when all that this turn of the event loop has brought has been seen. */
+/** Resolves after all callbacks of this turn of the event loop have run. */
 export const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export const systemClock: Clock = { now: () => new Date(), ticks: () => performance.now() }
 
-/** Returns the time as records have it: ISO 8601 in UTC. */
+/** Returns the current time as records store it: ISO 8601 in UTC. */
 export const isoNow = ({ clock }: { clock: Clock }): string => clock.now().toISOString()
 
-/** The windows in which spending is counted. They begin at midnight UTC; weeks run Monday through Sunday. Nothing is reset: they are read off the clock. */
-
+/**
+ * The windows in which spending is counted. They begin at midnight UTC, and weeks run Monday
+ * through Sunday. Nothing is reset: the current window is computed from the clock.
+ */
 export const PERIODS = ['daily', 'weekly', 'monthly'] as const
 export type Period = (typeof PERIODS)[number]
 
 const DAY = 86_400_000
 
-/** The day of a moment, counted from 1970-01-01 UTC. */
+/** Returns the day of a moment as the number of days since 1970-01-01 UTC. */
 export const dayOf = (moment: Date): number => Math.floor(moment.getTime() / DAY)
 
-/** When the day of a moment began, in UTC. */
+/** Returns the start of a moment's day, in UTC. */
 export const midnight = (moment: Date): Date => new Date(dayOf(moment) * DAY)
 
-/** The first day of the window that the moment lies in. */
+/** Returns the first day of the window that contains the moment, as `toDayNumber` counts days. */
 export function firstDayOf(period: Period, moment: Date): number {
   const today = dayOf(moment)
   if (period === 'daily') return today

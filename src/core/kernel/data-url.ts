@@ -1,22 +1,24 @@
 import { GatewayError } from '../errors.ts'
 
-/** Bytes and what they are. */
+/** Bytes with their media type. */
 export interface Media {
   /** Lower case, without parameters. */
   media_type: string
-  /** In base64 as RFC 4648, 4 has it. */
+  /** In base64 as RFC 4648, 4 defines it. */
   data: string
 }
 
-/** Whether this is a `data:` URL; nothing is said about what it holds. */
+/** Whether this is a `data:` URL. Does not check its content. */
 export const isDataUrl = (url: string): boolean => url.slice(0, 5).toLowerCase() === 'data:'
 
-/** What stands before the comma is short; a search for it in a long text without one ends here. */
+/** The part before the comma is short. This bounds the search for a comma in a long text. */
 const LONGEST_HEAD = 1024
 
 /**
- * What a `data:` URL holds (RFC 2397), whether in base64 or percent-encoded, with parameters or without; the type is what the
- * URL says, but for a picture that plainly is of another: providers look at the bytes and refuse what does not fit. Linear. Throws `invalid_image`, naming `field`, for a URL that is broken or empty.
+ * Parses a `data:` URL (RFC 2397) in base64 or percent-encoding, with or without parameters. Takes
+ * linear time. The type is the one that the URL states. An image whose first bytes show another
+ * type gets that one, since providers look at the bytes and refuse a mismatch. Throws
+ * `invalid_image`, naming `field`, for a URL that is broken or empty.
  */
 export function dataUrl(url: string, field?: string): Media {
   const comma = url.slice(0, LONGEST_HEAD).indexOf(',')
@@ -36,7 +38,7 @@ export function dataUrl(url: string, field?: string): Media {
   }
 }
 
-/** How the pictures that every provider takes begin, in base64. */
+/** The first bytes of the image types that every provider accepts, in base64. */
 const PICTURES = {
   iVBORw0KGgo: 'image/png',
   '/9j/': 'image/jpeg',
@@ -44,17 +46,20 @@ const PICTURES = {
   UklGR: 'image/webp',
 }
 
-/** What a picture in base64 is, by how it begins; undefined where that says nothing. */
+/** Detects the type of an image in base64 by its first bytes. Undefined when they are not known. */
 export const pictureType = (data: string): string | undefined =>
   Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
 const PLAIN = /^data:text\/plain[;,]/i
 
-/** The words in a `data:` URL of plain text; undefined for any other URL. Throws as `dataUrl` does. */
+/**
+ * Reads the text of a `data:` URL of plain text. Undefined for any other URL. Throws as
+ * `parseDataUrl` does.
+ */
 export const plainTextIn = (url: string, field?: string): string | undefined =>
   PLAIN.test(url) ? textOf(dataUrl(url, field)) : undefined
 
-/** The bytes as the text that they are. */
+/** Decodes the bytes as UTF-8. */
 export const textOf = ({ data }: Pick<Media, 'data'>): string =>
   Buffer.from(data, 'base64').toString()
 
@@ -67,7 +72,10 @@ const unreadable = (field?: string) =>
     field === undefined ? {} : { metadata: { field } },
   )
 
-/** The same bytes in the usual alphabet, padded and without blanks; null where it is no base64. */
+/**
+ * Returns the same bytes in the standard alphabet, padded and without spaces. Null when the text is
+ * not base64.
+ */
 function checkedBase64(body: string): string | null {
   const text = body.includes('%') ? percentDecoded(body).toString('latin1') : body
   const bytes = bytesOf(text)
@@ -78,8 +86,8 @@ function checkedBase64(body: string): string | null {
 const isUsual = (text: string, bytes: number) =>
   text.length === 4 * Math.ceil(bytes / 3) && !text.includes('-') && !text.includes('_')
 
-// The fast decoder leaves out what it does not know, so that fewer bytes come than the letters promise. Then blanks may be
-// the reason, which the strict one allows.
+// The fast decoder skips unknown characters, and then returns fewer bytes than the length implies.
+// Spaces may be the reason, and the strict decoder allows them.
 function bytesOf(text: string): Uint8Array | null {
   const letters = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0)
   const isWhole = letters === text.length ? letters % 4 !== 1 : text.length % 4 === 0
@@ -92,7 +100,10 @@ function bytesOf(text: string): Uint8Array | null {
   }
 }
 
-/** The bytes of a text with `%XX` in it; a percent sign that begins none stands for itself, as in a browser. */
+/**
+ * Decodes `%XX` in a text to bytes. A percent sign that starts no such sequence stands for itself,
+ * as in a browser.
+ */
 function percentDecoded(text: string): Buffer {
   const bytes = Buffer.from(text)
   let size = 0
@@ -117,7 +128,10 @@ function hexDigit(code: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : -1
 }
 
-/** Two pieces of one thing's base64 as one. Each may be padded for itself: joined as texts they would be no base64. */
+/**
+ * Joins two pieces of base64 that belong together. Each piece may have its own padding, and then
+ * joining the texts would not give valid base64.
+ */
 export const joinedBase64 = (a: string, b: string): string =>
   a.endsWith('=')
     ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64')

@@ -1,11 +1,15 @@
 import { createHmac, hkdfSync } from 'node:crypto'
 
-/** What stands for a secret where the secret may not: the same for the same secret, and nothing that leads back to it. */
+/**
+ * Computes a value that stands for a secret where the secret must not appear. It is the same for
+ * the same secret, and does not lead back to it.
+ */
 export type Fingerprint = (secret: string) => string
 
 /**
- * Fingerprints under a key that is derived from the gateway's own secret (HKDF with SHA-256, RFC 5869), so that nobody without that can
- * try guesses: HMAC with SHA-256 (RFC 2104) in hexadecimal, behind the name of what it is.
+ * Creates fingerprints with a key that is derived from the gateway's own secret (HKDF with SHA-256,
+ * RFC 5869), so that guesses cannot be tested without that secret. A fingerprint is HMAC with
+ * SHA-256 (RFC 2104) in hexadecimal, prefixed with the name of the algorithm.
  */
 export function openFingerprint(secret: Uint8Array): Fingerprint {
   const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), 'fingerprint', 32))

@@ -1,24 +1,28 @@
-/** Makes identifiers. Handed in, so that a test may count instead of draw. */
+/** Creates identifiers. Tests pass one that counts instead of drawing at random. */
 export interface Ids {
-  /** A UUID that sorts by the time of its making. */
+  /** A UUID that sorts by its time of creation. */
   uuid(): string
   /** `gen-<unix seconds>-<20 alphanumerics>`: the id of one generation (wire reference C.5). */
   generation(now: Date): string
-  /** 64 hexadecimal digits that nobody can guess. */
+  /** 64 hexadecimal digits that cannot be guessed. */
   secret(): string
-  /** A number from 0 up to 1. */
+  /** Returns a random number in [0, 1). Tests replace it. */
   random(): number
 }
 
-/** Ids from the system's randomness. Those of one process sort by their making, so that an index of them grows at its end. */
+/**
+ * Creates ids from the system's randomness. The ids of one process sort by creation, so that an
+ * index of them grows at its end.
+ */
 export const randomIds: Ids = {
   uuid: () => Bun.randomUUIDv7(),
   generation(now) {
     const milliseconds = now.getTime()
-    // Of a version 7 UUID: its count within the millisecond, and its 62 random bits.
+    // A version 7 UUID contributes its counter within the millisecond and its 62 random bits.
     const uuid = Bun.randomUUIDv7()
     const rest = uuid.slice(15, 18) + uuid.slice(20, 23) + uuid.slice(24)
-    return `gen-${Math.floor(milliseconds / 1000)}-${(milliseconds % 1000).toString(36).padStart(2, '0')}${rest}`
+    const fraction = (milliseconds % 1000).toString(36).padStart(2, '0')
+    return `gen-${Math.floor(milliseconds / 1000)}-${fraction}${rest}`
   },
   secret: () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex'),
   random: Math.random,

@@ -1,35 +1,37 @@
-/** How a watched sequence came to its end. Exactly one of them, exactly once. */
+/** How a sequence ended. Reported exactly once. */
 export type Ending =
   | { how: 'completed' }
   | { how: 'failed'; thrown: unknown }
   | { how: 'abandoned' }
 
-/** A sequence whose first item is already there. */
+/** A sequence whose first item has already arrived. */
 export interface Opened<T> {
   first: T
-  /** Null where the first is all. */
+  /** Null when there is only the first item. */
   rest: AsyncIterator<T> | null
 }
 
+/** Functions that are called while a sequence is read. */
 export interface Watcher<T> {
-  /** Sees each item as it passes. */
+  /** Called with each item as it passes. */
   each(item: T): void
-  /** Called once, whatever the end was; may add one last item for a reader that is still there. */
+  /** Called once, however the sequence ended. May add a last item if it is still being read. */
   ended(ending: Ending): Promise<T | undefined>
 }
 
-/** A sequence that can also be had at once. */
+/** A sequence that can also be read at once. */
 export interface Sequence<T> extends AsyncIterableIterator<T> {
-  /** Everything it has, in order. */
+  /** Reads all items, in order. */
   all(): Promise<T[]>
 }
 
-/** A sequence with somebody looking on. */
+/** Returns the sequence with hooks that see each item and its end, even if it is never read. */
 export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): Sequence<T> =>
   new Watched(opened, watcher)
 
-// Not a generator: one that is abandoned before its first step never runs its `finally`, and the upstream would stay open
-// and the call unsettled. Here leaving early, even before reading, closes the source and is told.
+// Not a generator: one that is abandoned before its first step never runs its `finally`. The
+// upstream would stay open and the call unsettled. Here leaving early, even before reading, closes
+// the source and calls `onEnd`.
 class Watched<T> implements Sequence<T> {
   #opened: Opened<T> | null
   readonly #rest: AsyncIterator<T> | null
@@ -50,7 +52,7 @@ class Watched<T> implements Sequence<T> {
     if (this.#over) return END
     try {
       const step = this.#first() ?? (await this.#rest?.next()) ?? END
-      // The reader left while we waited: `return` has told the watcher.
+      // The reader left during the wait: `return` has called `onEnd`.
       if (this.#over) return END
       if (step.done) return this.#finish({ how: 'completed' })
       this.#watcher.each(step.value)
@@ -74,7 +76,7 @@ class Watched<T> implements Sequence<T> {
     return items
   }
 
-  // A whole answer takes no steps: it is seen, and it is over.
+  // An answer of one item needs no iteration.
   async #atOnce(only: T): Promise<T[]> {
     this.#opened = null
     this.#over = true

@@ -1,33 +1,36 @@
-/** A JSON object that nobody has looked into yet. */
+/** A JSON object whose members have not been checked yet. */
 export type Json = Record<string, unknown>
 
 export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The member, if it is an object; else an empty one. */
+/** Reads a member that is an object. Returns an empty object otherwise. */
 export const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
 
-/** The objects of a list; none where there is no list. */
+/** Reads the objects of a list. Returns an empty list when the value is no list. */
 export const objects = (value: unknown): Json[] =>
   Array.isArray(value) ? value.filter(isObject) : []
 
-/** The text, if it is one. */
+/** Returns the value if it is a string, otherwise null. */
 export const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
-/** The table's own entry of this name, if it has one: strangers give the names, and every object also knows `constructor`. */
+/**
+ * Returns the table's own entry of this name, if any. Names come from outside, and every object
+ * also inherits `constructor`.
+ */
 export const own = <T>(table: Record<string, T>, name: unknown): T | undefined =>
   typeof name === 'string' && Object.hasOwn(table, name) ? table[name] : undefined
 
-/** The members that have a value. */
+/** Returns the members that are not undefined. */
 export const defined = <T extends object>(members: T): Given<T> =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Given<T>
 
-/** What of these members has a value. */
+/** The members that are not undefined. */
 export type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
 
 /**
- * The members of a body that stand in `fields` and have a value. A body may hold others, which
- * nobody asked for.
+ * Picks the members of a body that `fields` names and that have a value. A body may have unknown
+ * members.
  */
 export const pickGiven = <T extends object, Name extends keyof T>(
   body: T,
@@ -40,20 +43,20 @@ export const pickGiven = <T extends object, Name extends keyof T>(
     >,
   )
 
-/** No answer has more tokens than this. */
+/** The largest plausible number of tokens of an answer. */
 const LARGEST_COUNT = 1_000_000_000
 
-/** The count, if it is one that an answer can have: whole, not negative, not absurd. */
+/** Returns the value if it is a plausible count: whole, not negative and not too large. */
 export const count = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT
     ? value
     : undefined
 
-/** The count of a part, which is no larger than its whole; 0 where none was told. */
+/** Parses the count of a part, at most its whole. Returns 0 when the value is no count. */
 export const countWithin = (whole: number, value: unknown): number =>
   Math.min(count(value) ?? 0, whole)
 
-/** The object in this JSON text, if there is one. */
+/** Parses a JSON text that holds an object. Undefined for any other text. */
 export function parseObject(json: string): Json | undefined {
   try {
     const value = parseExact(json)
@@ -63,7 +66,7 @@ export function parseObject(json: string): Json | undefined {
   }
 }
 
-/** Nobody nests deeper than this who means well; the stack ends at some tens of thousands. */
+/** No honest sender nests deeper than this. The stack overflows at some tens of thousands. */
 const DEEPEST = 5_000
 
 function isDeeper(json: string): boolean {
@@ -78,7 +81,7 @@ function isDeeper(json: string): boolean {
   return false
 }
 
-// A quote is inside the text when an odd number of backslashes stands before it.
+// A quote belongs to the string when an odd number of backslashes precedes it.
 function endOfText(json: string, start: number): number {
   for (let at = json.indexOf('"', start + 1); at !== -1; at = json.indexOf('"', at + 1)) {
     let before = at - 1
@@ -89,16 +92,17 @@ function endOfText(json: string, start: number): number {
 }
 
 const LONG_INTEGER = /^-?\d{16,}$/
-// Fractions have as many digits, and an answer of vectors is full of them: those stand behind a point.
+// Fractions have as many digits, and an answer of vectors is full of them: they follow a point.
 const MAY_HOLD_ONE = /[[,:\s-]\d{16}|^\d{16}/
 
 /** Whether the text may hold an integer that JSON.parse would round. */
 export const holdsLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(json)
 
 /**
- * Like JSON.parse, but an integer that JavaScript would round is kept as it was written, and JSON.stringify writes it so
- * again: an id of eighteen digits in a tool's arguments must not become another id. Throws a SyntaxError, for a text that
- * nests deeper than JSON.stringify could write too.
+ * Parses like JSON.parse, but keeps an integer that JavaScript would round as it was written, and
+ * JSON.stringify writes it the same way again. An id of eighteen digits in a tool's arguments must
+ * not become another id. Throws a SyntaxError, also for a text that nests deeper than
+ * JSON.stringify could write.
  */
 export function parseExact(json: string): unknown {
   if (json.length > 2 * DEEPEST && isDeeper(json)) throw new SyntaxError('The JSON nests too deep')
@@ -117,8 +121,8 @@ const exactly = (_: string, value: unknown, { source }: { source?: string }): un
     : value
 
 /**
- * Whether this is an integer that `parseExact` has kept: to be written as it is, and not looked
- * into.
+ * Whether this is an integer that `parseExact` kept exactly. It can be written as it is, but has
+ * no members to read.
  */
 export const isRawJson = (value: unknown): boolean =>
   (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -1,27 +1,27 @@
-/** What a mirror shows, and whom it tells. */
+/** Where a mirror gets its values, and what it calls when they change. */
 export interface Reflection<Value> {
-  /** Reads everything from the store. The values are taken in the same step that shows them. */
+  /** Reads everything from the store. The values replace the old ones in the same step. */
   read(): Promise<Iterable<Value>>
-  /** The name of a value, which never changes. */
+  /** Returns the name of a value, which never changes. */
   nameOf(value: NoInfer<Value>): string
-  /** Is called after every change, so that what is made of the values can be made anew. */
+  /** Called after every change, so that anything derived from the values can be computed again. */
   onChange?(): void
 }
 
 /**
- * What a store remembers of one noun, in memory by its name, so that no request reads a database.
- * Whoever writes to the store sets it here too.
+ * An in-memory copy of what a store has of one noun, by name, so that no request reads a database.
+ * Code that writes to the store writes here too.
  */
 export class Mirror<Value> {
   readonly #reflection: Reflection<Value>
   #values = new Map<string, Value>()
 
-  /** An empty mirror: `reload` fills it. */
+  /** Creates an empty mirror. `reload` fills it. */
   constructor(reflection: Reflection<Value>) {
     this.#reflection = reflection
   }
 
-  /** Opens a mirror of what the store has. */
+  /** Opens a mirror and reads what the store has. */
   static async open<Value>(reflection: Reflection<Value>): Promise<Mirror<Value>> {
     const mirror = new Mirror(reflection)
     await mirror.reload()
@@ -48,7 +48,7 @@ export class Mirror<Value> {
     return this.#values.values()
   }
 
-  /** Lists the values that are meant. */
+  /** Lists the values that match. */
   where(isMeant: (value: Value) => boolean): Value[] {
     return [...this.values()].filter(isMeant)
   }
@@ -59,8 +59,8 @@ export class Mirror<Value> {
   }
 
   /**
-   * Writes a change to the store, then applies it to the value as it is by then: another change may
-   * have come while the store was writing. Returns undefined where the value has gone meanwhile.
+   * Writes a change to the store, then applies it to the current value: another change may have
+   * come while the store was writing. Returns undefined when the value was deleted meanwhile.
    */
   async change(
     name: string,
@@ -80,7 +80,7 @@ export class Mirror<Value> {
     this.#changed()
   }
 
-  /** Deletes the values that are meant, and returns them. */
+  /** Deletes the values that match, and returns them. */
   deleteWhere(isMeant: (value: Value) => boolean): Value[] {
     const meant = this.where(isMeant)
     for (const value of meant) this.#values.delete(this.#reflection.nameOf(value))
@@ -88,15 +88,15 @@ export class Mirror<Value> {
     return meant
   }
 
-  /** Puts these in the place of all that is there, in one step. */
+  /** Replaces all values in one step. */
   replaceAll(values: Iterable<Value>): void {
     this.#values = this.#named(values)
     this.#changed()
   }
 
   /**
-   * Reads everything anew, for what another process has changed. What this process changes
-   * meanwhile is kept: the reading may be older.
+   * Reads everything again to pick up the changes of another process. Changes that this process
+   * makes meanwhile are kept, since the values read may be older.
    */
   async reload(): Promise<void> {
     const before = new Map(this.#values)
@@ -114,14 +114,14 @@ export class Mirror<Value> {
   }
 }
 
-/** Makes the change that lays these fields over a value. */
+/** Returns a change that overwrites these fields of a value. */
 export const overlay =
   <Value>(fields: Partial<NoInfer<Value>>) =>
   (now: Value): Value => ({ ...now, ...fields })
 
 /**
- * What was read, and over it what has changed since `before`; `now` is the memory after the
- * reading.
+ * Returns the values that were read, updated with the changes since `before`. `now` is the memory
+ * after the read.
  */
 function withChanges<Value>(
   read: Map<string, Value>,

@@ -1,18 +1,18 @@
 /**
  * Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars
- * (10⁻¹⁸ USD) per token or per count of a unit, so that the cheapest is exact.
+ * (10⁻¹⁸ USD) per token or per unit, so that even the lowest price is exact.
  */
 
 const NANO = 1_000_000_000n
 const ATTO_PER_NANO = 1_000_000_000n
 
-/** The most USD that a body may name: as nano-dollars it fits 64 bits, with room to add. */
+/** The largest USD amount that a body may state. In nano-dollars, sums of it fit into 64 bits. */
 export const MOST_USD = 1_000_000_000
 
-/** USD as JSON has it → nano-dollars, rounded half up at the ninth digit. */
+/** Converts a JSON number of USD to nano-dollars, rounded half up at the ninth digit. */
 export const nanosOf = (usd: number): bigint => decimal(usd, 9)
 
-/** Nano-dollars → USD as JSON shows it. */
+/** Converts nano-dollars to USD as a JSON number. */
 export function usdOf(nanos: bigint): number {
   const small = Number(nanos)
   return Number.isSafeInteger(small)
@@ -20,43 +20,43 @@ export function usdOf(nanos: bigint): number {
     : Number(nanos / NANO) + Number(nanos % NANO) / 1e9
 }
 
-/** Nano-dollars as a sentence has them: `$500.00`, with cents and as many places more as the sum needs. */
+/** Renders nano-dollars for a sentence: `$500.00`, with cents and further digits as needed. */
 export function dollarsOf(nanos: bigint): string {
   const fraction = (nanos % NANO).toString().padStart(9, '0')
   return `$${nanos / NANO}.${fraction.replace(/0{1,7}$/, '')}`
 }
 
-/** USD per million tokens → atto-dollars per token. */
+/** Converts USD per million tokens to atto-dollars per token. */
 export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
 
-/** USD → atto-dollars, for what is priced by the piece. */
+/** Converts USD per unit to atto-dollars per unit. */
 export const attosOfUsd = (usd: number): bigint => decimal(usd, 18)
 
-/** USD for one → atto-dollars for a thousandth of it. */
+/** Converts USD per unit to atto-dollars per thousandth of a unit. */
 export const attosPerThousandth = (usd: number): bigint => decimal(usd, 15)
 
-/** Atto-dollars → nano-dollars, rounded half up. The one rounding of a charge. */
+/** Converts atto-dollars to nano-dollars, rounded half up. A charge is rounded only here. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
 
-/** Atto-dollars → nano-dollars, rounded up: what is set aside is never less than what it is for. */
+/** Converts atto-dollars to nano-dollars, rounded up: a hold is never less than its cost. */
 export const upToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO - 1n) / ATTO_PER_NANO
 
-/** Atto-dollars per token → the decimal string of USD per token that `/models` shows. */
+/** Renders atto-dollars per token as the decimal string of USD per token that `/models` shows. */
 export function usdPerTokenText(attos: bigint): string {
   const digits = attos.toString().padStart(19, '0')
   const fraction = digits.slice(-18).replace(/0+$/, '')
   return digits.slice(0, -18) + (fraction && `.${fraction}`)
 }
 
-/** So many at this price. Most counts are 0 or 1, for which there is nothing to multiply. */
+/** Multiplies a price by a count. Most counts are 0 or 1 and need no multiplication. */
 export const times = (count: number, price: bigint): bigint =>
   count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
 
-/** The larger of two amounts, where there are two. */
+/** Returns the larger of two amounts, or the first if there is no second. */
 export const larger = (a: bigint, b: bigint | undefined): bigint =>
   b !== undefined && b > a ? b : a
 
-// Through the shortest decimal text, not through multiplication: 0.07 * 1e12 is not 7e10 in binary.
+// Uses the shortest decimal text and not multiplication: 0.07 * 1e12 is not 7e10 in binary.
 function decimal(amount: number, places: number): bigint {
   const [mantissa = '0', exponent = '0'] = amount.toString().split('e')
   const [whole = '0', fraction = ''] = mantissa.split('.')
@@ -67,5 +67,5 @@ function decimal(amount: number, places: number): bigint {
   return (digits + unit / 2n) / unit
 }
 
-/** Nano-dollars → atto-dollars. */
+/** Converts nano-dollars to atto-dollars. */
 export const attosOf = (nanos: bigint): bigint => nanos * ATTO_PER_NANO

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/** The query of a list that gives at most so many items at once. */
+/** Builds the query of a list that returns at most `maximum` items at once. */
 export const pageQuery = (maximum: number) =>
   Type.Object({
     offset: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -11,10 +11,10 @@ export const pageQuery = (maximum: number) =>
 export const PageQuery = pageQuery(100)
 export type PageQuery = Static<typeof PageQuery>
 
-/** How many items a page has when the query does not say. */
+/** The number of items on a page when the query states none. */
 export const PAGE_SIZE = 50
 
-/** Cuts one page out of a list, as the wire shows it, and counts the list. */
+/** Returns one page of a list, in its wire form, with the size of the list. */
 export function pageOf<Item, Shown>(items: Item[], query: PageQuery, show: (item: Item) => Shown) {
   const { offset = 0, limit = PAGE_SIZE } = query
   return { data: items.slice(offset, offset + limit).map(show), total_count: items.length }

@@ -1,6 +1,7 @@
 /**
- * Things that come and go, in no order. An array, and not a Set: a Set that is added to and taken from all the time replaces its table
- * again and again, each old table points to the next, and so whatever ever stood in one is kept alive until the next full collection.
+ * A set of items that are added and removed all the time, in no order. It is an array and not a
+ * Set. A Set under such use replaces its table again and again, and each old table points to the
+ * next. So everything that any of them held stays alive until the next full collection.
  */
 export class Roster<T> implements Iterable<T> {
   readonly #things: T[] = []
@@ -14,14 +15,14 @@ export class Roster<T> implements Iterable<T> {
     return this.#things.values()
   }
 
-  /** Takes one in, and gives back how to let it go: a second time does nothing. */
+  /** Adds an item and returns a function that removes it. Calling that again does nothing. */
   add(thing: T): () => void {
     const place = { at: this.#things.push(thing) - 1 }
     this.#places.push(place)
     return () => this.#remove(place)
   }
 
-  // The last one takes its place, so that nobody has to move up.
+  // The last item moves into the free slot, so that no other item has to move.
   #remove(place: Place): void {
     const { at } = place
     if (at === GONE) return
@@ -35,7 +36,7 @@ export class Roster<T> implements Iterable<T> {
   }
 }
 
-/** Where a thing stands. */
+/** The position of an item. */
 interface Place {
   at: number
 }

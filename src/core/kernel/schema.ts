@@ -3,7 +3,7 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
 import { isRawJson } from './json.ts'
 
-/** One place in a value that does not fit its schema. `path` is dotted: `messages.0.role`. */
+/** One place where a value does not match its schema. `path` is dotted: `messages.0.role`. */
 export interface Misfit {
   path: string
   expected: string
@@ -11,33 +11,34 @@ export interface Misfit {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-/** ISO 8601 in UTC with seconds, as E2 asks of `expires_at`: minute precision does not fit. */
+/** ISO 8601 in UTC with seconds, as E2 requires of `expires_at`: minute precision is refused. */
 const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 
-// TypeBox knows no formats by itself, and refuses every value of a format that nobody registered.
+// TypeBox has no built-in formats, and refuses every value of a format that is not registered.
 FormatRegistry.Set('uuid', text => UUID.test(text))
 FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isRealTime(text))
 FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainAddress)
-// What a header may hold, whoever reads it; the line break at the end of a secret's file is no part of the secret.
+// Characters that every server accepts in a header. This also refuses the line break that may end
+// the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
 
 const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
-/** Whether the value fits the schema. The schema is compiled on first use. */
+/** Whether the value matches the schema. The schema is compiled on first use. */
 export function fits<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   return checker(schema).Check(value)
 }
 
-/** Where the value does not fit: the most telling place first. Undefined when it fits. */
+/** Finds the most specific place where the value does not match. Undefined when it matches. */
 export function misfit(schema: TSchema, value: unknown): Misfit | undefined {
   const check = checker(schema)
   if (check.Check(value)) return undefined
   return explain(check.Errors(value))
 }
 
-/** What a schema asks for, in words: `number from 0 to 2`, `"auto" or "none"`. */
+/** Describes what a schema expects: `number from 0 to 2`, `"auto" or "none"`. */
 export function describe(schema: TSchema): string {
   if (schema.anyOf) return list((schema.anyOf as TSchema[]).map(describe))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
@@ -45,12 +46,15 @@ export function describe(schema: TSchema): string {
   if (schema.format) return `${schema.type} in the form ${schema.format}`
   if (schema.type === 'number' || schema.type === 'integer') return `${schema.type}${range(schema)}`
   if (schema.type === 'string')
-    return `string${length(schema.minLength, schema.maxLength, 'characters')}${schema.title ? `: ${schema.title}` : ''}`
+    return (
+      `string${length(schema.minLength, schema.maxLength, 'characters')}` +
+      (schema.title ? `: ${schema.title}` : '')
+    )
   if (schema.type === 'array') return `array${length(schema.minItems, schema.maxItems, 'items')}`
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }
 
-/** What a value is, in words, without repeating texts: only numbers, booleans and null are shown as they are. */
+/** Describes a value without repeating texts. Only numbers, booleans and null are shown as is. */
 export function nameOf(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null || typeof value === 'number' || typeof value === 'boolean')
@@ -73,7 +77,8 @@ function explain(errors: ValueErrorIterator): Misfit | undefined {
   return first && misfitOf(deepest(first))
 }
 
-// An error at a union only says "none of these". The variant that got furthest says what is really wrong.
+// An error at a union only says "none of these". The variant whose error is deepest says what is
+// really wrong.
 function deepest(error: ValueError): ValueError {
   const inner = error.errors.map(firstFew).filter(found => !found.some(isDiscriminatorOf(error)))
   const below = inner
@@ -83,7 +88,10 @@ function deepest(error: ValueError): ValueError {
   return below.reduce((best, next) => (depth(next) > depth(best) ? next : best))
 }
 
-/** What is missing is told before what is wrong, so the tag of a variant may come late; but a long list is not read for it. */
+/**
+ * TypeBox reports missing fields before wrong ones, so the error at a variant's tag may come late.
+ * Errors past this number are not read for it.
+ */
 const FEW = 16
 
 function firstFew(errors: ValueErrorIterator): ValueError[] {
@@ -94,7 +102,7 @@ function firstFew(errors: ValueErrorIterator): ValueError[] {
 
 const depth = (error: ValueError) => error.path.split('/').length
 
-// A variant that fails on its own tag (`role`, `type`) was not the one meant.
+// A variant that fails on its own tag (`role`, `type`) is not the intended one.
 const isDiscriminatorOf = (union: ValueError) => (error: ValueError) =>
   error.schema[Kind] === 'Literal' &&
   typeof error.value === 'string' &&
@@ -115,10 +123,10 @@ function misfitOf(error: ValueError): Misfit {
   }
 }
 
-// A number where a text belongs, or in a field that is misspelled, may be a secret of digits.
+// A number where a text is expected, or in a misspelled field, may be a secret made of digits.
 const kindOf = (value: unknown) => (typeof value === 'number' ? 'a number' : nameOf(value))
 
-// The keys of a map are the caller's own words, which no message repeats.
+// The keys of a map are the caller's own words, and no message repeats those.
 const isMap = (schema: TSchema) => schema.patternProperties !== undefined
 
 const parentOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('.')))
@@ -142,7 +150,7 @@ function length(min: number | undefined, max: number | undefined, unit: string):
     : ` of at least ${min} ${min === 1 ? unit.slice(0, -1) : unit}`
 }
 
-// A path is put behind it; a user or a query in it would be lost or shown.
+// The gateway appends a path to such a URL; a user or a query in it would be lost or shown.
 function isPlainAddress(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)

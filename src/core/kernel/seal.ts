@@ -1,10 +1,16 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
-/** Seals texts, so that whoever reads the store alone learns nothing, and opens them again. */
+/** Encrypts texts and decrypts them again, so that the store alone reveals nothing. */
 export interface Seal {
-  /** The text, sealed for `context`: only there does it open. `nonce` is 12 bytes that were never used before. */
+  /**
+   * Seals the text for `context`; it opens only with the same context. `nonce` is 12 bytes that
+   * were never used before.
+   */
   seal(text: string, context: string, nonce: Uint8Array): string
-  /** The text again; undefined when it was sealed with another secret, for another context, or was changed since. */
+  /**
+   * Opens a sealed text. Undefined when it was sealed with another secret or for another context,
+   * or has been changed.
+   */
   open(sealed: string, context: string): string | undefined
 }
 
@@ -13,8 +19,9 @@ const NONCE = 12
 const TAG = 16
 
 /**
- * A seal under a key that is derived from the secret (HKDF with SHA-256, RFC 5869; `purpose` keeps the keys of two uses apart).
- * What is sealed is AES-256-GCM (NIST SP 800-38D) with the context as additional data: nonce, tag and ciphertext in base64url.
+ * Creates a seal whose key is derived from the secret (HKDF with SHA-256, RFC 5869). `purpose`
+ * separates the keys of two uses. The cipher is AES-256-GCM (NIST SP 800-38D) with the context as
+ * additional data. A sealed text is nonce, tag and ciphertext in base64url.
  */
 export function openSeal(secret: Uint8Array, purpose: string): Seal {
   const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))

@@ -1,4 +1,7 @@
-/** A value that must not be printed: it shows itself as `[secret]` to strings, JSON and inspection, and opens only by `reveal()`. */
+/**
+ * A value that must not be printed. String conversion, JSON and inspection show `[secret]`; only
+ * `reveal()` returns the value.
+ */
 export class Secret {
   readonly #value: string
 
@@ -6,7 +9,7 @@ export class Secret {
     this.#value = value
   }
 
-  /** The value itself. Only for the request that carries it. */
+  /** Returns the value itself, for the request that carries it only. */
   reveal(): string {
     return this.#value
   }

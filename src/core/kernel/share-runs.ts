@@ -1,8 +1,8 @@
 /**
- * Returns a function that runs `run`, one run at a time, for all who call it at once. Whoever calls
- * while a run goes on waits for it and then for the next: so every caller has had a run that began
- * after they called. They get true if either of the two gave true. A run that fails does so for
- * those who share it, and not for those who only waited for it to end.
+ * Returns a function that runs `run` once for all simultaneous callers, one run at a time. A caller
+ * that comes during a run waits for it and then for the next one. So every caller gets a run that
+ * began after its call. It gets true if either of the two returned true. A failed run fails for the
+ * callers that share it, and not for those that only waited for it to end.
  */
 export function shareRuns(run: () => Promise<boolean>): () => Promise<boolean> {
   let running: Promise<boolean> | undefined

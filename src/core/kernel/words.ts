@@ -1,4 +1,7 @@
-/** The text without what could move a terminal's cursor, break a log line or forge a header: controls and bidi marks become U+FFFD. */
+/**
+ * Replaces control characters and bidi marks with U+FFFD. They could move a terminal's cursor,
+ * break a log line or forge a header.
+ */
 export const printable = (text: string): string => text.replace(UNSAFE, '\uFFFD')
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.

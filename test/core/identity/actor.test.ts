@@ -15,7 +15,7 @@ beforeEach(async () => {
   keys = await testKeys(gateway)
 })
 
-/** The refusal's status, type and sentence; undefined where the key is good. */
+/** Returns the refusal’s status, type and sentence, or undefined for a valid key. */
 function refusalOf(authorization: string | null): [number, string, string] | undefined {
   try {
     authenticate(gateway, authorization)
@@ -30,7 +30,7 @@ const MISSING: [number, string, string] = [401, 'authentication', 'Missing Authe
 const INVALID: [number, string, string] = [401, 'authentication', 'Invalid API key']
 
 describe('authenticate', () => {
-  test('a good key is an actor of its kind, its workspace and its user', () => {
+  test('a valid key is an actor with its kind, its workspace and its user', () => {
     expect(authenticate(gateway, `Bearer ${keys.inference}`)).toEqual({
       kind: 'inference',
       user_id: gateway.memory.owner.user_id,
@@ -40,18 +40,18 @@ describe('authenticate', () => {
     expect(authenticate(gateway, `Bearer ${keys.management}`).kind).toBe('management')
   })
 
-  test('the scheme is read in any case and with any number of spaces', () => {
+  test('the scheme is accepted in any case and with any number of spaces', () => {
     for (const scheme of ['bearer ', 'BEARER ', 'Bearer   '])
       expect(refusalOf(scheme + keys.inference)).toBeUndefined()
     expect(refusalOf(`Bearer ${keys.inference}  `)).toBeUndefined()
   })
 
-  test('a request without the header is told that it is missing', () => {
+  test('a request without the header gets an error that says so', () => {
     expect(refusalOf(null)).toEqual(MISSING)
     expect(refusalOf('')).toEqual(MISSING)
   })
 
-  test('everything else gets one and the same sentence', () => {
+  test('all other failures get the same sentence', () => {
     const wrong = [
       'Bearer',
       'Bearer ',
@@ -80,7 +80,7 @@ describe('authenticate', () => {
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
   })
 
-  test('a key is refused from the moment at which it expires', async () => {
+  test('a key is refused from the moment it expires', async () => {
     const { key } = await createKey(gateway, operator(gateway), {
       name: 'short',
       expires_at: '2026-03-04T05:06:08Z',

@@ -36,7 +36,7 @@ const newest = async () => (await list({ limit: 1 })).data[0]
 const actions = async (query: AuditQuery = {}) => (await list(query)).data.map(one => one.action)
 
 describe('GET /audit', () => {
-  test('answers with who changed what, how it was before and after, and which fields were touched', async () => {
+  test('returns the actor, the resource before and after, and the changed fields', async () => {
     await updateKey(gateway, operator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
     const { status, json } = await ask('GET', '/audit?limit=1')
     expect(status).toBe(200)
@@ -80,7 +80,7 @@ describe('GET /audit', () => {
     expect((await ask('GET', '/audit?offset=9')).json.total_count).toBe(5)
   })
 
-  test('shows what each filter lets through, and what all of them do together', async () => {
+  test('applies each filter, and all of them together', async () => {
     const { id } = (
       await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET })
     ).data
@@ -104,7 +104,7 @@ describe('GET /audit', () => {
     expect(await actions({ resource_id: keys.hash, user_id: 'nobody' })).toEqual([])
   })
 
-  test('shows what was changed from one moment on and before another', async () => {
+  test('returns changes from one moment on and before another', async () => {
     clock.pass(1_000)
     await createKey(gateway, operator(gateway), { name: 'later' })
     const within = async (since: string, until: string) =>
@@ -141,13 +141,13 @@ describe('GET /audit', () => {
     ])
   })
 
-  test('answers 500 when the store fails, and says no more', async () => {
+  test('answers 500 without details when the store fails', async () => {
     gateway.store.audit.page = () => Promise.reject(new Error('canary: the disk is gone'))
     const { status, json } = await ask('GET', '/audit')
     expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
   })
 
-  test('shows a key of another workspace what was changed there, whatever it asks for', async () => {
+  test('shows a key of another workspace only the changes in that workspace', async () => {
     const { key, data } = await otherWorkspace(gateway, OTHER)
     const inOther = async (query = '') =>
       ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(
@@ -161,7 +161,7 @@ describe('GET /audit', () => {
     expect((await ask('GET', '/audit')).json.total_count).toBe(3)
   })
 
-  test('shows nobody but the whole organization what belongs to no workspace', async () => {
+  test('shows changes without a workspace only to keys that manage everything', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const entry = auditEntry(
       gateway,
@@ -177,8 +177,8 @@ describe('GET /audit', () => {
   })
 })
 
-describe('the trail', () => {
-  test('keeps what was done to a thing that is gone', async () => {
+describe('the audit trail', () => {
+  test('keeps the entries of deleted resources', async () => {
     await deleteKey(gateway, operator(gateway), keys.hash)
     const { data } = await list({ resource_id: keys.hash })
     expect(
@@ -189,7 +189,7 @@ describe('the trail', () => {
     ])
   })
 
-  test('has the first keys of a data directory, as the operator made them', async () => {
+  test('contains the first keys of a data directory, created by the operator', async () => {
     const fresh = await testGateway()
     await firstKeys(fresh)
     const { data } = await listAudit(fresh, operator(fresh), {})
@@ -199,7 +199,7 @@ describe('the trail', () => {
     ])
   })
 
-  test('has what only the terminal can do: a preset out of use', async () => {
+  test('contains changes only the terminal can make, such as disabling a preset', async () => {
     await createPreset(gateway, operator(gateway), 'brief', { system_prompt: null, config: {} })
     await updatePreset(gateway, operator(gateway), 'brief', { status: 'disabled' })
     expect(await newest()).toMatchObject({
@@ -208,7 +208,7 @@ describe('the trail', () => {
     })
   })
 
-  test('tells the whole preset before and after another version', async () => {
+  test('contains the whole preset before and after a new version', async () => {
     await createPreset(gateway, operator(gateway), 'brief', {
       system_prompt: 'Be brief',
       config: { temperature: 0 },
@@ -229,7 +229,7 @@ describe('a secret', () => {
   const keyTold = async () =>
     (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
 
-  test('of a provider is a fingerprint: the same for the same key, also in another workspace, and another for another', async () => {
+  test('of a provider is a fingerprint, equal for equal keys in any workspace', async () => {
     await otherWorkspace(gateway, OTHER)
     const create = async (input: object) =>
       (
@@ -252,7 +252,7 @@ describe('a secret', () => {
     expect(JSON.stringify(await list())).not.toContain('canary')
   })
 
-  test('of a partner is one too, and not the hash that it is known by', async () => {
+  test('of a partner is a fingerprint too, and not the hash that identifies it', async () => {
     const external = { user: 'ada', api_key: 'canary-partner-key-0123456789-0123456789' }
     await createKey(gateway, operator(gateway), { name: 'ci', external })
     const hash = new Bun.CryptoHasher('sha256').update(external.api_key).digest('hex')
@@ -264,7 +264,7 @@ describe('a secret', () => {
     expect([text.includes(hash), text.includes('canary')]).toEqual([false, false])
   })
 
-  test('deep in a preset is one too; what only has its name is not touched', async () => {
+  test('deep in a preset is a fingerprint too; other such values are not changed', async () => {
     const tool = {
       type: 'mcp',
       server_url: 'https://acme.example',
@@ -317,7 +317,7 @@ describe('with a data directory', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  test('what the terminal changes is read by the server', async () => {
+  test('the server reads what the terminal changes', async () => {
     const [server, terminal] = [await open(), await open()]
     await createKey(terminal, operator(terminal), { name: 'ci' })
     expect((await listAudit(server, operator(server), {})).data.map(one => one.action)).toEqual([
@@ -325,7 +325,7 @@ describe('with a data directory', () => {
     ])
   })
 
-  test('a fingerprint is the same after a restart, and where the secret is gone keys can be taken out of use all the same', async () => {
+  test('a fingerprint survives a restart; keys can be disabled without the secret', async () => {
     const before = await open()
     const { id } = (
       await createByokKey(before, operator(before), { provider: 'openai', key: SECRET })

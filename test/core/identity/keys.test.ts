@@ -33,13 +33,13 @@ beforeEach(async () => {
 const create = (input: Partial<NewKey> = {}) =>
   createKey(gateway, operator(gateway), { name: 'ci', ...input })
 
-/** Charges a key on this day, as a finished call would. */
+/** Charges a key on this day, as a finished call does. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {
   gateway.ledger.charge({ ...payer({ key_hash }), day: dayOf(clock.now()), byok, nanos })
 }
 
 describe('E2 POST /keys', () => {
-  test('E2 answers 201 with the record and, this once, the plaintext', async () => {
+  test('E2 answers 201 with the record and, only once, the plaintext', async () => {
     const { status, json } = await ask('POST', '/keys', { body: { name: 'ci' } })
     expect(status).toBe(201)
     expect(json).toEqual({
@@ -71,7 +71,7 @@ describe('E2 POST /keys', () => {
     })
   })
 
-  test('E2 the plaintext is in no later answer', async () => {
+  test('E2 the plaintext is in no later response', async () => {
     const { json } = await ask('POST', '/keys', { body: { name: 'ci' } })
     const later = await Promise.all([
       ask('GET', '/keys'),
@@ -85,7 +85,7 @@ describe('E2 POST /keys', () => {
     }
   })
 
-  test('E2 two keys are never alike, and the label tells no more than a piece', async () => {
+  test('E2 no two keys are equal, and the label reveals only a part', async () => {
     const real = await openGateway()
     const made = await Promise.all(
       Array.from({ length: 50 }, () => createKey(real, operator(real), { name: 'x' })),
@@ -98,26 +98,30 @@ describe('E2 POST /keys', () => {
 
   test.each([
     ['nothing', '', 'body'],
-    ['no JSON', '{', undefined],
+    ['invalid JSON', '{', undefined],
     ['no name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
-    ['a name that is none', { name: 5 }, 'name'],
+    ['a name that is no text', { name: 5 }, 'name'],
     ['an empty creator', { name: 'a', creator_user_id: '' }, 'creator_user_id'],
     ['a time of minute precision', { name: 'a', expires_at: '2027-01-01T00:00Z' }, 'expires_at'],
     ['a time with an offset', { name: 'a', expires_at: '2027-01-01T00:00:00+01:00' }, 'expires_at'],
-    ['a day that is none', { name: 'a', expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
+    ['a day that does not exist', { name: 'a', expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
     ['a time that has passed', { name: 'a', expires_at: '2026-03-04T05:06:07Z' }, 'expires_at'],
     ['a negative limit', { name: 'a', limit: -1 }, 'limit'],
-    ['a limit in words', { name: 'a', limit: '5' }, 'limit'],
+    ['a limit that is a text', { name: 'a', limit: '5' }, 'limit'],
     ['an unknown period', { name: 'a', limit_reset: 'yearly' }, 'limit_reset'],
-    ['a workspace that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
+    ['a workspace id that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
     [
       'a workspace that does not exist',
       { name: 'a', workspace_id: '11111111-1111-4111-8111-111111111111' },
       'workspace_id',
     ],
-    ['a switch that is none', { name: 'a', include_byok_in_limit: 'yes' }, 'include_byok_in_limit'],
-    ['an outside identity without a user', { name: 'a', external: {} }, 'external.user'],
+    [
+      'a switch that is no boolean',
+      { name: 'a', include_byok_in_limit: 'yes' },
+      'include_byok_in_limit',
+    ],
+    ['an external identity without a user', { name: 'a', external: {} }, 'external.user'],
   ])('E2 refuses %s', async (_, body, field) => {
     const { status, json } = await ask('POST', '/keys', { body })
     expect([status, json.error.code, json.error.metadata.error_type]).toEqual([
@@ -129,7 +133,7 @@ describe('E2 POST /keys', () => {
     expect(gateway.memory.keys.size).toBe(2)
   })
 
-  test('E2 takes seconds and fractions of them, and keeps the time as it was given', async () => {
+  test('E2 accepts seconds and fractions, and keeps the time as given', async () => {
     for (const expires_at of [
       '2027-01-01T00:00:00Z',
       '2026-03-04T05:06:07.001Z',
@@ -138,7 +142,7 @@ describe('E2 POST /keys', () => {
       expect((await create({ expires_at })).data.expires_at).toBe(expires_at)
   })
 
-  test('E2 everything that may be null may be null', async () => {
+  test('E2 accepts null for every nullable field', async () => {
     const { data } = await create({
       creator_user_id: null,
       expires_at: null,
@@ -148,12 +152,12 @@ describe('E2 POST /keys', () => {
     expect(data).toMatchObject({ expires_at: null, limit: null, limit_reset: null })
   })
 
-  test('E2 belongs to the default workspace, or to the one that is named', async () => {
+  test('E2 belongs to the named workspace, or to the default one', async () => {
     const named = await create({ workspace_id: gateway.memory.owner.workspace_id })
     expect(named.data.workspace_id).toBe((await create()).data.workspace_id)
   })
 
-  test('E2 keeps a partner’s user, and of his key only a hash', async () => {
+  test('E2 stores a partner’s user, and only a hash of the partner’s key', async () => {
     const secret = 'partner-secret-0123456789-0123456789'
     const { data } = await create({ external: { user: 'ada', api_key: secret } })
     expect(data.external_user).toBe('ada')
@@ -162,7 +166,7 @@ describe('E2 POST /keys', () => {
     )
   })
 
-  test('E2 only management keys may, and without a key nobody may, before the body is looked at', async () => {
+  test('E2 is for management keys only, which is checked before the body', async () => {
     const body = '{ not json'
     const refused = await ask('POST', '/keys', { key: keys.inference, body })
     expect([refused.status, refused.json.error.message]).toEqual([
@@ -178,7 +182,7 @@ describe('E2 POST /keys', () => {
 })
 
 describe('limits', () => {
-  test('are kept to the nano-dollar', async () => {
+  test('are exact to the nano-dollar', async () => {
     for (const limit of [0, 0.000000001, 0.1, 5.979018446, 1_000_000_000])
       expect((await create({ limit })).data.limit).toBe(limit)
     expect(gateway.memory.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(
@@ -186,7 +190,7 @@ describe('limits', () => {
     )
   })
 
-  test('what remains is the limit less what was spent in its window and what is held', async () => {
+  test('the remainder is the limit less the spending in its window and the holds', async () => {
     const { data } = await create({ limit: 1, limit_reset: 'daily' })
     const remaining = () => getKey(gateway, operator(gateway), data.hash).data.limit_remaining
     spend(data.hash, 250_000_000n)
@@ -202,7 +206,7 @@ describe('limits', () => {
     expect(remaining()).toBe(1)
   })
 
-  test('what remains is never negative, and null without a limit', async () => {
+  test('the remainder is never negative, and null without a limit', async () => {
     const { data } = await create({ limit: 0.1 })
     spend(data.hash, 250_000_000n)
     expect(getKey(gateway, operator(gateway), data.hash).data).toMatchObject({
@@ -212,7 +216,7 @@ describe('limits', () => {
     expect(getKey(gateway, operator(gateway), keys.hash).data.limit_remaining).toBeNull()
   })
 
-  test('spending through own provider keys counts only where it is asked to', async () => {
+  test('spending through own provider keys counts only on request', async () => {
     const apart = await create({ limit: 1 })
     const counted = await create({ limit: 1, include_byok_in_limit: true })
     for (const { data } of [apart, counted]) spend(data.hash, 100_000_000n, true)
@@ -230,7 +234,7 @@ describe('limits', () => {
 })
 
 describe('the list', () => {
-  test('is the newest first, and without the disabled ones unless they are asked for', async () => {
+  test('has the newest first, and disabled keys only on request', async () => {
     clock.pass(1_000)
     const first = await create({ name: 'first' })
     clock.pass(1_000)
@@ -244,7 +248,7 @@ describe('the list', () => {
     expect(await names('?include_disabled=false')).not.toContain('first')
   })
 
-  test('comes in pages of 100, and every key is on exactly one of them', async () => {
+  test('has pages of 100, with every key on exactly one of them', async () => {
     for (let i = 0; i < 203; i++) await create({ name: `k${i}` })
     const page = async (offset: number) =>
       (await ask('GET', `/keys?offset=${offset}`)).json.data.map(
@@ -267,7 +271,7 @@ describe('the list', () => {
 })
 
 describe('a change', () => {
-  test('changes what it names and nothing else', async () => {
+  test('changes only what it names', async () => {
     const { data } = await create({
       limit: 1,
       limit_reset: 'daily',
@@ -294,7 +298,7 @@ describe('a change', () => {
     })
   })
 
-  test('cannot touch what a key is', async () => {
+  test('cannot change the identity of a key', async () => {
     const before = gateway.memory.keys.get(keys.hash)
     const body = {
       hash: 'x',
@@ -311,7 +315,7 @@ describe('a change', () => {
     } as never)
   })
 
-  test('of a key that does not exist is a 404, as is its deletion', async () => {
+  test('of a key that does not exist is a 404, and so is its deletion', async () => {
     for (const [method, body] of [
       ['PATCH', { name: 'x' }],
       ['DELETE', undefined],
@@ -323,13 +327,13 @@ describe('a change', () => {
       })
   })
 
-  test('that deletes a key says so, once', async () => {
+  test('that deletes a key confirms it, once', async () => {
     expect((await ask('DELETE', `/keys/${keys.hash}`)).json).toEqual({ deleted: true })
     expect((await ask('DELETE', `/keys/${keys.hash}`)).status).toBe(404)
     expect((await ask('GET', '/key', { key: keys.inference })).status).toBe(401)
   })
 
-  test('made together with another loses neither', async () => {
+  test('keeps the effect of a simultaneous change', async () => {
     await Promise.all([
       updateKey(gateway, operator(gateway), keys.hash, { disabled: true }),
       updateKey(gateway, operator(gateway), keys.hash, { name: 'new' }),
@@ -342,7 +346,7 @@ describe('a change', () => {
     })
   })
 
-  test('that deletes a key while another changes it leaves it deleted', async () => {
+  test('that deletes a key wins over a simultaneous change', async () => {
     await Promise.allSettled([
       updateKey(gateway, operator(gateway), keys.hash, { name: 'x' }),
       deleteKey(gateway, operator(gateway), keys.hash),
@@ -357,7 +361,7 @@ describe('a change', () => {
   })
 })
 
-describe('beside another process', () => {
+describe('next to another process', () => {
   let data: string
   let server: Gateway
   let terminal: Gateway
@@ -375,7 +379,7 @@ describe('beside another process', () => {
 
   const made = (where: Gateway) => createKey(where, operator(where), { name: 'ci' })
 
-  test('a change that it has just made is not undone by one that has not heard of it yet', async () => {
+  test('a change that it has just made is not undone by a process with older data', async () => {
     const { hash } = (await made(server)).data
     await terminal.catchUp()
     await updateKey(terminal, operator(terminal), hash, { disabled: true })
@@ -387,7 +391,7 @@ describe('beside another process', () => {
     })
   })
 
-  test('a key that is made while its changes are taken over is not lost', async () => {
+  test('a key created during a reload is not lost', async () => {
     for (let wait = 0; wait < 12; wait++) {
       await made(terminal)
       const catchingUp = server.catchUp()
@@ -398,7 +402,7 @@ describe('beside another process', () => {
     }
   })
 
-  test('what this process changes between the reading and its end is kept: a key made, one changed, one deleted', async () => {
+  test('changes during a reload are kept: a key created, changed or deleted', async () => {
     const [changed, deleted] = [(await made(server)).data.hash, (await made(server)).data.hash]
     await made(terminal)
     const { all } = server.store.keys
@@ -418,7 +422,7 @@ describe('beside another process', () => {
     ]).toEqual([true, true, false])
   })
 
-  test('a key that it has just made opens at once, to all who come with it together', async () => {
+  test('a key that it has just created is valid at once, for all requests', async () => {
     const { key } = await made(terminal)
     const asked = await Promise.allSettled(
       Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)),
@@ -426,7 +430,7 @@ describe('beside another process', () => {
     expect(asked.map(one => one.status)).toEqual(Array(5).fill('fulfilled'))
   })
 
-  test('a key that it has just made is found in the end where the first look failed', async () => {
+  test('a key that it has just created is found even if the first look-up failed', async () => {
     const { key } = await made(terminal)
     const { all } = server.store.keys
     server.store.keys.all = () => Promise.reject(new Error('database is locked'))
@@ -436,7 +440,7 @@ describe('beside another process', () => {
   })
 })
 
-describe('what is kept', () => {
+describe('storage', () => {
   test('the plaintext is in no file of the data directory', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
@@ -459,7 +463,7 @@ describe('what is kept', () => {
     }
   })
 
-  test('a key is the same after the gateway was closed and opened', async () => {
+  test('a key is unchanged after the gateway is closed and opened again', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
       const before = await openGateway({ data })
@@ -479,7 +483,7 @@ describe('what is kept', () => {
     }
   })
 
-  test('a deletion that the store refuses leaves the key good', async () => {
+  test('a deletion that the store refuses leaves the key valid', async () => {
     gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
     expect(
       await deleteKey(gateway, operator(gateway), keys.hash).catch(

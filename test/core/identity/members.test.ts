@@ -40,7 +40,7 @@ const keyOf = (creator_user_id: string) =>
   createKey(gateway, actor, { name: 'ci', creator_user_id })
 
 describe('the organization', () => {
-  test('has its owner from the start, and keeps him as he was changed', async () => {
+  test('has its owner from the start, and keeps changes of them', async () => {
     const { user_id } = gateway.memory.owner
     expect(await gateway.store.members.list(0, 10)).toEqual([
       {
@@ -61,7 +61,7 @@ describe('the organization', () => {
     await again.close()
   })
 
-  test('takes a member, once for an address, whatever its case, and again when he has left', async () => {
+  test('accepts one active member per address, and again after they left', async () => {
     const member = await ada()
     expect(member).toEqual({
       ...{
@@ -90,7 +90,7 @@ describe('the organization', () => {
     ])
   })
 
-  test('changes what is named and nothing else', async () => {
+  test('changes only what is named', async () => {
     const member = await ada()
     clock.pass(1_000)
     const changed = await updateMember(gateway, actor, member.id, {
@@ -107,7 +107,7 @@ describe('the organization', () => {
     expect(await refusal(updateMember(gateway, actor, 'nobody', { role: 'org:admin' }))).toBe(404)
   })
 
-  test('is nobody’s who manages one workspace only', async () => {
+  test('cannot be managed by keys of one workspace only', async () => {
     const member = await ada()
     const elsewhere: Actor = {
       ...actor,
@@ -123,8 +123,8 @@ describe('the organization', () => {
   })
 })
 
-describe('who leaves', () => {
-  test('takes his keys with him, every one and no other, and they stay disabled when he comes back', async () => {
+describe('a leaving member', () => {
+  test('loses all their keys and no others, which stay disabled if they return', async () => {
     const member = await ada()
     const [his, disabled, other] = [
       await keyOf(member.id),
@@ -147,7 +147,7 @@ describe('who leaves', () => {
     await again.close()
   })
 
-  test('takes those with him that another process has made a moment ago', async () => {
+  test('loses keys that another process has just created', async () => {
     const member = await ada()
     const terminal = await openGateway({ data })
     const { data: made } = await createKey(terminal, operator(terminal), {
@@ -172,7 +172,7 @@ describe('who leaves', () => {
     expect(await refusal(deactivateMember(gateway, actor, 'nobody'))).toBe(404)
   })
 
-  test('stays, with his keys, where a key of his came that was not looked at', async () => {
+  test('stays, with their keys, if one of their keys was created unseen', async () => {
     const member = await ada()
     const { data: made } = await keyOf(member.id)
     const keys = { hashes: [], updated_at: '2026-03-05T00:00:00.000Z', entries: [] }
@@ -184,13 +184,13 @@ describe('who leaves', () => {
   })
 })
 
-describe('a member of a workspace', () => {
+describe('a membership in a workspace', () => {
   const here = () => gateway.memory.owner.workspace_id
   const set = (id: string, role: 'admin' | 'member', source: 'manual' | 'scim') =>
     setWorkspaceMember(gateway, actor, here(), id, role, source)
   const kept = () => gateway.store.members.inWorkspace(here())
 
-  test('is put there once, changed in his role, and taken out', async () => {
+  test('is created once, changed in its role, and deleted', async () => {
     const { id } = await ada()
     const made = await set(id, 'member', 'scim')
     expect(made).toEqual({
@@ -217,7 +217,7 @@ describe('a member of a workspace', () => {
     ])
   })
 
-  test('who was added by hand stays as he is when a mapping gives the same; what a mapping gave can be made his by hand', async () => {
+  test('by hand is not changed by a mapping, and one of a mapping can be made manual', async () => {
     const { id } = await ada()
     const made = await set(id, 'admin', 'manual')
     expect(await set(id, 'member', 'scim')).toEqual(made)
@@ -230,7 +230,7 @@ describe('a member of a workspace', () => {
     ])
   })
 
-  test('is one only while he is in the organization', async () => {
+  test('exists only while the member is in the organization', async () => {
     const { id } = await ada()
     await set(id, 'member', 'manual')
     await deactivateMember(gateway, actor, id)
@@ -239,7 +239,7 @@ describe('a member of a workspace', () => {
     expect(await kept()).toHaveLength(1)
   })
 
-  test('is changed by one of two at once, and the other is told', async () => {
+  test('is changed by one of two simultaneous requests, and the other gets an error', async () => {
     const { id } = await ada()
     const other = await openGateway({ data })
     const made = await set(id, 'member', 'scim')

@@ -3,13 +3,13 @@ import { organizationId } from '../../../src/core/identity/organization.ts'
 import { apiOf } from '../../support/api.ts'
 import { testGateway, testKeys } from '../../support/gateway.ts'
 
-test('an organization has the owner’s id under a name of its own', async () => {
+test('the organization id is derived from the owner’s id', async () => {
   const gateway = await testGateway()
   expect(organizationId(gateway)).toMatch(/^org_\w{32}$/)
   expect(organizationId(gateway).slice(4)).toBe(gateway.memory.owner.user_id.slice(5))
 })
 
-test('each key tells the organization that it belongs to', async () => {
+test('each key shows the organization that it belongs to', async () => {
   const gateway = await testGateway()
   const { management, inference } = await testKeys(gateway)
   const ask = apiOf(gateway, inference)

@@ -60,7 +60,7 @@ const listed = async (path = '/workspaces/team/members') =>
   )
 
 describe('GET /organization/members', () => {
-  test('lists who is active, the oldest first, in pages', async () => {
+  test('lists active members, the oldest first, in pages', async () => {
     const { user_id } = gateway.memory.owner
     expect((await ask('GET', '/organization/members')).json).toEqual({
       data: [
@@ -101,7 +101,7 @@ describe('GET /organization/members', () => {
 })
 
 describe('a workspace', () => {
-  test('takes members in the role that they have in the organization', async () => {
+  test('adds members in their role in the organization', async () => {
     const { status, json } = await add(bob, ada)
     expect([status, json]).toEqual([
       200,
@@ -133,7 +133,7 @@ describe('a workspace', () => {
     })
   })
 
-  test('takes each once, whoever is named twice or is there already, and counts exactly', async () => {
+  test('adds each member once, despite duplicates and existing members', async () => {
     expect((await add(bob, bob)).json.added_count).toBe(1)
     expect((await add(bob)).json).toEqual({ added_count: 0, data: [] })
     expect((await add(bob, ada)).json).toMatchObject({ added_count: 1, data: [{ user_id: ada }] })
@@ -145,7 +145,7 @@ describe('a workspace', () => {
     expect(await listed()).toEqual([`${bob} admin`, `${ada} admin`])
   })
 
-  test('takes nobody where one is no member, and says how many are not', async () => {
+  test('adds none if one id is no member, and reports how many are not', async () => {
     await deactivateMember(gateway, actor, ada)
     const { status, json } = await add(bob, 'nobody', ada)
     expect([status, json.error.message, json.error.metadata.field]).toEqual([
@@ -156,13 +156,13 @@ describe('a workspace', () => {
     expect(await listed()).toEqual([])
   })
 
-  test('leaves who is there by a mapping as he is', async () => {
+  test('keeps memberships of a mapping as they are', async () => {
     await setWorkspaceMember(gateway, actor, team, ada, 'member', 'scim')
     expect((await add(ada)).json.added_count).toBe(0)
     expect(await listed()).toEqual([`${ada} member`])
   })
 
-  test('lets members go, all or none, and counts who was there', async () => {
+  test('removes members, all or none, and counts those who were in it', async () => {
     await add(ada, bob)
     expect(await remove(ada)).toEqual({ status: 200, json: { removed_count: 1 } })
     expect((await remove(ada, bob, bob)).json).toEqual({ removed_count: 1 })
@@ -175,7 +175,7 @@ describe('a workspace', () => {
     expect(await listed()).toEqual([`${bob} member`])
   })
 
-  test('keeps who has active keys in it, and says how many have', async () => {
+  test('keeps members with active keys, and reports how many have some', async () => {
     await add(ada, bob)
     const made = async (creator_user_id: string, workspace_id = team) =>
       (await createKey(gateway, actor, { name: 'x', creator_user_id, workspace_id })).data.hash
@@ -184,14 +184,14 @@ describe('a workspace', () => {
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
-      'user_ids: expected members without active API keys in this workspace, found 1 who has some',
+      'user_ids: expected members without active API keys in this workspace, found 1 with some',
     ])
     expect(await listed()).toHaveLength(2)
     for (const hash of his) await updateKey(gateway, actor, hash, { disabled: true })
     expect((await remove(ada, bob)).json.removed_count).toBe(2)
   })
 
-  test('keeps who has a key there that another process has made a moment ago', async () => {
+  test('keeps a member with a key that another process has just created', async () => {
     await add(bob)
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
@@ -203,13 +203,14 @@ describe('a workspace', () => {
     expect((await remove(bob)).status).toBe(400)
   })
 
-  test('keeps whom the identity provider manages, and says how many they are', async () => {
+  test('keeps members that the identity provider manages, and reports how many', async () => {
     await add(bob)
     await setWorkspaceMember(gateway, actor, team, ada, 'member', 'scim')
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
-      'user_ids: expected members who were added by hand, found 1 whom your identity provider manages: change that there',
+      'user_ids: expected members who were added by hand, found 1 that your identity provider ' +
+        'manages: change them there',
     ])
     expect(await listed()).toHaveLength(2)
   })
@@ -218,7 +219,7 @@ describe('a workspace', () => {
     ['no list', {}, 'user_ids'],
     ['an empty list', { user_ids: [] }, 'user_ids'],
     ['101 of them', { user_ids: Array.from({ length: 101 }, String) }, 'user_ids'],
-    ['one that is no text', { user_ids: [5] }, 'user_ids.0'],
+    ['an id that is no text', { user_ids: [5] }, 'user_ids.0'],
   ])('refuses %s', async (_, body, field) => {
     for (const verb of ['add', 'remove']) {
       const { status, json } = await ask('POST', `/workspaces/team/members/${verb}`, { body })
@@ -226,7 +227,7 @@ describe('a workspace', () => {
     }
   })
 
-  test('adds at once what two ask for at once, each member once', async () => {
+  test('adds each member once for two simultaneous requests', async () => {
     const settled = await Promise.allSettled(
       [[ada], [ada, bob], [bob]].map(user_ids =>
         addWorkspaceMembers(gateway, actor, 'team', { user_ids }),
@@ -237,7 +238,7 @@ describe('a workspace', () => {
     expect(new Set(await listed()).size).toBe((await listed()).length)
   })
 
-  test('that is gone takes nobody', async () => {
+  test('that was deleted accepts no members', async () => {
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
     await deleteWorkspace(terminal, operator(terminal), team, {})
@@ -252,7 +253,7 @@ describe('a workspace', () => {
       ).toBe(404)
   })
 
-  test('tells of each change in the trail, and of nothing that stayed', async () => {
+  test('records each change in the audit trail, and nothing that stayed the same', async () => {
     const before = trailOf(data).length
     await add(ada, bob)
     await add(ada)
@@ -270,7 +271,7 @@ describe('a workspace', () => {
 describe('the default workspace', () => {
   const path = '/workspaces/default/members'
 
-  test('has everybody of the organization, in the role that they have there', async () => {
+  test('contains all members of the organization, in their role there', async () => {
     const { json } = await ask('GET', path)
     expect(json.total_count).toBe(3)
     expect(json.data[2]).toEqual({
@@ -294,7 +295,7 @@ describe('the default workspace', () => {
     })
   })
 
-  test('has who was given a role in it in that role', async () => {
+  test('shows a role that was set in it explicitly', async () => {
     await setWorkspaceMember(
       gateway,
       actor,
@@ -306,7 +307,7 @@ describe('the default workspace', () => {
     expect(await listed(path)).toContain(`${bob} admin`)
   })
 
-  test('needs nobody added, and lets nobody go', async () => {
+  test('accepts additions without effect, and refuses removals', async () => {
     expect((await ask('POST', `${path}/add`, { body: { user_ids: [bob] } })).json).toEqual({
       added_count: 0,
       data: [],
@@ -317,7 +318,7 @@ describe('the default workspace', () => {
   })
 })
 
-describe('who may', () => {
+describe('permissions', () => {
   const OPERATIONS: [method: string, path: string, body?: object][] = [
     ['GET', '/organization/members'],
     ['GET', '/workspaces/team/members'],
@@ -326,7 +327,7 @@ describe('who may', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 when the store fails',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
@@ -337,7 +338,7 @@ describe('who may', () => {
     },
   )
 
-  test('a management key of another workspace manages its own members, and not the organization', async () => {
+  test('a management key of another workspace manages only its own members', async () => {
     const { key } = await createKey(gateway, actor, { name: 'x', workspace_id: team }, 'management')
     expect((await ask('GET', '/organization/members', { key })).status).toBe(403)
     expect(
@@ -357,7 +358,7 @@ describe('who may', () => {
     }
   })
 
-  test('who has left the organization is in no workspace, and there is nobody to let go', async () => {
+  test('members who left the organization are in no workspace and cannot be removed', async () => {
     await add(bob)
     await deactivateMember(gateway, actor, bob)
     expect(await listed()).toEqual([])

@@ -46,7 +46,7 @@ afterEach(async () => {
   rmSync(data, { recursive: true, force: true })
 })
 
-/** Another process on the same data. */
+/** Opens another process on the same data. */
 async function another(): Promise<Gateway> {
   const one = await openGateway({ data, clock })
   others.push(one)
@@ -67,7 +67,7 @@ const remove = (idOrSlug: string, confirm?: 'true') =>
 const removeDefault = () => remove(gateway.memory.owner.workspace_id, 'true')
 
 describe('POST /workspaces', () => {
-  test('answers 201 with every field, the ones that were not given at their defaults', async () => {
+  test('answers 201 with every field, and defaults for those not given', async () => {
     const { status, json } = await ask('POST', '/workspaces', {
       body: { name: 'Team', slug: 'team' },
     })
@@ -101,7 +101,7 @@ describe('POST /workspaces', () => {
     })
   })
 
-  test('keeps every field that it takes, over a restart too', async () => {
+  test('keeps every accepted field, also after a restart', async () => {
     const given = {
       ...{
         name: 'Team “𝄞”',
@@ -142,26 +142,18 @@ describe('POST /workspaces', () => {
     ['a slug with two hyphens', { slug: 'a--b' }, 'slug'],
     ['a slug that ends in a hyphen', { slug: 'a-' }, 'slug'],
     ['a slug of 51 characters', { slug: 'x'.repeat(51) }, 'slug'],
-    ['a slug that another has', { slug: 'default' }, 'slug'],
+    ['a slug that is taken', { slug: 'default' }, 'slug'],
     ['a description of 501 characters', { description: 'x'.repeat(501) }, 'description'],
-    ['a model that there is not', { default_text_model: 'acme/none' }, 'default_text_model'],
-    ['a model that gives no text', { default_text_model: 'sandbox/embed' }, 'default_text_model'],
-    [
-      'a variant that there is not',
-      { default_text_model: 'sandbox/echo:nitro' },
-      'default_text_model',
-    ],
-    ['a sort that there is not', { default_provider_sort: 'luck' }, 'default_provider_sort'],
-    ['a rate of nothing', { io_logging_sampling_rate: 0 }, 'io_logging_sampling_rate'],
-    ['a rate above all', { io_logging_sampling_rate: 1.1 }, 'io_logging_sampling_rate'],
+    ['an unknown model', { default_text_model: 'acme/none' }, 'default_text_model'],
+    ['a model without text output', { default_text_model: 'sandbox/embed' }, 'default_text_model'],
+    ['an unknown variant', { default_text_model: 'sandbox/echo:nitro' }, 'default_text_model'],
+    ['an unknown sort', { default_provider_sort: 'luck' }, 'default_provider_sort'],
+    ['a rate of zero', { io_logging_sampling_rate: 0 }, 'io_logging_sampling_rate'],
+    ['a rate above the maximum', { io_logging_sampling_rate: 1.1 }, 'io_logging_sampling_rate'],
     ['an id that is no integer', { io_logging_api_key_ids: [1.5] }, 'io_logging_api_key_ids.0'],
+    ['an unknown tool', { disabled_server_tools: ['openrouter:magic'] }, 'disabled_server_tools.0'],
     [
-      'a tool that there is not',
-      { disabled_server_tools: ['openrouter:magic'] },
-      'disabled_server_tools.0',
-    ],
-    [
-      'a switch that is none',
+      'a switch that is no boolean',
       { is_observability_broadcast_enabled: 'yes' },
       'is_observability_broadcast_enabled',
     ],
@@ -173,7 +165,7 @@ describe('POST /workspaces', () => {
     expect(gateway.memory.workspaces.size).toBe(1)
   })
 
-  test('two of one slug at once are one, also from two processes', async () => {
+  test('of two simultaneous requests with one slug one succeeds', async () => {
     const terminal = await another()
     const outcomes = await Promise.all([
       refusal(create()),
@@ -190,7 +182,7 @@ describe('POST /workspaces', () => {
 })
 
 describe('one workspace', () => {
-  test('is found by its id and by its slug, in pages too', async () => {
+  test('is found by its id and by its slug, also in pages', async () => {
     const made = await create()
     clock.pass(1_000)
     await create({ slug: 'later' })
@@ -206,7 +198,7 @@ describe('one workspace', () => {
       expect([query, (await ask('GET', `/workspaces?${query}`)).status]).toEqual([query, 400])
   })
 
-  test('is changed field by field, and its old slug is free', async () => {
+  test('is changed field by field, and frees its old slug', async () => {
     const made = await create({
       default_text_model: 'sandbox/echo',
       disabled_server_tools: ['openrouter:bash'],
@@ -234,7 +226,7 @@ describe('one workspace', () => {
     expect(getWorkspace(again, operator(again), made.id)).toEqual(json)
   })
 
-  test('cannot be changed into what could not be made', async () => {
+  test('cannot be changed to a state in which it could not be created', async () => {
     const made = await create()
     for (const body of [
       { slug: 'default' },
@@ -249,7 +241,7 @@ describe('one workspace', () => {
     )
   })
 
-  test('changed twice at once loses neither', async () => {
+  test('keeps both of two simultaneous changes', async () => {
     const { id } = await create()
     await Promise.all([
       updateWorkspace(gateway, actor, id, { name: 'New' }),
@@ -266,7 +258,7 @@ describe('one workspace', () => {
     })
   })
 
-  test('has a default guardrail’s id that is made of its own and of nothing else', () => {
+  test('has a default guardrail id that depends on its own id only', () => {
     expect(defaultGuardrailId('00000000-0000-7000-8000-000000000001')).toBe(
       defaultGuardrailId('00000000-0000-7000-8000-000000000001'),
     )
@@ -278,7 +270,7 @@ describe('one workspace', () => {
 })
 
 describe('E13 DELETE /workspaces/{id}', () => {
-  test('E13 deletes, by id or slug, and whoever asks again is told that it is gone', async () => {
+  test('E13 deletes by id or slug, and answers 404 to a second request', async () => {
     const { id } = await create()
     await create({ slug: 'other' })
     for (const name of [id, 'other']) {
@@ -294,7 +286,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     expect((await ask('GET', '/workspaces')).json.total_count).toBe(1)
   })
 
-  test('E13 is refused while a key is active in it, with how many, and not for those that are disabled or have expired', async () => {
+  test('E13 is refused while keys are active in it, except disabled or expired ones', async () => {
     const { id } = await create()
     const made = [await keyIn(id), await keyIn(id), await keyIn(id, 'management')]
     await createKey(gateway, actor, {
@@ -319,7 +311,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     expect((await ask('DELETE', '/workspaces/team')).status).toBe(200)
   })
 
-  test('E13 a key that is disabled in it stays so for good', async () => {
+  test('E13 a key disabled with its workspace stays disabled permanently', async () => {
     const { id } = await create()
     const { data: made } = await keyIn(id)
     await updateKey(gateway, actor, made.hash, { disabled: true })
@@ -329,7 +321,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     expect(gateway.memory.keys.get(made.hash)?.disabled).toBe(true)
   })
 
-  test('E13 takes with it all that was in it, and nothing of others', async () => {
+  test('E13 deletes everything in it, and nothing of others', async () => {
     const { id } = await create()
     const here = gateway.memory.owner.workspace_id
     for (const workspace_id of [id, here]) {
@@ -357,7 +349,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     }
   })
 
-  test('E13 leaves its row for what points to it, and its slug to the next', async () => {
+  test('E13 keeps its row for references, and frees its slug', async () => {
     const { id } = await create()
     await remove(id)
     const next = await create()
@@ -374,7 +366,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     ])
   })
 
-  test('E13 what was sealed in it is in no file any more', async () => {
+  test('E13 leaves none of its sealed secrets in any file', async () => {
     const { id } = await create()
     const { data: made } = await createByokKey(gateway, actor, {
       provider: 'openai',
@@ -394,7 +386,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     ).toBe(false)
   })
 
-  test('E13 the query is checked, and ignored where the workspace is not the default one', async () => {
+  test('E13 the query is validated, but ignored for all but the default workspace', async () => {
     await create()
     expect(
       (await ask('DELETE', '/workspaces/team?confirm_default_workspace_deletion=maybe')).status,
@@ -404,7 +396,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     ).toBe(200)
   })
 
-  test('E13 what the store refuses leaves it as it is', async () => {
+  test('E13 a failure of the store leaves it unchanged', async () => {
     const { id } = await create()
     gateway.store.workspaces.remove = () => Promise.reject(new Error('disk full'))
     expect((await ask('DELETE', `/workspaces/${id}`)).status).toBe(500)
@@ -413,7 +405,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
 })
 
 describe('E13 the default workspace', () => {
-  test('E13 is deleted only where that is confirmed', async () => {
+  test('E13 is deleted only with confirmation', async () => {
     for (const query of ['', '?confirm_default_workspace_deletion=false']) {
       const { status, json } = await ask('DELETE', `/workspaces/default${query}`)
       expect([status, json.error.metadata.field]).toEqual([
@@ -427,7 +419,7 @@ describe('E13 the default workspace', () => {
     ).toEqual({ deleted: true })
   })
 
-  test('E13 takes the unscoped inference keys with it for good; management keys go on managing all', async () => {
+  test('E13 disables its unscoped inference keys; management keys keep managing all', async () => {
     const team = await create()
     const there = await keyIn(team.id)
     await removeDefault()
@@ -450,7 +442,7 @@ describe('E13 the default workspace', () => {
     expect(again.memory.workspaces.size).toBe(2)
   })
 
-  test('E13 is refused while a key is active that was made in it by name', async () => {
+  test('E13 is refused while a key is active that named it at creation', async () => {
     const named = await keyIn(gateway.memory.owner.workspace_id)
     expect(await refusal(removeDefault())).toBe(400)
     expect(gateway.memory.keys.get(keys.hash)?.disabled).toBe(false)
@@ -460,7 +452,7 @@ describe('E13 the default workspace', () => {
     expect(gateway.memory.keys.get(keys.hash)?.disabled).toBe(true)
   })
 
-  test('E13 after it, what needs a workspace and names none is 400', async () => {
+  test('E13 after its deletion, requests that need a workspace and name none are 400', async () => {
     await removeDefault()
     const default_id = gateway.memory.owner.workspace_id
     for (const [method, path, body] of [
@@ -490,7 +482,7 @@ describe('E13 the default workspace', () => {
     ).toBe(400)
   })
 
-  test('E13 after it, the terminal still makes a key that manages all', async () => {
+  test('E13 after its deletion, the terminal can still create a key that manages all', async () => {
     await removeDefault()
     const { key } = await keyIn(undefined, 'management')
     expect((await ask('GET', '/workspaces', { key })).status).toBe(200)
@@ -499,7 +491,7 @@ describe('E13 the default workspace', () => {
   })
 })
 
-describe('who may', () => {
+describe('permissions', () => {
   const OPERATIONS: [method: string, path: string, body?: object][] = [
     ['GET', '/workspaces'],
     ['POST', '/workspaces', { name: 'x', slug: 'x' }],
@@ -509,7 +501,7 @@ describe('who may', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 when the store fails',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
@@ -522,7 +514,7 @@ describe('who may', () => {
     },
   )
 
-  test('a management key of another workspace sees and changes its own, makes none, and finds no other', async () => {
+  test('a management key of another workspace reads and changes only its own', async () => {
     const team = await create()
     const { key } = await keyIn(team.id, 'management')
     expect((await ask('GET', '/workspaces', { key })).json).toEqual({
@@ -549,7 +541,7 @@ describe('who may', () => {
     expect((await ask('DELETE', '/workspaces/team', { key })).status).toBe(400)
   })
 
-  test('no failed change leaves a trace', async () => {
+  test('a failed change leaves no trace', async () => {
     await create()
     const before = trailOf(data)
     await ask('POST', '/workspaces', { body: { name: 'x', slug: 'team' } })
@@ -565,8 +557,8 @@ describe('who may', () => {
   })
 })
 
-describe('beside another process', () => {
-  test('what it creates, changes and deletes is taken over', async () => {
+describe('next to another process', () => {
+  test('changes of the other process are picked up', async () => {
     const terminal = await another()
     const { data: made } = await createWorkspace(terminal, operator(terminal), {
       name: 'Team',
@@ -582,14 +574,14 @@ describe('beside another process', () => {
     expect(await refusal(Promise.try(() => getWorkspace(gateway, actor, made.id)))).toBe(404)
   })
 
-  test('what this process changes while it takes over is kept', async () => {
+  test('changes of this process during a reload are kept', async () => {
     const [kept, gone] = [await create(), await create({ slug: 'gone' })]
     const terminal = await another()
     const { all, remove: removeStored } = gateway.store.workspaces
     const hasRead = Promise.withResolvers<void>()
     gateway.store.workspaces.remove = (...change) =>
       hasRead.promise.then(() => removeStored(...change))
-    // It takes over nothing, and then waits for the store.
+    // Finds no change, and then waits for the store.
     const removing = remove(gone.id)
     await Bun.sleep(5)
     await updateWorkspace(terminal, operator(terminal), kept.id, { description: 'Told' })
@@ -609,7 +601,7 @@ describe('beside another process', () => {
     expect(gateway.memory.workspaces.get(kept.id)?.description).toBe('Told')
   })
 
-  test('a workspace that it has just deleted takes no key, no preset, no provider key and no budget', async () => {
+  test('a workspace that it has just deleted accepts no keys, presets or budgets', async () => {
     const { id } = await create()
     const terminal = await another()
     await deleteWorkspace(terminal, operator(terminal), id, {})
@@ -633,7 +625,7 @@ describe('beside another process', () => {
     expect(await refusal(remove(id))).toBe(404)
   })
 
-  test('the default one that is deleted there takes here a key that was made a moment before', async () => {
+  test('deleting the default workspace there disables a key created here before', async () => {
     const terminal = await another()
     const { data: late } = await keyIn(undefined)
     await deleteWorkspace(terminal, operator(terminal), 'default', {
@@ -644,8 +636,8 @@ describe('beside another process', () => {
   })
 })
 
-describe('a key never lives in a deleted workspace', () => {
-  test('whichever of making a key and deleting the workspace comes first, in one process and in two', async () => {
+describe('a key never stays active in a deleted workspace', () => {
+  test('whichever comes first, creating the key or deleting the workspace', async () => {
     const terminal = await another()
     for (let round = 0; round < 40; round++) {
       const { id } = await create({ slug: `team-${round}` })
@@ -669,7 +661,7 @@ describe('a key never lives in a deleted workspace', () => {
     }
   })
 
-  test('unscoped keys that are made while the default one goes are disabled with it, or refused', async () => {
+  test('unscoped keys created during the deletion are disabled or refused', async () => {
     const making = Promise.allSettled([keyIn(undefined), keyIn(undefined)])
     const deleting = Promise.allSettled([removeDefault()])
     const late = Promise.allSettled([keyIn(undefined)])
@@ -686,7 +678,7 @@ describe('a key never lives in a deleted workspace', () => {
         )
   })
 
-  test('nor does one open again in it', async () => {
+  test('nor can one be enabled again in it', async () => {
     const { id } = await create()
     const { data: made } = await keyIn(id)
     await updateKey(gateway, actor, made.hash, { disabled: true })
@@ -700,7 +692,7 @@ describe('a key never lives in a deleted workspace', () => {
 })
 
 describe('a call that names no model', () => {
-  test('gets its own workspace’s default, and the gateway’s where there is none', async () => {
+  test('uses the default of its workspace, or that of the gateway', async () => {
     const model = { id: 'acme/second', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
     const own = await testGateway({ config: { models: [model] } })
     const { management, inference } = await testKeys(own)

@@ -5,7 +5,7 @@ import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 describe('Cancellation', () => {
   const reason = (message: string) => new GatewayError('timeout', message)
 
-  test('tells its listener once, with the first reason', () => {
+  test('calls its listener once, with the first reason', () => {
     const told: string[] = []
     const cancellation = new Cancellation()
     cancellation.listen(({ message }) => told.push(message))
@@ -14,7 +14,7 @@ describe('Cancellation', () => {
     expect([told, cancellation.reason?.message]).toEqual([['first'], 'first'])
   })
 
-  test('tells a listener that comes too late at once, and one that has left nothing', () => {
+  test('calls a late listener at once, and a removed listener never', () => {
     const told: string[] = []
     const cancellation = new Cancellation()
     cancellation.listen(() => told.push('left'))
@@ -24,7 +24,7 @@ describe('Cancellation', () => {
     expect(told).toEqual(['late'])
   })
 
-  test('lets work go on without us when it comes first, and listens no longer when it does not', async () => {
+  test('returns the result of work that ends first, and stops listening', async () => {
     const cancellation = new Cancellation()
     const work = Promise.withResolvers<string>()
     expect(await cancellation.orCancelled(Promise.resolve('done'))).toBe('done')
@@ -39,7 +39,7 @@ describe('Cancellation', () => {
     expect(told).toEqual(['left'])
   })
 
-  test('has branches that are cancelled with it, and not it with them', () => {
+  test('creates branches that are cancelled with it, but do not cancel it', () => {
     const cancellation = new Cancellation()
     const [first, second] = cancellation.branches(2)
     first?.cancel(reason('first'))

@@ -4,7 +4,7 @@ import { dataUrl, isDataUrl, joinedBase64 } from '../../../src/core/kernel/data-
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-describe('dataUrl', () => {
+describe('parseDataUrl', () => {
   test.each([
     ['data:image/png;base64,aGk=', 'image/png', 'aGk='],
     ['DATA:Image/PNG;BASE64,aGk=', 'image/png', 'aGk='],
@@ -27,7 +27,7 @@ describe('dataUrl', () => {
     ['data:application/octet-stream,%00%ff', 'application/octet-stream', 'AP8='],
     ['data:text/plain;base64x,hi', 'text/plain', base64('hi')],
     ['data:text/plain;base64;charset=utf-8,hi', 'text/plain', base64('hi')],
-  ])('%j is %s in base64', (url, media_type, data) => {
+  ])('parses %j as %s in base64', (url, media_type, data) => {
     expect(dataUrl(url)).toEqual({ media_type, data })
   })
 
@@ -49,7 +49,7 @@ describe('dataUrl', () => {
     [`data:image/${'x'.repeat(2000)};base64,aGk=`],
     ['https://example.com/a.png,b'],
     ['xdata:image/png;base64,aGk='],
-  ])('%j is invalid_image', url => {
+  ])('refuses %j as invalid_image', url => {
     const failure = (() => {
       try {
         return dataUrl(url, 'messages.0.content.1')
@@ -65,12 +65,12 @@ describe('dataUrl', () => {
     })
   })
 
-  test('what is in base64 already is not made anew, however large', () => {
+  test('keeps existing base64 as it is, however large', () => {
     const data = Buffer.alloc(3 * 1024 * 1024, 7).toString('base64')
     expect(dataUrl(`data:image/png;base64,${data}`).data === data).toBe(true)
   })
 
-  test('of every length and every letter comes back whole', () => {
+  test('preserves content of every length and every byte', () => {
     const bytes = Uint8Array.from({ length: 300 }, (_, i) => i % 256)
     for (let length = 1; length <= bytes.length; length++) {
       const data = Buffer.from(bytes.subarray(0, length)).toString('base64')
@@ -80,7 +80,7 @@ describe('dataUrl', () => {
     }
   })
 
-  test('with any letter of its base64 broken is refused', () => {
+  test('refuses base64 with any broken character', () => {
     const data = Buffer.from('what is in here').toString('base64')
     for (let at = 0; at < data.length; at++)
       for (const letter of ['!', '"', 'é', '\0']) {
@@ -100,7 +100,7 @@ test('isDataUrl looks at the scheme only', () => {
   ])
 })
 
-test('trap 13: a picture is of the type that its bytes are of, whatever the URL says', () => {
+test('trap 13: an image has the type of its bytes, whatever the URL says', () => {
   const typeOf = (said: string, bytes: string) =>
     dataUrl(`data:${said};base64,${Buffer.from(bytes, 'latin1').toString('base64')}`).media_type
   expect(typeOf('image/jpeg', '\x89PNG\r\n\x1a\n....')).toBe('image/png')
@@ -111,7 +111,7 @@ test('trap 13: a picture is of the type that its bytes are of, whatever the URL 
   expect(typeOf('audio/wav', 'RIFF....WAVE')).toBe('audio/wav')
 })
 
-test('pieces of base64 that are padded for themselves are joined by their bytes', () => {
+test('separately padded pieces of base64 are joined by their bytes', () => {
   const pieces = ['a', 'bc', 'def', 'g'].map(piece => Buffer.from(piece).toString('base64'))
   expect(Buffer.from(pieces.reduce(joinedBase64), 'base64').toString()).toBe('abcdefg')
   expect(joinedBase64('', 'YQ==')).toBe('YQ==')

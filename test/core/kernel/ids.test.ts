@@ -12,12 +12,12 @@ describe('ids', () => {
       expect(id).toMatch(/^gen-1772600767-[0-9A-Za-z]{20}$/)
   })
 
-  test('a hundred thousand of them are all different', () => {
+  test('a hundred thousand of them all differ', () => {
     const made = drawn(100_000, () => ids.generation(NOW))
     expect(new Set(made).size).toBe(made.length)
   })
 
-  test('those of a later moment sort behind those of an earlier one', () => {
+  test('later ids sort after earlier ones', () => {
     const made = [0, 1, 9, 10, 99, 100, 910, 911, 5_000].map(later =>
       ids.generation(new Date(NOW.getTime() + later)),
     )
@@ -30,7 +30,7 @@ describe('ids', () => {
     expect(new Set(secrets).size).toBe(secrets.length)
   })
 
-  test('uuids sort by their making', () => {
+  test('uuids sort by creation', () => {
     const made = drawn(1_000, () => ids.uuid())
     expect(made.toSorted()).toEqual(made)
   })

@@ -7,7 +7,7 @@ interface Told {
   closed: number
 }
 
-/** A watched sequence of the first item and the rest, which may end in a failure, and what was told of it. */
+/** Creates a sequence that may end in a failure, and records what its hooks see. */
 function watched(
   first: number,
   rest: number[] | null,
@@ -41,40 +41,40 @@ function watched(
   return { sequence, told }
 }
 
-describe('watch', () => {
-  test('gives every item in order, sees each as it passes, and tells of the end once', async () => {
+describe('withCleanup', () => {
+  test('returns every item, passes each to the hook, and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 3])
     expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
   })
 
-  test('the first item may be all there is', async () => {
+  test('the first item may be the only one', async () => {
     const { sequence, told } = watched(1, null)
     expect(await Array.fromAsync(sequence)).toEqual([1])
     expect(told.endings).toEqual([{ how: 'completed' }])
   })
 
-  test('the watcher’s last item comes after all others and is not watched itself', async () => {
+  test('the last item of the hook comes after all others and is not passed to it', async () => {
     const { sequence, told } = watched(1, [2], { last: 99 })
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
     expect(told.seen).toEqual([1, 2])
   })
 
-  test('an item is seen before its reader has it, and not before it is asked for', async () => {
+  test('an item reaches the hook before its reader, and only when requested', async () => {
     const { sequence, told } = watched(1, [2])
     expect(told.seen).toEqual([])
     await sequence.next()
     expect(told.seen).toEqual([1])
   })
 
-  test('a failure is told and ends the sequence with the last item, without throwing', async () => {
+  test('a failure is reported and ends the sequence with the last item', async () => {
     const thrown = new Error('broken')
     const { sequence, told } = watched(1, [2], { fails: thrown, last: 99 })
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
     expect(told.endings).toEqual([{ how: 'failed', thrown }])
   })
 
-  test('a watcher that fails on an item ends the sequence as failed', async () => {
+  test('a hook that throws ends the sequence as failed', async () => {
     const endings: Ending[] = []
     const thrown = new Error('not mine')
     const sequence = watch<number>(
@@ -90,13 +90,13 @@ describe('watch', () => {
     expect(endings).toEqual([{ how: 'failed', thrown }])
   })
 
-  test('leaving before the first read closes the source and tells once', async () => {
+  test('leaving before the first read closes the source and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await sequence.return?.()).toEqual({ done: true, value: undefined })
     expect(told).toEqual({ seen: [], endings: [{ how: 'abandoned' }], closed: 1 })
   })
 
-  test('leaving in the middle, even twice, closes the source and tells once; nothing comes after', async () => {
+  test('leaving in the middle, even twice, reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3], { last: 99 })
     for await (const _ of sequence) break
     await sequence.return?.()
@@ -104,14 +104,14 @@ describe('watch', () => {
     expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
   })
 
-  test('leaving after the end tells nothing more', async () => {
+  test('leaving after the end reports nothing more', async () => {
     const { sequence, told } = watched(1, [])
     await Array.fromAsync(sequence)
     await sequence.return?.()
     expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
   })
 
-  test('leaving while a read waits ends that read, and what it brings too late is not seen', async () => {
+  test('leaving during a read ends that read, and its late result is dropped', async () => {
     const told: Told = { seen: [], endings: [], closed: 0 }
     const { promise, resolve } = Promise.withResolvers<IteratorResult<number>>()
     const rest: AsyncIterator<number> = {
@@ -136,7 +136,7 @@ describe('watch', () => {
     expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
   })
 
-  test('a source that fails because its reader left is not a failure', async () => {
+  test('a source that fails because its reader left does not count as failed', async () => {
     const endings: Ending[] = []
     const { promise, reject } = Promise.withResolvers<IteratorResult<number>>()
     const rest: AsyncIterator<number> = {
@@ -158,14 +158,14 @@ describe('watch', () => {
   })
 })
 
-describe('all', () => {
-  test('is everything at once, seen and told as it would be one by one', async () => {
+describe('collect', () => {
+  test('returns everything at once, with the same hooks as single reads', async () => {
     const { sequence, told } = watched(1, [2, 3], { last: 99 })
     expect(await sequence.all()).toEqual([1, 2, 3, 99])
     expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
   })
 
-  test('of a sequence that is one item is that item and the watcher’s last', async () => {
+  test('returns the only item of a sequence and the last item of the hook', async () => {
     const { sequence, told } = watched(1, null, { last: 99 })
     expect(await sequence.all()).toEqual([1, 99])
     expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
@@ -174,7 +174,7 @@ describe('all', () => {
     expect(told.endings).toHaveLength(1)
   })
 
-  test('is what is left after some of it has been read, and nothing after it was left', async () => {
+  test('returns the remaining items after some reads, and nothing after leaving', async () => {
     const { sequence } = watched(1, [2, 3])
     await sequence.next()
     expect(await sequence.all()).toEqual([2, 3])
@@ -183,7 +183,7 @@ describe('all', () => {
     expect(await left.all()).toEqual([])
   })
 
-  test('tells of a watcher that fails on the only item', async () => {
+  test('reports a hook that throws on the only item', async () => {
     const endings: Ending[] = []
     const thrown = new Error('not mine')
     const each = () => {

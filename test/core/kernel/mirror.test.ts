@@ -23,7 +23,7 @@ beforeEach(async () => {
 const shown = () => Object.fromEntries([...mirror.values()].map(({ name, text }) => [name, text]))
 
 describe('a mirror', () => {
-  test('shows what the store has, by its name', () => {
+  test('returns what the store has, by name', () => {
     expect(shown()).toEqual({ a: 'one', b: 'two' })
     expect([mirror.size, mirror.has('a'), mirror.get('b')?.text, mirror.get('c')]).toEqual([
       2,
@@ -39,12 +39,12 @@ describe('a mirror', () => {
     ['delete', () => mirror.delete('a'), { b: 'two' }],
     ['deleteWhere', () => mirror.deleteWhere(({ text }) => text === 'two'), { a: 'one' }],
     ['replaceAll', () => mirror.replaceAll([{ name: 'z', text: 'last' }]), { z: 'last' }],
-  ])('tells of a change by %s', (_, change, expected) => {
+  ])('reports a change by %s', (_, change, expected) => {
     change()
     expect([shown(), changes]).toEqual([expected, 1])
   })
 
-  test('tells of nothing where nothing that is meant is deleted', () => {
+  test('reports nothing when no value matches a deletion', () => {
     expect(mirror.deleteWhere(() => false)).toEqual([])
     expect(changes).toBe(0)
   })
@@ -53,24 +53,24 @@ describe('a mirror', () => {
 describe('a change that is written first', () => {
   const shout = (note: Note): Note => ({ ...note, text: note.text.toUpperCase() })
 
-  test('is applied to the value as it is when the store has written', async () => {
+  test('is applied to the value as it is after the write', async () => {
     const changed = await mirror.change('a', shout, async () =>
       mirror.set({ name: 'a', text: 'newer' }),
     )
     expect([changed?.text, mirror.get('a')?.text]).toEqual(['NEWER', 'NEWER'])
   })
 
-  test('may lay fields over it, and leaves the others', async () => {
+  test('may overwrite fields and keeps the others', async () => {
     const changed = await mirror.change('a', overlay({ text: 'over' }), async () => undefined)
     expect(changed).toEqual({ name: 'a', text: 'over' })
   })
 
-  test('gives nothing, and brings nothing back, where the value has gone meanwhile', async () => {
+  test('returns nothing and restores nothing when the value was deleted meanwhile', async () => {
     expect(await mirror.change('a', shout, async () => mirror.delete('a'))).toBeUndefined()
     expect(shown()).toEqual({ b: 'two' })
   })
 
-  test('is not shown where the store fails', async () => {
+  test('is not visible when the store fails', async () => {
     const failing = mirror.change('a', shout, () => Promise.reject(new Error('The disk is gone')))
     expect(failing).rejects.toThrow('The disk is gone')
     await failing.catch(() => undefined)
@@ -78,8 +78,8 @@ describe('a change that is written first', () => {
   })
 })
 
-describe('reading anew', () => {
-  test('takes over what another process has added, changed and deleted', async () => {
+describe('reloading', () => {
+  test('picks up what another process has added, changed and deleted', async () => {
     stored = [
       { name: 'b', text: 'other' },
       { name: 'c', text: 'three' },
@@ -88,7 +88,7 @@ describe('reading anew', () => {
     expect([shown(), changes]).toEqual([{ b: 'other', c: 'three' }, 1])
   })
 
-  test('keeps what this process changes while it reads: the reading may be older', async () => {
+  test('keeps changes that this process makes during the read', async () => {
     const reading = mirror.reload()
     mirror.set({ name: 'a', text: 'mine' })
     mirror.set({ name: 'c', text: 'new' })
@@ -97,7 +97,7 @@ describe('reading anew', () => {
     expect(shown()).toEqual({ a: 'mine', c: 'new' })
   })
 
-  test('makes each value in the step that shows it', async () => {
+  test('replaces all values in one step', async () => {
     let prefix = 'old'
     const made = stored.values().map(({ name, text }) => ({ name, text: `${prefix} ${text}` }))
     const { promise, resolve } = Promise.withResolvers<Iterable<Note>>()

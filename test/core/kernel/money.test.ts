@@ -9,7 +9,7 @@ import {
   usdPerTokenText,
 } from '../../../src/core/kernel/money.ts'
 
-/** The same pseudo-random numbers in every run. */
+/** Returns the same pseudo-random numbers in every run. */
 function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -19,7 +19,7 @@ function random(seed: number): () => number {
 }
 
 describe('money', () => {
-  test('a decimal number of dollars is exactly that number of nano-dollars', () => {
+  test('a decimal number of dollars is an exact number of nano-dollars', () => {
     expect(nanosOf(0)).toBe(0n)
     expect(nanosOf(5)).toBe(5_000_000_000n)
     expect(nanosOf(0.07)).toBe(70_000_000n)
@@ -30,7 +30,7 @@ describe('money', () => {
     expect(nanosOf(1e21)).toBe(10n ** 30n)
   })
 
-  test('so many at a price, and the larger of two', () => {
+  test('multiplies a count by a price, and picks the larger of two amounts', () => {
     expect([0, 1, 2, 1_000_000].map(count => times(count, 600_000_000_000n))).toEqual([
       0n,
       600_000_000_000n,
@@ -45,7 +45,7 @@ describe('money', () => {
     ])
   })
 
-  test('what is finer than a nano-dollar is rounded half up', () => {
+  test('fractions of a nano-dollar are rounded half up', () => {
     expect(nanosOf(4.9e-10)).toBe(0n)
     expect(nanosOf(5e-10)).toBe(1n)
     expect(nanosOf(1.5e-9)).toBe(2n)
@@ -79,7 +79,7 @@ describe('money', () => {
     expect(usdPerTokenText(1n)).toBe('0.000000000000000001')
   })
 
-  test('dollars go in and come out the same, up to a billion of them', () => {
+  test('dollars survive the conversion to nano-dollars and back, up to a billion', () => {
     const next = random(7)
     const wrong: [number, number][] = []
     for (let i = 0; i < 20_000; i++) {
@@ -90,12 +90,13 @@ describe('money', () => {
     expect(wrong).toEqual([])
   })
 
-  test('a sum is shown as its own decimal, without the dust of binary fractions', () => {
+  test('a sum is shown as its decimal, without artefacts of binary fractions', () => {
     const next = random(11)
     const wrong: [string, string][] = []
     for (let i = 0; i < 20_000; i++) {
       const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))
-      const text = `${nanos / 1_000_000_000n}.${(nanos % 1_000_000_000n).toString().padStart(9, '0')}`
+      const fraction = (nanos % 1_000_000_000n).toString().padStart(9, '0')
+      const text = `${nanos / 1_000_000_000n}.${fraction}`
       const shown = usdOf(nanos)
       if (shown !== Number(text)) wrong.push([text, String(shown)])
     }

@@ -27,11 +27,11 @@ describe('a page', () => {
     [{ limit: 101 }, false],
     [{ limit: 0 }, false],
     [{ offset: -1 }, false],
-  ])('may be asked for by %j: %p', (query, isFine) => {
+  ])('accepts the query %j: %p', (query, isFine) => {
     expect(fits(PageQuery, query)).toBe(isFine)
   })
 
-  test('may be larger where its list says so', () => {
+  test('may be larger if its list allows it', () => {
     expect([
       fits(pageQuery(1000), { limit: 1000 }),
       fits(pageQuery(1000), { limit: 1001 }),
@@ -43,7 +43,7 @@ describe('the order of a list', () => {
   const at = (created_at: string, id: string) => ({ created_at, id })
   const all = [at('2', 'b'), at('1', 'c'), at('2', 'a')]
 
-  test('is by creation, and by id where that is the same', () => {
+  test('is by creation, and by id for equal times', () => {
     expect(all.toSorted(oldestFirst)).toEqual([at('1', 'c'), at('2', 'a'), at('2', 'b')])
     expect(all.toSorted(newestFirst('created_at', 'id'))).toEqual([
       at('2', 'a'),
@@ -52,7 +52,7 @@ describe('the order of a list', () => {
     ])
   })
 
-  test('is by code unit, whatever the locale', () => {
+  test('is by code unit, independent of the locale', () => {
     expect(['ä', 'z', 'Z', 'a'].toSorted(compareTexts)).toEqual(['Z', 'a', 'z', 'ä'])
     expect(compareTexts('a', 'a')).toBe(0)
   })

@@ -2,8 +2,8 @@ import { edenGC, fullGC, heapStats } from 'bun:jsc'
 import { describe, expect, test } from 'bun:test'
 import { Roster } from '../../../src/core/kernel/roster.ts'
 
-describe('a roster', () => {
-  test('has what came and has not gone, whatever the order', () => {
+describe('a live set', () => {
+  test('contains items that were added and not removed, in any order', () => {
     const roster = new Roster<string>()
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(one => roster.add(one))
     b?.()
@@ -16,7 +16,7 @@ describe('a roster', () => {
     expect([...roster]).toEqual(['e'])
   })
 
-  test('lets go once: a second time does nothing, also when another stands there', () => {
+  test('removes an item once, even when the slot is taken again', () => {
     const roster = new Roster<string>()
     const leave = roster.add('a')
     leave()
@@ -25,7 +25,7 @@ describe('a roster', () => {
     expect([...roster]).toEqual(['b'])
   })
 
-  test('has the same one as often as it came', () => {
+  test('contains an item as often as it was added', () => {
     const roster = new Roster<string>()
     const leave = roster.add('a')
     roster.add('a')
@@ -33,7 +33,7 @@ describe('a roster', () => {
     expect([roster.size, [...roster]]).toEqual([1, ['a']])
   })
 
-  test('does not keep alive what has gone', () => {
+  test('does not keep removed items alive', () => {
     const roster = new Roster<Thing>()
     comeAndGo(roster, 2_000)
     fullGC()
@@ -48,7 +48,7 @@ class Thing {
   readonly made = new Date()
 }
 
-/** Ten are there at a time. */
+/** Keeps ten items at a time. */
 function comeAndGo(roster: Roster<Thing>, times: number): void {
   const leaving = Array.from({ length: 10 }, () => roster.add(new Thing()))
   for (let i = 0; i < times; i++) {

@@ -16,7 +16,7 @@ const fitting = (schema: TSchema, values: unknown[]) => values.filter(value => f
 test.each<[string, TSchema, unknown[], unknown[]]>([
   ['nullable', nullable(Type.String()), ['a', null, undefined, 1], ['a', null]],
   ['oneOf', oneOf('a', 'b'), ['a', 'b', 'c', null], ['a', 'b']],
-  ['oneOf of words that are known elsewhere', oneOf(...(['a', 'b'] as const)), ['a', 'c'], ['a']],
+  ['oneOf with words from a constant', oneOf(...(['a', 'b'] as const)), ['a', 'c'], ['a']],
   ['TrueOrFalse', TrueOrFalse, ['true', 'false', true, 'yes'], ['true', 'false']],
   [
     'Uuid',
@@ -32,11 +32,11 @@ test.each<[string, TSchema, unknown[], unknown[]]>([
   ],
   ['open', Type.Object({}, open), [{}, { b: 1 }], [{}, { b: 1 }]],
   ['closed', Type.Object({}, closed), [{}, { b: 1 }], [{}]],
-])('%s fits what it says and nothing else', (_, schema, values, expected) => {
+])('%s accepts only matching values', (_, schema, values, expected) => {
   expect(fitting(schema, values)).toEqual(expected)
 })
 
-test('a description stands where JSON schema wants it', () => {
+test('a description is at the place that JSON schema requires', () => {
   expect(JSON.parse(JSON.stringify(nullable(Type.Integer(), { description: 'How many' })))).toEqual(
     {
       description: 'How many',

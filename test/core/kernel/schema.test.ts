@@ -11,7 +11,7 @@ const timeFits = (text: string) => fits(Type.String({ format: 'utc-time' }), tex
 const wrong = (schema: TSchema, value: unknown) => misfit(schema, value)
 
 describe('formats', () => {
-  test('E2 a time is ISO 8601 in UTC with seconds, and fractions of them if wanted', () => {
+  test('E2 a time is ISO 8601 in UTC with seconds, optionally with fractions', () => {
     expect(timeFits('2027-01-02T03:04:05Z')).toBe(true)
     expect(timeFits('2027-01-02T03:04:05.1Z')).toBe(true)
     expect(timeFits('2027-01-02T03:04:05.123456789Z')).toBe(true)
@@ -40,11 +40,11 @@ describe('formats', () => {
     '2027-01-02T03:04:05.1234567890Z',
     '1798859045',
     '',
-  ])('E2 %j is no time', text => {
+  ])('E2 %j is not a valid time', text => {
     expect(timeFits(text)).toBe(false)
   })
 
-  test('a uuid is one in either case, and nothing more', () => {
+  test('a uuid may be in upper or lower case, with nothing around it', () => {
     const isUuid = (text: string) => fits(Type.String({ format: 'uuid' }), text)
     expect(isUuid('00000000-0000-7000-8000-000000000001')).toBe(true)
     expect(isUuid('ABCDEF00-0000-7000-8000-000000000001')).toBe(true)
@@ -63,8 +63,8 @@ describe('formats', () => {
   })
 })
 
-describe('misfit', () => {
-  test('says nothing where the value fits', () => {
+describe('findSchemaIssue', () => {
+  test('returns nothing for a matching value', () => {
     expect(wrong(Type.Object({ a: Type.Integer() }), { a: 1 })).toBeUndefined()
   })
 
@@ -90,7 +90,7 @@ describe('misfit', () => {
     expect(wrong(schema, null)).toEqual({ path: '', expected: 'object', found: 'null' })
   })
 
-  test('says that a field is not known where no others may be', () => {
+  test('reports unknown fields where they are not allowed', () => {
     const schema = Type.Object({ a: Type.Optional(Type.String()) }, { additionalProperties: false })
     expect(wrong(schema, { b: 'secret' })).toEqual({
       path: 'b',
@@ -99,7 +99,7 @@ describe('misfit', () => {
     })
   })
 
-  test('never repeats a text that it was given', () => {
+  test('never repeats a text of the value', () => {
     const found = ['sk-secret', ['sk-secret'], { key: 'sk-secret' }].map(value =>
       wrong(Type.Integer(), value),
     )
@@ -114,7 +114,7 @@ describe('misfit', () => {
     }),
   ])
 
-  test('of a union, the variant that got furthest says what is wrong', () => {
+  test('reports the deepest variant of a union', () => {
     expect(wrong(Part, { type: 'text', text: 5 })).toEqual({
       path: 'text',
       expected: 'string',
@@ -127,7 +127,7 @@ describe('misfit', () => {
     })
   })
 
-  test('of unions in lists in unions, the deepest place is named', () => {
+  test('reports the deepest place of unions in lists in unions', () => {
     const schema = Type.Object({ content: Type.Union([Type.String(), Type.Array(Part)]) })
     expect(wrong(schema, { content: [{ type: 'text', text: 'a' }, { type: 'text' }] })).toEqual({
       path: 'content.1.text',
@@ -136,7 +136,7 @@ describe('misfit', () => {
     })
   })
 
-  test('a variant whose tag is another was not meant, though more is missing from it', () => {
+  test('skips a variant with another tag, even if more of it is missing', () => {
     const Other = Type.Object({
       type: Type.Literal('other'),
       id: Type.String(),
@@ -148,7 +148,7 @@ describe('misfit', () => {
     })
   })
 
-  test('a value that no variant can take is named at the union', () => {
+  test('reports a value that matches no variant at the union itself', () => {
     expect(
       wrong(Type.Object({ stop: Type.Union([Type.String(), Type.Null()]) }), { stop: 5 }),
     ).toEqual({
@@ -159,8 +159,8 @@ describe('misfit', () => {
   })
 })
 
-describe('words', () => {
-  test('a schema is described as a person would ask for it', () => {
+describe('descriptions', () => {
+  test('a schema is described in plain words', () => {
     expect(
       describeSchema(Type.Union([Type.Literal('auto'), Type.Literal('none'), Type.Null()])),
     ).toBe('"auto" or "none" or null')
@@ -183,7 +183,7 @@ describe('words', () => {
     )
   })
 
-  test('a value is described without its contents, but for numbers, booleans and null', () => {
+  test('a value is described without its contents, except numbers, booleans and null', () => {
     expect([undefined, null, 1.5, false, '', 'x', [], [1], {}].map(nameOf)).toEqual([
       'nothing',
       'null',

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { shareRuns } from '../../../src/core/kernel/share-runs.ts'
 
-/** A function whose runs end when they are told to, and how many go on at once. */
+/** Creates a function whose runs end on demand, with the number of concurrent runs. */
 function bench() {
   const runs: PromiseWithResolvers<boolean>[] = []
   const state = { now: 0, most: 0 }
@@ -19,7 +19,7 @@ function bench() {
 
 const settle = () => Bun.sleep(0)
 
-test('runs once for who comes alone, and gives what the run gave', async () => {
+test('runs once for a single caller, and returns the result', async () => {
   const { runs, shared } = bench()
   for (const found of [true, false]) {
     const asked = shared()
@@ -30,7 +30,7 @@ test('runs once for who comes alone, and gives what the run gave', async () => {
   expect(runs).toHaveLength(2)
 })
 
-test('all who call in one step share one run, and are done together', async () => {
+test('all callers in one step share one run and finish together', async () => {
   const { runs, shared } = bench()
   const done: number[] = []
   const asked = [0, 1, 2].map(async i => {
@@ -44,7 +44,7 @@ test('all who call in one step share one run, and are done together', async () =
   expect(done).toEqual([0, 1, 2])
 })
 
-test('what a run found that has ended is not said again', async () => {
+test('does not repeat the result of an earlier run', async () => {
   const { runs, shared } = bench()
   for (const found of [true, false, false]) {
     const asked = shared()
@@ -54,7 +54,7 @@ test('what a run found that has ended is not said again', async () => {
   }
 })
 
-test('all who come while one runs share one more, which begins after it', async () => {
+test('all callers during a run share the next one, which begins after it', async () => {
   const { runs, state, shared } = bench()
   const first = shared()
   await settle()
@@ -69,7 +69,7 @@ test('all who come while one runs share one more, which begins after it', async 
   expect([runs.length, state.most]).toEqual([2, 1])
 })
 
-test('who waited hears of what the run before found, which may be what they came for', async () => {
+test('a caller that waited also gets the result of the run before', async () => {
   const { runs, shared } = bench()
   const first = shared()
   await settle()
@@ -80,7 +80,7 @@ test('who waited hears of what the run before found, which may be what they came
   expect([await first, await second]).toEqual([true, true])
 })
 
-test('who asks again as soon as a run ends does not begin one beside the next', async () => {
+test('a caller right after a run does not start one next to the following run', async () => {
   const { runs, state, shared } = bench()
   const again = shared().then(() => shared())
   await settle()
@@ -96,7 +96,7 @@ test('who asks again as soon as a run ends does not begin one beside the next', 
   expect(await Promise.race([again, Bun.sleep(50)])).toBeBoolean()
 })
 
-test('a run that fails does so for those who share it, and the next one comes', async () => {
+test('a failed run fails for the callers that share it, and the next one runs', async () => {
   const { runs, shared } = bench()
   const first = shared().catch(thrown => thrown)
   await settle()

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { printable } from '../../../src/core/kernel/words.ts'
 
-describe('printable', () => {
-  test('keeps what can be read, in every script', () => {
+describe('toPrintable', () => {
+  test('keeps readable text in every script', () => {
     for (const text of ['plain', 'é 日本 עברית 😀', '« – »', '']) expect(printable(text)).toBe(text)
   })
 
-  test('marks controls, line breaks and marks of direction', () => {
+  test('replaces controls, line breaks and direction marks', () => {
     expect(printable('a\u001b[2Jb\n\r\t\u0000\u007f\u009b\u202e\u2066\u200b\ufeff\u2028')).toBe(
       `a\uFFFD[2Jb${'\uFFFD'.repeat(11)}`,
     )

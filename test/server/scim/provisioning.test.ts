@@ -30,7 +30,7 @@ const names = (body: { Resources: { userName?: string; displayName?: string }[] 
   body.Resources.map(one => one.userName ?? one.displayName)
 
 describe('a user', () => {
-  test('is made as RFC 7644 has it (3.3): 201, with where he is and his version', async () => {
+  test('is created as in RFC 7644 (3.3): 201, with location and version', async () => {
     const given = userOf('bjensen', {
       externalId: 'bjensen',
       name: { formatted: 'Ms. Barbara J Jensen III', familyName: 'Jensen', givenName: 'Barbara' },
@@ -61,7 +61,7 @@ describe('a user', () => {
     })
   })
 
-  test('is replaced, and what is not said is gone, but for whether he is active', async () => {
+  test('is replaced, and omitted attributes are removed, except active', async () => {
     const id = await idp.user('ada', { nickName: 'A', active: false })
     const { status, headers, body } = await idp.ask(
       'PUT',
@@ -76,7 +76,7 @@ describe('a user', () => {
     )
   })
 
-  test('is changed by a step, keeps his version where nothing changes, and is gone after DELETE', async () => {
+  test('is patched, keeps the version if nothing changes, and is gone after DELETE', async () => {
     const id = await idp.user('ada')
     const change = { op: 'replace', path: 'displayName', value: 'Ada' }
     expect((await idp.patch(`/Users/${id}`, change)).headers.get('etag')).toBe('W/"2"')
@@ -88,7 +88,7 @@ describe('a user', () => {
     expect((await idp.ask('PUT', `/Users/${id}`, userOf('ada'))).status).toBe(404)
   })
 
-  test('has a name that no other has, in any case', async () => {
+  test('has a name that is unique in any case', async () => {
     const id = await idp.user('ada@example.com')
     const other = await idp.user('bob@example.com')
     const refusal = {
@@ -137,7 +137,7 @@ describe('a user', () => {
     expect(await gateway.store.members.count()).toBe(3)
   })
 
-  test('is shown with his groups, and with what is asked for alone', async () => {
+  test('is shown with groups, and with selected attributes only', async () => {
     const id = await idp.user('ada', { emails: [{ value: 'a@example.com', type: 'work' }] })
     const group = await idp.group('Engineers', id)
     const { body } = await idp.ask('GET', `/Users/${id}`)
@@ -165,7 +165,7 @@ describe('a user', () => {
     })
   })
 
-  test('keeps what companies know of their people under its own schema, and never a password', async () => {
+  test('keeps the enterprise extension under its own schema, and never a password', async () => {
     const given = {
       schemas: [USER_ID, ENTERPRISE],
       userName: 'ada',
@@ -182,7 +182,7 @@ describe('a user', () => {
 })
 
 describe('a group', () => {
-  test('is made with its members, shown with their names, and may have the name of another', async () => {
+  test('is created with its members, and may share its name with another', async () => {
     const ada = await idp.user('ada', { displayName: 'Ada L' })
     const { status, headers, body } = await idp.ask('POST', '/Groups', {
       schemas: [GROUP_ID],
@@ -204,7 +204,7 @@ describe('a group', () => {
     expect(await idp.group('E')).not.toBe(body.id)
   })
 
-  test('is replaced with its members, changed by steps, and its version grows also when a member is deleted', async () => {
+  test('is replaced and patched, and its version also grows when a member is deleted', async () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     const id = await idp.group('E', ada)
     const etag = async () => (await idp.ask('GET', `/Groups/${id}`)).headers.get('etag')
@@ -232,7 +232,7 @@ describe('a group', () => {
     expect((await idp.ask('GET', `/Groups/${id}`)).status).toBe(404)
   })
 
-  test('has no member that does not exist', async () => {
+  test('accepts no member that does not exist', async () => {
     const id = await idp.group('E')
     const refusal = {
       status: 400,
@@ -269,7 +269,7 @@ describe('a list', () => {
   const list = async (query: Record<string, string>) =>
     (await idp.ask('GET', `/Users?${new URLSearchParams(query)}`)).body
 
-  test('is a page of all, from 1 on, the oldest first', async () => {
+  test('is a page of all, counted from 1, the oldest first', async () => {
     const all = await list({})
     expect(all).toMatchObject({
       schemas: ['urn:ietf:params:scim:api:messages:2.0:ListResponse'],
@@ -299,7 +299,7 @@ describe('a list', () => {
       })
   })
 
-  test('holds those that a filter wants, known by name, by foreign id or by anything', async () => {
+  test('contains the matches of a filter by name, by foreign id or by any attribute', async () => {
     const found = async (filter: string) => names(await list({ filter }))
     expect(await found('userName eq "ADA@example.com"')).toEqual(['ada@example.com'])
     expect(await found('externalId eq "x-bob" and active eq true')).toEqual(['bob@example.com'])
@@ -310,7 +310,7 @@ describe('a list', () => {
     expect(await found(`userName eq "nobody"`)).toEqual([])
   })
 
-  test('is sorted, without regard to case, and what has no value comes last', async () => {
+  test('is sorted without regard to case, and missing values come last', async () => {
     expect(names(await list({ sortBy: 'userName' }))).toEqual(
       ['ada', 'bob', 'Carl', 'Dora'].map(name => `${name}@example.com`),
     )
@@ -321,7 +321,7 @@ describe('a list', () => {
     expect(names(await list({ sortBy: 'shoeSize' }))).toHaveLength(4)
   })
 
-  test('of users by their groups, and of groups by their members', async () => {
+  test('filters users by their groups, and groups by their members', async () => {
     const [ada] = await gateway.store.scim.users.find({ by: 'name', value: 'ada@example.com' })
     const group = await idp.group('Engineers', ada?.id ?? '')
     await idp.group('Others')
@@ -336,7 +336,7 @@ describe('a list', () => {
     expect((await groups({})).Resources[0].members).toHaveLength(1)
   })
 
-  test('may be asked for by POST, of one kind and of all', async () => {
+  test('can be requested by POST, for one resource type and for all', async () => {
     const search = async (path: string, more: object) =>
       (await idp.ask('POST', `${path}/.search`, { schemas: [SEARCH], ...more })).body
     await idp.group('ada')
@@ -373,7 +373,7 @@ describe('a list', () => {
     ['startIndex=x', 'invalidValue'],
     ['count=1.5', 'invalidValue'],
     [`attributes=${'a,'.repeat(200)}`, 'invalidValue'],
-  ])('that nobody can give is refused: %s', async (query, scimType) => {
+  ])('with an unsupported query is refused: %s', async (query, scimType) => {
     expect(await idp.ask('GET', `/Users?${query}`)).toMatchObject({
       status: 400,
       body: { schemas: [ERROR], status: '400', scimType },
@@ -382,7 +382,7 @@ describe('a list', () => {
 })
 
 describe('a version', () => {
-  test('that the client has is not sent again, and one that it has no more changes nothing', async () => {
+  test('known to the client is not sent again, and an outdated one changes nothing', async () => {
     for (const [path, make] of [
       ['/Users', () => idp.user('ada')],
       ['/Groups', () => idp.group('E')],
@@ -419,7 +419,7 @@ describe('a version', () => {
 })
 
 describe('discovery', () => {
-  test('says what is spoken', async () => {
+  test('describes the supported features', async () => {
     const { body } = await idp.ask('GET', '/ServiceProviderConfig')
     expect(body).toMatchObject({
       patch: { supported: true },
@@ -430,7 +430,7 @@ describe('discovery', () => {
     })
   })
 
-  test('describes both kinds and every schema, in lists and alone', async () => {
+  test('describes both resource types and every schema, in lists and alone', async () => {
     for (const [path, key] of [
       ['/ResourceTypes', 'id'],
       ['/Schemas', 'id'],
@@ -461,7 +461,7 @@ describe('discovery', () => {
   })
 })
 
-describe('the door', () => {
+describe('authentication', () => {
   const PATHS = [
     '/Users',
     '/Groups',
@@ -471,7 +471,7 @@ describe('the door', () => {
     '/ResourceTypes',
   ]
 
-  test('is shut without a token, and to every key of another kind', async () => {
+  test('refuses requests without a token, and every key of another kind', async () => {
     const keys = await testKeys(gateway)
     for (const path of PATHS) {
       expect(await idp.ask('GET', path, undefined, { token: null })).toMatchObject({
@@ -488,7 +488,7 @@ describe('the door', () => {
     expect((await idp.ask('POST', '/Users', '{', { token: 'nobody' })).status).toBe(401)
   })
 
-  test('opens to every token that was not revoked', async () => {
+  test('accepts every token that is not revoked', async () => {
     const { token, data } = await createScimToken(gateway, operator(gateway), { name: 'next' })
     expect((await idp.ask('GET', '/Users', undefined, { token })).status).toBe(200)
     await revokeScimToken(gateway, operator(gateway), data.id)
@@ -496,7 +496,7 @@ describe('the door', () => {
     expect((await idp.ask('GET', '/Users')).status).toBe(200)
   })
 
-  test('is the only one that a token opens', async () => {
+  test('limits a token to SCIM', async () => {
     const app = createApp(gateway)
     for (const path of [
       '/keys',
@@ -514,31 +514,31 @@ describe('the door', () => {
   })
 })
 
-describe('what is no request', () => {
+describe('an invalid request', () => {
   test.each([
-    ['no JSON', '{', 'invalidSyntax'],
+    ['invalid JSON', '{', 'invalidSyntax'],
     ['a list', '[]', 'invalidSyntax'],
     ['no schemas', '{"userName":"ada"}', 'invalidSyntax'],
     ['another schema', JSON.stringify({ schemas: [GROUP_ID], userName: 'ada' }), 'invalidSyntax'],
     ['no name', JSON.stringify({ schemas: [USER_ID] }), 'invalidValue'],
     [
-      'an address without end',
+      'an address that is too long',
       JSON.stringify({ schemas: [USER_ID], userName: 'a'.repeat(321) }),
       'invalidValue',
     ],
     [
-      'what nests without end',
+      'deep nesting',
       `{"schemas":["${USER_ID}"],"userName":"a","name":${'['.repeat(500)}${']'.repeat(500)}}`,
       'invalidSyntax',
     ],
-  ])('is refused in SCIM’s own form: %s', async (_, json, scimType) => {
+  ])('is refused in the format of SCIM: %s', async (_, json, scimType) => {
     const { status, headers, body } = await idp.ask('POST', '/Users', json)
     expect([status, headers.get('content-type')]).toEqual([400, 'application/scim+json'])
     expect(body).toEqual({ schemas: [ERROR], status: '400', scimType, detail: expect.any(String) })
     expect(headers.get('x-request-id')).toMatch(/./)
   })
 
-  test('is too large', async () => {
+  test('is refused when too large', async () => {
     const json = JSON.stringify(userOf('ada', { title: 'x'.repeat(33 * 1024 * 1024) }))
     expect(await idp.ask('POST', '/Users', json)).toMatchObject({
       status: 413,
@@ -546,7 +546,7 @@ describe('what is no request', () => {
     })
   })
 
-  test('a store that fails is a 500, and says nothing', async () => {
+  test('a failing store gives a 500 without details', async () => {
     gateway.store.scim.users.byId = () => Promise.reject(new Error('canary'))
     const { status, body } = await idp.ask('GET', `/Users/${UNKNOWN}`)
     expect([status, body]).toEqual([

@@ -43,7 +43,7 @@ const memberOf = async (id: string) => {
   return member
 }
 
-/** Who is active in the workspace, by his address, and how. */
+/** Lists the active members of the workspace by address, with role and source. */
 async function inWorkspace(): Promise<string[]> {
   const rows = await gateway.store.members.inWorkspace(workspace_id)
   const members = await gateway.store.members.byIds(rows.map(one => one.user_id))
@@ -52,7 +52,7 @@ async function inWorkspace(): Promise<string[]> {
     .sort()
 }
 
-/** What a key opens. */
+/** Returns what a key may call. */
 async function opens(key: string): Promise<number> {
   const request = new Request('http://gateway.test/api/v1/key', {
     headers: { authorization: `Bearer ${key}` },
@@ -60,11 +60,15 @@ async function opens(key: string): Promise<number> {
   return (await createApp(gateway).handle(request)).status
 }
 
-test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out, deactivated, and comes back', async () => {
-  // Is he there already?
+test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactivated', async () => {
+  // Does the user exist already?
   const looked = await idp.ask(
     'GET',
-    `/Users?${new URLSearchParams({ filter: 'userName eq "isaac@acme.example"', startIndex: '1', count: '100' })}`,
+    `/Users?${new URLSearchParams({
+      filter: 'userName eq "isaac@acme.example"',
+      startIndex: '1',
+      count: '100',
+    })}`,
   )
   expect(looked.body).toMatchObject({ totalResults: 0, Resources: [] })
   const created = await idp.ask('POST', '/Users', {
@@ -88,7 +92,7 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out
     active: true,
   })
 
-  // Group push: the group empty, then its members.
+  // Group push: the empty group first, then its members.
   const group = (
     await idp.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName: 'Engineers', members: [] })
   ).body.id
@@ -103,7 +107,7 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out
   await updateGroupMapping(gateway, operator(gateway), mapping, { role: 'admin' })
   expect(await inWorkspace()).toEqual(['isaac@acme.example admin scim'])
 
-  // The group has another name: Okta says its id again.
+  // The group is renamed: Okta sends its id again.
   await idp.patch(`/Groups/${group}`, {
     op: 'replace',
     value: { id: group, displayName: 'Builders' },
@@ -116,7 +120,7 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out
   expect(await inWorkspace()).toEqual([])
   await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id }] })
 
-  // He is unassigned, and assigned again: his keys stay shut.
+  // The user is unassigned and assigned again: their keys stay disabled.
   const { key, data } = await createKey(gateway, operator(gateway), {
     name: 'his',
     creator_user_id: (await memberOf(id)).id,
@@ -144,7 +148,7 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out
   expect([await inWorkspace(), await gateway.store.scim.mappings.count()]).toEqual([[], 0])
 })
 
-test('Entra ID: the same in its own words, and a user who is deleted and made again', async () => {
+test('Entra ID: the same in its own format, with a user deleted and created again', async () => {
   const created = await idp.ask('POST', '/Users', {
     schemas: [USER_ID, ENTERPRISE],
     externalId: '0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef',
@@ -160,7 +164,9 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   const { id } = created.body
   const found = await idp.ask(
     'GET',
-    `/Users?${new URLSearchParams({ filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"' })}`,
+    `/Users?${new URLSearchParams({
+      filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"',
+    })}`,
   )
   expect(found.body.Resources[0].id).toBe(id)
 
@@ -233,7 +239,8 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
   expect(await inWorkspace()).toEqual([])
 
-  // Made again, he is the member that he was; what groups gave him is gone, what was given by hand is there, and his keys stay shut.
+  // Created again, they are the same member. Memberships by groups are gone, those by hand remain,
+  // and their keys stay disabled.
   const again = await idp.user('updated@acme.example')
   expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
   expect([await opens(key), await inWorkspace()]).toEqual([401, []])
@@ -245,8 +252,8 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   })
 })
 
-describe('a member who was here before', () => {
-  test('becomes known to the identity provider by his address, and keeps his role', async () => {
+describe('an existing member', () => {
+  test('becomes managed by the identity provider by address, and keeps their role', async () => {
     await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
       email: 'Owner@acme.example',
     })
@@ -259,7 +266,7 @@ describe('a member who was here before', () => {
     })
   })
 
-  test('and owns the data directory cannot be deactivated, and stays a member when his user is deleted', async () => {
+  test('who owns the data directory cannot be deactivated, and stays a member', async () => {
     await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
       email: 'owner@acme.example',
     })
@@ -286,7 +293,7 @@ describe('a member who was here before', () => {
   })
 })
 
-test('everything that an identity provider changes is told of, as his', async () => {
+test('every change by an identity provider is audited as its own', async () => {
   const [ada, group] = [await idp.user('ada@acme.example'), await idp.group('E')]
   await map(group, 'member')
   await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: ada }] })

@@ -4,13 +4,13 @@ import type { Actor } from '../actor.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { IdentityWorld } from '../world.ts'
 
-/** What was changed. */
+/** The resource that was changed. */
 export interface Audited {
   id: string
   workspace_id: string | null
 }
 
-/** Identifies a record by its own id, and by its workspace where it has one. */
+/** Identifies a record by its own id, and by its workspace if it has one. */
 export const byId = ({
   id,
   workspace_id = null,
@@ -22,15 +22,15 @@ export const byId = ({
 /** How a noun appears in the audit trail. */
 export interface AuditedNoun<Noun, World> {
   identify(record: Noun): Audited
-  /** The record as the trail keeps it: as it is, when absent. Never a secret. */
+  /** Shows the record as the trail keeps it, never with a secret. Default: the record itself. */
   show?(record: Noun, gateway: World): object
-  /** Words for what is done to it, where they are not the usual. */
+  /** The verbs of its changes, if they differ from the usual ones. */
   verbs?: { create?: string; update?: string; delete?: string }
 }
 
 /**
- * Makes the entry of a change: of a creation where `before` is null, of a deletion where `after`
- * is.
+ * Creates the entry of a change. It is a creation when `before` is null, a deletion when `after`
+ * is null.
  */
 export type Audit<Noun, World> = (
   gateway: World,
@@ -41,7 +41,7 @@ export type Audit<Noun, World> = (
 ) => AuditEntry
 
 /**
- * Defines how the changes of a noun are told: `<noun>.create`, `<noun>.update`, `<noun>.delete`.
+ * Defines how changes of a noun are recorded: `<noun>.create`, `<noun>.update`, `<noun>.delete`.
  */
 export function defineAudit<Noun extends object, World extends IdentityWorld = IdentityWorld>(
   noun: string,
@@ -58,9 +58,9 @@ export function defineAudit<Noun extends object, World extends IdentityWorld = I
 }
 
 /**
- * The entry of a change, to be written in the same transaction as the change itself. `before` and
- * `after` are the whole records; money in them may be nano-dollars. A text under a name that only
- * secrets have becomes its fingerprint, wherever it stands.
+ * Creates the entry of a change, which is written in the same transaction as the change itself.
+ * `before` and `after` are the complete records; money in them may be nano-dollars. A text whose
+ * name marks it as a secret is replaced by its fingerprint, at any depth.
  */
 export function auditEntry(
   { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
@@ -89,11 +89,14 @@ export function auditEntry(
 }
 
 /**
- * What a record calls a secret: a preset's tool on a server of its own brings such along. What
- * headers say may be one too.
+ * The names of secrets in a record: a preset's tool on its own server contains some. Any value of
+ * a header may be a secret too.
  */
-const SECRET =
-  /^(authorization|api[_-]?key|((access|auth|refresh|session)_)?token|(client_)?secret|secret_access_key|private_key|password)$/i
+const SECRET = new RegExp(
+  '^(authorization|api[_-]?key|((access|auth|refresh|session)_)?token|(client_)?secret|' +
+    'secret_access_key|private_key|password)$',
+  'i',
+)
 const SECRETS = 'headers'
 
 function withoutSecrets<T>(value: T, fingerprint: Fingerprint, within?: string): T

@@ -5,8 +5,7 @@ import type { Disabling, Key } from './store.ts'
 import { auditKey } from './view.ts'
 
 /**
- * Prepares the disabling of the keys that are meant. Those that are disabled already are left
- * alone.
+ * Prepares the disabling of the keys that match. Skips those that are already disabled.
  */
 export function disablingOf(
   gateway: IdentityWorld,
@@ -19,7 +18,7 @@ export function disablingOf(
   return { hashes: keys.map(key => key.hash), updated_at: change.updated_at, entries }
 }
 
-/** Disables these keys in memory, once they are in the store. */
+/** Disables these keys in memory, after the store has disabled them. */
 export function disableKeys(gateway: IdentityWorld, { hashes, updated_at }: Disabling): void {
   for (const hash of hashes) {
     const key = gateway.memory.keys.get(hash)

@@ -6,7 +6,7 @@ import { oneOf, optional, TrueOrFalse, Uuid } from '../../kernel/schema-builders
 
 const Name = Type.String({ minLength: 1, maxLength: 1000 })
 
-/** What may be said of a key when it is made and later. */
+/** The fields of a key that can be set at creation and changed later. */
 const CHANGEABLE = {
   include_byok_in_limit: Type.Optional(Type.Boolean()),
   limit: optional(Type.Number({ minimum: 0, maximum: MOST_USD })),

@@ -2,7 +2,7 @@ import type { Period } from '../../kernel/clock.ts'
 import type { AuditEntry } from '../audit.ts'
 
 /**
- * An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO
+ * An API key as it is stored: never the secret, only its hash. Money in nano-dollars, times in ISO
  * 8601.
  */
 export interface Key {
@@ -13,8 +13,8 @@ export interface Key {
   kind: 'management' | 'inference'
   workspace_id: string
   /**
-   * Whether it was made without naming a workspace, and so belongs to the default one and goes with
-   * it.
+   * Whether it was created without naming a workspace. It then belongs to the default one, and is
+   * disabled with it.
    */
   isUnscoped: boolean
   creator_user_id: string | null
@@ -30,25 +30,24 @@ export interface Key {
 }
 
 /**
- * Remembers keys. A hash is unique. What changes one is one transaction with the entry that tells
- * of it.
+ * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
  */
 export interface KeyStore {
   all(): Promise<Key[]>
   /**
-   * A new one. Throws 400 where its workspace is gone, unless it manages all, and where its creator
-   * has left.
+   * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
+   * organization, and when its creator has left.
    */
   insert(key: Key, entry: AuditEntry): Promise<void>
   /**
-   * Changes these fields of a key and no others: another process may have changed those. Throws 400
-   * where it shall open again, and its workspace or its creator is gone.
+   * Changes only these fields of a key: another process may have changed others. Refuses with 400
+   * to enable a key whose workspace was deleted or whose creator has left.
    */
   update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
 
-/** Keys that are disabled together with another change: their part of its transaction. */
+/** Keys that are disabled in the transaction of another change. */
 export interface Disabling {
   hashes: string[]
   updated_at: string

@@ -4,7 +4,7 @@ import { defineAudit } from '../audit/entry.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { Key } from './store.ts'
 
-/** Shows a key as the wire has it, with what was spent with it. */
+/** Shows a key in its wire form, with its spending. */
 export function showKey(gateway: IdentityWorld, key: Key) {
   const spend = (period: Period | null, byok: boolean) =>
     usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
@@ -46,14 +46,13 @@ function limitRemaining(
   return usdOf(left > 0n ? left : 0n)
 }
 
-/** Makes the audit entry of a change of a key. */
+/** Creates the audit entry of a change of a key. */
 export const auditKey = defineAudit<Key>('keys', {
   identify: ({ hash, workspace_id }) => ({ id: hash, workspace_id }),
   show: tellKey,
 })
 
-// What a partner's key hashes to is nobody else's business; whether it is the same again may be
-// asked.
+// The hash of a partner's key stays private. Its fingerprint still shows whether two are equal.
 function tellKey({ external_api_key_hash, ...key }: Key, { secrets }: IdentityWorld): object {
   return {
     ...key,

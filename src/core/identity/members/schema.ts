@@ -12,13 +12,13 @@ const FIELDS = {
 }
 
 /**
- * What a member is made of. The public API makes none: the terminal does, and the identity
- * provider.
+ * The fields of a new member. The public API creates none; the terminal and the identity provider
+ * do.
  */
 export const NewMember = Type.Object({ email: Email, ...FIELDS })
 export type NewMember = Static<typeof NewMember>
 
-/** What may be changed of a member. Who left comes back as `active`; his keys stay disabled. */
+/** The fields of a member that can change. `active` reinstates one; their keys stay disabled. */
 export const MemberChange = Type.Object({
   email: Type.Optional(Email),
   ...FIELDS,

@@ -1,70 +1,66 @@
 import type { AuditEntry } from '../audit.ts'
 import type { Disabling } from '../keys/store.ts'
 
-/** A person of the organization. His id is the `user_id` of what he makes. Times in ISO 8601. */
+/** A person in the organization. Records name them by id as `user_id`. Times in ISO 8601. */
 export interface Member {
   id: string
   email: string
   first_name: string | null
   last_name: string | null
   role: 'org:admin' | 'org:member'
-  /** Whether he is still one. Who left stays on record. */
+  /** Whether they are still a member. Members who left stay on record. */
   active: boolean
   created_at: string
   updated_at: string | null
 }
 
-/** That a member was put into a workspace. */
+/** The membership of a member in a workspace. */
 export interface WorkspaceMember {
   id: string
   workspace_id: string
   user_id: string
   role: 'admin' | 'member'
   created_at: string
-  /**
-   * Who put him there: an administrator, or a mapping of the identity provider's groups. Never
-   * shown.
-   */
+  /** Added by an administrator, or by a mapping of the identity provider's groups. Never shown. */
   source: 'manual' | 'scim'
 }
 
 /**
- * Remembers the organization's members and who is in which workspace. What changes one is one
- * transaction with the entries that tell of it.
+ * Stores the organization's members and their workspaces. Each change is one transaction with its
+ * audit entries.
  */
 export interface MemberStore {
-  /** A member, unless there is one with this id. */
+  /** Inserts a member, unless one with this id exists. */
   first(member: Member): Promise<void>
-  /** The active ones, the oldest first. */
+  /** Lists active members, the oldest first. */
   list(offset: number, limit: number): Promise<Member[]>
-  /** How many are active. */
+  /** Counts active members. */
   count(): Promise<number>
-  /** Those of these ids that there are, active or not. */
+  /** Returns the members with these ids that exist, active or not. */
   byIds(ids: string[]): Promise<Member[]>
-  /** A new one. Throws 409 where an active member has the e-mail address. */
+  /** Inserts a new member. Throws 409 when an active member has the e-mail address. */
   insert(member: Member, entry: AuditEntry): Promise<void>
   /**
-   * Changes these fields of a member and no others. Throws 409 where an active member has the
-   * e-mail address.
+   * Changes only these fields of a member. Throws 409 when an active member has the e-mail address.
    */
   update(id: string, change: Partial<Member>, entry: AuditEntry): Promise<void>
   /**
-   * Takes the membership and disables every key that he made. Throws 409 where he has made or lost
-   * one at the same moment.
+   * Deactivates a member and disables every key that they created. Throws 409 when one of their
+   * keys was created or deleted at the same moment.
    */
   deactivate(id: string, keys: Disabling, entry: AuditEntry): Promise<void>
-  /** Who was put into a workspace and is active, the first first. */
+  /** Lists the active members of a workspace, the oldest membership first. */
   inWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
-  /** The membership of one, whether he is active or not. */
+  /** Finds one membership, whether the member is active or not. */
   workspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
   /**
-   * Puts people into a workspace, takes them out of it or changes how they are in it, all or none.
-   * Throws 409 where one is no longer in it as he was `before`, and 400 where it is gone.
+   * Adds, removes or changes memberships of a workspace, all or none. Throws 409 when a membership
+   * no longer equals its `before`, and 400 when the workspace was deleted.
    */
   changeWorkspaceMembers(changes: Membership[]): Promise<void>
 }
 
-/** A change of how somebody is in a workspace; null: not at all. */
+/** The change of one membership. Null means that there is none. */
 export interface Membership {
   before: WorkspaceMember | null
   after: WorkspaceMember | null

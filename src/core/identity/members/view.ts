@@ -1,7 +1,7 @@
 import { byId, defineAudit } from '../audit/entry.ts'
 import type { Member, WorkspaceMember } from './store.ts'
 
-/** Shows a member as `GET /organization/members` has them. */
+/** Shows a member in the form of `GET /organization/members`. */
 export const showMember = ({ id, email, first_name, last_name, role }: Member) => ({
   id,
   email,
@@ -10,7 +10,7 @@ export const showMember = ({ id, email, first_name, last_name, role }: Member) =
   role,
 })
 
-/** Shows a membership as `GET /workspaces/{id}/members` has it. */
+/** Shows a membership in the form of `GET /workspaces/{id}/members`. */
 export const showWorkspaceMember = ({
   id,
   workspace_id,
@@ -25,10 +25,10 @@ export const showWorkspaceMember = ({
   created_at,
 })
 
-/** Makes the audit entry of a change of a member. */
+/** Creates the audit entry of a change of a member. */
 export const auditMember = defineAudit<Member>('members', { identify: byId })
 
-/** Makes the audit entry of a change of a workspace's members. */
+/** Creates the audit entry of a change of a workspace's members. */
 export const auditWorkspaceMember = defineAudit<WorkspaceMember>('workspace_members', {
   identify: ({ user_id, workspace_id }) => ({ id: user_id, workspace_id }),
   verbs: { create: 'add', delete: 'remove' },

@@ -14,7 +14,7 @@ export interface Attribute {
   subAttributes?: Attribute[]
 }
 
-/** Attributes under a name of their own. */
+/** A named set of attributes. */
 export interface Schema {
   id: string
   name: string
@@ -22,7 +22,7 @@ export interface Schema {
   attributes: Attribute[]
 }
 
-/** A kind of resource: where it is, and what it is made of. */
+/** A type of resource with its path and its schemas. */
 export interface ResourceType {
   name: 'User' | 'Group'
   endpoint: '/Users' | '/Groups'
@@ -33,7 +33,7 @@ export interface ResourceType {
 
 type Rest = Partial<Omit<Attribute, 'name' | 'type' | 'description'>>
 
-/** An attribute as most are: one text, in any case, that may be read and written. */
+/** Defines an attribute. By default it is one case-insensitive text, readable and writable. */
 export const attribute = (
   name: string,
   description: string,
@@ -51,54 +51,57 @@ export const attribute = (
   ...rest,
 })
 
-/** What every resource has besides its schema's (RFC 7643, 3.1). They are in no schema's list. */
+/** The attributes of every resource (RFC 7643, 3.1). No schema lists them. */
 const COMMON: Attribute[] = [
-  attribute('schemas', 'The schemas of what is in it', {
+  attribute('schemas', 'The schemas of the resource', {
     multiValued: true,
     caseExact: true,
     mutability: 'readOnly',
     returned: 'always',
   }),
-  attribute('id', 'Its identifier here', {
+  attribute('id', 'The identifier at the gateway', {
     caseExact: true,
     mutability: 'readOnly',
     returned: 'always',
     uniqueness: 'server',
   }),
-  attribute('externalId', 'Its identifier at the identity provider', { caseExact: true }),
-  attribute('meta', 'What is known of the resource itself', {
+  attribute('externalId', 'The identifier at the identity provider', { caseExact: true }),
+  attribute('meta', 'Metadata of the resource', {
     type: 'complex',
     mutability: 'readOnly',
     subAttributes: [
-      attribute('resourceType', 'Its kind', { caseExact: true, mutability: 'readOnly' }),
-      attribute('created', 'When it was made', { type: 'dateTime', mutability: 'readOnly' }),
-      attribute('lastModified', 'When it was changed last', {
+      attribute('resourceType', 'The resource type', { caseExact: true, mutability: 'readOnly' }),
+      attribute('created', 'The time of creation', { type: 'dateTime', mutability: 'readOnly' }),
+      attribute('lastModified', 'The time of the last change', {
         type: 'dateTime',
         mutability: 'readOnly',
       }),
-      attribute('location', 'Where it is', {
+      attribute('location', 'The URL of the resource', {
         type: 'reference',
         caseExact: true,
         mutability: 'readOnly',
       }),
-      attribute('version', 'Changes with it', { caseExact: true, mutability: 'readOnly' }),
+      attribute('version', 'The version, which changes with the resource', {
+        caseExact: true,
+        mutability: 'readOnly',
+      }),
     ],
   }),
 ]
 
-/** The attribute of this name, which is the same in any case (RFC 7643, 2.1). */
+/** Finds an attribute by name, in any case (RFC 7643, 2.1). */
 export function named(attributes: Attribute[] | undefined, name: string): Attribute | undefined {
   const wanted = name.toLowerCase()
   return attributes?.find(one => one.name.toLowerCase() === wanted)
 }
 
-/** The attributes at the top of such a resource. */
+/** Lists the top-level attributes of a resource type. */
 export const attributesOf = ({ schema }: ResourceType): Attribute[] => [
   ...COMMON,
   ...schema.attributes,
 ]
 
-/** The extension of this name, in any case. */
+/** Finds an extension by id, in any case. */
 export function extensionOf({ extensions }: ResourceType, id: string): Schema | undefined {
   const wanted = id.toLowerCase()
   return extensions.find(one => one.id.toLowerCase() === wanted)

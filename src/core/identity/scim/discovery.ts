@@ -4,7 +4,7 @@ import type { Attribute, ResourceType, Schema } from './attributes.ts'
 import { MOST_RESULTS } from './query.ts'
 import { RESOURCE_TYPES, SCHEMAS } from './schemas.data.ts'
 
-/** What of SCIM is spoken here (RFC 7643, 5). `base` is where SCIM is. */
+/** Describes the supported features of SCIM (RFC 7643, 5). `base` is the URL of SCIM. */
 export const serviceProviderConfig = (base: string): Json => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
   patch: { supported: true },
@@ -24,11 +24,11 @@ export const serviceProviderConfig = (base: string): Json => ({
   meta: { resourceType: 'ServiceProviderConfig', location: `${base}/ServiceProviderConfig` },
 })
 
-/** Every kind of resource (RFC 7643, 6). */
+/** Lists all resource types (RFC 7643, 6). */
 export const resourceTypes = (base: string): Json[] =>
   RESOURCE_TYPES.map(type => resourceType(base, type))
 
-/** One kind of resource by its name. Throws 404. */
+/** Gets a resource type by name. Throws 404. */
 export function resourceTypeNamed(base: string, name: string): Json {
   const type = RESOURCE_TYPES.find(one => one.name === name)
   if (!type) throw notFound()
@@ -49,10 +49,10 @@ const resourceType = (
   meta: { resourceType: 'ResourceType', location: `${base}/ResourceTypes/${name}` },
 })
 
-/** Every schema (RFC 7643, 7). */
+/** Lists all schemas (RFC 7643, 7). */
 export const schemas = (base: string): Json[] => SCHEMAS.map(schema => shownSchema(base, schema))
 
-/** One schema by its id. Throws 404. */
+/** Gets a schema by id. Throws 404. */
 export function schemaNamed(base: string, id: string): Json {
   const schema = SCHEMAS.find(one => one.id === id)
   if (!schema) throw notFound()

@@ -1,6 +1,6 @@
 import { refused, type ScimType } from './refusal.ts'
 
-/** What is looked for (RFC 7644, 3.4.2.2). Names are as they were written. */
+/** A parsed filter (RFC 7644, 3.4.2.2). Names are as the client wrote them. */
 export type Filter =
   | { op: 'and' | 'or'; filters: Filter[] }
   | { op: 'not'; filter: Filter }
@@ -10,30 +10,30 @@ export type Filter =
 export type Comparison = (typeof COMPARISONS)[number]
 export type Value = string | number | boolean | null
 
-/** Where something is: `name.givenName`, `emails[type eq "work"].value` (RFC 7644, 3.5.2). */
+/** A parsed path: `name.givenName`, `emails[type eq "work"].value` (RFC 7644, 3.5.2). */
 export interface Path {
-  /** The attribute as it was written, with its schema and its sub-attribute. */
+  /** The attribute as the client wrote it, with its schema and its sub-attribute. */
   name: string
-  /** Which of its values are meant; null for all. */
+  /** Selects values of the attribute; null selects all. */
   filter: Filter | null
-  /** The sub-attribute that stands behind the filter. */
+  /** The sub-attribute after the filter. */
   sub: string | null
 }
 
 const COMPARISONS = ['eq', 'ne', 'co', 'sw', 'ew', 'gt', 'ge', 'lt', 'le'] as const
 
-/** Nobody who means well writes a longer filter, or one that nests deeper. */
+// The most characters and levels of a filter. No honest client needs more.
 const LONGEST = 10_000
 const DEEPEST = 20
 
-/** The filter that a text says. Throws 400 `invalidFilter`. */
+/** Parses a filter. Throws 400 `invalidFilter`. */
 export function parseFilter(text: string): Filter {
   const tokens = new Tokens(text, 'invalidFilter')
   const filter = disjunction(tokens, 0, false)
   return tokens.end(filter)
 }
 
-/** The path that a text says. Throws 400 `invalidPath`. */
+/** Parses a path. Throws 400 `invalidPath`. */
 export function parsePath(text: string): Path {
   const tokens = new Tokens(text, 'invalidPath')
   return tokens.end(pathFrom(tokens, 0, false))
@@ -69,7 +69,7 @@ function bracketed(tokens: Tokens, depth: number, within: boolean): Filter {
   return filter
 }
 
-// `emails[type eq "work"]` alone asks whether there is such a one.
+// `emails[type eq "work"]` without an operator tests whether such a value exists.
 function comparison(tokens: Tokens, depth: number, within: boolean): Filter {
   const path = pathFrom(tokens, depth, within)
   if (tokens.takes('pr')) return { op: 'pr', path }
@@ -79,7 +79,8 @@ function comparison(tokens: Tokens, depth: number, within: boolean): Filter {
   throw tokens.refusal('an operator')
 }
 
-// A filter within brackets looks at one value, which has no values of its own (RFC 7644, figure 1: valFilter).
+// A filter within brackets matches one value, which has no list of values itself (RFC 7644,
+// figure 1: valFilter).
 function pathFrom(tokens: Tokens, depth: number, within: boolean): Path {
   const name = tokens.name()
   if (!tokens.takes('[')) return { name, filter: null, sub: null }
@@ -90,12 +91,12 @@ function pathFrom(tokens: Tokens, depth: number, within: boolean): Path {
 }
 
 interface Token {
-  /** A bracket or a word as it is, a text with its quotes. */
+  /** A bracket, a word, or a text with its quotes. */
   text: string
   at: number
 }
 
-/** The words of a text, one after the other. Read by character: no pattern is tried on what strangers wrote. */
+/** The tokens of a text. Split by character: no regular expression runs on untrusted text. */
 class Tokens {
   readonly #scimType: Exclude<ScimType, 'uniqueness'>
   readonly #tokens: Token[]
@@ -108,14 +109,14 @@ class Tokens {
     this.#tokens = this.#tokensOf(text)
   }
 
-  /** Whether the next one is this, in any case: then it is taken. */
+  /** Takes the next token if it is this text, in any case. Returns whether it did. */
   takes(text: string): boolean {
     const is = this.#peek()?.text.toLowerCase() === text
     if (is) this.#next += 1
     return is
   }
 
-  /** `not` is a word like others where no bracket follows it. */
+  /** Whether the next token is `not` before a bracket. Elsewhere it is an ordinary word. */
   isNegation(): boolean {
     return this.#peek()?.text.toLowerCase() === 'not' && this.#tokens[this.#next + 1]?.text === '('
   }
@@ -124,7 +125,7 @@ class Tokens {
     if (!this.takes(text)) throw this.refusal(`“${text}”`)
   }
 
-  /** The name of an attribute. */
+  /** Takes the name of an attribute. */
   name(): string {
     const token = this.#peek()
     if (!token || !isNameStart(token.text)) throw this.refusal('the name of an attribute')
@@ -132,7 +133,7 @@ class Tokens {
     return token.text
   }
 
-  /** The sub-attribute behind a bracket, `.value`, if one is there. */
+  /** Takes the sub-attribute after a bracket, such as `.value`, if there is one. */
   sub(): string | null {
     const token = this.#peek()
     if (!token?.text.startsWith('.')) return null
@@ -141,7 +142,7 @@ class Tokens {
     return token.text.slice(1)
   }
 
-  /** A value: a text in quotes, a number, true, false or null. */
+  /** Takes a value: a text in quotes, a number, true, false or null. */
   value(): Value {
     const token = this.#peek()
     const value =
@@ -152,7 +153,7 @@ class Tokens {
     return value as Value
   }
 
-  /** What was made of all of them. */
+  /** Returns the result of parsing. Throws if tokens are left. */
   end<T>(made: T): T {
     if (this.#peek()) throw this.refusal('the end')
     return made
@@ -180,7 +181,7 @@ class Tokens {
     return tokens
   }
 
-  /** Where the token that begins here ends; here, for a space. */
+  /** Returns the end of the token that starts at this index; the same index for a space. */
   #endOf(text: string, at: number): number {
     const first = text.charAt(at)
     if (first === ' ') return at

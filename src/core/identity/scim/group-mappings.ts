@@ -13,7 +13,7 @@ import type { ScimPage } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
 import { keeperFor, type Mover, moverFor } from './memberships.ts'
 
-/** That whoever is in a group is in a workspace, in a role. Times in ISO 8601. */
+/** Puts the members of a group into a workspace with a role. Times in ISO 8601. */
 export interface GroupMapping {
   id: string
   scim_group_id: string
@@ -23,24 +23,31 @@ export interface GroupMapping {
   updated_at: string
 }
 
-/** Remembers mappings, one for a group and a workspace. What changes one is one transaction with what it does to memberships. */
+/**
+ * Stores mappings, one per group and workspace. Each change is one transaction with its effect on
+ * memberships.
+ */
 export interface GroupMappingStore {
   byId(id: string): Promise<GroupMapping | undefined>
-  /** One page, the oldest first. */
+  /** Returns one page, the oldest first. */
   page(offset: number, limit: number): Promise<GroupMapping[]>
   count(): Promise<number>
   /**
-   * A new one, or the one that is there: `decide` says so, and its entry is null where there is one. Throws what `decide` throws, and 404
-   * where the group or the workspace does not exist.
+   * Inserts a new mapping, or applies the existing one again. `decide` chooses; its entry is null
+   * for an existing one. Throws what `decide` throws, and 404 when the group or the workspace does
+   * not exist.
    */
   insert(
     mapping: GroupMapping,
     decide: (there: GroupMapping | undefined) => Created,
     move: Mover,
   ): Promise<Created>
-  /** Changes its role. Throws 404. */
+  /** Changes the role of a mapping. Throws 404. */
   update(mapping: GroupMapping, entry: AuditEntry, move: Mover): Promise<void>
-  /** Takes it away. With `keep`, who was in the workspace by this group is left there by hand; without, only another mapping keeps him. */
+  /**
+   * Deletes a mapping. With `keep`, members that this group added stay as if added by hand. Without
+   * it, they stay only if another mapping adds them.
+   */
   remove(
     mapping: GroupMapping,
     entry: AuditEntry,
@@ -49,7 +56,7 @@ export interface GroupMappingStore {
   ): Promise<void>
 }
 
-/** What comes of asking for a mapping. */
+/** The mapping that results from creating one, and the audit entry if it is new. */
 export interface Created {
   mapping: GroupMapping
   entry: AuditEntry | null
@@ -65,13 +72,14 @@ export type NewGroupMapping = Static<typeof NewGroupMapping>
 export const GroupMappingChange = Type.Object({ role: Role })
 export type GroupMappingChange = Static<typeof GroupMappingChange>
 
-/** The query of `DELETE /scim/group-mappings/{id}`: what becomes of the members has to be said. */
+/** The query of `DELETE /scim/group-mappings/{id}`. It must state what happens to the members. */
 export const GroupMappingDeletion = Type.Object({ keep_members: TrueOrFalse })
 export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
 
 /**
- * E1: puts everybody of a group into a workspace. A mapping that is there already with this role is applied again. Throws 403 for who
- * manages one workspace only, 404 for a group or a workspace that does not exist, and 409 where the group has another role there.
+ * E1: puts all members of a group into a workspace. An existing mapping with this role is applied
+ * again. Throws 403 for actors who manage one workspace only, and 404 for a group or a workspace
+ * that does not exist. Throws 409 when the group has another role there.
  */
 export async function createGroupMapping(
   gateway: IdentityWorld,
@@ -103,7 +111,7 @@ export async function createGroupMapping(
   return { data: shown(gateway, created.mapping) }
 }
 
-/** One page of the mappings, the oldest first. Throws 403. */
+/** Lists one page of the mappings, the oldest first. Throws 403. */
 export async function listGroupMappings(
   gateway: IdentityWorld,
   actor: Actor,
@@ -115,12 +123,12 @@ export async function listGroupMappings(
   return { data: page.map(mapping => shown(gateway, mapping)), total_count: await mappings.count() }
 }
 
-/** One mapping. Throws 403, and 404. */
+/** Gets a mapping. Throws 403, and 404. */
 export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: string) => ({
   data: shown(gateway, await mappingOf(gateway, actor, id)),
 })
 
-/** Gives a group another role in its workspace. Throws 403, and 404. */
+/** Changes the role of a group in its workspace. Throws 403, and 404. */
 export async function updateGroupMapping(
   gateway: IdentityWorld,
   actor: Actor,
@@ -135,8 +143,9 @@ export async function updateGroupMapping(
 }
 
 /**
- * Takes a mapping away. With `keep_members` those whom it has put into the workspace stay there as if by hand; without, they are out
- * unless another mapping puts them there. Throws 403, and 404.
+ * Deletes a mapping. With `keep_members`, the members that it added stay in the workspace as if
+ * added by hand. Without it, they are removed unless another mapping adds them. Throws 403, and
+ * 404.
  */
 export async function deleteGroupMapping(
   gateway: IdentityWorld,

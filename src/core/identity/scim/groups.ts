@@ -17,45 +17,45 @@ import { resourceOf } from './resource.ts'
 import { GROUP } from './schemas.data.ts'
 import { mustBeCurrent, type Precondition } from './version.ts'
 
-/** A group of the identity provider's. Times in ISO 8601. */
+/** A group of the identity provider. Times in ISO 8601. */
 export interface ScimGroup {
   id: string
   display_name: string
   external_id: string | null
-  /** Grows with every change, also of who is in it. */
+  /** Grows with every change, also of its members. */
   version: number
   created_at: string
   updated_at: string
 }
 
-/** A user who is in a group, as groups show him. */
+/** A member of a group, with the user's resource. */
 export interface MemberOfGroup {
   group_id: string
   scim_user_id: string
   resource: Json
 }
 
-/** What becomes of a group and who is in it, null when it goes. Without an entry nothing changes. */
+/** The new state of a group, null for a deletion. Without an audit entry nothing changes. */
 export interface GroupChange<Group extends ScimGroup | null = ScimGroup | null> {
   group: Group
-  /** Users’ ids. */
+  /** Ids of users. */
   members: string[]
   entry: AuditEntry | null
 }
 
-/** Remembers groups and who is in them. A change is one transaction with what it does to memberships, as with users. */
+/** Stores groups and their members. A change is one transaction with its effect on memberships. */
 export interface ScimGroupStore {
   byId(id: string): Promise<ScimGroup | undefined>
-  /** Those that are so known, or all, the oldest first. */
+  /** Lists the groups with this key, or all, the oldest first. */
   find(known?: Known): Promise<ScimGroup[]>
-  /** One page, the oldest first. */
+  /** Returns one page, the oldest first. */
   page(offset: number, limit: number): Promise<ScimGroup[]>
   count(): Promise<number>
-  /** Who is in these groups. */
+  /** Lists the members of these groups. */
   membersOf(ids: string[]): Promise<MemberOfGroup[]>
-  /** A new one. Throws 400 where one of its members does not exist. */
+  /** Inserts a new group. Throws 400 when one of its members does not exist. */
   insert(group: ScimGroup, members: string[], entry: AuditEntry): Promise<void>
-  /** Changes one. Throws 404, and 400 as above. */
+  /** Changes or deletes a group. Throws 404, and 400 as above. */
   change<Change extends GroupChange>(
     id: string,
     decide: (group: ScimGroup, members: string[]) => Change,
@@ -63,7 +63,7 @@ export interface ScimGroupStore {
   ): Promise<Change>
 }
 
-/** Makes a group. Names may be there twice: the id tells them apart. Throws 400 for what does not fit. */
+/** Creates a group. Names need not be unique. Throws 400 for an invalid resource. */
 export async function createScimGroup(
   gateway: IdentityWorld,
   actor: Actor,
@@ -87,12 +87,12 @@ export async function createScimGroup(
   return group
 }
 
-/** One group. Throws 404. */
+/** Gets a group. Throws 404. */
 export async function getScimGroup({ store }: IdentityWorld, id: string): Promise<ScimGroup> {
   return requireFound(await store.scim.groups.byId(id), 'Group')
 }
 
-/** Puts another resource in a group’s place, its members too. Throws 400, 404 and 412. */
+/** Replaces the resource of a group, including its members. Throws 400, 404 and 412. */
 export function replaceScimGroup(
   gateway: IdentityWorld,
   actor: Actor,
@@ -101,10 +101,13 @@ export function replaceScimGroup(
   when: Precondition,
 ): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
-  return changeGroup(gateway, actor, id, when, () => resource)
+  return changeGroup(gateway, actor, { id, when }, () => resource)
 }
 
-/** Changes a group step by step, all or none: whoever comes or goes is moved in and out of workspaces with it. Throws 400, 404 and 412. */
+/**
+ * Applies operations to a group, all or none. Users who join or leave it are added to or removed
+ * from its workspaces. Throws 400, 404 and 412.
+ */
 export function patchScimGroup(
   gateway: IdentityWorld,
   actor: Actor,
@@ -113,14 +116,13 @@ export function patchScimGroup(
   when: Precondition,
 ): Promise<ScimGroup> {
   const operations = operationsOf(body)
-  return changeGroup(gateway, actor, id, when, before => patched(GROUP, before, operations))
+  return changeGroup(gateway, actor, { id, when }, before => patched(GROUP, before, operations))
 }
 
 async function changeGroup(
   gateway: IdentityWorld,
   actor: Actor,
-  id: string,
-  when: Precondition,
+  { id, when }: { id: string; when: Precondition },
   next: (before: Json) => Json,
 ): Promise<ScimGroup> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<ScimGroup> => {
@@ -152,7 +154,7 @@ const isSame = (before: ScimGroup, members: string[], resource: Json, after: str
   )
 }
 
-/** Takes a group away, its mappings and what they gave. Throws 404 and 412. */
+/** Deletes a group with its mappings and the memberships they granted. Throws 404 and 412. */
 export async function deleteScimGroup(
   gateway: IdentityWorld,
   actor: Actor,
@@ -170,7 +172,7 @@ export async function deleteScimGroup(
   await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))
 }
 
-/** One page of the groups, the oldest first, as the management API shows them: `GET /scim/groups`. Throws 403. */
+/** Lists one page of the groups for the management API, the oldest first. Throws 403. */
 export async function listScimGroups(
   gateway: IdentityWorld,
   actor: Actor,
@@ -186,7 +188,7 @@ export async function listScimGroups(
   return { data, total_count: await groups.count() }
 }
 
-/** A group under the names of the schema, as patches change it. */
+/** Converts a group to a resource with the names of the schema, to which patches apply. */
 export const groupResource = (
   { display_name, external_id }: ScimGroup,
   members: string[],
@@ -201,7 +203,7 @@ const namesOf = ({ displayName, externalId }: Json) => ({
   external_id: text(externalId),
 })
 
-/** Who is meant, each once. */
+/** Reads the ids of the members, each once. */
 function memberIds({ members }: Json): string[] {
   const ids = objects(members).flatMap(({ value }) => text(value) ?? [])
   if (ids.length > MOST_MEMBERS)
@@ -211,7 +213,7 @@ function memberIds({ members }: Json): string[] {
 
 const MOST_MEMBERS = 100_000
 
-// Who came and who went: a group of ten thousand is not written down for each of them.
+// Shows only who joined and who left: a group of ten thousand is not copied for each of them.
 const told = (group: ScimGroup, before: string[], after: string[]) => ({
   ...group,
   members_added: after.filter(isMissingIn(before)),

@@ -9,26 +9,29 @@ import {
 import { type Comparison, type Filter, type Path, parsePath, type Value } from './filter.ts'
 import { refused } from './refusal.ts'
 
-/** A place in a resource that a path names. */
+/** A path resolved to the attribute of a resource type. */
 export interface Place {
-  /** The extension that it is in; null for the resource itself. */
+  /** The extension of the attribute; null for the resource itself. */
   extension: string | null
-  /** Null where the path names the whole extension. */
+  /** Null when the path names the whole extension. */
   attribute: Attribute | null
   sub: Attribute | null
-  /** Which values of the attribute are meant, and by which filter. */
+  /** Selects values of the attribute by the filter. Null selects all. */
   isMeant: ((value: Json) => boolean) | null
   filter: Filter | null
 }
 
-/** Whether a resource, as it is shown, is one of those that the filter asks for. Throws 400 `invalidFilter` for what cannot be compared. */
+/**
+ * Creates a function that matches shown resources with the filter. Throws 400 `invalidFilter` for
+ * values that cannot be compared.
+ */
 export const matcher = (type: ResourceType, filter: Filter): ((resource: Json) => boolean) =>
   predicate(filter, path => {
     const place = locate(type, path)
     return place ? reading(place) : NOTHING
   })
 
-/** Where a path leads in such a resource; undefined where there is no such thing. */
+/** Resolves a path in a resource type. Undefined for an unknown attribute. */
 export function locate(type: ResourceType, { name, filter, sub }: Path): Place | undefined {
   const [extension, plain] = unqualified(type, name)
   if (plain === '') return { extension, attribute: null, sub: null, isMeant: null, filter: null }
@@ -49,7 +52,7 @@ export function locate(type: ResourceType, { name, filter, sub }: Path): Place |
   }
 }
 
-/** Where a name leads that stands for itself, among others that nobody may know: undefined also for one that is no path. */
+/** Resolves a name that may be unknown. Undefined also when it is not a valid path. */
 export function placeOf(type: ResourceType, name: string): Place | undefined {
   try {
     return locate(type, parsePath(name))
@@ -58,7 +61,7 @@ export function placeOf(type: ResourceType, name: string): Place | undefined {
   }
 }
 
-/** The extension that a name begins with, and the rest of it. The resource's own schema may stand there and says nothing. */
+/** Splits a name into its extension and the rest. Drops the prefix of the resource's own schema. */
 function unqualified(type: ResourceType, name: string): [extension: string | null, plain: string] {
   const whole = extensionOf(type, name)
   if (whole) return [whole.id, '']
@@ -69,7 +72,7 @@ function unqualified(type: ResourceType, name: string): [extension: string | nul
   return [extensionOf(type, schema)?.id ?? schema, plain]
 }
 
-/** How the values at a place are read, and what kind of values they are. */
+/** Reads the values at a resolved path. `attribute` describes those values. */
 export interface Reading {
   attribute: Attribute | null
   values(resource: Json): unknown[]
@@ -77,7 +80,7 @@ export interface Reading {
 
 const NOTHING: Reading = { attribute: null, values: () => [] }
 
-/** How the values at a place are read. */
+/** Creates the reader of the values at a resolved path. */
 export function reading({ extension, attribute, sub, isMeant }: Place): Reading {
   if (!attribute)
     return {
@@ -85,7 +88,8 @@ export function reading({ extension, attribute, sub, isMeant }: Place): Reading 
       values: resource =>
         extension !== null && resource[extension] !== undefined ? [resource[extension]] : [],
     }
-  // Of a list of values with what is said of each, the values are meant (RFC 7644, 3.4.2.2: `emails co "example.com"`).
+  // The name of a list of complex values stands for their `value` (RFC 7644, 3.4.2.2:
+  // `emails co "example.com"`).
   const inner = sub ?? (attribute.multiValued ? named(attribute.subAttributes, 'value') : undefined)
   const values = (resource: Json) => {
     const holder = extension === null ? resource : resource[extension]
@@ -99,7 +103,7 @@ export function reading({ extension, attribute, sub, isMeant }: Place): Reading 
 const listOf = (value: unknown): unknown[] =>
   value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
 
-/** The filter within brackets, which looks at one value of an attribute. */
+/** Creates the function for a filter within brackets, which matches one value of an attribute. */
 const elementMatcher = (attribute: Attribute, filter: Filter): ((value: Json) => boolean) =>
   predicate(filter, ({ name }) => {
     const sub = named(attribute.subAttributes, name)
@@ -132,7 +136,7 @@ function predicate(filter: Filter, read: (path: Path) => Reading): (resource: Js
 const isPresent = (value: unknown): boolean =>
   value !== '' && !(isObject(value) && Object.keys(value).length === 0)
 
-// What is not there is unlike everything, and like null alone.
+// A missing value differs from everything except null.
 function comparing(
   op: Comparison,
   { attribute, values }: Reading,
@@ -173,20 +177,20 @@ const COMPARE: Record<Exclude<Comparison, 'ne'> | 'ne', (found: never, wanted: n
     le: (found, wanted) => found <= wanted,
   }
 
-/** A value as it is compared: times as such, and texts without their case where it means nothing. */
+/** Converts a value for comparison: times to numbers, case-insensitive texts to lower case. */
 export function comparable(attribute: Attribute | null, value: unknown): unknown {
   if (typeof value !== 'string') return value
   if (attribute?.type === 'dateTime') return Date.parse(value)
   return attribute?.caseExact ? value : value.toLowerCase()
 }
 
-// Some say "true" where they mean true.
+// Some clients send "true" for true.
 const valueFor = (attribute: Attribute | null, value: Value): unknown =>
   attribute?.type === 'boolean' && typeof value === 'string'
     ? booleanOf(value)
     : comparable(attribute, value)
 
-/** The boolean that a text says in any case; the text where it says none. */
+/** Parses a boolean in any case. Returns other texts unchanged. */
 export function booleanOf(text: string): boolean | string {
   const said = text.toLowerCase()
   return said === 'true' ? true : said === 'false' ? false : text

@@ -5,27 +5,27 @@ import { auditWorkspaceMember } from '../members/view.ts'
 import { newWorkspaceMember } from '../workspace-members.ts'
 import type { IdentityWorld } from '../world.ts'
 
-/** Where what the groups of a member give differs from how he is in a workspace. */
+/** A difference between the role that a member's groups grant and their role in a workspace. */
 export interface Difference {
   workspace_id: string
   user_id: string
-  /** The highest role that a mapping of his groups gives; null where none does. */
+  /** The highest role that a mapping of their groups grants; null if none does. */
   granted: WorkspaceMember['role'] | null
-  /** How he is in it by a mapping; null where he is not. Who was put there by hand is in no difference. */
+  /** The membership by a mapping, or null. Members who were added by hand have no difference. */
   current: WorkspaceMember | null
 }
 
-/** What becomes of a difference, and the entry that tells of it. */
+/** How a difference is resolved, with the audit entry. */
 export interface Move {
-  /** How he is in the workspace from now on; null where he is no longer. */
+  /** The new membership; null if the member is removed. */
   after: WorkspaceMember | null
   entry: AuditEntry
 }
 
-/** Says what becomes of a difference. */
+/** Decides how a difference is resolved. */
 export type Mover = (difference: Difference) => Move
 
-/** What becomes of differences: who is granted a role has it, who is granted none is out. */
+/** Creates a function that gives members their granted role and removes those without one. */
 export const moverFor =
   (gateway: IdentityWorld, actor: Actor): Mover =>
   ({ workspace_id, user_id, granted, current }) => {
@@ -37,7 +37,10 @@ export const moverFor =
     return { after, entry: auditWorkspaceMember(gateway, actor, current, after) }
   }
 
-/** Who is left in a workspace by hand when a mapping goes, with the entry that tells of it. */
+/**
+ * Creates a function for the audit entry of a member who stays in a workspace, as if added by hand,
+ * when a mapping is deleted.
+ */
 export const keeperFor =
   (gateway: IdentityWorld, actor: Actor) =>
   (current: WorkspaceMember): AuditEntry =>

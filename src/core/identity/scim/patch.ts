@@ -5,7 +5,7 @@ import { locate, type Place, placeOf } from './match.ts'
 import { refused } from './refusal.ts'
 import { checkedResource, isKept, keptSingle, keptValue } from './resource.ts'
 
-/** One step of a change (RFC 7644, 3.5.2). */
+/** One operation of a patch (RFC 7644, 3.5.2). */
 export interface Operation {
   op: 'add' | 'remove' | 'replace'
   path: string | undefined
@@ -14,10 +14,10 @@ export interface Operation {
 
 const PATCH_OP = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 
-/** Identity providers send a few; a thousand are still done in one go. */
+/** Identity providers send a few at a time. */
 const MOST_OPERATIONS = 1_000
 
-/** The steps in a body. Throws 400 `invalidSyntax` for what is no PatchOp. */
+/** Parses the operations of a body. Throws 400 `invalidSyntax` for a body that is no PatchOp. */
 export function operationsOf(body: unknown): Operation[] {
   const schemas = isObject(body) ? body.schemas : undefined
   if (!isObject(body) || !Array.isArray(schemas) || !schemas.includes(PATCH_OP))
@@ -46,68 +46,63 @@ function operationOf(given: unknown, i: number): Operation {
 }
 
 /**
- * The resource after these steps, all or none; the given one stays as it is. Only names of the schema are ever written.
- * Throws 400: `invalidPath`, `invalidValue`, `noTarget`, and `mutability` for what may not be written.
+ * Applies the operations to a copy of the resource, all or none. Only names of the schema are ever
+ * written. Throws 400: `invalidPath`, `invalidValue`, `noTarget`, and `mutability` for a read-only
+ * attribute.
  */
 export function patched(type: ResourceType, resource: Json, operations: Operation[]): Json {
   const draft = structuredClone(resource)
   for (const { op, path, value } of operations) {
-    if (path === undefined) applyWhole(type, draft, op, value)
-    else applyAt(type, draft, op, path, value)
+    if (path === undefined) applyWhole(type, draft, { op, value })
+    else applyLocated(type, draft, { op, value, place: locateWritable(type, path) })
   }
   return checkedResource(type, draft)
 }
 
-/** A step without a path says in its value where what belongs. Okta repeats the id there, which is no change. */
-function applyWhole(type: ResourceType, draft: Json, op: Operation['op'], value: unknown): void {
+/** What an operation does to a value, apart from where. */
+type ValueChange = Pick<Operation, 'op' | 'value'>
+
+/** An operation whose path is resolved. */
+interface LocatedOperation extends ValueChange {
+  place: Place
+}
+
+/**
+ * Applies an operation without a path, whose value names the attributes. Okta repeats the id there,
+ * which is no change.
+ */
+function applyWhole(type: ResourceType, draft: Json, { op, value }: ValueChange): void {
   if (op === 'remove') throw refused('noTarget', 'path: expected what to remove')
   if (!isObject(value))
     throw refused('invalidValue', 'value: expected an object where no path is given')
   for (const [path, member] of Object.entries(value)) {
     const place = placeOf(type, path)
-    if (place && place.attribute?.mutability !== 'readOnly') applyTo(draft, type, place, op, member)
+    if (place && place.attribute?.mutability !== 'readOnly')
+      applyLocated(type, draft, { op, value: member, place })
   }
 }
 
-function applyAt(
-  type: ResourceType,
-  draft: Json,
-  op: Operation['op'],
-  path: string,
-  value: unknown,
-): void {
+function locateWritable(type: ResourceType, path: string): Place {
   const place = locate(type, parsePath(path))
   if (!place) throw refused('invalidPath', 'path: expected an attribute of the schema')
-  if ([place.attribute, place.sub].some(one => one?.mutability === 'readOnly'))
+  if ([place.attribute, place.sub].some(attribute => attribute?.mutability === 'readOnly'))
     throw refused('mutability', `${place.attribute?.name} may not be written`)
-  applyTo(draft, type, place, op, value)
+  return place
 }
 
-function applyTo(
-  draft: Json,
-  type: ResourceType,
-  place: Place,
-  op: Operation['op'],
-  value: unknown,
-): void {
-  const { attribute, extension } = place
-  if (!attribute) applyToExtension(type, draft, extension ?? '', op, value)
-  else if (isKept(attribute)) applyToAttribute(draft, place, attribute, op, value)
+function applyLocated(type: ResourceType, draft: Json, operation: LocatedOperation): void {
+  const { attribute, extension } = operation.place
+  if (!attribute) applyToExtension(type, draft, extension ?? '', operation)
+  else if (isKept(attribute)) applyToAttribute(draft, attribute, operation)
 }
 
-function applyToAttribute(
-  draft: Json,
-  place: Place,
-  attribute: Attribute,
-  op: Operation['op'],
-  value: unknown,
-): void {
-  const { extension } = place
+function applyToAttribute(draft: Json, attribute: Attribute, operation: LocatedOperation): void {
+  const { extension } = operation.place
   const holder = extension === null ? draft : objectAt(draft, extension)
-  // Null says that there shall be none (RFC 7643, 2.5).
-  const really = value === null ? 'remove' : op
-  if (attribute.multiValued) applyToList(holder, place, attribute, really, value)
-  else applyToOne(holder, place, attribute, really, value)
+  // Null means no value (RFC 7643, 2.5).
+  const change = operation.value === null ? { ...operation, op: 'remove' as const } : operation
+  if (attribute.multiValued) applyToList(holder, attribute, change)
+  else applyToSingle(holder, attribute, change)
   if (extension !== null && Object.keys(holder).length === 0) delete draft[extension]
 }
 
@@ -115,22 +110,19 @@ function applyToExtension(
   type: ResourceType,
   draft: Json,
   extension: string,
-  op: Operation['op'],
-  value: unknown,
+  { op, value }: ValueChange,
 ): void {
   if (op === 'remove' || value === null) delete draft[extension]
   else if (!isObject(value)) throw refused('invalidValue', `${extension}: expected an object`)
   else
     for (const [name, member] of Object.entries(value))
-      applyWhole(type, draft, op, { [`${extension}:${name}`]: member })
+      applyWhole(type, draft, { op, value: { [`${extension}:${name}`]: member } })
 }
 
-function applyToOne(
+function applyToSingle(
   holder: Json,
-  { sub }: Place,
   attribute: Attribute,
-  op: Operation['op'],
-  value: unknown,
+  { op, value, place: { sub } }: LocatedOperation,
 ): void {
   if (sub) {
     const inner = objectAt(holder, attribute.name)
@@ -139,92 +131,79 @@ function applyToOne(
     return
   }
   const before = holder[attribute.name]
-  const read = op === 'remove' ? undefined : (keptSingle(attribute, value) ?? before)
-  assign(holder, attribute, isObject(before) && isObject(read) ? { ...before, ...read } : read)
+  const after = op === 'remove' ? undefined : (keptSingle(attribute, value) ?? before)
+  assign(holder, attribute, isObject(before) && isObject(after) ? { ...before, ...after } : after)
 }
 
-function applyToList(
-  holder: Json,
-  place: Place,
-  attribute: Attribute,
-  op: Operation['op'],
-  value: unknown,
-): void {
+function applyToList(holder: Json, attribute: Attribute, operation: LocatedOperation): void {
   const before = objects(holder[attribute.name])
   const after =
-    op === 'remove'
-      ? withoutMeant(before, place, attribute, value)
-      : withGiven(before, place, attribute, op, value)
+    operation.op === 'remove'
+      ? removeValues(before, attribute, operation)
+      : writeValues(before, attribute, operation)
   assign(holder, attribute, after.length > 0 ? after : undefined)
 }
 
-function withoutMeant(
+function removeValues(
   before: Json[],
-  { isMeant, sub }: Place,
   attribute: Attribute,
-  value: unknown,
+  { value, place: { isMeant, sub } }: LocatedOperation,
 ): Json[] {
   if (sub)
     return before
-      .map(one => (isMeant?.(one) === false ? one : withoutMember(one, sub.name)))
-      .filter(one => Object.keys(one).length > 0)
-  if (isMeant) return before.filter(one => !isMeant(one))
+      .map(element => (isMeant?.(element) === false ? element : withoutMember(element, sub.name)))
+      .filter(element => Object.keys(element).length > 0)
+  if (isMeant) return before.filter(element => !isMeant(element))
   // Azure AD removes members by `path: "members"` and a list of them in `value`.
   if (value === undefined || value === null) return []
-  const given = new Set(objects(keptValue(attribute, value)).map(identity))
-  return before.filter(one => !given.has(identity(one)))
+  const removed = new Set(objects(keptValue(attribute, value)).map(identity))
+  return before.filter(element => !removed.has(identity(element)))
 }
 
-function withGiven(
-  before: Json[],
-  place: Place,
-  attribute: Attribute,
-  op: 'add' | 'replace',
-  value: unknown,
-): Json[] {
-  const { isMeant, sub } = place
-  if (isMeant || sub) return withMeantChanged(before, place, attribute, op, value)
-  const given = objects(keptValue(attribute, value))
-  if (op === 'replace') return distinct(given)
-  return preferringLast(distinct([...before, ...given]), given)
+function writeValues(before: Json[], attribute: Attribute, operation: LocatedOperation): Json[] {
+  const { op, value, place } = operation
+  if (place.isMeant || place.sub) return changeMatching(before, attribute, operation)
+  const added = objects(keptValue(attribute, value))
+  if (op === 'replace') return distinct(added)
+  return preferringLast(distinct([...before, ...added]), added)
 }
 
-function withMeantChanged(
+function changeMatching(
   before: Json[],
-  place: Place,
   attribute: Attribute,
-  op: 'add' | 'replace',
-  value: unknown,
+  { op, value, place }: LocatedOperation,
 ): Json[] {
   const { isMeant, sub } = place
-  const given = sub
+  const fields = sub
     ? { [sub.name]: keptSingle(sub, value) }
     : (objects([keptSingle(attribute, value)])[0] ?? {})
-  const meant = new Set(isMeant ? before.filter(isMeant) : before)
-  if (meant.size === 0) return [...before, { ...madeFrom(place, attribute), ...given }]
-  const changed = before.map(one =>
-    meant.has(one) ? (op === 'replace' && !sub ? given : { ...one, ...given }) : one,
-  )
+  const matching = new Set(isMeant ? before.filter(isMeant) : before)
+  if (matching.size === 0) return [...before, { ...buildFromFilter(place, attribute), ...fields }]
+  const after = before.map(element => {
+    if (!matching.has(element)) return element
+    return op === 'replace' && !sub ? fields : { ...element, ...fields }
+  })
   return preferringLast(
-    changed,
-    changed.filter((_, i) => meant.has(before[i] ?? {})),
+    after,
+    after.filter((_, i) => matching.has(before[i] ?? {})),
   )
 }
 
 /**
- * What a filter that nothing meets says of the value that it would be met by. Entra ID writes a first work address as a replacement of
- * `emails[type eq "work"].value`. Throws 400 `noTarget` where it says nothing, or where the whole value was to be changed.
+ * Builds the value that a filter describes when no value matches it. Entra ID writes a first work
+ * address as a replacement of `emails[type eq "work"].value`. Throws 400 `noTarget` when the filter
+ * describes no value, or when the whole value should be changed.
  */
-function madeFrom({ filter, sub }: Place, attribute: Attribute): Json {
-  const said = sub ? (filter === null ? {} : equalities(filter, attribute)) : undefined
-  if (!said) throw refused('noTarget', 'path: expected a value that is there')
-  return said
+function buildFromFilter({ filter, sub }: Place, attribute: Attribute): Json {
+  const fields = sub ? (filter === null ? {} : equalities(filter, attribute)) : undefined
+  if (!fields) throw refused('noTarget', 'path: expected a value that is there')
+  return fields
 }
 
 function equalities(filter: Filter, attribute: Attribute): Json | undefined {
   if (filter.op === 'and') {
-    const all = filter.filters.map(one => equalities(one, attribute))
-    return all.every(one => one !== undefined) ? Object.assign({}, ...all) : undefined
+    const all = filter.filters.map(part => equalities(part, attribute))
+    return all.every(fields => fields !== undefined) ? Object.assign({}, ...all) : undefined
   }
   const sub = filter.op === 'eq' ? named(attribute.subAttributes, filter.path.name) : undefined
   return sub && filter.op === 'eq' && isKept(sub)
@@ -232,7 +211,7 @@ function equalities(filter: Filter, attribute: Attribute): Json | undefined {
     : undefined
 }
 
-// One that is made primary takes that from the others (RFC 7644, 3.5.2).
+// A new primary value makes the others non-primary (RFC 7644, 3.5.2).
 function preferringLast(values: Json[], changed: Json[]): Json[] {
   const preferred = changed.findLast(one => one.primary === true)
   if (!preferred) return values
@@ -248,7 +227,7 @@ function distinct(values: Json[]): Json[] {
   return values.filter(one => !seen.has(identity(one)) && seen.add(identity(one)))
 }
 
-// Members of an object count in any order.
+// The order of an object's members does not matter.
 const identity = (value: Json): string =>
   JSON.stringify(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 

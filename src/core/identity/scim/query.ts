@@ -5,33 +5,39 @@ import { comparable, locate, matcher, reading } from './match.ts'
 import { refused } from './refusal.ts'
 import type { Projection } from './resource.ts'
 
-/** What a client asks of a list (RFC 7644, 3.4.2). */
+/** The query of a list of resources (RFC 7644, 3.4.2). */
 export interface Query extends Projection {
   filter: Filter | null
   sortBy: string | null
   sortOrder: 'ascending' | 'descending'
-  /** From 1. */
+  /** Counted from 1. */
   startIndex: number
   count: number
 }
 
-/** A page has this many where nobody says, and at most. */
+/** The number of resources on a page: the default, and the maximum. */
 const USUAL_COUNT = 100
 export const MOST_RESULTS = 200
 
-/** What a resource is known by, where the store can find it by that alone. Names are without their case. */
+/** A key by which the store can find resources. Names are in lower case. */
 export type Known = { by: 'id' | 'externalId' | 'name'; value: string }
 
 const SEARCH_REQUEST = 'urn:ietf:params:scim:api:messages:2.0:SearchRequest'
 
-/** What a body asks of a list (RFC 7644, 3.4.3). Throws 400 `invalidSyntax`, and as `queryOf` does. */
+/**
+ * Parses the body of a search (RFC 7644, 3.4.3). Throws 400 `invalidSyntax`, and as `parseQuery`
+ * does.
+ */
 export function searchOf(body: unknown): Query {
   if (!isObject(body) || !Array.isArray(body.schemas) || !body.schemas.includes(SEARCH_REQUEST))
     throw refused('invalidSyntax', `schemas: expected ${SEARCH_REQUEST} among them`)
   return queryOf(body)
 }
 
-/** What a query asks of a list, its numbers as numbers or as texts. Throws 400 `invalidFilter` and `invalidValue`. */
+/**
+ * Parses the query of a list. Numbers may be numbers or texts. Throws 400 `invalidFilter` and
+ * `invalidValue`.
+ */
 export function queryOf(given: Json): Query {
   const { filter, sortBy, sortOrder } = given
   const asked = textAt('filter', filter)
@@ -45,7 +51,7 @@ export function queryOf(given: Json): Query {
   }
 }
 
-/** Which attributes a query asks for. Throws 400 `invalidValue`. */
+/** Parses which attributes a query selects. Throws 400 `invalidValue`. */
 export const projectionOf = (given: Json): Projection => ({
   attributes: namesAt(given, 'attributes'),
   excludedAttributes: namesAt(given, 'excludedAttributes'),
@@ -81,11 +87,11 @@ function namesAt(given: Json, name: string): string[] | null {
 
 const MOST_NAMES = 100
 
-/** Whether a resource, as it is shown, is asked for. Throws 400 `invalidFilter`. */
+/** Creates a function that matches shown resources with the query. Throws 400 `invalidFilter`. */
 export const wanted = (type: ResourceType, { filter }: Query): ((resource: Json) => boolean) =>
   filter === null ? () => true : matcher(type, filter)
 
-/** What every resource that is asked for is known by; undefined where the filter says nothing of that. */
+/** Finds a key that every matching resource has. Undefined when the filter requires none. */
 export const knownBy = (type: ResourceType, { filter }: Query): Known | undefined =>
   filter === null ? undefined : knownIn(type, filter)
 
@@ -105,13 +111,16 @@ const BY: Record<ResourceType['name'], Record<string, Known['by']>> = {
   Group: { id: 'id', externalId: 'externalId', displayName: 'name' },
 }
 
-/** Something with how it is shown. */
+/** A stored record that matches a query, with its shown resource. */
 export interface Candidate<One> {
   one: One
   shown: Json
 }
 
-/** Puts what is there in the order that is asked for: what has no such value comes last. Throws 400 `invalidPath` for what is no path. */
+/**
+ * Sorts matches as the query requests. Resources without the attribute come last. Throws 400
+ * `invalidPath` for an invalid path.
+ */
 export function sorted<One>(
   type: ResourceType,
   candidates: Candidate<One>[],
@@ -129,7 +138,7 @@ export function sorted<One>(
   return sortOrder === 'descending' ? ascending.reverse() : ascending
 }
 
-/** Whether an attribute is looked at to find or to sort. */
+/** Whether the query filters or sorts by an attribute. */
 export const mentions = ({ filter, sortBy }: Query, attribute: string): boolean =>
   [...(filter === null ? [] : namesIn(filter)), sortBy ?? ''].some(name =>
     name.toLowerCase().includes(attribute),
@@ -146,6 +155,6 @@ function compared(one: unknown, other: unknown): number {
   return (one as never) < (other as never) ? -1 : (one as never) > (other as never) ? 1 : 0
 }
 
-/** The page of a list. */
+/** Returns the page of a list that the query requests. */
 export const paged = <One>(list: One[], { startIndex, count }: Query): One[] =>
   list.slice(startIndex - 1, startIndex - 1 + count)

@@ -1,6 +1,6 @@
 import { conflict, GatewayError } from '../../errors.ts'
 
-/** What a refusal of RFC 7644 (3.12, table 9) may be about. */
+/** The reasons for an error in RFC 7644 (3.12, table 9). */
 export type ScimType =
   | 'invalidFilter'
   | 'invalidPath'
@@ -10,18 +10,18 @@ export type ScimType =
   | 'noTarget'
   | 'uniqueness'
 
-/** What was asked cannot be done so. 400, with the reason for a program. */
+/** The request cannot be executed. 400, with the reason for a program. */
 export const refused = (scimType: Exclude<ScimType, 'uniqueness'>, message: string) =>
   new GatewayError('invalid_request', message, { metadata: { scimType } })
 
-/** Another resource has this value already, and it may be there once. 409. */
+/** Another resource already has this value, which must be unique. 409. */
 export const taken = (message: string) =>
   new GatewayError('conflict', message, { metadata: { scimType: 'uniqueness' } })
 
-/** The resource is not as the client thinks that it is (`If-Match`). 412. */
+/** The resource has another version than the client expects (`If-Match`). 412. */
 export const outdated = () =>
   new GatewayError('precondition_failed', 'The resource has been changed since')
 
-/** What the store says of two changes at the same moment, as SCIM says it. */
+/** Whether the error is a conflict, which the store throws for two simultaneous changes. */
 export const isConflict = (thrown: unknown): thrown is GatewayError =>
   thrown instanceof GatewayError && thrown.type === conflict().type

@@ -9,14 +9,16 @@ import {
 import { booleanOf, type Place, placeOf } from './match.ts'
 import { refused } from './refusal.ts'
 
-/** A list may have this many values, and a text this many characters. Members of a group are counted by the body alone. */
+// The most values of a list and characters of a text. Only the size of the body limits the members
+// of a group.
 const MOST_VALUES = 100
 const LONGEST_TEXT = 4_096
 const LONGEST_BINARY = 65_536
 
 /**
- * What a client has sent as a resource, under the names that the schema gives: what may not be written, is not kept or has no name there
- * is left out (RFC 7644, 3.3). Throws 400 `invalidSyntax` without the schema's id, and 400 `invalidValue` for what does not fit.
+ * Parses a resource from a client, with the names of the schema. Omits attributes that are read
+ * only, are not stored or are unknown (RFC 7644, 3.3). Throws 400 `invalidSyntax` without the
+ * schema's id, and 400 `invalidValue` for an invalid value.
  */
 export function resourceOf(type: ResourceType, body: unknown): Json {
   if (!isObject(body)) throw refused('invalidSyntax', 'expected an object')
@@ -36,7 +38,10 @@ export function resourceOf(type: ResourceType, body: unknown): Json {
 const isSame = (one: unknown, other: string) =>
   typeof one === 'string' && one.toLowerCase() === other.toLowerCase()
 
-/** The resource, if it has what it must have, and no list in it prefers two. Throws 400 `invalidValue`. */
+/**
+ * Returns the resource if it has all required attributes and no list with two primary values.
+ * Throws 400 `invalidValue`.
+ */
 export function checkedResource(type: ResourceType, resource: Json): Json {
   for (const { name, required } of type.schema.attributes) {
     if (required && (typeof resource[name] !== 'string' || resource[name].trim() === ''))
@@ -64,11 +69,11 @@ function membersOf(attributes: Attribute[], body: Json, path: string): Json {
   return Object.fromEntries(found)
 }
 
-/** Whether it is kept at all when somebody writes it. */
+/** Whether a client can write the attribute and it is stored. */
 export const isKept = ({ mutability, returned }: Attribute): boolean =>
   mutability === 'readWrite' && returned !== 'never'
 
-/** The value of an attribute as it is kept; undefined where there is none. Throws 400 `invalidValue`. */
+/** Converts the value of an attribute to its stored form. Throws 400 `invalidValue`. */
 export function keptValue(attribute: Attribute, value: unknown, path = attribute.name): unknown {
   if (value === null || value === undefined) return undefined
   if (!attribute.multiValued) return keptSingle(attribute, value, path)
@@ -79,7 +84,7 @@ export function keptValue(attribute: Attribute, value: unknown, path = attribute
   return read.length > 0 ? read : undefined
 }
 
-/** One value of an attribute. Throws 400 `invalidValue`. */
+/** Converts one value of an attribute to its stored form. Throws 400 `invalidValue`. */
 export function keptSingle(attribute: Attribute, value: unknown, path = attribute.name): unknown {
   switch (attribute.type) {
     case 'complex':
@@ -93,7 +98,7 @@ export function keptSingle(attribute: Attribute, value: unknown, path = attribut
   }
 }
 
-// A value may stand for itself where more could be said of it: Entra ID sends a manager so.
+// A plain text may stand for an object with only a `value`: Entra ID sends a manager like this.
 function complexOf(
   { subAttributes = [] }: Attribute,
   value: unknown,
@@ -133,13 +138,13 @@ function textFrom(value: unknown, path: string, longest: number): string {
   return value
 }
 
-/** Which attributes an answer shall have (RFC 7644, 3.9). Null for the usual. */
+/** The attributes that a response should have (RFC 7644, 3.9). Null means the default ones. */
 export interface Projection {
   attributes: string[] | null
   excludedAttributes: string[] | null
 }
 
-/** The resource with only what was asked for. What is always shown stays. */
+/** Returns only the selected attributes of a resource, and those that are always shown. */
 export function projected(
   type: ResourceType,
   resource: Json,
@@ -176,7 +181,7 @@ const picked = (value: unknown, sub: string): unknown =>
       ? { [sub]: value[sub] }
       : {}
 
-/** Two selections from the same value, as one. */
+/** Merges two selections from the same value. */
 function merged(one: unknown, other: unknown): unknown {
   if (Array.isArray(one) && Array.isArray(other))
     return one.map((value, i) => merged(value, other[i]))
@@ -202,6 +207,6 @@ const omitted = (value: unknown, name: string | null): unknown =>
       ? Object.fromEntries(Object.entries(value).filter(([key]) => key !== name))
       : value
 
-// A name that says nothing here asks for nothing.
+// Unknown names select nothing.
 const placesOf = (type: ResourceType, names: string[]) =>
   names.flatMap(name => placeOf(type, name) ?? [])

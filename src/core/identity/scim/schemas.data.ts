@@ -2,7 +2,7 @@ import { type Attribute, attribute, type ResourceType, type Schema } from './att
 
 const readOnly = { mutability: 'readOnly' as const }
 
-/** A list of values with what is said of each (RFC 7643, 2.4). */
+/** Defines a list of values with their usual sub-attributes (RFC 7643, 2.4). */
 function plural(
   name: string,
   description: string,
@@ -14,9 +14,9 @@ function plural(
     multiValued: true,
     subAttributes: [
       attribute('value', 'The value itself', value),
-      attribute('display', 'How it is shown'),
-      attribute('type', 'What it is for', canonicalValues.length > 0 ? { canonicalValues } : {}),
-      attribute('primary', 'Whether it is the one that is preferred', { type: 'boolean' }),
+      attribute('display', 'The text to show'),
+      attribute('type', 'The purpose', canonicalValues.length > 0 ? { canonicalValues } : {}),
+      attribute('primary', 'Whether this is the preferred value', { type: 'boolean' }),
     ],
   })
 }
@@ -28,40 +28,40 @@ const NAME = attribute('name', 'The parts of the name', {
     attribute('familyName', 'The family name'),
     attribute('givenName', 'The given name'),
     attribute('middleName', 'The middle names'),
-    attribute('honorificPrefix', 'What stands before the name'),
-    attribute('honorificSuffix', 'What stands after the name'),
+    attribute('honorificPrefix', 'The prefix of the name, such as a title'),
+    attribute('honorificSuffix', 'The suffix of the name'),
   ],
 })
 
-const ADDRESSES = attribute('addresses', 'Where the user can be reached by letter', {
+const ADDRESSES = attribute('addresses', 'Postal addresses', {
   type: 'complex',
   multiValued: true,
   subAttributes: [
     attribute('formatted', 'The whole address'),
     attribute('streetAddress', 'Street and number'),
-    attribute('locality', 'The place'),
+    attribute('locality', 'The city'),
     attribute('region', 'The state or region'),
     attribute('postalCode', 'The postal code'),
     attribute('country', 'The country'),
-    attribute('type', 'What it is for', { canonicalValues: ['work', 'home', 'other'] }),
-    attribute('primary', 'Whether it is the one that is preferred', { type: 'boolean' }),
+    attribute('type', 'The purpose', { canonicalValues: ['work', 'home', 'other'] }),
+    attribute('primary', 'Whether this is the preferred address', { type: 'boolean' }),
   ],
 })
 
-const GROUPS = attribute('groups', 'The groups that the user is in', {
+const GROUPS = attribute('groups', 'The groups of the user', {
   ...readOnly,
   type: 'complex',
   multiValued: true,
   subAttributes: [
     attribute('value', 'The group’s id', { ...readOnly, caseExact: true }),
-    attribute('$ref', 'Where the group is', {
+    attribute('$ref', 'The URL of the group', {
       ...readOnly,
       type: 'reference',
       caseExact: true,
       referenceTypes: ['Group'],
     }),
     attribute('display', 'The group’s name', readOnly),
-    attribute('type', 'How he is in it', { ...readOnly, canonicalValues: ['direct'] }),
+    attribute('type', 'The kind of membership', { ...readOnly, canonicalValues: ['direct'] }),
   ],
 })
 
@@ -73,19 +73,19 @@ const USER_SCHEMA: Schema = {
     attribute('userName', 'The name to sign in with', { required: true, uniqueness: 'server' }),
     NAME,
     attribute('displayName', 'The name to show'),
-    attribute('nickName', 'What he is called'),
-    attribute('profileUrl', 'His page', {
+    attribute('nickName', 'The nickname'),
+    attribute('profileUrl', 'The URL of the profile page', {
       type: 'reference',
       caseExact: true,
       referenceTypes: ['external'],
     }),
-    attribute('title', 'His title, as “Vice President”'),
-    attribute('userType', 'How he belongs to the organization'),
-    attribute('preferredLanguage', 'The languages that he prefers'),
-    attribute('locale', 'How numbers and dates are written for him'),
-    attribute('timezone', 'Where it is the same time'),
-    attribute('active', 'Whether he may do anything', { type: 'boolean' }),
-    attribute('password', 'Taken and not kept', {
+    attribute('title', 'The job title, such as “Vice President”'),
+    attribute('userType', 'The relation to the organization'),
+    attribute('preferredLanguage', 'The preferred languages'),
+    attribute('locale', 'The locale for numbers and dates'),
+    attribute('timezone', 'The time zone'),
+    attribute('active', 'Whether the user is active', { type: 'boolean' }),
+    attribute('password', 'Accepted and not stored', {
       caseExact: true,
       mutability: 'writeOnly',
       returned: 'never',
@@ -100,34 +100,34 @@ const USER_SCHEMA: Schema = {
       'other',
     ]),
     plural('ims', 'Addresses of instant messaging'),
-    plural('photos', 'Where pictures of him are', ['photo', 'thumbnail'], {
+    plural('photos', 'URLs of photos', ['photo', 'thumbnail'], {
       type: 'reference',
       caseExact: true,
       referenceTypes: ['external'],
     }),
     ADDRESSES,
     GROUPS,
-    plural('entitlements', 'What he is entitled to'),
-    plural('roles', 'His roles'),
-    plural('x509Certificates', 'His certificates', [], { type: 'binary', caseExact: true }),
+    plural('entitlements', 'Entitlements'),
+    plural('roles', 'Roles'),
+    plural('x509Certificates', 'Certificates', [], { type: 'binary', caseExact: true }),
   ],
 }
 
 const ENTERPRISE_SCHEMA: Schema = {
   id: 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User',
   name: 'EnterpriseUser',
-  description: 'What companies know of their people',
+  description: 'Attributes of employees',
   attributes: [
-    attribute('employeeNumber', 'His number'),
-    attribute('costCenter', 'Where he is booked'),
-    attribute('organization', 'His organization'),
-    attribute('division', 'His division'),
-    attribute('department', 'His department'),
-    attribute('manager', 'Who leads him', {
+    attribute('employeeNumber', 'The employee number'),
+    attribute('costCenter', 'The cost center'),
+    attribute('organization', 'The organization'),
+    attribute('division', 'The division'),
+    attribute('department', 'The department'),
+    attribute('manager', 'The manager', {
       type: 'complex',
       subAttributes: [
         attribute('value', 'The manager’s id', { caseExact: true }),
-        attribute('$ref', 'Where the manager is', {
+        attribute('$ref', 'The URL of the manager', {
           type: 'reference',
           caseExact: true,
           referenceTypes: ['User'],
@@ -141,22 +141,22 @@ const ENTERPRISE_SCHEMA: Schema = {
 const GROUP_SCHEMA: Schema = {
   id: 'urn:ietf:params:scim:schemas:core:2.0:Group',
   name: 'Group',
-  description: 'Users that belong together',
+  description: 'A group of users',
   attributes: [
     attribute('displayName', 'The group’s name', { required: true }),
-    attribute('members', 'Who is in it', {
+    attribute('members', 'The members of the group', {
       type: 'complex',
       multiValued: true,
       subAttributes: [
         attribute('value', 'The user’s id', { caseExact: true, required: true }),
-        attribute('$ref', 'Where the user is', {
+        attribute('$ref', 'The URL of the user', {
           ...readOnly,
           type: 'reference',
           caseExact: true,
           referenceTypes: ['User'],
         }),
         attribute('display', 'The user’s name', readOnly),
-        attribute('type', 'What kind of member it is', { ...readOnly, canonicalValues: ['User'] }),
+        attribute('type', 'The type of the member', { ...readOnly, canonicalValues: ['User'] }),
       ],
     }),
   ],
@@ -175,11 +175,11 @@ export const USER: ResourceType = {
 export const GROUP: ResourceType = {
   name: 'Group',
   endpoint: '/Groups',
-  description: 'Users that are put into workspaces together',
+  description: 'Groups of users, mapped to workspaces',
   schema: GROUP_SCHEMA,
   extensions: [],
 }
 
-/** Every kind of resource, and every schema of theirs. */
+/** All resource types, and all their schemas. */
 export const RESOURCE_TYPES: ResourceType[] = [USER, GROUP]
 export const SCHEMAS: Schema[] = [USER_SCHEMA, GROUP_SCHEMA, ENTERPRISE_SCHEMA]

@@ -2,13 +2,13 @@ import { type Json, objects, text } from '../../kernel/json.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { ResourceType } from './attributes.ts'
 import { groupResource, type MemberOfGroup, type ScimGroup } from './groups.ts'
-import { knownBy, mentions, paged, type Query, sorted, wanted } from './query.ts'
+import { type Candidate, knownBy, mentions, paged, type Query, sorted, wanted } from './query.ts'
 import { projected } from './resource.ts'
 import { GROUP, USER } from './schemas.data.ts'
 import type { GroupOfUser, ScimUser } from './users/store.ts'
 import { tagOf } from './version.ts'
 
-/** Users as they are shown, with their groups. `base` is where SCIM is, without a slash at its end. */
+/** Shows users with their groups. `base` is the URL of SCIM, without a trailing slash. */
 export async function shownUsers(
   { store }: IdentityWorld,
   base: string,
@@ -25,7 +25,7 @@ export async function shownUsers(
   }))
 }
 
-/** Groups as they are shown, with their members. */
+/** Shows groups with their members. */
 export async function shownGroups(
   { store }: IdentityWorld,
   base: string,
@@ -43,29 +43,37 @@ export async function shownGroups(
   }))
 }
 
-/** A page of the users that are asked for. Throws 400. */
+/** Returns a page of the users that match. Throws 400. */
 export async function searchScimUsers(
   gateway: IdentityWorld,
   base: string,
   query: Query,
 ): Promise<Json> {
   const users = await gateway.store.scim.users.find(knownBy(USER, query))
-  const bare = (user: ScimUser) => bareUser(base, user)
-  return listOf(USER, query, users, 'groups', bare, some => shownUsers(gateway, base, some))
+  return listResources(query, users, {
+    type: USER,
+    costlyAttribute: 'groups',
+    showBare: user => bareUser(base, user),
+    showFull: some => shownUsers(gateway, base, some),
+  })
 }
 
-/** A page of the groups that are asked for. Throws 400. */
+/** Returns a page of the groups that match. Throws 400. */
 export async function searchScimGroups(
   gateway: IdentityWorld,
   base: string,
   query: Query,
 ): Promise<Json> {
   const groups = await gateway.store.scim.groups.find(knownBy(GROUP, query))
-  const bare = (group: ScimGroup) => bareGroup(base, group)
-  return listOf(GROUP, query, groups, 'members', bare, some => shownGroups(gateway, base, some))
+  return listResources(query, groups, {
+    type: GROUP,
+    costlyAttribute: 'members',
+    showBare: group => bareGroup(base, group),
+    showFull: some => shownGroups(gateway, base, some),
+  })
 }
 
-/** A page of everything that is asked for, users before groups: `POST /.search`. Throws 400. */
+/** Returns a page of all matching resources, users before groups: `POST /.search`. Throws 400. */
 export async function searchScim(
   gateway: IdentityWorld,
   base: string,
@@ -86,36 +94,45 @@ export async function searchScim(
   )
 }
 
+/** How the records of one type are shown. */
+interface Presentation<One> {
+  type: ResourceType
+  /** The attribute with the memberships, which only `showFull` adds. */
+  costlyAttribute: string
+  showBare(record: One): Json
+  showFull(records: One[]): Promise<Json[]>
+}
+
 /**
- * What is costly to show, who is in what, is looked at for the page alone, or for all where it is asked for by that, and not where nobody
- * wants to see it: a provider that looks for a group by its name leaves its thousands of members out.
+ * Computes memberships only for the returned page, unless the query filters or sorts by them, and
+ * not at all if it excludes them. A provider that looks up a group by name excludes its thousands
+ * of members.
  */
-async function listOf<One>(
-  type: ResourceType,
+async function listResources<One>(
   query: Query,
-  all: One[],
-  costly: string,
-  bare: (one: One) => Json,
-  whole: (some: One[]) => Promise<Json[]>,
+  records: One[],
+  { type, costlyAttribute, showBare, showFull }: Presentation<One>,
 ): Promise<Json> {
-  const seen = mentions(query, costly) ? await whole(all) : all.map(bare)
-  const isWanted = wanted(type, query)
-  const candidates = all.flatMap((one, i) =>
-    isWanted(seen[i] ?? {}) ? [{ one, shown: seen[i] ?? {} }] : [],
-  )
-  const page = paged(sorted(type, candidates, query), query)
-  const isHidden = query.excludedAttributes?.some(name => name.toLowerCase() === costly) ?? false
-  const shown = isHidden
-    ? page.map(({ one }) => bare(one))
-    : await whole(page.map(({ one }) => one))
+  const resources = mentions(query, costlyAttribute)
+    ? await showFull(records)
+    : records.map(showBare)
+  const matchesQuery = wanted(type, query)
+  const matches = records.flatMap((one, i): Candidate<One>[] => {
+    const shown = resources[i] ?? {}
+    return matchesQuery(shown) ? [{ one, shown }] : []
+  })
+  const page = paged(sorted(type, matches, query), query).map(({ one }) => one)
+  const isExcluded =
+    query.excludedAttributes?.some(name => name.toLowerCase() === costlyAttribute) ?? false
+  const shownPage = isExcluded ? page.map(showBare) : await showFull(page)
   return listResponse(
-    shown.map(one => projected(type, one, query)),
-    candidates.length,
+    shownPage.map(resource => projected(type, resource, query)),
+    matches.length,
     query.startIndex,
   )
 }
 
-/** Resources as a list shows them (RFC 7644, 3.4.2). */
+/** Builds the response of a list of resources (RFC 7644, 3.4.2). */
 export const listResponse = (
   Resources: unknown[],
   totalResults = Resources.length,

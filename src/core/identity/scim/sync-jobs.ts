@@ -7,7 +7,7 @@ import { mustManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
 
-/** That every mapping is applied again. Times in ISO 8601. */
+/** A job that applies every mapping again. Times in ISO 8601. */
 export interface SyncJob {
   id: string
   status: 'queued' | 'running' | 'succeeded' | 'failed'
@@ -19,36 +19,39 @@ export interface SyncJob {
   finished_at: string | null
 }
 
-/** Remembers jobs, and does their work a workspace at a time. */
+/** Stores jobs and applies mappings, one workspace at a time. */
 export interface SyncJobStore {
   byId(id: string): Promise<SyncJob | undefined>
   insert(job: SyncJob, entry: AuditEntry): Promise<void>
   /** Changes a job that has not ended. */
   update(id: string, change: Partial<SyncJob>): Promise<void>
-  /** The workspaces that groups are mapped to, or were. */
+  /** Lists the workspaces that groups are or were mapped to. */
   workspaces(): Promise<string[]>
-  /** Sees to it that everybody is in this workspace as his groups say. */
+  /** Brings all memberships of this workspace in line with the members' groups. */
   apply(workspace_id: string, move: Mover): Promise<void>
 }
 
-/** Nobody works on a job for longer than this without a sign: then its process has ended. */
+/** A job that runs longer than this, in milliseconds, is abandoned: its process has ended. */
 const PATIENCE = 60_000
 
-/** Begins to apply every mapping again, and gives the job to ask for. Throws 403 for who manages one workspace only. */
+/**
+ * Starts to apply every mapping again, and returns the job. Throws 403 for actors who manage one
+ * workspace only.
+ */
 export async function createSyncJob(gateway: IdentityWorld, actor: Actor) {
   const job = await queued(gateway, actor)
   void run(gateway, actor, job.id)
   return { data: job }
 }
 
-/** The same, to its end. */
+/** Applies every mapping again and returns the finished job. Throws 403. */
 export async function finishSyncJob(gateway: IdentityWorld, actor: Actor) {
   const { id } = await queued(gateway, actor)
   await run(gateway, actor, id)
   return getSyncJob(gateway, actor, id)
 }
 
-/** A job as it stands. One whose process has ended has failed. Throws 403, and 404. */
+/** Gets a job. A job whose process has ended counts as failed. Throws 403, and 404. */
 export async function getSyncJob(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
   const job = requireFound(await gateway.store.scim.jobs.byId(id), 'SCIM sync job')
@@ -74,12 +77,12 @@ async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
   return job
 }
 
-/** Does the work of a job and writes down how it ended. Never throws: nobody waits for it who could be told. */
+/** Runs a job and records its result. Never throws, since no caller may be waiting for it. */
 async function run(gateway: IdentityWorld, actor: Actor, id: string): Promise<void> {
   try {
     await gateway.store.scim.jobs.update(id, { status: 'running', started_at: isoNow(gateway) })
     const synced_groups = await applied(gateway, actor)
-    // A group that the identity provider has deleted went at once, with all that it gave.
+    // A group that the identity provider deletes is removed at once, with all it granted.
     await ended(gateway, id, { status: 'succeeded', synced_groups, deleted_groups: 0 })
   } catch (thrown) {
     await ended(gateway, id, {
@@ -94,7 +97,7 @@ async function applied(gateway: IdentityWorld, actor: Actor): Promise<number> {
   const count = await groups.count()
   for (const workspace_id of await jobs.workspaces()) {
     await jobs.apply(workspace_id, moverFor(gateway, actor))
-    // Streams go on between two workspaces.
+    // Lets running streams continue between two workspaces.
     await nextTurn()
   }
   return count

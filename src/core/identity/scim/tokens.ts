@@ -8,7 +8,10 @@ import { hashOf, masked, withChecksum } from '../keys/secret.ts'
 import { mustManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
 
-/** What an identity provider signs in with, as it is kept: never the secret, only its hash. Times in ISO 8601. */
+/**
+ * A token of an identity provider as it is stored: never the secret, only its hash. Times in ISO
+ * 8601.
+ */
 export interface ScimToken {
   id: string
   name: string
@@ -19,20 +22,23 @@ export interface ScimToken {
   created_at: string
 }
 
-/** Remembers tokens. */
+/** Stores tokens. */
 export interface ScimTokenStore {
-  /** Every one, the oldest first. */
+  /** Lists all tokens, the oldest first. */
   all(): Promise<ScimToken[]>
   byHash(hash: string): Promise<ScimToken | undefined>
   insert(token: ScimToken, entry: AuditEntry): Promise<void>
   remove(id: string, entry: AuditEntry): Promise<void>
 }
 
-/** What a token is made of. */
+/** The fields of a new token. */
 export const NewScimToken = Type.Object({ name: Type.String({ minLength: 1, maxLength: 255 }) })
 export type NewScimToken = Static<typeof NewScimToken>
 
-/** Creates a token. The plaintext leaves here once and is never stored: only its hash is. Throws 403 for who manages one workspace only. */
+/**
+ * Creates a token. The plaintext leaves here once and is never stored: only its hash is. Throws 403
+ * for actors who manage one workspace only.
+ */
 export async function createScimToken(
   gateway: IdentityWorld,
   actor: Actor,
@@ -52,13 +58,16 @@ export async function createScimToken(
   return { data: shown(token), token: plaintext }
 }
 
-/** Every token, the oldest first. Throws 403. */
+/** Lists all tokens, the oldest first. Throws 403. */
 export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
   mustManageAll(gateway, actor)
   return { data: (await gateway.store.scim.tokens.all()).map(shown) }
 }
 
-/** Revokes a token: from the next request on it opens nothing, in whichever process. What came with it stays. Throws 403, and 404. */
+/**
+ * Revokes a token. It is invalid from the next request on, in every process. What was provisioned
+ * with it stays. Throws 403, and 404.
+ */
 export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
   const tokens = await gateway.store.scim.tokens.all()
@@ -71,8 +80,9 @@ export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: 
 }
 
 /**
- * The identity provider behind an `Authorization` header. The store is asked each time: no call of a model stands behind this door, and
- * a token that was revoked is gone at once. Throws 401, and 403 for a good key of another kind.
+ * Identifies the identity provider by its `Authorization` header. Reads the store each time, so
+ * that a revoked token is invalid at once: no model calls depend on this path. Throws 401, and 403
+ * for a valid key of another kind.
  */
 export async function identifyScim(
   gateway: IdentityWorld,

@@ -17,8 +17,9 @@ import type { MemberChange, Namesake, ScimUser, UserChange } from './users/store
 import { mustBeCurrent, type Precondition } from './version.ts'
 
 /**
- * Makes a user: a member of the organization. Who has left and has the same address comes back, and a member who is here becomes known
- * to the identity provider. Throws 400 for what does not fit, and 409 for a name or an address that another user has.
+ * Creates a user, who is a member of the organization. A former member with the same address
+ * returns, and an active member becomes managed by the identity provider. Throws 400 for an invalid
+ * resource, and 409 for a name or an address that another user has.
  */
 export async function createScimUser(
   gateway: IdentityWorld,
@@ -54,12 +55,15 @@ function arrival(
   return { user, member: withEntry(change, auditUser(gateway, actor, null, user)) }
 }
 
-/** One user. Throws 404. */
+/** Gets a user. Throws 404. */
 export async function getScimUser({ store }: IdentityWorld, id: string): Promise<ScimUser> {
   return requireFound(await store.scim.users.byId(id), 'User')
 }
 
-/** Puts another resource in a user's place. One that does not say whether he is active leaves that. Throws 400, 404, 409 and 412. */
+/**
+ * Replaces the resource of a user. Without `active`, that attribute stays as it is. Throws 400,
+ * 404, 409 and 412.
+ */
 export function replaceScimUser(
   gateway: IdentityWorld,
   actor: Actor,
@@ -68,10 +72,15 @@ export function replaceScimUser(
   when: Precondition,
 ): Promise<ScimUser> {
   const resource = resourceOf(USER, body)
-  return changeUser(gateway, actor, id, when, before => active(resource, before.active !== false))
+  return changeUser(gateway, actor, { id, when }, before =>
+    active(resource, before.active !== false),
+  )
 }
 
-/** Changes a user step by step, all or none. Whether he is active can be changed and not taken away. Throws 400, 404, 409 and 412. */
+/**
+ * Applies operations to a user, all or none. `active` can be changed but not removed. Throws 400,
+ * 404, 409 and 412.
+ */
 export function patchScimUser(
   gateway: IdentityWorld,
   actor: Actor,
@@ -80,7 +89,7 @@ export function patchScimUser(
   when: Precondition,
 ): Promise<ScimUser> {
   const operations = operationsOf(body)
-  return changeUser(gateway, actor, id, when, before =>
+  return changeUser(gateway, actor, { id, when }, before =>
     active(patched(USER, before, operations), before.active !== false),
   )
 }
@@ -88,8 +97,7 @@ export function patchScimUser(
 async function changeUser(
   gateway: IdentityWorld,
   actor: Actor,
-  id: string,
-  when: Precondition,
+  { id, when }: { id: string; when: Precondition },
   next: (before: Json) => Json,
 ): Promise<ScimUser> {
   const decide = (before: ScimUser, member: Member): UserChange<ScimUser> => {
@@ -109,8 +117,8 @@ async function changeUser(
 }
 
 /**
- * Takes a user away: his membership and his keys are disabled, and what groups have given him is gone. The owner of the data directory
- * stays a member. Throws 404 and 412.
+ * Deletes a user: deactivates the member, disables their keys and removes what groups granted. The
+ * owner of the data directory stays a member. Throws 404 and 412.
  */
 export async function deleteScimUser(
   gateway: IdentityWorld,
@@ -132,8 +140,8 @@ export async function deleteScimUser(
 }
 
 /**
- * Does it, and takes over in memory what it did to keys. A key that another process makes or disables at the same moment stands in the
- * way once.
+ * Runs a change and applies its effect on keys to memory. Retries once if another process created
+ * or disabled a key at the same moment.
  */
 async function settled<Change extends UserChange>(
   gateway: IdentityWorld,
@@ -161,7 +169,7 @@ const unchanged = (member: Member): MemberChange => ({
   entries: [],
 })
 
-/** What a user's resource makes of the member that he is. */
+/** Builds the change of the member that follows from the user's resource. */
 function memberChange(
   gateway: IdentityWorld,
   actor: Actor,
@@ -205,7 +213,7 @@ const newMember = ({ ids }: IdentityWorld, now: string): Member => ({
 
 const LONGEST_NAME = 255
 
-// What the identity provider does not say of the name stays.
+// Parts of the name that the identity provider does not send stay as they are.
 function memberAfter(before: Member, resource: Json): Member {
   const { givenName, familyName } = member(resource, 'name')
   return {
@@ -219,7 +227,7 @@ function memberAfter(before: Member, resource: Json): Member {
 
 const LONGEST_ADDRESS = 320
 
-/** The address that is preferred, else the first, else the name to sign in with. */
+/** Returns the primary address, else the first one, else the user name. */
 function addressOf({ emails, userName }: Json): string {
   const given = objects(emails).filter(({ value }) => text(value))
   const address =

@@ -21,14 +21,14 @@ const SERVER_TOOLS = [
   ],
   ...['shell', 'subagent', 'tool_search', 'web_fetch', 'web_search'],
 ]
-// A name that carries the service's name may be said in both forms.
+// A tool's name contains the name of the service and is accepted with either name.
 const ServerTool = Type.Union(
   ['openrouter', 'gateway'].flatMap(service =>
     SERVER_TOOLS.map(tool => Type.Literal(`${service}:${tool}`)),
   ),
 )
 
-/** What may be said of a workspace besides its names. */
+/** The settings of a workspace, without its name and slug. */
 const CHANGEABLE = {
   default_image_model: optional(Type.String()),
   default_provider_sort: optional(oneOf('price', 'throughput', 'latency', 'exacto')),

@@ -21,7 +21,7 @@ describe('the entry of a change', () => {
     ['notes.create', null, after],
     ['notes.update', before, after],
     ['notes.delete', before, null],
-  ])('is called %s, and tells how it was and is', (action, was, is) => {
+  ])('has the action %s, and contains the resource before and after', (action, was, is) => {
     const expected = {
       action,
       resource_id: 'n1',
@@ -33,18 +33,18 @@ describe('the entry of a change', () => {
     expect(auditNote(gateway, actor, was, is)).toMatchObject(expected)
   })
 
-  test('has another word where the noun or the change has one', () => {
+  test('uses another verb if the noun or the change has one', () => {
     const auditOther = defineAudit<Note>('notes', { identify: byId, verbs: { delete: 'burn' } })
     expect(auditOther(gateway, actor, before, null).action).toBe('notes.burn')
     expect(auditOther(gateway, actor, before, after, 'translate').action).toBe('notes.translate')
     expect(auditOther(gateway, actor, null, after).action).toBe('notes.create')
   })
 
-  test('belongs to no workspace where the thing does not', () => {
+  test('has no workspace if the resource has none', () => {
     expect(auditNote(gateway, actor, null, { id: 'n2', text: '' }).workspace_id).toBeNull()
   })
 
-  test('tells what the noun shows of itself, under the id that it gives', () => {
+  test('contains what the noun shows, with the id that it returns', () => {
     const auditSecret = defineAudit<Note>('notes', {
       identify: ({ text }) => ({ id: text, workspace_id: null }),
       show: ({ id }) => ({ shown: id }),

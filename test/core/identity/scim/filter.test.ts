@@ -77,7 +77,7 @@ describe('a filter', () => {
       'emails[type eq "work" and value co "@example.net"] or ims[type eq "aim" and value sw "some"]',
       true,
     ],
-  ])('of RFC 7644 is understood: %s', (filter, is) => {
+  ])('of RFC 7644 is accepted: %s', (filter, is) => {
     expect(matches(filter)).toBe(is)
   })
 
@@ -106,7 +106,7 @@ describe('a filter', () => {
     ['userName co 5', false],
     ['name co "Jensen"', false],
     ['not (title pr)', false],
-  ])('may ask for more: %s', (filter, is) => {
+  ])('supports more: %s', (filter, is) => {
     expect(matches(filter)).toBe(is)
   })
 
@@ -116,7 +116,7 @@ describe('a filter', () => {
     expect(matches('not (nickName pr) or nickName pr and nickName pr')).toBe(true)
   })
 
-  test('on what no user has meets nobody', () => {
+  test('for a value that no user has matches no user', () => {
     for (const filter of [
       'shoeSize eq "9"',
       'name.shoeSize pr',
@@ -128,7 +128,7 @@ describe('a filter', () => {
       expect(matches(filter)).toBe(false)
   })
 
-  test('may hold quotes, backslashes, brackets and any letter', () => {
+  test('may contain quotes, backslashes, brackets and any letter', () => {
     const title = 'a "b" \\ (c] 𝄞'
     expect(matches(`title eq ${JSON.stringify(title)}`, { title })).toBe(true)
     expect(matches('title eq "\\ud834\\udd1e"', { title: '𝄞' })).toBe(true)
@@ -164,11 +164,11 @@ describe('a filter', () => {
     '"title" pr',
     '5 eq 5',
     'title pr title pr',
-  ])('that is none is refused: %p', filter => {
+  ])('that is invalid is refused: %p', filter => {
     expect(refusalOf(() => matches(filter))).toBe('400 invalidFilter')
   })
 
-  test('repeats nothing of itself when it is refused', () => {
+  test('is not repeated in its refusal', () => {
     const thrown = (() => {
       try {
         return matches('title sounds "canary"')
@@ -179,7 +179,7 @@ describe('a filter', () => {
     expect(thrown).toMatchObject({ message: 'expected an operator at character 7' })
   })
 
-  test('that is too long or too deep is refused, and the longest is read in one pass', () => {
+  test('that is too long or too deep is refused, and the longest is parsed in one pass', () => {
     const nested = (depth: number) => `${'('.repeat(depth)}title pr${')'.repeat(depth)}`
     expect(matches(nested(20))).toBe(true)
     for (const filter of [
@@ -195,7 +195,7 @@ describe('a filter', () => {
     expect(parseFilter(wide)).toMatchObject({ op: 'or', filters: { length: 800 } })
   })
 
-  test('reaches nothing that every object has', () => {
+  test('cannot reach inherited members', () => {
     for (const name of [
       '__proto__',
       'constructor',
@@ -207,7 +207,7 @@ describe('a filter', () => {
       expect(matchesOrRefused(`${name} pr`)).toBe(false)
   })
 
-  test('says the same when it is written again from what was understood', () => {
+  test('means the same when its parsed form is written and parsed again', () => {
     const name = fc.constantFrom('userName', 'title', 'name.familyName', 'emails.value', 'active')
     const value = fc.oneof(
       fc.string(),
@@ -263,7 +263,7 @@ function written(filter: Filter): string {
 }
 
 describe('a path', () => {
-  test('is a name, which of its values, and a part of those', () => {
+  test('is a name, an optional filter, and a sub-attribute', () => {
     expect(parsePath('members')).toEqual({ name: 'members', filter: null, sub: null })
     expect(parsePath('addresses[type eq "work"].streetAddress')).toEqual({
       name: 'addresses',
@@ -281,7 +281,7 @@ describe('a path', () => {
     '.value',
     '[type eq "work"]',
     'a'.repeat(10_001),
-  ])('that is none is refused: %p', path => {
+  ])('that is invalid is refused: %p', path => {
     expect(refusalOf(() => parsePath(path))).toBe('400 invalidPath')
   })
 })

@@ -58,7 +58,7 @@ const setMembers = (group: string, ids: string[]) =>
     ALWAYS,
   )
 
-/** How a member is in a workspace: `admin scim`, or nothing. */
+/** Returns the membership of a member in a workspace as `admin scim`, or nothing. */
 async function held(workspace_id: string, user_id: string): Promise<string> {
   const found = await gateway.store.members.workspaceMember(workspace_id, user_id)
   return found ? `${found.role} ${found.source}` : ''
@@ -71,7 +71,7 @@ const statusOf = (promise: Promise<unknown>) =>
   )
 
 describe('a mapping', () => {
-  test('puts everybody of the group into the workspace, and whoever comes later, and takes out who leaves', async () => {
+  test('adds current and future members of the group, and removes those who leave', async () => {
     const [ada, bob] = [await newUser('ada'), await newUser('bob')]
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -87,7 +87,7 @@ describe('a mapping', () => {
     ])
   })
 
-  test('with the higher role wins, whichever came first, and its end leaves the other', async () => {
+  test('with the higher role wins in any order, and deleting it leaves the other', async () => {
     const ada = await newUser('ada')
     const [one, two] = [await newGroup('1'), await newGroup('2')]
     for (const group of [one, two]) await setMembers(group, [ada.id])
@@ -98,7 +98,7 @@ describe('a mapping', () => {
     expect(await held(other, ada.user_id)).toBe('member scim')
   })
 
-  test('made again with its role is applied again, and with another is a conflict that changes nothing', async () => {
+  test('created again is applied again; with another role it conflicts', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -111,7 +111,7 @@ describe('a mapping', () => {
     expect(await gateway.store.scim.mappings.count()).toBe(1)
   })
 
-  test('that goes leaves its members by hand when they shall stay, with the role that they had', async () => {
+  test('when deleted, keeps members with their role as if added by hand, on request', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -124,7 +124,7 @@ describe('a mapping', () => {
     expect(await held(other, ada.user_id)).toBe('admin manual')
   })
 
-  test('keeps the membership that it changes: its id and its time stay', async () => {
+  test('keeps the id and the time of a membership that it changes', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
@@ -138,8 +138,8 @@ describe('a mapping', () => {
   })
 })
 
-describe('who was put there by hand', () => {
-  test('is touched by no mapping, whether it comes or goes', async () => {
+describe('a member added by hand', () => {
+  test('is affected by no mapping, neither when it is created nor when it is deleted', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setWorkspaceMember(gateway, actor, other, ada.user_id, 'member', 'manual')
@@ -152,8 +152,8 @@ describe('who was put there by hand', () => {
   })
 })
 
-describe('a workspace that is deleted', () => {
-  test('takes its mappings along, and nobody is put into it again', async () => {
+describe('a deleted workspace', () => {
+  test('loses its mappings, and gets no new members', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     const id = await map(group, other, 'member')
@@ -165,8 +165,8 @@ describe('a workspace that is deleted', () => {
   })
 })
 
-describe('what was half done', () => {
-  test('is not: a change that fails at its last step moves nobody', async () => {
+describe('a half-done change', () => {
+  test('does not exist: a change that fails at its last step moves no member', async () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await map(group, other, 'member')
@@ -228,13 +228,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.constant({ do: 'sync' as const }),
 )
 
-/** What is mapped, who is in which group, and who was put where by hand, as the test counts it. */
+/** The mappings, groups and memberships by hand, as the test counts them. */
 class Reference {
   readonly members = new Map<number, number[]>()
   readonly mappings = new Map<string, WorkspaceMember['role']>()
   readonly manual = new Map<string, WorkspaceMember['role']>()
 
-  /** The rule itself: by hand first, else the highest role that the groups give, else nothing. */
+  /** The rule itself: by hand first, else the highest role of the groups, else nothing. */
   held(user: number, workspace: number): string {
     const byHand = this.manual.get(`${user} ${workspace}`)
     if (byHand) return `${byHand} manual`
@@ -245,7 +245,7 @@ class Reference {
   }
 }
 
-test('after any changes everybody is in the workspaces as five lines say', async () => {
+test('after any sequence of changes, memberships match a five-line model', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
       gateway = await testGateway()
@@ -312,7 +312,8 @@ test('after any changes everybody is in the workspaces as five lines say', async
             reference.manual.set(`${one.user} ${one.workspace}`, one.role)
             break
           case 'take':
-            // By hand only what was given by hand is taken; what a group gives comes back with the next change.
+            // Only manual memberships can be removed by hand. What a group grants returns with the
+            // next change.
             if (!reference.manual.delete(`${one.user} ${one.workspace}`)) break
             await removeWorkspaceMember(
               gateway,

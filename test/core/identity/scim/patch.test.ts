@@ -98,7 +98,7 @@ describe('the examples of RFC 7644, 3.5.2', () => {
     ).toEqual([{ value: JAMES }])
   })
 
-  test('replace a work address whole, and a part of it', () => {
+  test('replace a whole work address, and a part of it', () => {
     const value = { type: 'work', streetAddress: '911 Universal City Plaza', postalCode: '91608' }
     expect(ofUser({ op: 'replace', path: 'addresses[type eq "work"]', value }).addresses).toEqual([
       value,
@@ -124,7 +124,7 @@ describe('the examples of RFC 7644, 3.5.2', () => {
   })
 })
 
-describe('what identity providers send', () => {
+describe('requests of identity providers', () => {
   test.each([
     [
       'Entra ID, a boolean as text',
@@ -153,39 +153,39 @@ describe('what identity providers send', () => {
       { [ENTERPRISE]: { department: 'IT' } },
     ],
     [
-      'Entra ID, a manager by his id alone',
+      'Entra ID, a manager by id only',
       { op: 'Add', path: `${ENTERPRISE}:manager`, value: BABS },
       { [ENTERPRISE]: { manager: { value: BABS } } },
     ],
     [
-      'an extension whole',
+      'a whole extension',
       { op: 'replace', path: ENTERPRISE, value: { division: 'X', unknown: 1 } },
       { [ENTERPRISE]: { division: 'X' } },
     ],
     [
-      'an extension whole in a value',
+      'a whole extension in a value',
       { op: 'add', value: { [ENTERPRISE]: { division: 'X' } } },
       { [ENTERPRISE]: { division: 'X' } },
     ],
-    ['an extension that is taken away', { op: 'remove', path: ENTERPRISE }, {}],
+    ['a removed extension', { op: 'remove', path: ENTERPRISE }, {}],
     [
-      'null, which takes away',
+      'null, which removes',
       { op: 'replace', path: 'nickName', value: null },
       { nickName: undefined },
     ],
-    ['a password, which is not kept', { op: 'replace', path: 'password', value: 'secret' }, {}],
+    ['a password, which is not stored', { op: 'replace', path: 'password', value: 'secret' }, {}],
     [
       'a password in a value',
       { op: 'replace', value: { password: 'secret', nickName: 'B' } },
       { nickName: 'B' },
     ],
     [
-      'attributes that nobody knows',
+      'unknown attributes',
       { op: 'replace', value: { shoeSize: 9, 'urn:x:y:shoe': 1, nickName: 'B' } },
       { nickName: 'B' },
     ],
     [
-      'an id that is repeated',
+      'a repeated id',
       { op: 'replace', value: { id: BABS, schemas: [], meta: {}, nickName: 'B' } },
       { nickName: 'B' },
     ],
@@ -193,14 +193,14 @@ describe('what identity providers send', () => {
     expect(ofUser(operation)).toEqual(JSON.parse(JSON.stringify({ ...user, ...change })))
   })
 
-  test('Entra ID, a first address of a kind', () => {
+  test('Entra ID, the first address of a type', () => {
     const emails = (op: string) =>
       ofUser({ op, path: 'emails[type eq "other"].value', value: 'o@example.com' }).emails
     for (const op of ['Add', 'Replace'])
       expect(emails(op)).toEqual([...user.emails, { type: 'other', value: 'o@example.com' }])
   })
 
-  test('Entra ID, an address that is there', () => {
+  test('Entra ID, an existing address', () => {
     const [work, home] = user.emails
     expect(
       ofUser({ op: 'Replace', path: 'emails[type eq "work"].value', value: 'new@example.com' })
@@ -212,7 +212,7 @@ describe('what identity providers send', () => {
     ])
   })
 
-  test('Azure AD, members that are removed by a list', () => {
+  test('Azure AD, members removed by a list', () => {
     const both = patched(
       GROUP,
       group,
@@ -228,14 +228,14 @@ describe('what identity providers send', () => {
     ).toEqual([{ value: JAMES }])
   })
 
-  test('Okta, a group’s new name with its id', () => {
+  test('Okta, the new name of a group with its id', () => {
     expect(ofGroup({ op: 'replace', value: { id: JAMES, displayName: 'Guides' } })).toEqual({
       ...group,
       displayName: 'Guides',
     })
   })
 
-  test('one that is made primary takes that from the others', () => {
+  test('a new primary value makes the others non-primary', () => {
     const added = ofUser({
       op: 'add',
       path: 'emails',
@@ -258,12 +258,12 @@ describe('what identity providers send', () => {
   })
 })
 
-describe('is refused', () => {
+describe('refused', () => {
   test.each([
-    ['a step of no kind', 'invalidSyntax', { op: 'move', path: 'title' }],
-    ['a path that is no text', 'invalidPath', { op: 'add', path: 5, value: 1 }],
-    ['an attribute that nobody knows', 'invalidPath', { op: 'add', path: 'shoeSize', value: '9' }],
-    ['a part that nobody knows', 'invalidPath', { op: 'add', path: 'name.shoeSize', value: '9' }],
+    ['an unknown operation', 'invalidSyntax', { op: 'move', path: 'title' }],
+    ['a path that is not a text', 'invalidPath', { op: 'add', path: 5, value: 1 }],
+    ['an unknown attribute', 'invalidPath', { op: 'add', path: 'shoeSize', value: '9' }],
+    ['an unknown sub-attribute', 'invalidPath', { op: 'add', path: 'name.shoeSize', value: '9' }],
     [
       'a filter on one value',
       'invalidPath',
@@ -276,23 +276,27 @@ describe('is refused', () => {
       { op: 'replace', path: 'emails[type eq "fax"]', value: { value: 'x' } },
     ],
     [
-      'a part of what no filter can say',
+      'a sub-attribute of a value that the filter does not define',
       'noTarget',
       { op: 'replace', path: 'emails[type sw "fax"].value', value: 'x' },
     ],
     ['another id', 'mutability', { op: 'replace', path: 'id', value: JAMES }],
-    ['what is computed', 'mutability', { op: 'add', path: 'groups', value: [{ value: JAMES }] }],
     [
-      'a part of what is computed',
+      'a computed attribute',
+      'mutability',
+      { op: 'add', path: 'groups', value: [{ value: JAMES }] },
+    ],
+    [
+      'a part of a computed attribute',
       'mutability',
       { op: 'replace', path: 'meta.version', value: 'x' },
     ],
     ['no value', 'invalidValue', { op: 'add', path: 'title' }],
-    ['a value of another kind', 'invalidValue', { op: 'add', path: 'title', value: {} }],
-    ['a boolean that is none', 'invalidValue', { op: 'add', path: 'active', value: 'yes' }],
-    ['no object without a path', 'invalidValue', { op: 'add', value: 'x' }],
+    ['a value of the wrong type', 'invalidValue', { op: 'add', path: 'title', value: {} }],
+    ['an invalid boolean', 'invalidValue', { op: 'add', path: 'active', value: 'yes' }],
+    ['a value that is no object, without a path', 'invalidValue', { op: 'add', value: 'x' }],
     [
-      'two that are primary',
+      'two primary values',
       'invalidValue',
       {
         op: 'replace',
@@ -303,11 +307,15 @@ describe('is refused', () => {
         ],
       },
     ],
-    ['a name that is taken away', 'invalidValue', { op: 'remove', path: 'userName' }],
-    ['a name of spaces', 'invalidValue', { op: 'replace', path: 'userName', value: '  ' }],
-    ['a text without end', 'invalidValue', { op: 'add', path: 'title', value: 'x'.repeat(4_097) }],
+    ['a removed user name', 'invalidValue', { op: 'remove', path: 'userName' }],
+    ['a user name of spaces', 'invalidValue', { op: 'replace', path: 'userName', value: '  ' }],
     [
-      'a list without end',
+      'a text that is too long',
+      'invalidValue',
+      { op: 'add', path: 'title', value: 'x'.repeat(4_097) },
+    ],
+    [
+      'a list that is too long',
       'invalidValue',
       {
         op: 'add',
@@ -325,10 +333,13 @@ describe('is refused', () => {
     ['another schema', { schemas: [USER_ID], Operations: [{ op: 'remove', path: 'title' }] }],
     ['no operations', { schemas: [PATCH_OP] }],
     ['an empty list', { schemas: [PATCH_OP], Operations: [] }],
-    ['what is no list', { schemas: [PATCH_OP], Operations: { op: 'remove', path: 'title' } }],
+    [
+      'operations that are no list',
+      { schemas: [PATCH_OP], Operations: { op: 'remove', path: 'title' } },
+    ],
     ['an operation that is null', { schemas: [PATCH_OP], Operations: [null] }],
     [
-      'a list without end',
+      'too many operations',
       {
         schemas: [PATCH_OP],
         Operations: Array.from({ length: 1_001 }, () => ({ op: 'remove', path: 'title' })),
@@ -344,7 +355,7 @@ describe('is refused', () => {
     ).toBe('400 invalidValue')
   })
 
-  test('nothing of a change whose last step fails is done', () => {
+  test('a patch whose last operation fails changes nothing', () => {
     expect(
       refusalOf(() =>
         ofUser({ op: 'replace', path: 'title', value: 'x' }, { op: 'remove', path: 'id' }),
@@ -354,7 +365,7 @@ describe('is refused', () => {
   })
 })
 
-describe('hostile', () => {
+describe('hostile input', () => {
   const NAMES = [
     '__proto__',
     'constructor',
@@ -364,7 +375,7 @@ describe('hostile', () => {
     '__defineGetter__',
   ]
 
-  test.each(NAMES)('%s is no way to what every object has', name => {
+  test.each(NAMES)('%s gives no access to inherited members', name => {
     const before = Object.getOwnPropertyNames(Object.prototype).length
     for (const path of [
       name,
@@ -376,7 +387,8 @@ describe('hostile', () => {
       for (const op of ['add', 'replace', 'remove'])
         refusalOf(() => ofUser({ op, path, value: { polluted: true } }))
     const value = JSON.parse(
-      `{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},"${ENTERPRISE}":{"${name}":1}}`,
+      `{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},` +
+        `"${ENTERPRISE}":{"${name}":1}}`,
     )
     expect(ofUser({ op: 'add', value })).toEqual(user)
     expect(resourceOf(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({
@@ -386,7 +398,7 @@ describe('hostile', () => {
     expect(Object.getOwnPropertyNames(Object.prototype)).toHaveLength(before)
   })
 
-  test('anything at all is either a change of the schema’s own names or a refusal', () => {
+  test('any input is either a change of attributes of the schema or a refusal', () => {
     const path = fc.oneof(
       fc.constantFrom(
         'emails',

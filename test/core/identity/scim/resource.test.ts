@@ -17,8 +17,8 @@ const refusalOf = (run: () => unknown) => {
   }
 }
 
-describe('a resource that is sent', () => {
-  test('is kept under the names of the schema, without what may not be written, is secret or unknown', () => {
+describe('a resource from a client', () => {
+  test('is stored with the names of the schema, without read-only or unknown attributes', () => {
     const sent = {
       schemas: [USER_ID, ENTERPRISE],
       ID: 'mine',
@@ -44,7 +44,7 @@ describe('a resource that is sent', () => {
     })
   })
 
-  test('of a group holds its members by their ids alone', () => {
+  test('for a group contains the ids of its members only', () => {
     const sent = {
       schemas: [GROUP_ID],
       displayName: 'G',
@@ -54,7 +54,7 @@ describe('a resource that is sent', () => {
   })
 
   test.each([
-    ['no object', 'invalidSyntax', 5],
+    ['a value that is no object', 'invalidSyntax', 5],
     ['a list', 'invalidSyntax', []],
     ['no schema', 'invalidSyntax', { userName: 'ada' }],
     ['another schema', 'invalidSyntax', { schemas: [GROUP_ID], userName: 'ada' }],
@@ -67,7 +67,7 @@ describe('a resource that is sent', () => {
       { schemas: [USER_ID], userName: 'a', emails: [5] },
     ],
     [
-      'a name in parts that is a text',
+      'a complex name that is a text',
       'invalidValue',
       { schemas: [USER_ID], userName: 'a', name: 'Ada' },
     ],
@@ -76,7 +76,7 @@ describe('a resource that is sent', () => {
   })
 })
 
-describe('a resource that is shown', () => {
+describe('a shown resource', () => {
   const shown = {
     schemas: [USER_ID, ENTERPRISE],
     id: 'u1',
@@ -105,7 +105,7 @@ describe('a resource that is shown', () => {
     [[ENTERPRISE], { [ENTERPRISE]: shown[ENTERPRISE] }],
     [['meta.version'], { meta: { version: 'W/"1"' } }],
     [['title'], {}],
-  ])('holds what is asked for, and what always is: %p', (attributes, rest) => {
+  ])('contains the selected attributes and those that are always shown: %p', (attributes, rest) => {
     expect(
       projected(USER, shown, { attributes: attributes as string[], excludedAttributes: null }),
     ).toEqual({
@@ -115,7 +115,7 @@ describe('a resource that is shown', () => {
     } as never)
   })
 
-  test('holds the rest of what is not wanted, and what always is', () => {
+  test('omits excluded attributes, except those that are always shown', () => {
     const without = (...excludedAttributes: string[]) =>
       Object.keys(projected(USER, shown, { attributes: null, excludedAttributes }))
     expect(without('id', 'schemas', 'emails', 'meta', 'name')).toEqual([

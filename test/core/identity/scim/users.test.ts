@@ -46,11 +46,11 @@ const refusalOf = (promise: Promise<unknown>) =>
   )
 
 describe('two processes on one data directory', () => {
-  test('a user who is deactivated in one loses the keys that he made in the other, also one that is made at that moment', async () => {
+  test('deactivation in one process disables keys created in the other, even at once', async () => {
     const user = await newUser(one, 'ada@acme.example')
     const make = () => createKey(other, actor, { name: 'his', creator_user_id: user.user_id })
     const known = await make()
-    // What this process has read is older than the key that it must disable: it looks again, once.
+    // This process has read older data than the key it must disable. It reads again, once.
     const { catchUp } = one
     let late = ''
     one.catchUp = async () => {
@@ -71,7 +71,7 @@ describe('two processes on one data directory', () => {
         expect(gateway.memory.keys.get(hash)).toMatchObject({ disabled: true })
   })
 
-  test('users who come to a group from both are all in it, and in the workspace', async () => {
+  test('users added to a group by both processes are all in it, and in the workspace', async () => {
     const group = (await createScimGroup(one, actor, { schemas: [GROUP_ID], displayName: 'E' })).id
     const { workspace_id } = one.memory.owner
     await createGroupMapping(other, actor, { scim_group_id: group, workspace_id, role: 'member' })
@@ -91,7 +91,7 @@ describe('two processes on one data directory', () => {
     expect(await one.store.members.inWorkspace(workspace_id)).toHaveLength(20)
   })
 
-  test('of two users with one name made at once there is one', async () => {
+  test('of two users created at once with the same name, only one exists', async () => {
     const both = [one, other].map(gateway => refusalOf(newUser(gateway, 'Ada@acme.example')))
     expect((await Promise.all(both)).sort()).toEqual(['409 uniqueness', undefined] as never)
     expect([await one.store.members.count(), (await one.store.scim.users.find()).length]).toEqual([
@@ -101,7 +101,7 @@ describe('two processes on one data directory', () => {
 })
 
 describe('a member', () => {
-  test('has the address that is preferred, else the first, else the name', async () => {
+  test('has the primary address, else the first, else the user name', async () => {
     const addressOf = async (more: object) => {
       const { user_id } = await newUser(one, `u${Math.random()}`, more)
       return (await one.store.members.byIds([user_id]))[0]?.email
@@ -113,7 +113,7 @@ describe('a member', () => {
     expect(await addressOf({})).toMatch(/^u0\./)
   })
 
-  test('whose user is replaced without a name keeps his, and gets a new one', async () => {
+  test('keeps their name if replaced without one, and otherwise gets the new one', async () => {
     const { id, user_id } = await newUser(one, 'ada', {
       name: { givenName: 'Ada', familyName: 'L'.repeat(300) },
     })
@@ -131,7 +131,7 @@ describe('a member', () => {
     expect(await one.store.members.byIds([user_id])).toMatchObject([{ first_name: 'A' }])
   })
 
-  test('who has left gives his address free, and does not come back to one that is taken', async () => {
+  test('who has left frees their address, and cannot return to one that is taken', async () => {
     const first = await newUser(one, 'first', { emails: [{ value: 'ada@x' }] })
     await patchScimUser(
       one,

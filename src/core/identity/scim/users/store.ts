@@ -5,12 +5,12 @@ import type { Member } from '../../members/store.ts'
 import type { Mover } from '../memberships.ts'
 import type { Known } from '../query.ts'
 
-/** A member as the identity provider knows him. Times in ISO 8601. */
+/** A member as the identity provider manages them. Times in ISO 8601. */
 export interface ScimUser {
   id: string
-  /** The member that he is. */
+  /** The id of the member. */
   user_id: string
-  /** Under the names of the schema, without what is computed. `active` is always there. */
+  /** Uses the names of the schema and has no computed attributes. `active` is always present. */
   resource: Json
   /** Grows with every change. */
   version: number
@@ -18,7 +18,7 @@ export interface ScimUser {
   updated_at: string
 }
 
-/** A group that a user is in. */
+/** A group of a user. */
 export interface GroupOfUser {
   scim_user_id: string
   group_id: string
@@ -26,8 +26,8 @@ export interface GroupOfUser {
 }
 
 /**
- * What becomes of a member with his user: how he was, how he is, the keys that go out with him, and
- * what is told of it.
+ * The change of a member that follows from a change of their user: the member before and after, the
+ * keys that are disabled, and the audit entries.
  */
 export interface MemberChange {
   before: Member | null
@@ -37,37 +37,37 @@ export interface MemberChange {
 }
 
 /**
- * What becomes of a user, null when he goes, and of the member that he is. Where nothing is told,
- * nothing changes.
+ * The new state of a user, null for a deletion, and the change of the member. Without an audit
+ * entry nothing changes.
  */
 export interface UserChange<User extends ScimUser | null = ScimUser | null> {
   user: User
   member: MemberChange
 }
 
-/** A member with this address, and whether the identity provider knows him already. */
+/** A member with a given address, and whether the identity provider already manages them. */
 export interface Namesake {
   member: Member
   isKnown: boolean
 }
 
 /**
- * Remembers users. A change is one transaction with everything that follows from it. Those who
- * decide are asked within it: they throw to leave all as it was, and may be asked twice.
+ * Stores users. A change is one transaction with everything that follows from it. `decide` is
+ * called within it: it throws to roll back, and may be called twice.
  */
 export interface ScimUserStore {
   byId(id: string): Promise<ScimUser | undefined>
-  /** Those that are so known, or all, the oldest first. */
+  /** Lists the users with this key, or all, the oldest first. */
   find(known?: Known): Promise<ScimUser[]>
-  /** The groups of these users. */
+  /** Lists the groups of these users. */
   groupsOf(ids: string[]): Promise<GroupOfUser[]>
-  /** A new one. Throws 409 `uniqueness` where another has his name or his address. */
+  /** Inserts a new user. Throws 409 `uniqueness` when another has the name or the address. */
   insert(
     address: string,
     decide: (namesakes: Namesake[]) => UserChange<ScimUser>,
   ): Promise<UserChange<ScimUser>>
   /**
-   * Changes one, or takes him out of everything that groups have given him. Throws 404, and 409 as
+   * Changes a user, or deletes them with everything that groups granted. Throws 404, and 409 as
    * above.
    */
   change<Change extends UserChange>(
