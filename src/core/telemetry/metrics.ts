@@ -4,15 +4,15 @@ import type { Generation } from './generations.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
- * The gateway's numbers in the Prometheus text format (exposition format 0.0.4). Counting is adding to numbers: the text is
- * made when it is asked for. No label takes a value that a caller can make up.
+ * The gateway's metrics in the Prometheus text format (exposition format 0.0.4). Counting only adds
+ * to numbers; the text is rendered on request. No label takes a value that a caller can choose.
  */
 export interface Metrics {
   contentType: string
   text(): string
 }
 
-/** Counts from here on what the gateway tells of itself. */
+/** Counts the gateway's events from now on. */
 export function openMetrics(gateway: TelemetryWorld): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
@@ -68,7 +68,7 @@ const outcomeOf = ({ cancelled, error_type }: Generation) =>
 
 const providerOf = ({ provider }: Endpoint) => `provider="${escaped(provider.slug)}"`
 
-// A config may call its providers anything.
+// A config may give its providers any name.
 const escaped = (label: string) =>
   label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
@@ -128,7 +128,7 @@ class Histogram {
   }
 }
 
-/** What is read when it is asked for. */
+/** Reads the gauges, which are taken on request. */
 function gauges(gateway: TelemetryWorld): { text(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()

@@ -1,4 +1,4 @@
-/** How the streets of English addresses end, with the usual abbreviations. */
+/** The last words of English street names, with the usual abbreviations. */
 export const STREET_TYPES =
   'Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Way|Parkway|Pkwy|Circle|Cir|Highway|Hwy|Close|Crescent|Cres|Gardens|Mews|Row|Alley'
 

@@ -14,8 +14,9 @@ const GERMAN = `\\p{Lu}[\\p{L}.-]*(?:straße|strasse|str\\.|gasse|allee|platz|we
 const FRENCH = `\\b\\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse|allée|quai|cours) (?:de la |de l['’]|du |des |de |d['’])?\\p{Lu}[\\p{L}'’-]*(?: \\p{Lu}[\\p{L}'’-]*){0,3}(?:,? \\d{5} \\p{Lu}[\\p{L}'’-]+)?`
 
 /**
- * Postal addresses, by a rule of thumb and not by a model: a number and a street as they are written in English, German and French, post
- * boxes, states with their ZIP, postcodes of the United Kingdom. A city or a country alone is none.
+ * Finds postal addresses by a rule of thumb, not by a model: a number and a street as written in
+ * English, German and French, post boxes, states with their ZIP, postcodes of the United Kingdom. A
+ * city or a country alone is not an address.
  */
 export const address: Builtin = {
   label: LABELS.address,

@@ -1,4 +1,7 @@
-/** Given names that are common in the United States, Britain, Germany, France, Spain and Italy, and few of which are words or months. Lower case. */
+/**
+ * Given names common in the United States, Britain, Germany, France, Spain and Italy, few of which
+ * are words or months. Lower case.
+ */
 export const GIVEN_NAMES = new Set(
   `aaron abigail adam adrian ahmed aisha alan albert alejandro alessandro alex alexander alexandra alfred ali alice alicia allison amanda amelia
 amy ana andre andrea andreas andrew angela anita anja ann anna anne annette anthony antoine antonio arthur astrid barbara beatrice ben benjamin
@@ -24,14 +27,14 @@ valerie vanessa vera veronica veronika victor victoria vincent virginia vladimir
 yves yvonne zoe`.split(/\s+/),
 )
 
-/** What stands before a name, lower case and without its full stop. */
+/** Titles before a name, lower case and without their full stop. */
 export const TITLES = new Set(
   'mr mrs ms miss mx dr prof professor sir madam herr frau monsieur madame mme mlle m sr sra señor señora signor signora'.split(
     ' ',
   ),
 )
 
-/** Words with a capital that stand behind a given name or a title and are no family's name. */
+/** Capitalised words that follow a given name or a title and are no family names. */
 export const NO_NAMES = new Set(
   `january february march april may june july august september october november december monday tuesday wednesday thursday friday saturday
 sunday street avenue road university college school hospital church airport station bridge park river lake mountain island city county state

@@ -11,8 +11,9 @@ const SAFETY =
 const YOUR = '(?:(?:all|any|the|your|its|of|every|these|those)\\s+)*'
 
 /**
- * What attacks on a prompt say, by the names of the public list (wire reference H.2), in RE2's syntax, case aside. Blanks between
- * words are always `\s+`: where letters are spaced out, they are looked for without.
+ * Phrases of prompt attacks, by their names in the public list (wire reference H.2), in RE2's
+ * syntax, for any case. Blanks between words are always `\s+`, so that they can be removed to
+ * search spaced letters.
  */
 export const INJECTIONS: Record<string, string> = {
   ignore_previous_instructions: `ignore\\s+${ALL}(?:${EARLIER}\\s+)(?:${EARLIER}\\s+)?${RULES}|ignore\\s+(?:all|any|every|the|your)\\s+(?:of\\s+)?(?:your\\s+|the\\s+)?(?:instructions|rules|guidelines|directives)|ignore\\s+everything\\s+(?:above|before|i\\s+said|you\\s+were\\s+told)`,
@@ -57,7 +58,10 @@ export const INJECTIONS: Record<string, string> = {
     '(?:this|it)\\s+(?:has\\s+been|is|was)\\s+(?:approved|authorized|authorised)\\s+by\\s+(?:the\\s+)?(?:openai|anthropic|google|developers?|administrators?|admin)',
 }
 
-/** What is written like a message of another role. Signs make these, so they are looked for as they stand. */
+/**
+ * Text that imitates a message of another role. It consists of punctuation, so it is searched only
+ * as written.
+ */
 export const SPOOFS: Record<string, string> = {
   system_tag_injection:
     '<\\s*/?\\s*(?:system|sys|instructions?|system_prompt|im_start|im_end)\\s*(?:\\|\\s*)?>|<\\|\\s*(?:system|im_start|im_end|endoftext|start_header_id|eot_id)\\s*\\|>|<<\\s*/?\\s*SYS\\s*>>|\\[/?INST\\]',
@@ -68,7 +72,7 @@ export const SPOOFS: Record<string, string> = {
     '\\[\\s*/?\\s*(?:system|admin|administrator|developer|system\\s+message|system\\s+prompt|override)\\s*\\]\\s*:?',
 }
 
-/** What is still known with its middle letters in another order. */
+/** Words that are recognised with their middle letters reordered. */
 export const SCRAMBLED = [
   'ignore',
   'bypass',
@@ -83,10 +87,13 @@ export const SCRAMBLED = [
   'forget',
 ]
 
-/** What nobody encodes in Base64 or hexadecimal digits by accident. */
+/** Words that do not occur in Base64 or hexadecimal digits by accident. */
 export const ENCODED = ['ignore', 'bypass', 'override', 'reveal', 'system', 'prompt']
 
-/** Letters of other alphabets that look like one of ours and that NFKC leaves alone (Unicode's confusables, the common ones). */
+/**
+ * Letters of other alphabets that look like a Latin one and that NFKC does not map (the common ones
+ * of Unicode's confusables).
+ */
 export const CONFUSABLES: Record<string, string> = {
   а: 'a',
   в: 'b',
