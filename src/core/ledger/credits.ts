@@ -79,7 +79,7 @@ export async function addCredit(
   const amount = nanosOf(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
   if (isTooMuch((await gateway.store.credits.total()) + amount))
-    throw invalid('amount: expected one that leaves a plausible sum', 'amount')
+    throw invalid('amount: expected one that keeps the sum within 4 billion USD', 'amount')
   const credit: Credit = {
     id: gateway.ids.uuid(),
     created_at: isoNow(gateway),

@@ -211,4 +211,4 @@ export const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assigne
 const distinct = (names: string[]) => [...new Set(names)]
 
 const unknown = (field: string, expected: string, count: number, names: string[]) =>
-  invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are none`, field)
+  invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are not`, field)

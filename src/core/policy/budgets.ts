@@ -101,13 +101,16 @@ export async function deleteBudget(
  */
 export function workspaceBounds(gateway: PolicyWorld, workspace_id: string): Bound[] {
   const byok = gateway.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
-  return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => ({
-    account: `workspace ${workspace_id}`,
-    period: periodOf(interval),
-    limit,
-    byok,
-    message: `Workspace ${interval} budget of ${dollarsOf(limit)} exceeded. Contact your org admin.`,
-  }))
+  return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => {
+    const budget = `Workspace ${interval} budget of ${dollarsOf(limit)}`
+    return {
+      account: `workspace ${workspace_id}`,
+      period: periodOf(interval),
+      limit,
+      byok,
+      message: `${budget} exceeded. Contact your org admin.`,
+    }
+  })
 }
 
 /**
@@ -120,7 +123,8 @@ export function mustDecrease(budgets: Budget[]): void {
     const broad = sorted[i - 1]
     if (broad && broad.limit_usd <= narrow.limit_usd)
       throw invalid(
-        `Budget limits must be strictly decreasing as scope narrows: the ${limitOf(broad)} must be greater than the ${limitOf(narrow)}.`,
+        'Budget limits must be strictly decreasing as scope narrows: ' +
+          `the ${limitOf(broad)} must be greater than the ${limitOf(narrow)}.`,
         'limit_usd',
       )
   }

@@ -115,7 +115,8 @@ function guardrailBounds({
   account,
 }: Applied): Bound[] {
   if (limit === null) return []
-  const message = `Guardrail ${period} budget of ${dollarsOf(limit)} exceeded. Contact your org admin.`
+  const budget = `Guardrail ${period} budget of ${dollarsOf(limit)}`
+  const message = `${budget} exceeded. Contact your org admin.`
   return [{ account, period, limit, byok, message }]
 }
 

@@ -23,24 +23,21 @@ export async function createGuardrail(
   { name, workspace_id, ...given }: NewGuardrail,
 ) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
-  return { data: await added(gateway, actor, gateway.ids.uuid(), workspace, name, given) }
+  const guardrail = { id: gateway.ids.uuid(), workspace_id: workspace, name }
+  return { data: await added(gateway, actor, guardrail, given) }
 }
 
 async function added(
   gateway: PolicyWorld,
   actor: Actor,
-  id: string,
-  workspace_id: string,
-  name: string,
+  identity: Pick<Guardrail, 'id' | 'workspace_id' | 'name'>,
   given: GuardrailChange,
 ) {
   const created_at = isoNow(gateway)
   const guardrail = {
     ...NOTHING,
     ...(await fieldsOf(gateway, given)),
-    id,
-    workspace_id,
-    name,
+    ...identity,
     revision: 1,
     created_at,
     updated_at: null,
@@ -88,9 +85,11 @@ export async function updateGuardrail(
   await gateway.catchUp()
   const workspace = workspaceOfDefault(gateway, actor, id)
   if (workspace && name !== undefined && name !== defaultName(workspace))
-    throw invalid('name: a default guardrail keeps its own', 'name')
-  if (workspace && !gateway.memory.guardrails.has(id))
-    return { data: await added(gateway, actor, id, workspace.id, defaultName(workspace), given) }
+    throw invalid('name: a default guardrail cannot be renamed', 'name')
+  if (workspace && !gateway.memory.guardrails.has(id)) {
+    const guardrail = { id, workspace_id: workspace.id, name: defaultName(workspace) }
+    return { data: await added(gateway, actor, guardrail, given) }
+  }
   const before = managedGuardrail(gateway, actor, id)
   const changes = { ...(await fieldsOf(gateway, given)), ...(name === undefined ? {} : { name }) }
   const after = {

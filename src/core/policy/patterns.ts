@@ -42,7 +42,8 @@ function compile(pattern: string, field: string): Program {
   const program = understood(pattern, field)
   if (program.size > LARGEST_PROGRAM)
     throw refused(
-      `the pattern is too large: its counted repetitions come to ${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
+      'the pattern is too large: its counted repetitions come to ' +
+        `${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
       field,
     )
   return program
@@ -70,7 +71,8 @@ function reasonOf(error: RE2JSException): string {
   const words = error instanceof RE2JSSyntaxException ? error.error : ''
   if (/repeat count/.test(words))
     return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
-  return `the pattern is not a valid regular expression${/^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''}`
+  const detail = /^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''
+  return `the pattern is not a valid regular expression${detail}`
 }
 
 /**
@@ -83,7 +85,10 @@ function notInRe2(pattern: string): string | undefined {
     if (/^\\(?:[1-9]|k<)/.test(token))
       return 'back-references are not supported: no pattern with them can be matched in linear time'
     if (/^\(\?<?[=!]/.test(token))
-      return 'look-ahead and look-behind are not supported: no pattern with them can be matched in linear time'
+      return (
+        'look-ahead and look-behind are not supported: ' +
+        'no pattern with them can be matched in linear time'
+      )
   }
   return undefined
 }

@@ -66,7 +66,7 @@ describe('assigning keys', () => {
     const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
     expect([status, json.error.message]).toEqual([
       400,
-      'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are none',
+      'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are not',
     ])
     expect(json.error.metadata.field).toBe('key_hashes')
     expect(await stored()).toEqual([])
@@ -172,7 +172,7 @@ describe('members', () => {
     })
     expect([status, json.error.message]).toEqual([
       400,
-      'member_user_ids: expected members of the organization; 2 of 3 are none',
+      'member_user_ids: expected members of the organization; 2 of 3 are not',
     ])
     expect(await stored()).toEqual([])
     for (const body of [{}, { member_user_ids: [] }, { member_user_ids: [7] }]) {

@@ -6,7 +6,8 @@ import { GIVEN_NAMES, NO_NAMES, TITLES } from './names.data.ts'
 const WORD = "\\p{Lu}(?:['’]\\p{Lu})?[\\p{Ll}\\p{M}]*(?:['’-]?\\p{Lu}?[\\p{Ll}\\p{M}]+)*\\.?"
 const PARTICLE = '(?:van|von|de|der|den|du|da|di|del|la|le|zu|zur|bin|al|el|ter|ten) '
 const INTRODUCTION =
-  "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle|mon nom est|me llamo|mi chiamo) "
+  "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle" +
+  '|mon nom est|me llamo|mi chiamo) '
 
 /**
  * Finds names of people by a rule of thumb, not by a model as the public service does: what follows

@@ -47,7 +47,8 @@ export const SECRET_NAMES = [
   'pass(?:word|wd|phrase)',
   'pwd',
   'secret(?:[_-]?key)?',
-  '(?:api|access|account|auth|client|encryption|private|signing|service|master)[_-]?(?:key|token|secret)',
+  '(?:api|access|account|auth|client|encryption|private|signing|service' +
+    '|master)[_-]?(?:key|token|secret)',
   '(?:bearer|refresh|session|id)[_-]?token',
   'token',
   'credentials?',

@@ -6,10 +6,14 @@ import { SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
 // The armour of PEM and of PGP (RFC 7468, RFC 9580). If its end is missing, it extends as far as it
 // looks like a key.
 const BODY = '[A-Za-z0-9+/=\\s:,\\\\.()-]'
-const PRIVATE_KEY = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?:${BODY}*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|[A-Za-z0-9+/=\\s\\\\]*)`
+const PRIVATE_KEY =
+  `-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?:${BODY}*?-----END [A-Z0-9 ]*PRIVATE KEY` +
+  '[A-Z ]*-----|[A-Za-z0-9+/=\\s\\\\]*)'
 // A password in a URL, as in `postgres://user:password@host`.
 const IN_ADDRESS = '[a-z][a-z0-9+.-]+://[^\\s:@/"\']+:[^\\s:@/"\']{3,}@'
-const ASSIGNED = `(?i)(?:${SECRET_NAMES.join('|')})\\\\?["']?\\s*(?:=>|:=|=|:)\\s*\\\\?["']?[^\\s"'\\\\,;)\\]}<>]{8,}`
+const ASSIGNED =
+  `(?i)(?:${SECRET_NAMES.join('|')})\\\\?["']?\\s*(?:=>|:=|=` +
+  `|:)\\s*\\\\?["']?[^\\s"'\\\\,;)\\]}<>]{8,}`
 
 /**
  * Finds keys, tokens and passwords: those of a vendor's fixed form, and those assigned to a name
@@ -47,8 +51,11 @@ const LONGEST_VALUE = 512
 const valueStart = (found: string): number =>
   /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(found)?.[0].length ?? 0
 
-const PLACEHOLDER =
-  /^(?:\$|%|\{|<|\*{3}|\.{3}|x{4}|your|my[-_]|example|change|placeholder|process\.|os\.|env[.[(]|self\.|this\.|get|config)/i
+const PLACEHOLDER = new RegExp(
+  '^(?:\\$|%|\\{|<|\\*{3}|\\.{3}|x{4}|your|my[-_]|example|change|placeholder' +
+    '|process\\.|os\\.|env[.[(]|self\\.|this\\.|get|config)',
+  'i',
+)
 
 const isPlaceholder = (value: string): boolean => PLACEHOLDER.test(value)
 

@@ -25,7 +25,8 @@ export const ssn: Builtin = {
   ],
 }
 
-// 20 CFR 422.103 and SSA's "Meaning of the Social Security Number": no area 000, 666 or 900 and above, no group 00, no serial 0000.
+// 20 CFR 422.103 and SSA's "Meaning of the Social Security Number": no area 000, 666 or 900 and
+// above, no group 00, no serial 0000.
 function isIssued(number: string): boolean {
   const digits = number.replace(/[- ]/g, '')
   return !/^(?:000|666|9)/.test(digits) && digits.slice(3, 5) !== '00' && digits.slice(5) !== '0000'

@@ -131,7 +131,7 @@ function providersOf(
   const isKnown = (name: string) =>
     PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
   for (const [i, name] of said?.entries() ?? [])
-    if (!isKnown(name)) unknown(field, i, name, 'a provider that is known')
+    if (!isKnown(name)) unknown(field, i, name, 'a known provider')
   return said && [...new Set(said)]
 }
 

@@ -42,7 +42,7 @@ export const FIELDS = {
   ignored_providers: List,
   content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
   content_filters: optional(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
-  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan what models say as well' })),
+  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
   enable_free_model_publication: Flag,
   enable_free_model_training: Flag,
   enable_paid_model_training: Flag,
