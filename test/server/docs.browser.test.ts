@@ -18,7 +18,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     await server[Symbol.asyncDispose]()
   })
 
-  /** The page, opened and read to its end. */
+  /** Opens the page and reads it to its end. */
   async function openDocs(url = server.url) {
     const watched = await browser.open()
     await watched.page.goto(`${url}/docs`)
@@ -29,7 +29,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   const elsewhere = (requests: string[], url = server.url) =>
     requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== url)
 
-  test('shows every operation, asks nobody else, and nothing goes wrong', async () => {
+  test('shows every operation, without other hosts or errors', async () => {
     const { page, requests, errors } = await openDocs()
     const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
       paths: Record<string, object>

@@ -4,7 +4,7 @@ import { join, normalize, resolve } from 'node:path'
 const ROOT = resolve(import.meta.dir, '../../..')
 const transpiler = new Bun.Transpiler({ loader: 'ts' })
 
-/** Every file and package that is loaded with this file, before anything is asked for. */
+/** Returns every file and package that is loaded with this file at start. */
 async function loadedWith(start: string): Promise<Set<string>> {
   const loaded = new Set<string>()
   const waiting = [start]
