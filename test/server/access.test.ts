@@ -197,7 +197,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
     expect(trace(world)).toEqual(before)
   })
 
-  test('members of any workspace can be added by id, and no other workspace loses one', async () => {
+  test('members of any workspace can be added by id, and no workspace loses one', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
     const { member } = await thingsOf(world)

@@ -140,7 +140,8 @@ describe('Claude through the chat API', () => {
       'Let me think',
     )
     expect(JSON.stringify(deltas)).toContain(
-      '{"type":"reasoning.text","text":"","signature":"EpAE+/==","format":"anthropic-claude-v1","index":0}',
+      '{"type":"reasoning.text","text":"","signature":"EpAE+/==",' +
+        '"format":"anthropic-claude-v1","index":0}',
     )
     expect(dones).toBe(1)
     expect(usages[0]?.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5 })
@@ -297,7 +298,7 @@ describe('the bytes of a provider’s request', () => {
     })
   })
 
-  test('trap 46: unwraps structured output by a tool; its failure is not the caller’s', async () => {
+  test('trap 46: unwraps structured output by a tool; no failure is the caller’s', async () => {
     const content = [{ type: 'tool_use', id: 'toolu_1', name: 'json', input: { city: 'Bern' } }]
     scripted.plan(
       json({ ...MESSAGE, content, stop_reason: 'tool_use' }),

@@ -251,7 +251,8 @@ describe('a number is refused as', () => {
     ['C-09 an integer past 2^53, which would be sent on as another', 'seed', '9223372036854775807'],
     ['C-09 an integer below -2^53', 'seed', '-9007199254740993'],
   ])('%s', async (_, field, number) => {
-    const body = `{"model":"acme/small","messages":${JSON.stringify(messages)},"${field}":${number}}`
+    const start = `{"model":"acme/small","messages":${JSON.stringify(messages)}`
+    const body = `${start},"${field}":${number}}`
     await expectRefused(await send({ body }), 400, field)
   })
 
@@ -576,7 +577,9 @@ describe('unusual but valid requests are answered:', () => {
     [
       'X-30 a prototype',
       () => ({
-        body: `{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},${body.slice(1)}`,
+        body:
+          '{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},' +
+          body.slice(1),
       }),
     ],
     [

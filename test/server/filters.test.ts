@@ -9,8 +9,8 @@ import { createApp } from '../../src/server/app.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
 
 /*
- * Content filters end to end: the provider's request and the client's answer, in both dialects, over
- * two protocols.
+ * Content filters end to end: the provider's request and the client's answer, in both dialects,
+ * over two protocols.
  */
 
 /**

@@ -251,7 +251,7 @@ describe('a rule about regions', () => {
 describe('a budget', () => {
   const OVER = 'Guardrail daily budget of $0.000001 exceeded. Contact your org admin.'
 
-  test('of the key’s guardrail refuses with 402 before any attempt, for this key only', async () => {
+  test('of the key’s guardrail answers 402 before any attempt, for this key only', async () => {
     await rule({ limit_usd: 0.000001, reset_interval: 'daily' })
     const { status, body } = await ask()
     expect([status, JSON.parse(body).error.message, hits()]).toEqual([402, OVER, [0, 0]])
