@@ -417,7 +417,7 @@ describe('a guarded path', () => {
     ['a backslash', path => path.replace('/v1/', '/v1\\')],
     ['a space at its end', path => `${path}%20`],
     ['a NUL at its end', path => `${path}%00`],
-    ['what is no UTF-8 at its end', path => `${path}%ff`],
+    ['invalid UTF-8 at its end', path => `${path}%ff`],
     ['a broken escape at its end', path => `${path}%zz`],
     ['a suffix', path => `${path}.json`],
   ]

@@ -68,19 +68,19 @@ async function modelOf(body: object = {}): Promise<string> {
 
 describe('a call for the auto router', () => {
   test.each<[name: string, body: object, model: string]>([
-    ['without a word', {}, 'acme/small'],
+    ['without options', {}, 'acme/small'],
     ['without a model', { model: undefined }, 'acme/small'],
     ['by its public name', { model: 'openrouter/auto' }, 'acme/small'],
     ['in a tier', plugin({ cost_tier: 'xhigh' }), 'acme/large'],
-    ['in a tier that has none', plugin({ cost_tier: 'max' }), 'acme/large'],
+    ['in a tier without models', plugin({ cost_tier: 'max' }), 'acme/large'],
     [
-      'by the deprecated number',
+      'with the deprecated number',
       plugin({ cost_quality_tradeoff: 10, excluded_models: ['*small'] }),
       'acme/middle',
     ],
     ['among some', plugin({ allowed_models: ['ACME/L*'] }), 'acme/large'],
     [
-      'without a plugin that is off',
+      'with a disabled plugin',
       plugin({ enabled: false, allowed_models: ['acme/l*'] }),
       'acme/small',
     ],

@@ -248,7 +248,7 @@ describe('a number is refused as', () => {
     ['C-09 1e999', 'temperature', '1e999'],
     ['C-09 -1e999', 'presence_penalty', '-1e999'],
     ['C-09 1e999 where an integer belongs', 'max_tokens', '1e999'],
-    ['C-09 an integer past 2^53, which would be sent on as another', 'seed', '9223372036854775807'],
+    ['C-09 an integer past 2^53, which would be rounded', 'seed', '9223372036854775807'],
     ['C-09 an integer below -2^53', 'seed', '-9007199254740993'],
   ])('%s', async (_, field, number) => {
     const start = `{"model":"acme/small","messages":${JSON.stringify(messages)}`
@@ -277,7 +277,7 @@ describe('a body is refused that', () => {
   test.each<[name: string, body: string | Uint8Array]>([
     ['is empty', ''],
     ['is cut', `{"model":"acme/small","messages":[{"role":"user","content":"${CANARY}`],
-    ['has something behind it', `${JSON.stringify({ model: 'acme/small', messages })} ${CANARY}`],
+    ['has trailing text', `${JSON.stringify({ model: 'acme/small', messages })} ${CANARY}`],
     ['is a form', `model=acme/small&messages=${CANARY}`],
     ['is a text', JSON.stringify(CANARY)],
     ['is a list', JSON.stringify([CANARY])],
@@ -386,7 +386,7 @@ describe('X-06 X-07 a caller is refused', () => {
 
   test.each<[name: string, authorization: (key: string) => string]>([
     ['with a wrong key', () => `Bearer gw-v1-${CANARY}`],
-    ['with a key that is cut', key => `Bearer ${key.slice(0, -1)}`],
+    ['with a truncated key', key => `Bearer ${key.slice(0, -1)}`],
     ['with a key and more', key => `Bearer ${key}0`],
     ['with a key in capitals', key => `Bearer ${key.toUpperCase()}`],
     [

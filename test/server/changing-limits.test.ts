@@ -140,7 +140,7 @@ const CHANGES: [
     'Key limit exceeded (total limit)',
   ],
   [
-    'its limit falls to nothing',
+    'its limit falls to zero',
     c => manage('PATCH', `/keys/${c.hash}`, { limit: 0 }),
     402,
     'Key limit exceeded (total limit)',
@@ -238,7 +238,7 @@ describe('A-16 while a call runs', () => {
 
   test.each<[name: string, release: (caller: Caller, id: string) => Promise<unknown>]>([
     [
-      'is taken away',
+      'is unassigned',
       (c, id) =>
         manage('POST', `/guardrails/${id}/assignments/keys/remove`, { key_hashes: [c.hash] }),
     ],

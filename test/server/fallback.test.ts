@@ -118,7 +118,7 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-06 403', () => status(403, CANARY), 403],
   ['U-08 a reset without an answer', resetAtOnce, null],
   ['U-11 silence', silence, null],
-  ['U-11 a head that drips for ever', () => headerDrip(), null],
+  ['U-11 a head that never ends', () => headerDrip(), null],
   ['U-12 silence after the role', () => [roleOnly(), silence()], 200],
   ['U-13 a reset after the role', () => [roleOnly(), { ms: 20 }, { end: 'rst' }], 200],
   ['U-13 a close after the role', () => [roleOnly(), { end: 'fin' }], 200],
@@ -142,10 +142,10 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-20 a page', () => body('text/html', `<h1>${CANARY}</h1>`), 200],
   ['U-20 a redirect', toThird, 307],
   ['U-20 invalid JSON', () => body('application/json', '{"choices": ['), 200],
-  ['U-20 JSON that is no answer', () => body('application/json', '{"ok": true}'), 200],
+  ['U-20 JSON that is not an answer', () => body('application/json', '{"ok": true}'), 200],
   ['U-20 an empty body', () => body('application/json', ''), 200],
   ['U-20 an empty stream', () => body('text/event-stream', ''), 200],
-  ['U-20 a stream of nothing but [DONE]', () => [sseHead(), done(), chunkedEnd()], 200],
+  ['U-20 a stream of only [DONE]', () => [sseHead(), done(), chunkedEnd()], 200],
   ['U-20 204', () => head(204), 204],
 ]
 
@@ -308,13 +308,13 @@ describe('no other endpoint is tried after a first meaningful part when the stre
     ['is closed', 'Hello', { end: 'fin' }],
     ['is cut inside the next words', 'Hello', [delta('lost').subarray(0, -10), { end: 'fin' }]],
     ['ends without [DONE]', 'Hello', chunkedEnd()],
-    ['tells an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
+    ['sends an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
     [
       'has only called a tool',
       { tool_calls: [{ index: 0, id: 'Hello', function: { name: 'f' } }] },
       { end: 'rst' },
     ],
-    ['has only thought', { reasoning: 'Hello' }, { end: 'rst' }],
+    ['has only sent reasoning', { reasoning: 'Hello' }, { end: 'rst' }],
   ])('%s', async (name, part, end) => {
     first.plan([sseHead(), delta(part), { wait: name }, end])
     const call = chat(server, { stream: true }, { key })
@@ -331,8 +331,8 @@ describe('no other endpoint is tried after a first meaningful part when the stre
 describe('U-04 Retry-After', () => {
   test.each([
     ['is at most five minutes', '99999999999', '300'],
-    ['is never below nothing', '-5', '0'],
-    ['is left out when it makes no sense', 'abc', undefined],
+    ['is never negative', '-5', '0'],
+    ['is omitted when invalid', 'abc', undefined],
     ['is rounded up from a fraction', '1.5', '2'],
     ['is rounded up from a date', new Date(Date.now() + 3_600_000).toUTCString(), '300'],
   ])('%s', async (_, given, told) => {

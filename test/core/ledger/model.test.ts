@@ -108,8 +108,8 @@ const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
       ledger.charge(charge)
     },
   }),
-  'a hold that is lost': ledger => ({ ...ledger, release: () => undefined }),
-  'one scope forgotten': ledger => ({
+  'a lost hold': ledger => ({ ...ledger, release: () => undefined }),
+  'forgotten bounds': ledger => ({
     ...ledger,
     reserve: (payer, need, bounds) => ledger.reserve(payer, need, bounds.slice(0, -2)),
   }),

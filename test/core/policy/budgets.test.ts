@@ -128,13 +128,13 @@ describe('a budget', () => {
 
   test.each([
     ['no limit', {}, 'limit_usd'],
-    ['a limit of nothing', { limit_usd: 0 }, 'limit_usd'],
+    ['a limit of zero', { limit_usd: 0 }, 'limit_usd'],
     ['less than a nano-dollar', { limit_usd: 1e-10 }, 'limit_usd'],
     ['a negative limit', { limit_usd: -1 }, 'limit_usd'],
-    ['a limit in words', { limit_usd: '5' }, 'limit_usd'],
-    ['more than there can be', { limit_usd: 1_000_000_001 }, 'limit_usd'],
+    ['a limit as text', { limit_usd: '5' }, 'limit_usd'],
+    ['more than the maximum', { limit_usd: 1_000_000_001 }, 'limit_usd'],
     [
-      'a switch that is none',
+      'a flag that is no boolean',
       { limit_usd: 1, include_byok_in_budgets: 'yes' },
       'include_byok_in_budgets',
     ],

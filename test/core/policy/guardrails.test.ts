@@ -178,12 +178,12 @@ describe('E5 POST /guardrails', () => {
     ['a name of 201 characters', { name: 'x'.repeat(201) }, 'name'],
     ['a description of 1001', { description: 'x'.repeat(1001) }, 'description'],
     ['an empty list of regions', { allowed_data_regions: [] }, 'allowed_data_regions'],
-    ['a region that is none', { allowed_data_regions: ['mars'] }, 'allowed_data_regions.0'],
+    ['an unknown region', { allowed_data_regions: ['mars'] }, 'allowed_data_regions.0'],
     ['an empty list of allowed models', { allowed_models: [] }, 'allowed_models'],
     ['an empty list of ignored models', { ignored_models: [] }, 'ignored_models'],
     ['an empty list of allowed providers', { allowed_providers: [] }, 'allowed_providers'],
     ['an empty list of ignored providers', { ignored_providers: [] }, 'ignored_providers'],
-    ['a list that is a text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
+    ['a list given as text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
     [
       'a misspelt model in an allowlist',
       { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] },
@@ -205,7 +205,7 @@ describe('E5 POST /guardrails', () => {
       'ignored_providers.0',
     ],
     [
-      'a provider that every object has',
+      'a provider named like an object’s property',
       { ignored_providers: ['constructor'] },
       'ignored_providers.0',
     ],
@@ -213,21 +213,21 @@ describe('E5 POST /guardrails', () => {
     ['an interval without a limit', { reset_interval: 'daily' }, 'limit_usd'],
     ['a limit with an interval of null', { limit_usd: 5, reset_interval: null }, 'reset_interval'],
     ['a limit below zero', { limit_usd: -1, reset_interval: 'daily' }, 'limit_usd'],
-    ['a limit that is a text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
-    ['an interval that is none', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
-    ['a flag that is a text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
+    ['a limit given as text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
+    ['an unknown interval', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
+    ['a flag given as text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
     [
       'include_byok_in_budgets of null',
       { include_byok_in_budgets: null },
       'include_byok_in_budgets',
     ],
     [
-      'a builtin filter that is none',
+      'an unknown builtin filter',
       { content_filter_builtins: [{ slug: 'shoe-size', action: 'block' }] },
       'content_filter_builtins.0.slug',
     ],
     [
-      'an action that is none',
+      'an unknown action',
       { content_filter_builtins: [{ slug: 'email', action: 'eat' }] },
       'content_filter_builtins.0.action',
     ],
@@ -252,7 +252,7 @@ describe('E5 POST /guardrails', () => {
       'content_filters',
     ],
     ['a workspace that does not exist', { workspace_id: UNKNOWN }, 'workspace_id'],
-    ['a workspace that is no id', { workspace_id: 'default' }, 'workspace_id'],
+    ['a workspace given by its slug', { workspace_id: 'default' }, 'workspace_id'],
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
     const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules', ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
