@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => upstream.close())
 
-/** What a request leaves behind: everything that is kept, and how often the provider was asked. */
+/** The effects of a request: everything that is stored, and how often the provider was called. */
 const trace = (world: World) => ({ kept: world.kept(), hits: upstream.hits.length })
 
 const requestOf = async (id: string, world: World, actor: keyof World['actors'] = 'operator') => {
@@ -49,11 +49,11 @@ const routeOf = (id: string): DescribedRoute => {
   return route
 }
 
-test('every operation has a good request here, and no request is of another', () => {
+test('every operation has a valid request here, and no request is of another', () => {
   expect(Object.keys(REQUESTS).sort()).toEqual(routes.map(({ operation }) => operation.id).sort())
 })
 
-test('every path has the guard that its kind of path has', () => {
+test('every path has the guard of its kind', () => {
   const wanted = ({ path }: DescribedRoute) =>
     GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
   const isListed = ({ path }: DescribedRoute) => GUARDED.some(([paths]) => paths.test(path))
@@ -63,7 +63,7 @@ test('every path has the guard that its kind of path has', () => {
   )
 })
 
-test('every status that refuses somebody is one that the operation says it has', () => {
+test('every status of a refusal is documented for its operation', () => {
   for (const route of routes)
     for (const who of [...LIVE, null])
       expect([route.operation.id, route.operation.statuses]).toEqual([
@@ -76,7 +76,7 @@ describe.each(named)('%s', (id, route) => {
   const isGood = (who: Live) => expected(route, who) < 400 || !route.opens
   const changes = route.opens !== undefined && route.method !== 'get'
 
-  test('refuses whom it must, and nothing comes of it', async () => {
+  test('refuses the wrong callers without any effect', async () => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world)
     const before = trace(world)
@@ -94,7 +94,7 @@ describe.each(named)('%s', (id, route) => {
     expect(trace(world)).toEqual(before)
   })
 
-  test('answers whom it must', async () => {
+  test('answers the right callers', async () => {
     for (const some of changes ? LIVE.filter(isGood).map(who => [who]) : [LIVE.filter(isGood)]) {
       await using world = await openWorld(upstream.url)
       const asked = await requestOf(id, world)
@@ -109,7 +109,7 @@ describe.each(named)('%s', (id, route) => {
   })
 })
 
-/** Routes that are about things of a workspace, by who asks for them from another one. */
+/** Routes about a workspace's things, by the actor that calls them from another workspace. */
 const foreign = routes
   .filter(namesThing)
   .flatMap(route =>
@@ -128,7 +128,7 @@ function askersOf({ opens, method }: DescribedRoute): [who: Live, whose: keyof W
   ]
 }
 
-describe('what is in another workspace is answered for, byte by byte, as what is nowhere:', () => {
+describe('another workspace’s things get, byte by byte, the answer for missing ones:', () => {
   test.each(foreign)('%s, by a %s, of the %s', async (id, who, whose, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, whose)
@@ -174,7 +174,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     expect(trace(world)).toEqual(before)
   })
 
-  test('the default guardrail of a workspace, which its first change makes', async () => {
+  test('the default guardrail of a workspace, which its first change creates', async () => {
     await using world = await openWorld(upstream.url)
     const id = defaultGuardrailId(world.actors.third.workspace_id)
     const before = trace(world)
@@ -197,7 +197,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     expect(trace(world)).toEqual(before)
   })
 
-  test('members are the organization’s: any may be put into a workspace, of none is more told than an id, and no other workspace loses one', async () => {
+  test('members of any workspace can be added by id, and no workspace loses one', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
     const { member } = await thingsOf(world)
@@ -223,7 +223,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     expect(added.body).not.toContain('eve@')
   })
 
-  test('a key is made in the name of a member of the workspace, and of no other: not of one who has left either', async () => {
+  test('a key is created only for current members of the workspace', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
     const [{ member }, left] = [await thingsOf(world), (await memberOf(gateway)).id]
@@ -241,7 +241,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       expect((await make(one)).status).toBe(201)
   })
 
-  test('which guardrail a member had there before he was given this one', async () => {
+  test('does not show the guardrail that a member had in the other workspace', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
     const [{ member, guardrail }, own] = [
@@ -259,7 +259,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     )
   })
 
-  test('lists and counts are as before it was made', async () => {
+  test('lists and counts are the same as before it was created', async () => {
     await using world = await openWorld(upstream.url)
     const lists = routes.filter(
       route => route.method === 'get' && route.opens && !namesThing(route),
@@ -277,8 +277,11 @@ describe('what is in another workspace is answered for, byte by byte, as what is
   })
 })
 
-describe('who manages one workspace', () => {
-  /** What he may not do in his own: its members are the organization's to rule, and he has a key in it himself. */
+describe('an actor who manages one workspace', () => {
+  /**
+   * What they may not do in their own: its members belong to the organization, and they have a key
+   * in it themselves.
+   */
   const NOT_HIS: Record<string, number> = {
     bulkAssignMembersToGuardrail: 403,
     bulkUnassignMembersFromGuardrail: 403,
@@ -288,14 +291,14 @@ describe('who manages one workspace', () => {
     ([, route]) => route.opens === 'management' && !isOrganizations(route) && namesThing(route),
   )
 
-  test.each(his)('%s, of his own', async (id, route) => {
+  test.each(his)('%s, of their own', async (id, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, 'neighbour')
     const { status } = await world.ask(route, world.live['neighbour’s management key'], asked)
     expect(status).toBe(NOT_HIS[id] ?? expected(route, 'management key'))
   })
 
-  test.each(his)('%s, by who manages all', async (id, route) => {
+  test.each(his)('%s, by an actor who manages all', async (id, route) => {
     await using world = await openWorld(upstream.url)
     const { status } = await world.ask(
       route,
@@ -309,49 +312,40 @@ describe('who manages one workspace', () => {
 describe('a management key', () => {
   const calls = named.filter(([, { operation }]) => operation.statuses.includes(402))
 
-  test.each(calls)(
-    'does not infer: %s, whole or streamed, whatever it names',
-    async (id, route) => {
-      await using world = await openWorld(upstream.url)
-      const { body } = await requestOf(id, world)
-      const before = trace(world)
-      for (const more of [
-        {},
-        { stream: true },
-        { model: 'sandbox/echo' },
-        { model: 'acme/unknown' },
-        { models: ['acme/small'] },
-      ])
-        for (const who of ['management key', 'neighbour’s management key'] as const)
-          expect(
-            (await world.ask(route, world.live[who], { body: { ...body, ...more } })).status,
-          ).toBe(403)
-      expect(trace(world)).toEqual(before)
-    },
-  )
+  test.each(calls)('cannot infer: %s, whole or streamed, with any model', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const { body } = await requestOf(id, world)
+    const before = trace(world)
+    for (const more of [
+      {},
+      { stream: true },
+      { model: 'sandbox/echo' },
+      { model: 'acme/unknown' },
+      { models: ['acme/small'] },
+    ])
+      for (const who of ['management key', 'neighbour’s management key'] as const)
+        expect(
+          (await world.ask(route, world.live[who], { body: { ...body, ...more } })).status,
+        ).toBe(403)
+    expect(trace(world)).toEqual(before)
+  })
 
-  test.each(calls)(
-    'may ask what would become of it, and nobody else may: %s',
-    async (id, route) => {
-      await using world = await openWorld(upstream.url)
-      const { body } = await requestOf(id, world)
-      const asked = { body: { ...body, debug: { dry_run: true } } }
-      const before = trace(world)
-      for (const credential of Object.values(world.dead))
-        expect((await world.ask(route, credential, asked)).status).toBe(401)
-      for (const who of LIVE) {
-        // Where a call would be refused for what the key is, a dry run is not, and the other way round.
-        const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
-        expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
-          who,
-          status,
-        ])
-      }
-      expect(trace(world)).toEqual(before)
-    },
-  )
+  test.each(calls)('alone may request a dry run: %s', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const { body } = await requestOf(id, world)
+    const asked = { body: { ...body, debug: { dry_run: true } } }
+    const before = trace(world)
+    for (const credential of Object.values(world.dead))
+      expect((await world.ask(route, credential, asked)).status).toBe(401)
+    for (const who of LIVE) {
+      // A key that may not call may do a dry run, and the other way round.
+      const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
+      expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, status])
+    }
+    expect(trace(world)).toEqual(before)
+  })
 
-  test('there are calls to look at', () => {
+  test('some calls were made', () => {
     expect(calls.map(([id]) => id)).toContain('sendChatCompletionRequest')
   })
 })
@@ -367,29 +361,26 @@ describe('a guarded path', () => {
   })
   afterAll(() => world[Symbol.asyncDispose]())
 
-  // Which methods a path has stands in the description, which everybody may read.
-  test.each(paths)(
-    '%s tells by another method which ones it has, and no more, whoever asks',
-    async path => {
-      const own = routes
-        .filter(route => isAt(route.path, path))
-        .map(({ method }) => method.toUpperCase())
-      const before = trace(world)
-      for (const method of METHODS.filter(
-        method => !own.includes(method) && !(method === 'HEAD' && own.includes('GET')),
-      )) {
-        const answers = await Promise.all(
-          [{}, world.live['management key']].map(who => world.ask({ method, path }, who)),
-        )
-        expect([method, ...answers.map(({ status }) => status)]).toEqual([method, 405, 405])
-        expect(answers[0]).toEqual(answers[1])
-        expect(answers[0]?.headers.allow?.split(', ').toSorted()).toEqual(
-          [...new Set(own)].toSorted(),
-        )
-      }
-      expect(trace(world)).toEqual(before)
-    },
-  )
+  // The methods of a path are in the public description.
+  test.each(paths)('%s answers other methods only with those it has, to any caller', async path => {
+    const own = routes
+      .filter(route => isAt(route.path, path))
+      .map(({ method }) => method.toUpperCase())
+    const before = trace(world)
+    for (const method of METHODS.filter(
+      method => !own.includes(method) && !(method === 'HEAD' && own.includes('GET')),
+    )) {
+      const answers = await Promise.all(
+        [{}, world.live['management key']].map(who => world.ask({ method, path }, who)),
+      )
+      expect([method, ...answers.map(({ status }) => status)]).toEqual([method, 405, 405])
+      expect(answers[0]).toEqual(answers[1])
+      expect(answers[0]?.headers.allow?.split(', ').toSorted()).toEqual(
+        [...new Set(own)].toSorted(),
+      )
+    }
+    expect(trace(world)).toEqual(before)
+  })
 
   test.each(
     guarded.filter(({ method }) => method === 'get').map(route => [route.path, route] as const),
@@ -405,7 +396,7 @@ describe('a guarded path', () => {
     }
   })
 
-  /** Other ways to write a path that somebody might take for the same. */
+  /** Other spellings of a path that could be taken for the same one. */
   const WAYS: [name: string, way: (path: string) => string][] = [
     ['a slash at its end', path => `${path}/`],
     ['two slashes at its end', path => `${path}//`],
@@ -426,12 +417,12 @@ describe('a guarded path', () => {
     ['a backslash', path => path.replace('/v1/', '/v1\\')],
     ['a space at its end', path => `${path}%20`],
     ['a NUL at its end', path => `${path}%00`],
-    ['what is no UTF-8 at its end', path => `${path}%ff`],
+    ['invalid UTF-8 at its end', path => `${path}%ff`],
     ['a broken escape at its end', path => `${path}%zz`],
     ['a suffix', path => `${path}.json`],
   ]
 
-  test.each(WAYS)('with %s opens to nobody else', async (_, way) => {
+  test.each(WAYS)('with %s stays guarded', async (_, way) => {
     const before = trace(world)
     for (const { path, ...route } of guarded) {
       const [wrong, refused] =
@@ -453,7 +444,10 @@ describe('a guarded path', () => {
 
 const hexadecimal = (letter = '') => `%${letter.charCodeAt(0).toString(16)}`
 
-/** Whether a route's path is this one, which may be another's pattern: what its members are named does not matter. */
+/**
+ * Returns whether a route's path is this one, which may be another's pattern: the names of its
+ * parameters do not matter.
+ */
 const isAt = (pattern: string, path: string): boolean => {
   const [wanted, given] = [pattern.split('/'), path.split('/')]
   return (

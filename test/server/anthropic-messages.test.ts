@@ -5,8 +5,8 @@ import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
 /*
- * Claude behind the gateway: a mock of Anthropic's API that nobody here wrote, which refuses what Anthropic refuses, and a
- * provider that plays scripts, to see the bytes.
+ * Claude behind the gateway: an independent mock of Anthropic's API, which refuses what Anthropic
+ * refuses, and a scripted provider, to see the bytes.
  */
 
 let mock: LLMock
@@ -83,7 +83,7 @@ const TOOLS = [
 ]
 
 describe('Claude through the chat API', () => {
-  test('a whole answer, and what the provider received for it', async () => {
+  test('a whole answer, and the provider’s request', async () => {
     mock.onMessage('Say hello', { content: 'Hello, you!', ...COUNTED })
     const answer = await answered({
       messages: [{ role: 'system', content: 'Be brief' }, ...asked('Say hello')],
@@ -119,7 +119,7 @@ describe('Claude through the chat API', () => {
     expect(received().headers).not.toHaveProperty('authorization')
   })
 
-  test('a streamed answer with thinking, whose signature the next turn brings back', async () => {
+  test('a streamed answer with thinking, whose signature the next message returns', async () => {
     mock.onMessage('Think', {
       content: 'Thought.',
       reasoning: 'Let me think',
@@ -140,7 +140,8 @@ describe('Claude through the chat API', () => {
       'Let me think',
     )
     expect(JSON.stringify(deltas)).toContain(
-      '{"type":"reasoning.text","text":"","signature":"EpAE+/==","format":"anthropic-claude-v1","index":0}',
+      '{"type":"reasoning.text","text":"","signature":"EpAE+/==",' +
+        '"format":"anthropic-claude-v1","index":0}',
     )
     expect(dones).toBe(1)
     expect(usages[0]?.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5 })
@@ -199,7 +200,7 @@ describe('Claude through the chat API', () => {
     [529, 'overloaded_error', 529, 'provider_overloaded'],
     [400, 'invalid_request_error', 400, 'invalid_request'],
     [401, 'authentication_error', 502, 'provider_unavailable'],
-  ])('a failure with %d is one of ours', async (given, type, expected, error_type) => {
+  ])('a failure with %d becomes a canonical one', async (given, type, expected, error_type) => {
     mock.onMessage('Fail', { error: { message: 'It says so', type }, status: given })
     const { status, body } = await ask({ messages: asked('Fail') })
     expect(status).toBe(expected)
@@ -221,8 +222,8 @@ const MESSAGE = {
   usage: { input_tokens: 10, output_tokens: 5 },
 }
 
-describe('the bytes that a provider gets', () => {
-  test('field by field, beside the address and the key', async () => {
+describe('the bytes of a provider’s request', () => {
+  test('field by field, with URL and key', async () => {
     scripted.plan(json(MESSAGE))
     const marked = {
       type: 'text',
@@ -284,7 +285,7 @@ describe('the bytes that a provider gets', () => {
     })
   })
 
-  test('trap 98: at Vertex the model is in the address', async () => {
+  test('trap 98: at Vertex the model is in the URL', async () => {
     scripted.plan(json(MESSAGE))
     expect((await answered({ model: 'google/claude' })).provider).toBe('Google')
     const hit = scripted.hits.at(-1)
@@ -297,7 +298,7 @@ describe('the bytes that a provider gets', () => {
     })
   })
 
-  test('trap 46: a form that a tool stands for is unwrapped, and its failure is none of the caller’s', async () => {
+  test('trap 46: unwraps structured output by a tool; no failure is the caller’s', async () => {
     const content = [{ type: 'tool_use', id: 'toolu_1', name: 'json', input: { city: 'Bern' } }]
     scripted.plan(
       json({ ...MESSAGE, content, stop_reason: 'tool_use' }),

@@ -7,8 +7,8 @@ import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.t
 import { testGateway, testKeys } from '../support/gateway.ts'
 import { EXAMPLES } from '../support/operations.ts'
 
-// What may answer 402 is a call, which leaves a generation instead. What an identity provider changes leaves an entry for each thing that
-// it moves: test/server/scim/scenarios.test.ts.
+// Only calls can answer 402, and they leave a generation instead. A change by an identity provider
+// leaves an entry for each thing that it moves: test/server/scim/scenarios.test.ts.
 const changing = describedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { open, statuses, tag } }) =>
     method !== 'get' && !open && !statuses.includes(402) && tag !== 'SCIM provisioning',
@@ -27,7 +27,7 @@ beforeEach(async () => {
 const entries = async (): Promise<AuditEntry[]> =>
   (await listAudit(gateway, operator(gateway), { limit: 100 })).data
 
-/** Everything else that the store keeps of every noun. */
+/** Everything else in the store, noun by noun. */
 const kept = async () => {
   const nouns = Object.entries(gateway.store).filter(
     ([, noun]) => typeof noun === 'object' && 'all' in noun,
@@ -63,7 +63,7 @@ async function ask(
 
 const textOf = (body: object | string) => (typeof body === 'string' ? body : JSON.stringify(body))
 
-/** The operation's example as it is asked, and the action that it leaves. */
+/** The operation's example request, and the action of its entry. */
 async function exampleOf({ operation: { id } }: DescribedRoute) {
   const { key, ...example } = (await EXAMPLES[id]?.(gateway, operator(gateway))) ?? {
     action: 'none',
@@ -72,12 +72,12 @@ async function exampleOf({ operation: { id } }: DescribedRoute) {
   return { ...example, key: key === 'inference' ? keys.inference : keys.management, wrongKey }
 }
 
-test('every operation that changes something has an example here, and no example is of another', () => {
+test('every operation that changes something has an example, and no other has one', () => {
   expect(Object.keys(EXAMPLES).sort()).toEqual(changing.map(({ operation }) => operation.id).sort())
 })
 
 describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (_, route) => {
-  test('leaves exactly one entry: who, what, and how it was before and after', async () => {
+  test('leaves exactly one entry: actor, action, and state before and after', async () => {
     const { action, key, ...asking } = await exampleOf(route)
     const before = await entries()
     expect(Math.floor((await ask(route, { ...asking, key })) / 100)).toBe(2)
@@ -123,7 +123,7 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
     expect(await entries()).toEqual(before)
   })
 
-  test('changes nothing where its entry cannot be kept', async () => {
+  test('changes nothing if its entry cannot be stored', async () => {
     const { action: _, wrongKey: __, ...asking } = await exampleOf(route)
     const [before, all] = [await entries(), await kept()]
     gateway.ids = { ...gateway.ids, uuid: () => before[0]?.id ?? '' }

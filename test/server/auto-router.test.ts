@@ -11,7 +11,10 @@ import {
   type Upstream,
 } from '../support/upstream.ts'
 
-/** Three priced models, the dearer the more able, of which each is called by its own name upstream; and one that costs nothing. */
+/**
+ * Three priced models, the more expensive the more capable, each called by its own name upstream;
+ * and a free one.
+ */
 const MODELS = {
   small: { usd_per_million_tokens: { prompt: 1, completion: 1, cache_read: 0.5 } },
   middle: { usd_per_million_tokens: { prompt: 10, completion: 10, cache_read: 5 } },
@@ -65,19 +68,19 @@ async function modelOf(body: object = {}): Promise<string> {
 
 describe('a call for the auto router', () => {
   test.each<[name: string, body: object, model: string]>([
-    ['without a word', {}, 'acme/small'],
+    ['without options', {}, 'acme/small'],
     ['without a model', { model: undefined }, 'acme/small'],
     ['by its public name', { model: 'openrouter/auto' }, 'acme/small'],
     ['in a tier', plugin({ cost_tier: 'xhigh' }), 'acme/large'],
-    ['in a tier that has none', plugin({ cost_tier: 'max' }), 'acme/large'],
+    ['in a tier without models', plugin({ cost_tier: 'max' }), 'acme/large'],
     [
-      'by the deprecated number',
+      'with the deprecated number',
       plugin({ cost_quality_tradeoff: 10, excluded_models: ['*small'] }),
       'acme/middle',
     ],
     ['among some', plugin({ allowed_models: ['ACME/L*'] }), 'acme/large'],
     [
-      'without a plugin that is off',
+      'with a disabled plugin',
       plugin({ enabled: false, allowed_models: ['acme/l*'] }),
       'acme/small',
     ],
@@ -139,7 +142,7 @@ describe('a call for the auto router', () => {
     })
   })
 
-  test('streams, speaks Anthropic’s dialect, and tells why', async () => {
+  test('streams, speaks Anthropic’s dialect, and gives the reason', async () => {
     const streamed = await ask({ stream: true, ...plugin({ allowed_models: ['acme/middle'] }) })
     expect(heard(streamed.body).events[0]).toMatchObject({ model: 'acme/middle' })
     const spoken = await ask(
@@ -166,7 +169,7 @@ describe('a call for the auto router', () => {
     })
   })
 
-  test('goes to the next choice, and then to the next name, where the first fails', async () => {
+  test('falls back to the next candidate, and then to the next model', async () => {
     upstream.answer(hit =>
       (hit.json as { model: string }).model === 'large' ? status(500) : answer(hit),
     )
@@ -178,7 +181,7 @@ describe('a call for the auto router', () => {
     expect(asked()).toEqual(['large', 'middle'])
   })
 
-  test('is pinned to the model of the last answer, which no provider hears of', async () => {
+  test('is pinned to the model of the last answer, without telling providers', async () => {
     const messages = [
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'Hello', model: 'acme/large' },
@@ -191,7 +194,7 @@ describe('a call for the auto router', () => {
     })
     expect(hit?.body).not.toContain('acme/large')
     expect(await modelOf({ messages })).toBe('acme/small')
-    // The beta's plugin has no such member.
+    // The beta's plugin has no such field.
     const beta = {
       model: 'gateway/auto-beta',
       plugins: [{ id: 'auto-beta-router', pin_model: true }],
@@ -216,7 +219,7 @@ describe('a call for the auto router', () => {
     expect(await modelOf({ session_id: 'another' })).toBe('acme/small')
   })
 
-  test('keeps no model that was named beside it, and that it has not chosen', async () => {
+  test('does not keep a model that was named beside it and not picked', async () => {
     const session_id = 'one-with-a-name'
     expect(await modelOf({ session_id, model: 'acme/large', models: ['acme/large', AUTO] })).toBe(
       'acme/large',
@@ -226,7 +229,7 @@ describe('a call for the auto router', () => {
 })
 
 describe('a call for the auto router is refused', () => {
-  test('where nothing is left', async () => {
+  test('when no candidate is left', async () => {
     const { status: code, body } = await ask(plugin({ allowed_models: ['nobody/*'] }))
     const { error } = JSON.parse(body)
     expect([code, error.message]).toEqual([
@@ -252,7 +255,7 @@ describe('a call for the auto router is refused', () => {
     ['cost_quality_tradeoff', { cost_quality_tradeoff: 1.5 }],
     ['pin_model', { pin_model: 'yes' }],
     ['enabled', { enabled: 'no' }],
-  ])('for a plugin whose %s does not fit', async (field, said) => {
+  ])('for a plugin with an invalid %s', async (field, said) => {
     const { status: code, body } = await ask({
       plugins: [{ id: 'other' }, { id: 'auto-router', ...said }],
     })
@@ -269,7 +272,7 @@ describe('a call for the auto router is refused', () => {
   })
 })
 
-test('a preset’s plugin counts, and the request’s own rules over it', async () => {
+test('a preset’s plugin applies, and the request’s own overrides it', async () => {
   const json = { ...plugin({ allowed_models: ['acme/large'] }), model: AUTO, messages: [] }
   for (const [slug, body, dialect] of [
     ['tall', { ...json, messages: undefined }, 'chat/completions'],
@@ -286,7 +289,7 @@ test('a preset’s plugin counts, and the request’s own rules over it', async 
   }
 })
 
-test('a guardrail holds, whatever the router would choose', async () => {
+test('a guardrail applies to what the router picks', async () => {
   const manage = async (path: string, json: object) =>
     (await server.fetch(path, { key: server.management_key, json })).json()
   const { key, data } = (await manage('/keys', { name: 'ruled' })) as {
@@ -313,7 +316,7 @@ test('a guardrail holds, whatever the router would choose', async () => {
   expect(unknown.status).toBe(400)
 })
 
-test('a key of a cent spends no more than that, however much it asks for', async () => {
+test('a key with a limit of a cent spends no more than that', async () => {
   const key = await limitedKey(server, 0.01)
   const call = () =>
     chat(
@@ -372,7 +375,7 @@ test('a workspace’s default model may be a router', async () => {
   expect(await modelOf({ model: undefined })).toBe('acme/small')
 })
 
-test('the free router’s calls are counted as such, whatever it chooses', async () => {
+test('the free router’s calls count as free, whatever it picks', async () => {
   for (let i = 0; i < 3; i++)
     expect(await modelOf({ model: i === 0 ? 'openrouter/free' : 'gateway/free' })).toBe(
       'acme/gift:free',

@@ -4,7 +4,7 @@ import { type Outcome, type RawRequest, request } from '../support/raw-client.ts
 import { type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
-/** Stands in every body, and may come back in no answer. */
+/** A marker in every body that no answer may repeat. */
 const CANARY = 'canary-4d3b'
 const MIB = 1024 * 1024
 const messages = [{ role: 'user', content: CANARY }]
@@ -44,7 +44,10 @@ function send({
   return request(server.base + at, { method: 'POST', ...options, headers }).outcome()
 }
 
-/** Expects a refusal in the envelope that reached no provider, cost nothing and repeats nothing of the body. */
+/**
+ * Expects a refusal in the error envelope that reached no provider, cost nothing and repeats
+ * nothing of the body.
+ */
 async function expectRefused(
   outcome: Outcome,
   code: number,
@@ -183,7 +186,7 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
   ]),
 ]
 
-describe('a request is refused with the field that does not fit when', () => {
+describe('a request is refused with the invalid field when', () => {
   test.each(WRONG.map(([field, value]) => [field, shown(value), value] as const))(
     '%s is %s',
     async (field, _, value) => {
@@ -191,7 +194,7 @@ describe('a request is refused with the field that does not fit when', () => {
     },
   )
 
-  test('E9 neither messages nor prompt is there', async () => {
+  test('E9 it has neither messages nor prompt', async () => {
     await expectRefused(
       await chat(server, { messages: undefined }).outcome(),
       400,
@@ -199,7 +202,7 @@ describe('a request is refused with the field that does not fit when', () => {
     )
   })
 
-  test('E9 messages and prompt are both there', async () => {
+  test('E9 it has both messages and prompt', async () => {
     await expectRefused(
       await chat(server, { messages, prompt: CANARY }).outcome(),
       400,
@@ -223,7 +226,7 @@ describe('a request is refused with the field that does not fit when', () => {
     )
   })
 
-  test('E9 a stream was asked for', async () => {
+  test('E9 a stream was requested', async () => {
     await expectRefused(
       await chat(server, { messages, stream: true, temperature: 3 }).outcome(),
       400,
@@ -231,7 +234,7 @@ describe('a request is refused with the field that does not fit when', () => {
     )
   })
 
-  test('E9 the old path has no prompt', async () => {
+  test('E9 it has no prompt on the old path', async () => {
     await expectRefused(
       await chat(server, { messages }, { path: '/completions' }).outcome(),
       400,
@@ -245,14 +248,15 @@ describe('a number is refused as', () => {
     ['C-09 1e999', 'temperature', '1e999'],
     ['C-09 -1e999', 'presence_penalty', '-1e999'],
     ['C-09 1e999 where an integer belongs', 'max_tokens', '1e999'],
-    ['C-09 an integer past 2^53, which would be sent on as another', 'seed', '9223372036854775807'],
+    ['C-09 an integer past 2^53, which would be rounded', 'seed', '9223372036854775807'],
     ['C-09 an integer below -2^53', 'seed', '-9007199254740993'],
   ])('%s', async (_, field, number) => {
-    const body = `{"model":"acme/small","messages":${JSON.stringify(messages)},"${field}":${number}}`
+    const start = `{"model":"acme/small","messages":${JSON.stringify(messages)}`
+    const body = `${start},"${field}":${number}}`
     await expectRefused(await send({ body }), 400, field)
   })
 
-  test('C-09 a limit of 1e999, which would be none', async () => {
+  test('C-09 a limit of 1e999, which would be unlimited', async () => {
     const authorization = `Bearer ${server.management_key}`
     await expectRefused(
       await send({ at: '/keys', authorization, body: `{"name":"${CANARY}","limit":1e999}` }),
@@ -273,7 +277,7 @@ describe('a body is refused that', () => {
   test.each<[name: string, body: string | Uint8Array]>([
     ['is empty', ''],
     ['is cut', `{"model":"acme/small","messages":[{"role":"user","content":"${CANARY}`],
-    ['has something behind it', `${JSON.stringify({ model: 'acme/small', messages })} ${CANARY}`],
+    ['has trailing text', `${JSON.stringify({ model: 'acme/small', messages })} ${CANARY}`],
     ['is a form', `model=acme/small&messages=${CANARY}`],
     ['is a text', JSON.stringify(CANARY)],
     ['is a list', JSON.stringify([CANARY])],
@@ -323,7 +327,7 @@ describe('a body is refused that', () => {
 describe('C-04 a body past 32 MiB is refused', () => {
   const piece = Buffer.alloc(MIB, ' ')
 
-  test('by its length, before any of it has come', async () => {
+  test('by its length, before any of it arrives', async () => {
     await expectRefused(
       await send({ headers: { 'content-length': String(32 * MIB + 1) } }),
       413,
@@ -331,15 +335,15 @@ describe('C-04 a body past 32 MiB is refused', () => {
     )
   })
 
-  test('by its length, when all of it comes', async () => {
+  test('by its length, when all of it arrives', async () => {
     await expectRefused(await send({ body: Buffer.alloc(32 * MIB + 1, ' ') }), 413)
   })
 
-  test('by a length that is absurd', async () => {
+  test('by an absurd length', async () => {
     await expectRefused(await send({ headers: { 'content-length': '9007199254740991' } }), 413)
   })
 
-  test('by its count, when it comes in chunks', async () => {
+  test('by its size, when it comes in chunks', async () => {
     const call = request(`${server.base}/chat/completions`, {
       raw: chunkedHead(`Bearer ${server.inference_key}`),
     })
@@ -348,14 +352,14 @@ describe('C-04 a body past 32 MiB is refused', () => {
     await expectRefused(await call.outcome(), 413, 'Request payload too large')
   })
 
-  test('but a caller without a key learns only that', async () => {
+  test('but a caller without a key gets only a 401', async () => {
     await expectRefused(
       await send({ authorization: null, headers: { 'content-length': String(33 * MIB) } }),
       401,
     )
   })
 
-  test('and a path that does not exist is still not found', async () => {
+  test('and an unknown path is still not found', async () => {
     await expectRefused(
       await send({ at: '/nowhere', headers: { 'content-length': String(33 * MIB) } }),
       404,
@@ -363,12 +367,13 @@ describe('C-04 a body past 32 MiB is refused', () => {
   })
 
   const chunkedHead = (authorization: string) =>
-    `POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: ${authorization}\r\ntransfer-encoding: chunked\r\n\r\n`
+    'POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n' +
+    `authorization: ${authorization}\r\ntransfer-encoding: chunked\r\n\r\n`
   const chunked = (bytes: Buffer) =>
     Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
 })
 
-describe('X-06 X-07 nobody is let in', () => {
+describe('X-06 X-07 a caller is refused', () => {
   const json = { model: 'acme/small', messages }
 
   test('without a key', async () => {
@@ -381,7 +386,7 @@ describe('X-06 X-07 nobody is let in', () => {
 
   test.each<[name: string, authorization: (key: string) => string]>([
     ['with a wrong key', () => `Bearer gw-v1-${CANARY}`],
-    ['with a key that is cut', key => `Bearer ${key.slice(0, -1)}`],
+    ['with a truncated key', key => `Bearer ${key.slice(0, -1)}`],
     ['with a key and more', key => `Bearer ${key}0`],
     ['with a key in capitals', key => `Bearer ${key.toUpperCase()}`],
     [
@@ -402,11 +407,15 @@ describe('X-06 X-07 nobody is let in', () => {
     expectRefused(await send({ json, authorization: authorization(server.inference_key) }), 401),
   )
 
-  test('with a good key and another in a second header', async () => {
+  test('with a valid key and another in a second header', async () => {
     for (const second of ['Bearer wrong', `Bearer ${server.inference_key}`]) {
       const body = JSON.stringify(json)
-      const fields = `authorization: Bearer ${server.inference_key}\r\nauthorization: ${second}\r\ncontent-length: ${body.length}`
-      const raw = `POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n${fields}\r\n\r\n${body}`
+      const fields =
+        `authorization: Bearer ${server.inference_key}\r\n` +
+        `authorization: ${second}\r\ncontent-length: ${body.length}`
+      const raw =
+        'POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n' +
+        `connection: close\r\n${fields}\r\n\r\n${body}`
       await expectRefused(await request(server.url, { raw }).outcome(), 401)
     }
   })
@@ -446,7 +455,7 @@ describe('X-06 X-07 nobody is let in', () => {
   })
 })
 
-describe('who asks is looked at before what is asked', () => {
+describe('authentication comes before validation', () => {
   const bad: Sending = { body: `{"${CANARY}` }
 
   test.each([
@@ -465,7 +474,7 @@ describe('who asks is looked at before what is asked', () => {
     '/keys/%2e%2e/chat/completions',
     '//chat/completions',
     '/chat/completions/',
-  ])('X-08 by another way to the same door: %s', async at => {
+  ])('X-08 by another spelling of the path: %s', async at => {
     const outcome = await send({ path: `/api/v1${at}`, json: { messages }, authorization: null })
     await expectRefused(outcome, outcome.status === 404 ? 404 : 401)
   })
@@ -491,7 +500,7 @@ describe('who asks is looked at before what is asked', () => {
   })
 })
 
-describe('what does not exist is not found:', () => {
+describe('an unknown path is not found:', () => {
   test.each([
     ['a path', 'POST', '/nowhere'],
     ['a model in the path', 'POST', '/chat/completions/acme/small'],
@@ -509,26 +518,28 @@ describe('what does not exist is not found:', () => {
     ['DELETE', '/chat/completions'],
     ['POST', '/generation'],
     ['PUT', '/keys'],
-  ])('%s %s, though another method does', async (method, at) => {
+  ])('%s %s, although another method exists', async (method, at) => {
     await expectRefused(await send({ method, at, json: { messages } }), 405, 'Method not allowed')
   })
 
-  test('and the methods that do exist are in the header Allow', async () => {
+  test('and the existing methods are in the header Allow', async () => {
     expect((await send({ method: 'PUT', json: { messages } })).headers.allow).toBe('POST')
     expect((await send({ method: 'PUT', at: '/keys', json: { messages } })).headers.allow).toBe(
       'GET, POST',
     )
   })
 
-  test('C-13 a host that is none, or two of them', async () => {
+  test('C-13 an invalid Host header, or two of them', async () => {
     for (const hosts of ['host: a b', 'host: a\r\nhost: b', 'host: a/b', 'host: user@a', 'host:']) {
-      const raw = `POST /api/v1/chat/completions HTTP/1.1\r\n${hosts}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}`
+      const raw =
+        `POST /api/v1/chat/completions HTTP/1.1\r\n${hosts}\r\n` +
+        'connection: close\r\ncontent-length: 2\r\n\r\n{}'
       expect((await request(server.url, { raw }).outcome()).status).toBe(400)
     }
   })
 })
 
-describe('what looks odd and is right is answered:', () => {
+describe('unusual but valid requests are answered:', () => {
   const json = { model: 'acme/small', messages }
   const body = JSON.stringify(json)
 
@@ -566,7 +577,9 @@ describe('what looks odd and is right is answered:', () => {
     [
       'X-30 a prototype',
       () => ({
-        body: `{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},${body.slice(1)}`,
+        body:
+          '{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},' +
+          body.slice(1),
       }),
     ],
     [
@@ -581,7 +594,7 @@ describe('what looks odd and is right is answered:', () => {
     expect(upstream.hits[0]?.json).not.toHaveProperty('stream')
   })
 
-  test('X-30 and nothing that came before has changed what comes after', async () => {
+  test('X-30 and earlier requests have not affected later ones', async () => {
     await send({ json })
     expect(upstream.hits.at(-1)?.json).toEqual({ model: 'test-model', messages })
   })

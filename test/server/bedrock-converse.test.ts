@@ -14,7 +14,8 @@ import {
 } from '../support/upstream.ts'
 
 /*
- * Bedrock behind the gateway: a mock of Converse that nobody here wrote, and a provider that plays scripts, to see the bytes.
+ * Bedrock behind the gateway: an independent mock of Converse, and a scripted provider, to see the
+ * bytes.
  */
 
 let mock: LLMock
@@ -74,7 +75,7 @@ const TOOLS = [
 ]
 
 describe('Converse through the chat API', () => {
-  test('a whole answer, and what the provider received for it', async () => {
+  test('a whole answer, and the provider’s request', async () => {
     mock.onMessage('Say hello', { content: 'Hello, you!', ...COUNTED })
     const answer = await answered({
       messages: [{ role: 'system', content: 'Be brief' }, ...asked('Say hello')],
@@ -173,8 +174,8 @@ const streamOf = (...messages: Uint8Array[]) => [
 
 const event = (name: string, payload: object) => awsEvent(name, JSON.stringify(payload))
 
-describe('the bytes that a provider gets', () => {
-  test('field by field, signed, beside the address', async () => {
+describe('the bytes of a provider’s request', () => {
+  test('field by field, signed, with the URL', async () => {
     scripted.plan(json(ANSWER))
     const given = await answered({
       model: 'signed/claude',
@@ -235,7 +236,7 @@ describe('the bytes that a provider gets', () => {
   test.each([
     ['after', ['messageStop', 'metadata']],
     ['before', ['metadata', 'messageStop']],
-  ])('a count %s the last word is believed', async (_place, order) => {
+  ])('a count %s the last event is believed', async (_place, order) => {
     const told: Record<string, object> = {
       messageStop: { stopReason: 'end_turn' },
       metadata: { usage: { inputTokens: 7, outputTokens: 3 } },
@@ -250,7 +251,7 @@ describe('the bytes that a provider gets', () => {
     ])
   })
 
-  test('trap 46: a form that a tool stands for is unwrapped', async () => {
+  test('trap 46: structured output by a tool is unwrapped', async () => {
     const content = [{ toolUse: { toolUseId: 't', name: 'json', input: { city: 'Bern' } } }]
     scripted.plan(
       json({
@@ -272,7 +273,7 @@ describe('the bytes that a provider gets', () => {
 })
 
 describe('failures', () => {
-  test('are named by a header', async () => {
+  test('are read from a header', async () => {
     scripted.plan(
       status(
         400,
@@ -288,7 +289,7 @@ describe('failures', () => {
     })
   })
 
-  test('trap 75: in the first event they are failures of the call, later they end the stream', async () => {
+  test('trap 75: in the first event fail the call, later they end the stream', async () => {
     const slow = awsException('throttlingException', '{"message":"Too many tokens"}')
     scripted.plan(
       streamOf(slow),

@@ -15,12 +15,12 @@ const read = (body: string) =>
 const failure = (body: string) => read(body).then(() => undefined, GatewayError.from)
 
 describe('an integer that JavaScript would round', () => {
-  test('trap 26: is kept as it was written', async () => {
+  test('trap 26: is kept as written', async () => {
     const text = `{"input":{"id":${LONG},"ids":[-9007199254740993],"text":"1234567890123456"}}`
     expect(JSON.stringify(await read(text))).toBe(text)
   })
 
-  test('is no number that can be counted with', async () => {
+  test('is not accepted as a number', async () => {
     expect(await failure(`{"count":${LONG}}`)).toMatchObject({
       status: 400,
       metadata: { field: 'count' },
@@ -30,7 +30,7 @@ describe('an integer that JavaScript would round', () => {
     )
   })
 
-  test('is no object either', async () => {
+  test('is not accepted as an object', async () => {
     expect(await failure(`{"settings":${LONG}}`)).toMatchObject({
       status: 400,
       metadata: { field: 'settings' },
@@ -41,7 +41,7 @@ describe('an integer that JavaScript would round', () => {
     expect(await failure(LONG)).toMatchObject({ status: 400, metadata: { field: 'body' } })
   })
 
-  test('does not stand in the way of the others', async () => {
+  test('does not affect the others', async () => {
     expect(await read(`{"count":9007199254740991,"input":"${LONG}"}`)).toEqual({
       count: Number.MAX_SAFE_INTEGER,
       input: LONG,

@@ -27,7 +27,7 @@ import {
 } from '../support/upstream.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
-/** Stands in every caller's key, and may come back nowhere. */
+/** A marker in every caller's key that may appear nowhere. */
 const CANARY = 'canary-73ae'
 const MINE = `sk-${CANARY}-mine`
 const THEIRS = `sk-${CANARY}-theirs`
@@ -44,7 +44,8 @@ beforeAll(async () => {
   })
   const db = new Database(join(server.data, 'gateway.db'))
   db.run(
-    `insert into workspaces (id, name, slug, is_default, created_by, created_at) values (?, 'Other', 'other', 0, 'u', '2026-01-01T00:00:00Z')`,
+    `insert into workspaces (id, name, slug, is_default, created_by, created_at)
+       values (?, 'Other', 'other', 0, 'u', '2026-01-01T00:00:00Z')`,
     [OTHER],
   )
   db.close()
@@ -64,7 +65,7 @@ afterAll(async () => {
   )
   await server[Symbol.asyncDispose]()
   await upstream.close()
-  // All that the log and the data directory hold, of every test above.
+  // Everything in the log and the data directory, from all tests above.
   expect(stderr).toContain('attempt.failed')
   expect(stderr).not.toContain(CANARY)
   expect(files.filter(text => text.includes(CANARY))).toEqual([])
@@ -99,7 +100,7 @@ async function ask(body: object = {}, key?: string): Promise<Outcome> {
   return outcome
 }
 
-/** Which keys arrived, in order. */
+/** The keys that arrived, in order. */
 const arrived = () => upstream.hits.map(hit => hit.headers.authorization?.replace('Bearer ', ''))
 
 /** Answers the gateway's own credential, and plays the script for any other. */
@@ -115,7 +116,7 @@ describe('a call', () => {
     ),
   )
 
-  test('goes with the key of its own workspace, and with the gateway’s where the workspace has none', async () => {
+  test('uses the key of its workspace, or the gateway’s where it has none', async () => {
     await ask()
     await add()
     await ask()
@@ -127,7 +128,7 @@ describe('a call', () => {
   })
 
   test.each([false, true])(
-    'costs nothing here and its price there, counted apart (streamed: %p)',
+    'costs nothing here; the provider’s price is counted separately (streamed: %p)',
     async streamed => {
       await add()
       const key = await limitedKey(server)
@@ -154,7 +155,7 @@ describe('a call', () => {
     },
   )
 
-  test('is signed with a caller’s credentials of AWS, where those are the key', async () => {
+  test('is signed with a caller’s AWS credentials', async () => {
     const aws = { access_key_id: 'AKID', secret_access_key: MINE, region: 'eu-west-1' }
     await add({ key: JSON.stringify(aws) })
     await ask()
@@ -165,7 +166,7 @@ describe('a call', () => {
     ])
   })
 
-  test('counts against a limit that says so', async () => {
+  test('counts in a limit that includes it', async () => {
     await add()
     const json = { name: 'strict', limit: 1, include_byok_in_limit: true }
     const { key } = (await (
@@ -176,7 +177,7 @@ describe('a call', () => {
     expect(data).toMatchObject({ usage: 0, byok_usage: COST, limit_remaining: 1 - COST })
   })
 
-  test('with a key that is disabled, deleted or a fallback goes with the gateway’s own', async () => {
+  test('with a disabled, deleted or fallback key uses the gateway’s own', async () => {
     const id = await add({ disabled: true })
     await ask()
     await manage('PATCH', `/byok/${id}`, { disabled: false, is_fallback: true })
@@ -189,7 +190,7 @@ describe('a call', () => {
   })
 })
 
-describe('a key that its provider does not serve', () => {
+describe('a key that its provider refuses', () => {
   test.each([
     ['401', status(401, errorBody(401, `${MINE} is no good`))],
     ['402', status(402, errorBody(402, `${MINE} is no good`))],
@@ -199,7 +200,7 @@ describe('a key that its provider does not serve', () => {
     ['529', status(529, errorBody(529, `${MINE} is no good`))],
     ['a broken connection', resetAtOnce()],
   ] as [string, Script][])(
-    '(%s) is followed by the gateway’s own, and the record tells of both',
+    '(%s) is followed by the gateway’s own, and both are on record',
     async (_, script) => {
       failing(script)
       await add()
@@ -213,13 +214,13 @@ describe('a key that its provider does not serve', () => {
     },
   )
 
-  test('because the request is invalid is followed by nobody', async () => {
+  test('because the request is invalid is not followed by another', async () => {
     failing(status(400, errorBody(400, `${MINE} is no good`)))
     await add()
     expect([(await ask()).status, arrived()]).toEqual([400, [MINE]])
   })
 
-  test('and that wants no other beside it is the end, told as the caller’s own', async () => {
+  test('and is set as required ends the call with an error about the caller’s key', async () => {
     failing(status(401, errorBody(401, `${MINE} is no good`)))
     await add({ is_required: true })
     const answer = await ask()
@@ -230,7 +231,7 @@ describe('a key that its provider does not serve', () => {
     })
   })
 
-  test('is followed by the next one, and a fallback by nobody', async () => {
+  test('is followed by the next one, and a fallback by none', async () => {
     upstream.answer(() => status(500, errorBody(500, `${MINE} is no good`)))
     await add({ key: `${MINE}-2` })
     await add({ is_fallback: true, key: `${MINE}-3` })
@@ -238,7 +239,7 @@ describe('a key that its provider does not serve', () => {
   })
 })
 
-test('what comes with a key and is wrong is refused without a word of it', async () => {
+test('invalid input with a key is refused without showing the key', async () => {
   for (const more of [
     { key: `${CANARY}\n`, provider: CANARY },
     { key: `${CANARY} ${CANARY}` },
@@ -254,7 +255,7 @@ test('what comes with a key and is wrong is refused without a word of it', async
   }
 })
 
-test('a server that has another secret says so, does not use the key, and answers', async () => {
+test('a server with another secret reports it, does not use the key, and answers', async () => {
   await using first = await startServer({
     config: routesConfig({ 'acme/small': { local: upstream.url } }),
     env: { GATEWAY_SECRET: 'one' },

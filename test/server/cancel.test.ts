@@ -61,7 +61,10 @@ const half = (): Script => completion('Hello').slice(0, -40)
 
 const words = (): Script => [sseHead(), delta('Hel'), delta('lo')]
 
-/** How far an answer has come when the client leaves: what the provider has said, and what of it the client has seen. */
+/**
+ * How far an answer is when the client leaves: what the provider has sent, and what of it the
+ * client has seen.
+ */
 const MOMENTS: [
   name: string,
   fields: object,
@@ -86,7 +89,7 @@ const MOMENTS: [
 for (const how of ['fin', 'rst'] as const) {
   describe(`C-01 C-02 a client that leaves by ${how}`, () => {
     test.each(MOMENTS)(
-      '%s takes the provider’s connection with it, is recorded and charged for what it got',
+      '%s closes the provider’s connection, and is recorded and charged for its part',
       async (_, fields, said, seen, charged) => {
         let round = 0
         upstream.answer(() => [said(), { wait: `${key} ${++round}` }])
@@ -107,7 +110,7 @@ for (const how of ['fin', 'rst'] as const) {
   })
 }
 
-test('C-02 a hundred clients that leave at once take their connections with them', async () => {
+test('C-02 a hundred clients that leave at once close their provider connections', async () => {
   upstream.plan([words(), { wait: 'never' }])
   const cancelled = await cancelledCalls()
   const calls = Array.from({ length: 100 }, () => chat(server, { stream: true }, { key }))
@@ -118,7 +121,7 @@ test('C-02 a hundred clients that leave at once take their connections with them
   expect(await metric(server, 'gateway_running_calls')).toBe(0)
 })
 
-test('C-01 a client that leaves does not send its call on to another attempt', async () => {
+test('C-01 a client that leaves causes no further attempt', async () => {
   upstream.plan({ wait: 'never' })
   const call = chat(server, { models: ['sandbox/echo'] }, { key })
   const hit = await upstream.hit()
@@ -146,7 +149,7 @@ describe('a stream that has to wait', () => {
     expect(new Set(comments)).toEqual(new Set([': GATEWAY PROCESSING']))
   })
 
-  test('is kept alive with comments while its provider thinks between two words', async () => {
+  test('is kept alive with comments while its provider pauses between two parts', async () => {
     upstream.plan([words(), { wait: 'thought' }, delta('!'), ending()])
     const call = chat(server, { stream: true }, { key })
     await call.sees('GATEWAY PROCESSING')
@@ -169,7 +172,7 @@ describe('a stream that has to wait', () => {
     ['400', status(400, 'canary-90aa'), 400, 'invalid_request'],
     ['an empty stream', [sseHead(), done(), chunkedEnd()], 502, 'provider_unavailable'],
   ])(
-    'and then fails with %s gets an error, a count of nothing and [DONE]',
+    'and then fails with %s gets an error, zero usage and [DONE]',
     async (name, failure, code, error_type) => {
       upstream.plan([{ wait: name }, failure])
       const call = chat(server, { stream: true }, { key })
@@ -196,7 +199,7 @@ describe('a stream that has to wait', () => {
   )
 })
 
-test('C-16 a client that has read its whole stream may leave as it likes: the call is not cancelled', async () => {
+test('C-16 a client that leaves after its whole stream does not cancel the call', async () => {
   upstream.plan([words(), finish(), usageChunk(), done(), { wait: 'never' }])
   const call = chat(server, { stream: true }, { key })
   await call.sees('[DONE]')
@@ -209,7 +212,7 @@ test('C-16 a client that has read its whole stream may leave as it likes: the ca
   })
 })
 
-test('A-10 a client that stops reading holds nothing up but its own stream', async () => {
+test('A-10 a client that stops reading delays only its own stream', async () => {
   const flood: Script = [
     sseHead(),
     Array.from({ length: 200 }, () => delta('x'.repeat(64 * 1024))),
@@ -239,7 +242,10 @@ function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
   )
 }
 
-/** The newest calls, which the terminal lists: a client that leaves before the first byte never learns its id. */
+/**
+ * The newest calls from the terminal: a client that leaves before the first byte never learns its
+ * id.
+ */
 async function newest(limit: number): Promise<Generation[]> {
   const { stdout } = await gateway([
     'generations',

@@ -14,7 +14,10 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a million tokens of output: a call of this bound costs ten cents, and holds as much. */
+/**
+ * A dollar for a million output tokens: a call with this maximum costs ten cents, and holds as
+ * much.
+ */
 const BOUND = 100_000
 const COST = 0.1
 
@@ -67,7 +70,7 @@ async function manage<Data = { id: string }>(
   return answer.key === undefined ? answer.data : { ...answer.data, key: answer.key }
 }
 
-/** Who calls in a test: a key of a member's in a workspace of its own. */
+/** The callers of a test: a member's key in a workspace of its own. */
 interface Caller {
   key: string
   hash: string
@@ -123,7 +126,7 @@ async function begun(caller: Caller, gate: string): Promise<RawCall> {
 const ask = (caller: Caller) => chat(server, { max_tokens: BOUND }, { key: caller.key }).outcome()
 const reasonOf = ({ body }: { body: string }): string => JSON.parse(body).error.message
 
-/** What happens while a call runs, and what the next one hears. */
+/** What happens while a call runs, and the answer to the next one. */
 const CHANGES: [
   name: string,
   change: (caller: Caller) => Promise<unknown>,
@@ -137,7 +140,7 @@ const CHANGES: [
     'Key limit exceeded (total limit)',
   ],
   [
-    'its limit falls to nothing',
+    'its limit falls to zero',
     c => manage('PATCH', `/keys/${c.hash}`, { limit: 0 }),
     402,
     'Key limit exceeded (total limit)',
@@ -205,12 +208,12 @@ async function assignMember(caller: Caller): Promise<string> {
 
 describe('A-16 while a call runs', () => {
   test.each(CHANGES)(
-    '%s: it ends and is charged, the next is refused, and no counter was touched',
+    '%s: it ends and is charged, the next is refused, and no counter changes',
     async (name, change, status, reason) => {
       const caller = await newCaller()
       const call = await begun(caller, name)
       await change(caller)
-      // What the terminal has changed is heard of a moment later.
+      // Changes from the terminal take effect a moment later.
       if (status === 401)
         await eventually(
           async () => (await server.fetch('/key', { key: caller.key })).status === 401,
@@ -235,7 +238,7 @@ describe('A-16 while a call runs', () => {
 
   test.each<[name: string, release: (caller: Caller, id: string) => Promise<unknown>]>([
     [
-      'is taken away',
+      'is unassigned',
       (c, id) =>
         manage('POST', `/guardrails/${id}/assignments/keys/remove`, { key_hashes: [c.hash] }),
     ],
@@ -244,7 +247,7 @@ describe('A-16 while a call runs', () => {
       (_, id) =>
         server.fetch(`/guardrails/${id}`, { key: server.management_key, method: 'DELETE' }),
     ],
-  ])('a guardrail that %s has counted it all the same', async (name, release) => {
+  ])('a guardrail that %s has counted it too', async (name, release) => {
     const caller = await newCaller({})
     const id = await assignKey(caller)
     const call = await begun(caller, name)
@@ -259,7 +262,7 @@ describe('A-16 while a call runs', () => {
   })
 })
 
-test('A-16 nothing that is managed changes what was spent', async () => {
+test('A-16 management does not change what was spent', async () => {
   const caller = await newCaller()
   const call = await begun(caller, 'counted')
   upstream.open('counted')
@@ -287,7 +290,7 @@ test('A-16 nothing that is managed changes what was spent', async () => {
   expect((await ask(caller)).status).toBe(402)
 })
 
-test('a key that is made again under the same name begins at nothing, and its member does not', async () => {
+test('a key created again under the same name starts at zero, its member does not', async () => {
   const caller = await newCaller({ limit: 0.1 })
   const { id } = await guardrail(caller)
   await manage('POST', `/guardrails/${id}/assignments/members`, {
@@ -311,7 +314,7 @@ test('a key that is made again under the same name begins at nothing, and its me
   )
 })
 
-test('A-22 everything that tells of money tells the same', async () => {
+test('A-22 all reports of money agree', async () => {
   const caller = await newCaller({ limit: 5, limit_reset: 'weekly' })
   upstream.answer(({ json }) => {
     const tokens = 1 + Math.floor(Math.random() * BOUND)

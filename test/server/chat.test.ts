@@ -24,7 +24,7 @@ const whole = async (body: object, path?: string) =>
 const sent = () => first.hits.at(-1)?.json as Record<string, unknown>
 
 describe('E9 a whole answer', () => {
-  test('names its generation in a header, and so does an error after the key was accepted', async () => {
+  test('names its generation in a header, as does an error after authentication', async () => {
     first.plan(completion('Hello'))
     const answer = await chat(server).outcome()
     expect(idOf(answer)).toBe(JSON.parse(answer.body).id)
@@ -32,13 +32,13 @@ describe('E9 a whole answer', () => {
     expect(idOf(await chat(server, { temperature: 3 }).outcome())).toMatch(/^gen-/)
   })
 
-  test('is of the default model when the call names none', async () => {
+  test('comes from the default model when the call names none', async () => {
     const { model, choices } = await whole({
       model: undefined,
       messages: [{ role: 'user', content: 'Hi', name: 'Ana' }],
     })
     expect(model).toBe('sandbox/echo')
-    // The sandbox stands for the protocols that have no field for names.
+    // The sandbox represents the protocols that have no field for names.
     expect(choices[0].message.content).toBe('Ana: Hi')
   })
 
@@ -53,8 +53,8 @@ describe('E9 a whole answer', () => {
   })
 })
 
-describe('E9 what the provider gets', () => {
-  test('are unknown parameters untouched, and nothing that is ours', async () => {
+describe('E9 the provider’s request', () => {
+  test('has unknown parameters untouched, and none of our own', async () => {
     first.plan(completion('Hello'))
     const ours = {
       provider: { allow_fallbacks: true },
@@ -70,14 +70,14 @@ describe('E9 what the provider gets', () => {
     expect(sent().user).toMatch(/^[0-9a-f]{64}$/)
   })
 
-  test('is max_completion_tokens under the name that it knows', async () => {
+  test('has max_completion_tokens under the provider’s name', async () => {
     first.plan(completion('Hello'))
     await whole({ max_completion_tokens: 7 })
     expect(sent()).toMatchObject({ max_tokens: 7 })
     expect(sent()).not.toHaveProperty('max_completion_tokens')
   })
 
-  test('is the assistant’s own beginning to go on from', async () => {
+  test('has the assistant’s prefill', async () => {
     first.plan(completion(' world'))
     const prefill = [
       { role: 'user', content: 'Say hello world' },
@@ -96,7 +96,7 @@ describe('E9 debug.echo_upstream_body', () => {
         : [],
     )
 
-  test('shows a stream’s body once for each provider that was tried, before the answer', async () => {
+  test('shows a stream’s body once for each attempted provider, before the answer', async () => {
     first.plan(status(500))
     second.plan(stream(['Hello']))
     const picture = {
@@ -114,7 +114,7 @@ describe('E9 debug.echo_upstream_body', () => {
     expect(heard(body)).toMatchObject({ text: 'Hello', dones: 1 })
   })
 
-  test('has no effect on a whole answer, and none when it is not asked for', async () => {
+  test('has no effect on a whole answer, or unless requested', async () => {
     first.plan(completion('Hello'))
     expect(await whole({ debug: { echo_upstream_body: true } })).not.toHaveProperty('debug')
     first.plan(stream(['Hello']))
@@ -128,12 +128,12 @@ describe('the site', () => {
     return { status: response.status, text: await response.text() }
   }
 
-  test('says that it is alive and takes work', async () => {
+  test('reports that it is alive and ready', async () => {
     expect(await site('/health')).toEqual({ status: 200, text: '{"status":"ok"}' })
     expect(await site('/ready')).toEqual({ status: 200, text: '{"status":"ready"}' })
   })
 
-  test('counts for Prometheus, and names no key, caller or content', async () => {
+  test('has metrics for Prometheus, without keys, callers or content', async () => {
     first.plan(completion('Hello'))
     await whole({ user: 'ana@example.com' })
     const { text } = await site('/metrics')

@@ -2,9 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { LLMock } from '@copilotkit/aimock'
 import { type Server, startServer } from '../support/server.ts'
 
-/*
- * A call on its way to Cohere and back, against a server that nobody here wrote.
- */
+/* A call to Cohere and back, against an independent mock server. */
 
 let mock: LLMock
 let server: Server

@@ -11,7 +11,7 @@ interface Operation {
   parameters?: { name: string; in: string }[]
 }
 
-/** The nouns of which every operation of the public contract is served. */
+/** The nouns whose operations in the public contract are all served. */
 const NOUNS = /^\/(keys?|guardrails|workspaces|credits|organization|scim)(\/|$)/
 
 const described = new Map(
@@ -24,7 +24,7 @@ const described = new Map(
 const NOT_LIMITED = 'Requests that manage are not limited: who has such a key runs the gateway.'
 const ALWAYS_THERE = 'It names nothing that there might not be: there is always one organization.'
 
-/** What the contract lists and this gateway never answers, and why. */
+/** The statuses that the contract lists and this gateway never answers, and why. */
 const NEVER: Record<string, string> = {
   'list 429': NOT_LIMITED,
   'createKeys 429': NOT_LIMITED,
@@ -49,7 +49,7 @@ describe.skipIf(!contract)('the public contract (from GATEWAY_SHARED)', () => {
     .filter(([, { operationId }]) => operationId)
 
   test.each(operations)(
-    '%s is described by the same name, tag and query',
+    '%s is described with the same name, tag and query',
     (at, { operationId, tags, parameters = [] }) => {
       const { id, tag, query } = described.get(at) ?? {}
       const names = parameters.filter(one => one.in === 'query').map(one => one.name)
@@ -61,7 +61,7 @@ describe.skipIf(!contract)('the public contract (from GATEWAY_SHARED)', () => {
     },
   )
 
-  test('no status is left out without a reason, and no reason is given for nothing', () => {
+  test('every omitted status has a reason, and every reason an omitted status', () => {
     const left = operations.flatMap(([at, { operationId, responses }]) =>
       Object.keys(responses).flatMap(status =>
         described.get(at)?.statuses.includes(Number(status)) ? [] : `${operationId} ${status}`,

@@ -64,20 +64,20 @@ beforeEach(() => {
 
 const ask = (model: string, streamed = false) => chat(server, { model, stream: streamed }).outcome()
 
-/** The headers of a request without what every request has. */
+/** The headers of a request, without those that every request has. */
 function credentialsIn({ headers }: Hit): Record<string, string> {
   const { host, 'content-type': _, 'user-agent': __, 'content-length': ___, ...rest } = headers
   return rest
 }
 
 describe('a provider', () => {
-  test('that wants its key in a header of its own gets it there, and nowhere else', async () => {
+  test('with a key header of its own gets the key there, and nowhere else', async () => {
     expect(textOf(await ask('acme/keyed'))).toBe('Hello')
     expect(credentialsIn(await upstream.hit())).toEqual({ 'x-api-key': 'k' })
   })
 
   test.each([false, true])(
-    'that wants requests signed gets a signature of what has arrived (streamed: %p)',
+    'with signed requests gets a signature of what arrives (streamed: %p)',
     async streamed => {
       expect(textOf(await ask('acme/signed', streamed))).toBe('Hello')
       const { headers, body, path } = await upstream.hit()
@@ -106,8 +106,8 @@ describe('a provider', () => {
   )
 })
 
-describe('a provider whose tokens are bought', () => {
-  test('is left for another when none is sold, and nothing of it is told', async () => {
+describe('a provider whose tokens are fetched', () => {
+  test('is skipped when no token is issued, without revealing why', async () => {
     seller.plan(status(400, { error: 'invalid_grant', error_description: 'leaked-words' }))
     const outcome = await ask('acme/either')
     expect(textOf(outcome)).toBe('Hello')
@@ -121,7 +121,7 @@ describe('a provider whose tokens are bought', () => {
     expect([alone.status, alone.body.includes('leaked-words')]).toEqual([502, false])
   })
 
-  test('gets one, which is bought once for calls that come together', async () => {
+  test('gets a token, which is fetched once for concurrent calls', async () => {
     seller.plan([{ wait: 'sold' }, json({ access_token: 'token-1', expires_in: 3600 })])
     const calls = Array.from({ length: 10 }, (_, i) => ask('acme/sold', i % 2 === 0))
     await seller.reached('sold')

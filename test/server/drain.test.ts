@@ -46,14 +46,14 @@ const start = async (...args: string[]) => {
   })
 }
 
-/** Streams that run, seen to do so. */
+/** Starts streams and waits until they run. */
 async function running(count: number) {
   const calls = Array.from({ length: count }, () => chat(server, { stream: true }))
   await Promise.all(calls.map(call => call.sees('"lo"')))
   return calls
 }
 
-/** What new work is told: a status, or 0 when nobody listens any more. */
+/** The status that new work gets, or 0 when the server no longer listens. */
 const told = (path: string) => request(`${server.url}${path}`, { headers: bearer() }).outcome()
 const bearer = () => ({ authorization: `Bearer ${server.inference_key}` })
 
@@ -63,7 +63,7 @@ async function terminate() {
 }
 
 describe('O-07 SIGTERM', () => {
-  test('lets fifty running streams finish, takes no new work and exits with 0', async () => {
+  test('lets fifty running streams finish, refuses new work and exits with 0', async () => {
     await start()
     const calls = await running(50)
     await terminate()
@@ -85,7 +85,7 @@ describe('O-07 SIGTERM', () => {
     expect(await server.process.exited).toBe(0)
   })
 
-  test('lets a whole answer that is being waited for come', async () => {
+  test('lets a pending whole answer finish', async () => {
     await start()
     const call = chat(server)
     await upstream.hit()
@@ -95,7 +95,7 @@ describe('O-07 SIGTERM', () => {
     expect(await server.process.exited).toBe(0)
   })
 
-  test('ends at once when nothing runs, whoever is still connected', async () => {
+  test('ends at once when nothing runs, even with open connections', async () => {
     await start()
     const idle = request(`${server.url}/health`, { headers: { connection: 'keep-alive' } })
     expect((await idle.outcome()).status).toBe(200)
@@ -124,7 +124,7 @@ describe('O-07 SIGTERM', () => {
 })
 
 describe('O-07 --drain 1', () => {
-  test('ends a stream that goes on longer with an error, one count and [DONE], and not with a reset', async () => {
+  test('ends a longer stream with an error, one usage and [DONE], not with a reset', async () => {
     await start('--drain', '1')
     const calls = await running(20)
     const began = performance.now()
@@ -160,7 +160,7 @@ describe('O-07 --drain 1', () => {
     }
   })
 
-  test('answers a call that is still waiting with 503', async () => {
+  test('answers a pending call with 503', async () => {
     await start('--drain', '1')
     const call = chat(server)
     await upstream.hit()
@@ -174,7 +174,7 @@ describe('O-07 --drain 1', () => {
     expect(await server.process.exited).toBe(0)
   })
 
-  test('does not wait for it when everything has finished', async () => {
+  test('does not wait when everything has finished', async () => {
     await start('--drain', '20')
     const calls = await running(5)
     await terminate()

@@ -30,13 +30,13 @@ import {
 
 const ROUNDS = 10
 const CLIENTS = 8
-/** After how many answers each round is killed. A seed of one's own repeats a run: `SEED=7 bun test durable`. */
+/** After how many answers each round is killed. To repeat a run: `SEED=7 bun test durable`. */
 const SEED = Number(process.env.SEED ?? 20_261_120)
 
 const data = mkdtempSync(join(tmpdir(), 'gateway-durable-'))
 afterAll(() => rmSync(data, { recursive: true, force: true }))
 
-test(`S-01 kill -9 under load loses nothing that was answered and charges nothing twice (seed ${SEED})`, async () => {
+test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEED})`, async () => {
   await using upstream = await startUpstream()
   upstream.answer(({ json }) =>
     (json as { stream?: boolean }).stream ? stream() : completion('Hello'),
@@ -70,7 +70,7 @@ test(`S-01 kill -9 under load loses nothing that was answered and charges nothin
   }
 }, 30_000)
 
-/** Numbers below another that look like chance and are the same for the same seed. */
+/** Returns pseudo-random numbers below a bound, the same for the same seed. */
 function chance(seed: number): (below: number) => number {
   let state = seed
   return below => {
@@ -79,13 +79,16 @@ function chance(seed: number): (below: number) => number {
   }
 }
 
-/** Small numbers that look like chance and are the same for the same seed. */
+/** Returns small pseudo-random numbers, the same for the same seed. */
 function killAfter(seed: number, count: number): number[] {
   const random = chance(seed)
   return Array.from({ length: count }, () => 1 + random(50))
 }
 
-/** Has clients ask without a pause, kills the server after so many whole answers, and gives the ids of all that came whole. */
+/**
+ * Has clients call without a pause, kills the server after so many whole answers, and returns the
+ * ids of all that arrived whole.
+ */
 async function answersUntilKilled(server: Server, key: string, enough: number): Promise<string[]> {
   const ids: string[] = []
   const client = async (streamed: boolean) => {
@@ -108,7 +111,10 @@ function isWhole({ status, complete, headers, body }: Outcome): boolean {
     : JSON.parse(body).usage !== undefined
 }
 
-/** Expects what the key has used to be the sum of what is on record, to the nano-dollar, and every answer on record once. */
+/**
+ * Expects the key's usage to be the sum of what is on record, to the nano-dollar, and every answer
+ * on record once.
+ */
 async function expectBalanced(server: Server, key: string, answered: Set<string>) {
   const { stdout } = await gateway([
     'generations',
@@ -128,15 +134,16 @@ async function expectBalanced(server: Server, key: string, answered: Set<string>
   expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
 }
 
-/** On the source a start takes ten times as long. */
+/** Starting from source takes ten times as long. */
 const KILLS = process.env.GATEWAY_TEST_BINARY ? 200 : 20
 const PRICED = { prompt: 1, completion: 1 }
 const BOUND = 100_000
 
-test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays one, nothing answered is lost, nothing is charged twice (seed ${SEED})`, async () => {
+test(`A-06 a limit of a dollar survives ${KILLS} random kills (seed ${SEED})`, async () => {
   await using upstream = await startUpstream()
   const random = chance(SEED)
-  // In every other round some are not answered at all: the server is killed with them, however quick it or slow the machine is.
+  // In every other round some calls are not answered at all: the server is killed with them,
+  // however fast it or the machine is.
   let [keepsSome, asked] = [false, 0]
   upstream.answer(({ json }) =>
     keepsSome && ++asked % 3 === 0
@@ -159,7 +166,7 @@ test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays o
   try {
     for (let round = 1; round <= KILLS; round++) {
       const key = await limitedKey(server, 1, management_key)
-      // By turns at a moment that chance chooses, and where there is something to lose.
+      // In turns at a random moment, and when there is something to lose.
       keepsSome = round % 2 === 1
       const answered = await (round % 2 === 0
         ? answersUntil(server, key, 0, random(120))
@@ -171,7 +178,8 @@ test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays o
     expect((await server.stop()).code).toBe(0)
     await expectSound(directory)
     expect((await gateway(['doctor', '--data', directory])).stdout).toContain('no call runs')
-    // Both happened, or the rounds have proven nothing: answers that were given, and calls of which only their hold was left.
+    // Both must occur, or the rounds prove nothing: calls that were answered, and calls of which
+    // only the hold was left.
     expect(countIn(directory, "ledger where source = 'exact'")).toBeGreaterThan(KILLS / 4)
     expect(countIn(directory, "ledger where source = 'estimated'")).toBeGreaterThan(KILLS / 4)
   } finally {
@@ -193,7 +201,10 @@ const answerOf = ({ stream: streamed }: { stream?: boolean }, tokens: number): S
       ]
     : [{ ms: 2 }, completion('Hello', { usage: usage(1, tokens) })]
 
-/** Has thirty clients ask at once, kills the server so many milliseconds after so many whole answers, and gives what came whole: the cost by id. */
+/**
+ * Has thirty clients call at once, kills the server so many milliseconds after so many whole
+ * answers, and returns the cost by id of those that arrived whole.
+ */
 async function answersUntil(
   server: Server,
   key: string,
@@ -225,7 +236,7 @@ async function expectWithinLimit(
 ): Promise<void> {
   const { usage: spent, limit_remaining } = await keyState(server, key)
   expect(spent).toBeLessThanOrEqual(1)
-  // Nothing is held any more: what the limit has left is what was not spent.
+  // Nothing is held any more: the rest of the limit is what was not spent.
   expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
   expect(nanosOf(spent)).toBeGreaterThanOrEqual(
     [...answered.values()].reduce((sum, nanos) => sum + nanos, 0),

@@ -4,9 +4,7 @@ import { LLMock } from '@copilotkit/aimock'
 import { embed } from 'ai'
 import { type Server, startServer } from '../support/server.ts'
 
-/*
- * One model at each family of providers, against a server that nobody here wrote.
- */
+/* One model of each family of providers, against an independent mock server. */
 
 const VECTOR = [0.125, -0.5, 0.25]
 
@@ -52,7 +50,7 @@ afterAll(async () => {
   await mock.stop()
 })
 
-/** What the gateway gives for this text. */
+/** Returns the gateway's answer for this text. */
 async function given(
   model: string,
 ): Promise<{ data: { embedding: number[] }[]; usage: { prompt_tokens: number } }> {
@@ -68,7 +66,7 @@ test.each([
   ['azure/embed', '/openai/deployments/my-deployment/embeddings?api-version=2024-10-21'],
   ['cohere/embed', '/v2/embed'],
   ['google/embed', '/v1beta/models/gemini-embedding-001:embedContent'],
-])('%s is asked at %s', async (model, path) => {
+])('%s is called at %s', async (model, path) => {
   mock.onEmbedding('Hello there', { embedding: VECTOR })
   const { data, usage } = await given(model)
   expect(data).toMatchObject([{ index: 0, embedding: VECTOR }])
@@ -76,7 +74,7 @@ test.each([
   expect(mock.getLastRequest()?.path).toBe(path)
 })
 
-test('google/embed gives what Google’s own client reads', async () => {
+test('google/embed returns what Google’s own client reads', async () => {
   mock.onEmbedding('Hello there', { embedding: VECTOR })
   const google = createGoogle({ apiKey: 'mock', baseURL: `${mock.url}/v1beta` })
   const { embedding } = await embed({

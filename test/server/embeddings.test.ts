@@ -4,7 +4,7 @@ import { type Outcome, type RawCall, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
-/** Stands in every body, and may come back in no answer. */
+/** A marker in every body that no answer may repeat. */
 const CANARY = 'canary-9a1c'
 
 let server: Server
@@ -85,7 +85,7 @@ async function answerOf(body: object): Promise<Answer> {
 }
 
 describe('POST /embeddings', () => {
-  test('answers from the sandbox, without any provider, the same each time', async () => {
+  test('answers from the sandbox, without a provider, the same each time', async () => {
     const one = await answerOf({
       model: 'sandbox/embed',
       input: ['The sky is blue', 'The sky is blue'],
@@ -139,14 +139,14 @@ describe('POST /embeddings', () => {
     })
   })
 
-  test('what a provider does not count is estimated', async () => {
+  test('estimates what a provider does not count', async () => {
     first.plan(vectors([[1]], null))
     const { id, usage } = await answerOf({ input: 'Hello there, how are you?' })
     expect(usage.prompt_tokens).toBeGreaterThan(3)
     expect((await generationOf(server, id)).usageSource).toBe('estimated')
   })
 
-  test('numbers become bytes and bytes numbers, the least byte first, as the client asks', async () => {
+  test('converts numbers and little-endian bytes, as the client requests', async () => {
     const bytes = Buffer.from(new Float32Array([0.5, -0.25]).buffer).toString('base64')
     expect((await answerOf({ encoding_format: 'base64' })).data[0]?.embedding).toBe(bytes)
     first.plan(vectors([bytes]))
@@ -154,7 +154,7 @@ describe('POST /embeddings', () => {
     expect((await answerOf({})).data[0]?.embedding).toEqual([0.5, -0.25])
   })
 
-  test('another endpoint answers where one fails, or gives no vectors', async () => {
+  test('falls back to another endpoint where one fails or returns no vectors', async () => {
     for (const failure of [status(503), vectors([]), vectors([['x']]), json({ data: CANARY })]) {
       first.plan(failure)
       const { id } = await answerOf({})
@@ -163,7 +163,7 @@ describe('POST /embeddings', () => {
     }
   })
 
-  test('a refusal of the provider is the caller’s to mend, in our words', async () => {
+  test('reports a provider’s refusal as the caller’s error, in our words', async () => {
     first.plan(status(400, CANARY))
     const outcome = await embed({}).outcome()
     expect(outcome.status).toBe(400)
@@ -171,7 +171,7 @@ describe('POST /embeddings', () => {
     expect(second.hits).toHaveLength(0)
   })
 
-  test('a client that leaves closes the provider’s connection, and is not charged', async () => {
+  test('does not charge a client that leaves, and closes the provider’s connection', async () => {
     first.plan([{ wait: 'never' }])
     const before = (await keyState(server)).usage
     const call = embed({})
@@ -230,7 +230,10 @@ describe('bad input', () => {
     ...each('trace', CANARY),
   ]
 
-  /** Expects a refusal in the envelope that reached no provider and repeats nothing of the body. */
+  /**
+   * Expects a refusal in the error envelope that reached no provider and repeats nothing of the
+   * body.
+   */
   function expectRefused(outcome: Outcome, code: number, message: string | RegExp): void {
     expect(outcome).toMatchObject({ status: code, complete: true })
     const { error } = JSON.parse(outcome.body)
@@ -244,7 +247,7 @@ describe('bad input', () => {
     expect(first.hits.length + second.hits.length).toBe(0)
   }
 
-  test.each(WRONG)('%s: %j is refused by name', async (field, value) => {
+  test.each(WRONG)('%s: %j is refused with its name', async (field, value) => {
     expectRefused(await embed({ [field]: value }).outcome(), 400, new RegExp(`^${field}\\b`))
   })
 
@@ -256,14 +259,14 @@ describe('bad input', () => {
     expectRefused(await embed({ model }).outcome(), 400, message)
   })
 
-  test('an embedding model cannot be talked to', async () => {
+  test('an embedding model cannot chat', async () => {
     const body = { model: 'acme/embed', messages: [{ role: 'user', content: 'Hi' }] }
     const response = await server.fetch('/chat/completions', { json: body })
     expect(response.status).toBe(400)
     expect(await response.text()).toContain('acme/embed gives embeddings, not text')
   })
 
-  test('more than a provider takes at once is refused with the number', async () => {
+  test('more inputs than a provider accepts are refused with the limit', async () => {
     const outcome = await embed({
       model: 'google/embed',
       input: Array.from({ length: 101 }, () => 'a'),
@@ -275,7 +278,7 @@ describe('bad input', () => {
     )
   })
 
-  test('a key is needed, and not a management key', async () => {
+  test('an inference key is required', async () => {
     expect((await embed({}, { authorization: 'Bearer nobody' }).outcome()).status).toBe(401)
     expect(
       (await embed({}, { authorization: `Bearer ${server.management_key}` }).outcome()).status,

@@ -43,7 +43,7 @@ const openai = countTokens(TEXT)
 const anthropic = Math.round(1.1 * claudes.encode(TEXT, 'all').length)
 const other = estimateTokenCount(TEXT)
 
-/** What the estimate of "Hi" comes to: one token, and what frames it. */
+/** The estimate of "Hi": one token, and those of its frame. */
 const PROMPT = 7
 
 const MODELS: [model: string, tokens: number][] = [
@@ -79,7 +79,7 @@ const record = (tokens: number, more: Partial<Generation> = {}) => ({
   ...more,
 })
 
-/** Streams that have given everything they had, and whose clients leave. */
+/** Streams that have sent everything, and whose clients leave. */
 async function abandon(model: string, count: number): Promise<string[]> {
   const calls = Array.from({ length: count }, () => chat(server, { model, stream: true }))
   await Promise.all(calls.map(call => call.sees('👦')))
@@ -88,55 +88,52 @@ async function abandon(model: string, count: number): Promise<string[]> {
   return ids
 }
 
-test('the three ways of counting tell the text apart', () => {
+test('the three ways of counting differ for the text', () => {
   expect(new Set([openai, anthropic, other]).size).toBe(3)
 })
 
-describe.each(MODELS)(
-  'what %s delivered is estimated with its family’s tokenizer',
-  (model, tokens) => {
-    test('when the client leaves', async () => {
-      upstream.answer(() => [words(), { wait: 'never' }])
-      for (const id of await abandon(model, 10)) {
-        await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
-        expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
-      }
-    })
+describe.each(MODELS)('output of %s is estimated with its family’s tokenizer', (model, tokens) => {
+  test('when the client leaves', async () => {
+    upstream.answer(() => [words(), { wait: 'never' }])
+    for (const id of await abandon(model, 10)) {
+      await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
+      expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
+    }
+  })
 
-    test.each<[name: string, ends: () => Script]>([
-      ['does not count', () => [finish(), done(), chunkedEnd()]],
-      ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
-    ])('when the provider of a stream %s', async (_, ends) => {
-      upstream.plan([words(), ends()])
-      const outcome = await chat(server, { model, stream: true }).outcome()
-      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-      expect(await generationOf(server, idOf(outcome))).toMatchObject(
-        record(tokens, { cancelled: false, finish_reason: 'stop' }),
-      )
-    })
+  test.each<[name: string, ends: () => Script]>([
+    ['does not count', () => [finish(), done(), chunkedEnd()]],
+    ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
+  ])('when the provider of a stream %s', async (_, ends) => {
+    upstream.plan([words(), ends()])
+    const outcome = await chat(server, { model, stream: true }).outcome()
+    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject(
+      record(tokens, { cancelled: false, finish_reason: 'stop' }),
+    )
+  })
 
-    test.each<[name: string, counts: object | undefined]>([
-      ['does not count', undefined],
-      ['counts 0 and 0', usage(0, 0)],
-    ])('when the provider of a whole answer %s', async (_, counts) => {
-      upstream.plan(completion(TEXT, { usage: counts }))
-      const outcome = await chat(server, { model }).outcome()
-      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-      expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
-    })
+  test.each<[name: string, counts: object | undefined]>([
+    ['does not count', undefined],
+    ['counts 0 and 0', usage(0, 0)],
+  ])('when the provider of a whole answer %s', async (_, counts) => {
+    upstream.plan(completion(TEXT, { usage: counts }))
+    const outcome = await chat(server, { model }).outcome()
+    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
+  })
 
-    test('and not when it was counted', async () => {
-      upstream.plan(completion(TEXT))
-      const outcome = await chat(server, { model }).outcome()
-      expect(await generationOf(server, idOf(outcome))).toMatchObject({
-        usageSource: 'exact',
-        native_tokens_completion: 5,
-      })
+  test('but not when it was counted', async () => {
+    upstream.plan(completion(TEXT))
+    const outcome = await chat(server, { model }).outcome()
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      usageSource: 'exact',
+      native_tokens_completion: 5,
     })
-  },
-)
+  })
+})
 
-test('a server that stops while it estimates records every call', async () => {
+test('a server that stops during an estimate records every call', async () => {
   await server[Symbol.asyncDispose]()
   server = await startServer({ config: configFor(upstream) })
   upstream.answer(() => [words(), { wait: 'never' }])

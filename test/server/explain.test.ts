@@ -23,7 +23,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** What no explanation may hold: credentials, and what filters find. */
+/** What no explanation may contain: credentials, and what filters find. */
 const SECRETS = ['operators-secret', 'callers-secret', 'ada@acme.example']
 
 const FACTS: Record<Name, object> = {
@@ -153,7 +153,7 @@ const PATHS = { chat: '/chat/completions', messages: '/messages', embeddings: '/
 const pathOf = ({ dialect = 'chat' }: Sample) => PATHS[dialect]
 const keyOf = ({ key = 'plain' }: Sample) => keys[key]
 
-/** What the API tells of a sample, which asks nobody. */
+/** The API's explanation of a sample, which reaches no provider. */
 async function explained(sample: Sample): Promise<Explanation> {
   const body = { ...sample.body, debug: { dry_run: true, key: keyOf(sample).hash } }
   const told = await made<Explanation>(
@@ -165,7 +165,7 @@ async function explained(sample: Sample): Promise<Explanation> {
   return told
 }
 
-/** What the terminal tells of it. */
+/** The terminal's explanation of it. */
 async function explainedAtTerminal(sample: Sample): Promise<Explanation> {
   const args = [
     'explain',
@@ -186,7 +186,7 @@ async function explainedAtTerminal(sample: Sample): Promise<Explanation> {
   return JSON.parse(stdout)
 }
 
-// How quick they are only the server knows.
+// Only the server knows how fast they are.
 const unmeasured = (told: Explanation) => ({
   ...told,
   endpoints: told.endpoints.map(one => ({ ...one, latency: null, throughput: null })),
@@ -201,20 +201,20 @@ async function send(sample: Sample) {
   }
 }
 
-/** Who is asked of those that are told of, while some are down. */
+/** The endpoint that answers among those explained, while some are down. */
 function expectedTries({ endpoints }: Explanation, ill: Name[]): string[] {
   const names = endpoints.map(({ provider }) => provider)
   const well = names.findIndex(name => !ill.includes(name as Name))
   return names.slice(0, well === -1 ? names.length : well + 1)
 }
 
-describe('what is told of a call is what comes of it:', () => {
+describe('an explanation matches what the call does:', () => {
   beforeAll(async () => {
     for (const name of [...NAMES, ...NAMES])
       await send({ body: { ...SAMPLES['nothing peculiar']?.body, provider: { only: [name] } } })
   })
 
-  test('there are ten and more', () => {
+  test('for ten samples or more', () => {
     expect(Object.keys(SAMPLES).length).toBeGreaterThan(10)
   })
 
@@ -258,8 +258,8 @@ function expectRefused(
   expect(hits()).toEqual([0, 0, 0])
 }
 
-describe('it tells', () => {
-  test('why the others are left out, and what of which guardrail does so', async () => {
+describe('it shows', () => {
+  test('why endpoints are excluded, and by which field of which guardrail', async () => {
     const { dropped, policy } = await explained({
       body: { ...SAMPLES['a highest price']?.body },
       key: 'zdr',
@@ -277,7 +277,7 @@ describe('it tells', () => {
     ])
   })
 
-  test('who is passed over where there are no fallbacks', async () => {
+  test('which endpoints are skipped without fallbacks', async () => {
     const { endpoints, dropped } = await explained({
       body: { ...SAMPLES['the first and no other']?.body },
     })
@@ -288,7 +288,7 @@ describe('it tells', () => {
     ])
   })
 
-  test('what was found and not the words, also where they block', async () => {
+  test('what filters found without the text, also where they block', async () => {
     for (const key of ['filtered', 'redacted'] as const) {
       const { policy } = await explained({
         body: { ...SAMPLES['a text that is blocked']?.body },
@@ -301,7 +301,7 @@ describe('it tells', () => {
     }
   })
 
-  test('the preset, and what the endpoints would not get', async () => {
+  test('the preset, and which parameters the endpoints would not get', async () => {
     const told = await explained({ body: { ...SAMPLES['a preset']?.body, seed: 7 } })
     expect(told.preset).toMatchObject({ slug: 'careful', version: 1 })
     expect(told.endpoints.map(one => [one.provider, one.ignored_parameters])).toEqual([
@@ -312,7 +312,7 @@ describe('it tells', () => {
     expect(told.endpoints.map(one => one.estimated_cost?.completion_tokens)).toEqual([20, 20, 20])
   })
 
-  test('which limit pays for how much', async () => {
+  test('how much each limit pays for', async () => {
     const scarce = await explained({
       ...SAMPLES['a limit that pays for a shorter answer'],
     } as Sample)
@@ -331,11 +331,11 @@ describe('it tells', () => {
   })
 })
 
-describe('endpoints that are drawn', () => {
+describe('endpoints in weighted order', () => {
   const TIMES = 2_000
   const PRICES = { cheap: 1, middle: 2, dear: 4 }
 
-  test(`land within the chances that were told, in ${TIMES} calls over prices of 1:2:4`, async () => {
+  test(`come first as often as predicted, in ${TIMES} calls over prices of 1:2:4`, async () => {
     await using upstream = await startUpstream()
     upstream.answer(() => completion('Hello', {}, { headers: { connection: 'keep-alive' } }))
     const providers = Object.keys(PRICES).map(name => [

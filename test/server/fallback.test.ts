@@ -40,7 +40,7 @@ import {
   type Upstream,
 } from '../support/upstream.ts'
 
-/** What a provider says and no client may read. */
+/** A provider's text that no client may read. */
 const CANARY = 'canary-1f7e'
 const TIMEOUTS = {
   first_byte_seconds: 0.3,
@@ -95,13 +95,13 @@ const ask = (fields: object, streamed: boolean): Promise<Outcome> =>
 
 const hits = () => [first, second, third, fourth].map(upstream => upstream.hits.length)
 
-/** Says who speaks, as streams begin, and nothing that a caller could use. */
+/** Sends the role, as streams begin, and nothing that a caller could use. */
 const roleOnly = () => [sseHead(), delta({ role: 'assistant', content: '' })]
 
 const toThird = () =>
   head(307, { location: `${third.url}/chat/completions`, 'content-length': '0' })
 
-/** Ways to fail before the first meaningful part, with the status that is remembered of each. */
+/** Ways to fail before the first meaningful part, with the recorded status of each. */
 const FAILURES: [name: string, script: () => Script, status: number | null][] = [
   ['U-01 500', () => status(500, CANARY), 500],
   ['U-01 502 with a page', () => htmlError(502), 502],
@@ -118,7 +118,7 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-06 403', () => status(403, CANARY), 403],
   ['U-08 a reset without an answer', resetAtOnce, null],
   ['U-11 silence', silence, null],
-  ['U-11 a head that drips for ever', () => headerDrip(), null],
+  ['U-11 a head that never ends', () => headerDrip(), null],
   ['U-12 silence after the role', () => [roleOnly(), silence()], 200],
   ['U-13 a reset after the role', () => [roleOnly(), { ms: 20 }, { end: 'rst' }], 200],
   ['U-13 a close after the role', () => [roleOnly(), { end: 'fin' }], 200],
@@ -142,18 +142,19 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-20 a page', () => body('text/html', `<h1>${CANARY}</h1>`), 200],
   ['U-20 a redirect', toThird, 307],
   ['U-20 invalid JSON', () => body('application/json', '{"choices": ['), 200],
-  ['U-20 JSON that is no answer', () => body('application/json', '{"ok": true}'), 200],
+  ['U-20 JSON that is not an answer', () => body('application/json', '{"ok": true}'), 200],
   ['U-20 an empty body', () => body('application/json', ''), 200],
   ['U-20 an empty stream', () => body('text/event-stream', ''), 200],
-  ['U-20 a stream of nothing but [DONE]', () => [sseHead(), done(), chunkedEnd()], 200],
+  ['U-20 a stream of only [DONE]', () => [sseHead(), done(), chunkedEnd()], 200],
   ['U-20 204', () => head(204), 204],
 ]
 
 for (const streamed of [false, true]) {
   const how = streamed ? 'streamed' : 'whole'
 
-  // `trap 101`: a try whose answer never came may have cost the provider; the caller pays for the one that did, and hears of both.
-  describe(`trap 101: another endpoint answers, ${how}, and is paid once, when the first gives`, () => {
+  // `trap 101`: an attempt whose answer never came may have cost the provider. The caller pays for
+  // the one that answered, and sees both.
+  describe(`trap 101: another endpoint answers, ${how}, and is charged once, after`, () => {
     test.each(FAILURES)('%s', async (_, script, code) => {
       first.plan(script())
       const outcome = await ask({}, streamed)
@@ -262,7 +263,7 @@ for (const streamed of [false, true]) {
   })
 
   describe(`models, ${how}`, () => {
-    test('the next model answers when every endpoint of the one before has failed', async () => {
+    test('falls back to the next model when every endpoint of one has failed', async () => {
       first.plan(status(500, CANARY))
       second.plan(status(503, CANARY))
       const outcome = await ask({ models: ['acme/other'] }, streamed)
@@ -276,7 +277,7 @@ for (const streamed of [false, true]) {
       ])
     })
 
-    test('U-07 what one endpoint refuses as invalid goes to the next model, not to the same model elsewhere', async () => {
+    test('U-07 an invalid request goes to the next model, not the same one elsewhere', async () => {
       first.plan(status(400, CANARY))
       const outcome = await ask({ models: ['acme/other'] }, streamed)
       expect(textOf(outcome)).toBe('from another')
@@ -284,7 +285,7 @@ for (const streamed of [false, true]) {
       expect(hits()).toEqual([1, 0, 1, 0])
     })
 
-    test('U-07 the next model is asked however many endpoints the refusing one has', async () => {
+    test('U-07 the next model is tried however many endpoints the refusing one has', async () => {
       first.plan(status(400, CANARY))
       const outcome = await ask({ model: 'acme/wide', models: ['acme/other'] }, streamed)
       expect(textOf(outcome)).toBe('from another')
@@ -301,19 +302,19 @@ for (const streamed of [false, true]) {
   })
 }
 
-describe('nobody else is asked once the client has been told a first meaningful part, when the stream', () => {
+describe('no other endpoint is tried after a first meaningful part when the stream', () => {
   test.each<[name: string, part: string | object, end: Script]>([
     ['is reset', 'Hello', { end: 'rst' }],
     ['is closed', 'Hello', { end: 'fin' }],
     ['is cut inside the next words', 'Hello', [delta('lost').subarray(0, -10), { end: 'fin' }]],
     ['ends without [DONE]', 'Hello', chunkedEnd()],
-    ['tells an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
+    ['sends an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
     [
       'has only called a tool',
       { tool_calls: [{ index: 0, id: 'Hello', function: { name: 'f' } }] },
       { end: 'rst' },
     ],
-    ['has only thought', { reasoning: 'Hello' }, { end: 'rst' }],
+    ['has only sent reasoning', { reasoning: 'Hello' }, { end: 'rst' }],
   ])('%s', async (name, part, end) => {
     first.plan([sseHead(), delta(part), { wait: name }, end])
     const call = chat(server, { stream: true }, { key })
@@ -330,8 +331,8 @@ describe('nobody else is asked once the client has been told a first meaningful 
 describe('U-04 Retry-After', () => {
   test.each([
     ['is at most five minutes', '99999999999', '300'],
-    ['is never below nothing', '-5', '0'],
-    ['is left out when it makes no sense', 'abc', undefined],
+    ['is never negative', '-5', '0'],
+    ['is omitted when invalid', 'abc', undefined],
     ['is rounded up from a fraction', '1.5', '2'],
     ['is rounded up from a date', new Date(Date.now() + 3_600_000).toUTCString(), '300'],
   ])('%s', async (_, given, told) => {
@@ -346,7 +347,7 @@ describe('U-04 Retry-After', () => {
     [503, 502],
     [529, 529],
     [500, 502],
-  ])('of %d is told where its status asks to wait', async (code, told) => {
+  ])('of %d is passed on where its status means to wait', async (code, told) => {
     for (const upstream of [first, second])
       upstream.plan(status(code, CANARY, { 'retry-after': '99999' }))
     const outcome = await ask({}, false)
@@ -356,17 +357,17 @@ describe('U-04 Retry-After', () => {
     ])
   })
 
-  test('is the finer one where a provider gives both', async () => {
+  test('is the more precise one where a provider sends both', async () => {
     first.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '2400' }))
     second.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '8001' }))
     expect((await ask({}, false)).headers['retry-after']).toBe('3')
   })
 })
 
-describe('L.3 when all who are asked are busy', () => {
+describe('L.3 when all attempted providers are busy', () => {
   const failure = (outcome: Outcome) => JSON.parse(outcome.body).error
 
-  test('429 says so, with the shortest wait, and who they are', async () => {
+  test('429 names them, with the shortest wait', async () => {
     first.plan(status(429, CANARY, { 'retry-after': '70' }))
     second.plan(status(429, CANARY, { 'retry-after': '40' }))
     const outcome = await ask({}, true)
@@ -387,7 +388,7 @@ describe('L.3 when all who are asked are busy', () => {
     })
   })
 
-  test('without a word of when, there is none', async () => {
+  test('without a Retry-After from them there is none', async () => {
     for (const upstream of [first, second, third]) upstream.plan(status(429, CANARY))
     const outcome = await ask({ models: ['acme/other'] }, false)
     expect(outcome.headers['retry-after']).toBeUndefined()
@@ -400,7 +401,7 @@ describe('L.3 when all who are asked are busy', () => {
     })
   })
 
-  test('one that has failed otherwise leaves it at what was last', async () => {
+  test('another kind of failure among them leaves the last error', async () => {
     first.plan(status(503, CANARY))
     second.plan(status(429, CANARY, { 'retry-after': '40' }))
     const { message, metadata } = failure(await ask({}, false))
@@ -408,20 +409,20 @@ describe('L.3 when all who are asked are busy', () => {
     expect(metadata.previous_errors).toEqual([{ provider: 'first', code: 502, status: 503 }])
   })
 
-  test('K.2 of who gave no answer there is no status', async () => {
+  test('K.2 a provider that gave no answer has no status', async () => {
     second.plan(status(500, CANARY))
     const { metadata } = failure(await ask({ model: 'acme/refused' }, false))
     expect(metadata.previous_errors).toEqual([{ provider: 'refused', code: 502, status: null }])
   })
 })
 
-test('a whole answer is read where a stream was asked for, and a stream where a whole answer was', async () => {
+test('reads a whole answer in place of a stream, and the other way round', async () => {
   first.plan(completion('whole'), [sseHead(), delta('str'), delta('eamed'), ending()])
   expect(textOf(await ask({}, true))).toBe('whole')
   expect(textOf(await ask({}, false))).toBe('streamed')
 })
 
-test('a finish reason alone is an answer', async () => {
+test('accepts a finish reason alone as an answer', async () => {
   first.plan([sseHead(), finish('length'), done(), chunkedEnd()])
   expect((await ask({}, true)).status).toBe(200)
   expect(hits()).toEqual([1, 0, 0, 0])

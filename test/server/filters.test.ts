@@ -9,14 +9,18 @@ import { createApp } from '../../src/server/app.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
 
 /*
- * Content filters from door to door: what a provider is asked, and what a client is answered, in both dialects, over two protocols.
+ * Content filters end to end: the provider's request and the client's answer, in both dialects,
+ * over two protocols.
  */
 
-/** A provider on loopback that says these pieces one after the other, in the words of its path, and what it was asked last. */
+/**
+ * A provider on loopback that sends these pieces one after the other, in the form of its path, and
+ * its last request.
+ */
 class Sayer {
   pieces: string[] = ['Hello']
   asked: Json[] = []
-  /** Whether it goes on for ever behind its pieces. */
+  /** Whether it sends without end after its pieces. */
   isEndless = false
   left = Promise.withResolvers<void>()
   readonly #server = Bun.serve({
@@ -118,7 +122,7 @@ const wholeClaude = (pieces: string[]) => ({
 })
 
 const PRICES = { prompt: 1, completion: 2 }
-/** What the counts of the provider cost, in dollars. */
+/** The cost of the provider's counts, in dollars. */
 const COST = 0.00002
 
 let sayer: Sayer
@@ -168,10 +172,10 @@ beforeEach(() => {
   events = []
 })
 
-/** The key's policy as it is without guardrails. */
+/** The key's policy without guardrails. */
 const openPolicy = () => policyFor(gateway, { ...operator(gateway), key_hash: 'nobody' })
 
-/** Puts these rules in force for the key. */
+/** Puts these rules into force for the key. */
 function guard(...rules: Partial<FilterRule>[]): void {
   const filters = openFilters(
     rules.map(rule => ({ guardrail_id: 'g-1', scope: 'key', action: 'redact', ...rule })),
@@ -198,10 +202,10 @@ const say = (content: unknown) => ({
   messages: [{ role: 'user', content }],
 })
 
-/** What the provider was asked last, as JSON. */
+/** The last request to the provider, as JSON. */
 const askedText = () => JSON.stringify(sayer.asked.at(-1) ?? null)
 
-/** The words of an answer, whole or streamed, in either dialect. */
+/** The text of an answer, whole or streamed, in either dialect. */
 function wordsOf(text: string): string {
   if (!text.startsWith('data:') && !text.startsWith('event:')) {
     const { choices, content } = JSON.parse(text)
@@ -218,7 +222,7 @@ function wordsOf(text: string): string {
     .join('')
 }
 
-describe('what is asked', () => {
+describe('a call', () => {
   const EMAIL = 'bob@example.com'
 
   test.each([
@@ -402,7 +406,7 @@ describe('what is asked', () => {
     expect((await ask('/messages', { ...say(EMAIL), stream: true })).status).toBe(403)
   })
 
-  test('that is flagged goes on as it is, and is told of', async () => {
+  test('that is flagged is sent unchanged, and reported', async () => {
     guard({ slug: 'email', action: 'flag' })
     await ask('/chat/completions', say(`${EMAIL} and ${EMAIL}`))
     const found = { guardrail_id: 'g-1', filter: 'email', action: 'flag', where: 'input', count: 2 }
@@ -411,7 +415,7 @@ describe('what is asked', () => {
     expect(events).toMatchObject([found])
   })
 
-  test('is held to the strictest of several rules, and to all others as well', async () => {
+  test('gets the strictest of several rules, and all others as well', async () => {
     guard(
       { slug: 'email', action: 'flag' },
       { slug: 'email', action: 'redact' },
@@ -421,7 +425,7 @@ describe('what is asked', () => {
     expect(askedText()).toContain('[EMAIL] BIRD')
   })
 
-  test('is looked at for injections in the user’s words alone, where the rule says so', async () => {
+  test('is scanned for injections in user messages only, where the rule is set so', async () => {
     guard({ slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only' })
     const said = (role: string) => ({
       ...say('x'),
@@ -434,7 +438,7 @@ describe('what is asked', () => {
     expect((await ask('/chat/completions', said('user'))).status).toBe(403)
   })
 
-  test('in tokens is not let through unread', async () => {
+  test('in tokens is not sent without a scan', async () => {
     guard({ slug: 'email' })
     const { status, json } = await ask('/embeddings', { model: 'acme/embed', input: [1, 2, 3] })
     expect([status, json().error.message]).toEqual([
@@ -444,14 +448,14 @@ describe('what is asked', () => {
     expect(sayer.asked).toEqual([])
   })
 
-  test('is sent as it came where there are no filters', async () => {
+  test('is sent unchanged without filters', async () => {
     gateway.memory.policies.clear()
     await ask('/chat/completions', say(EMAIL))
     expect(askedText()).toContain(EMAIL)
     expect(finished).toMatchObject([{ contentFilters: [] }])
   })
 
-  test('fails when its filters cannot be opened', async () => {
+  test('fails when its filters cannot be compiled', async () => {
     guard({ pattern: '(?=a)' })
     expect((await ask('/chat/completions', say('Hi'))).status).toBe(400)
     expect(sayer.asked).toEqual([])
@@ -462,7 +466,7 @@ const DOORS = ['/chat/completions', '/messages'] as const
 const MODELS = ['acme/chat', 'acme/claude'] as const
 const WAYS = DOORS.flatMap(door => MODELS.map(model => [door, model] as const))
 
-describe('what is answered', () => {
+describe('an answer', () => {
   const SECRET = 'bob@example.com'
   const around = (pieces: string[]) => ['Write to ', ...pieces, ' or not.']
   const splits = (text: string): string[][] => {
@@ -494,7 +498,7 @@ describe('what is answered', () => {
     ).toBe(true)
   })
 
-  test.each(WAYS)('is charged as the provider said it: %s over %s', async (door, model) => {
+  test.each(WAYS)('is charged as the provider sent it: %s over %s', async (door, model) => {
     guard({ slug: 'email', output: true })
     sayer.pieces = around([SECRET])
     for (const stream of [true, false]) await ask(door, { ...say('Hi'), model, stream })
@@ -531,7 +535,7 @@ describe('what is answered', () => {
   )
 
   test.each(WAYS)(
-    'that is blocked in a stream ends in an error, and the provider is told to stop: %s over %s',
+    'that is blocked in a stream ends in an error and stops the provider: %s over %s',
     async (door, model) => {
       guard({ slug: 'email', output: true, action: 'block' })
       sayer.pieces = around(['bob@', 'example.com'])
@@ -558,7 +562,7 @@ describe('what is answered', () => {
         ])
         expect(text).toEndWith('data: [DONE]\n\n')
       } else expect(text).toContain('"type":"permission_error"')
-      // What was delivered is estimated, for the provider never counted it.
+      // The delivered part is estimated, because the provider never counted it.
       expect(finished).toMatchObject([
         {
           error_type: 'permission_denied',
@@ -572,7 +576,7 @@ describe('what is answered', () => {
     },
   )
 
-  test('that is only flagged comes as it is', async () => {
+  test('that is only flagged is unchanged', async () => {
     guard({ slug: 'email', output: true, action: 'flag' })
     sayer.pieces = around(['bob@', 'example.com'])
     for (const stream of [true, false])
@@ -585,13 +589,13 @@ describe('what is answered', () => {
     ])
   })
 
-  test('is not looked at unless the guardrail says so', async () => {
+  test('is not scanned unless the guardrail is set so', async () => {
     guard({ slug: 'email' })
     sayer.pieces = [SECRET]
     expect(wordsOf((await ask('/chat/completions', say('Hi'))).text)).toBe(SECRET)
   })
 
-  test('comes with all that belongs to it, in order', async () => {
+  test('keeps all its parts, in order', async () => {
     guard({ slug: 'email', output: true })
     sayer.pieces = around(['bob@', 'example.com'])
     const { text } = await ask('/messages', { ...say('Hi'), stream: true, model: 'acme/claude' })
@@ -609,7 +613,7 @@ describe('what is answered', () => {
     expect(text).toContain('"input_tokens":10')
   })
 
-  test('and left by its client is settled once', async () => {
+  test('whose client leaves is settled once', async () => {
     guard({ slug: 'email', output: true })
     sayer.pieces = ['Hello, ', 'bob@']
     sayer.isEndless = true
@@ -654,7 +658,7 @@ describe('a guardrail', () => {
     }
   }
 
-  test('filters what is asked and answered under the keys that it is assigned to, from the next call on', async () => {
+  test('filters calls and answers of its keys from the next call on', async () => {
     gateway.memory.policies.clear()
     const fields = {
       name: 'Filters',
@@ -684,7 +688,7 @@ describe('a guardrail', () => {
     expect(askedText()).toContain('bob@example.com falcon-1')
   })
 
-  test('with a pattern that cannot be is refused', async () => {
+  test('with an invalid pattern is refused', async () => {
     const { status, json } = await manage('POST', '/guardrails', {
       name: 'x',
       content_filters: [{ pattern: '(?=a)', action: 'flag' }],
@@ -698,7 +702,7 @@ describe('a guardrail', () => {
     ])
   })
 
-  test('blocks a call whose limit is used up, and takes nothing for it', async () => {
+  test('blocks a call whose limit is used up, without charge', async () => {
     gateway.memory.policies.clear()
     const { json } = await manage('POST', '/guardrails', {
       name: 'y',
@@ -718,7 +722,7 @@ describe('a guardrail', () => {
 })
 
 describe('the record', () => {
-  test('says what was found, and GET /generation shows it', async () => {
+  test('has the findings, and GET /generation shows them', async () => {
     guard({ slug: 'email' })
     await ask('/chat/completions', say('bob@example.com'))
     const headers = { authorization: `Bearer ${keys.management}` }

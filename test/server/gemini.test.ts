@@ -3,7 +3,10 @@ import { LLMock } from '@copilotkit/aimock'
 import { chat, heard, textOf, usageOf } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 
-/* A server of Google's speech that nobody here wrote. What it received is shown in its own reading. */
+/*
+ * An independent mock of a server with Google's protocol. Received requests are shown as it parsed
+ * them.
+ */
 
 let mock: LLMock
 let server: Server
@@ -53,10 +56,10 @@ const TOOL = {
 }
 const user = (content: string) => ({ role: 'user', content })
 
-describe.each([false, true])('a server of Google’s speech (streamed: %p)', stream => {
+describe.each([false, true])('a server with Google’s protocol (streamed: %p)', stream => {
   const action = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
 
-  test('is asked in its words, and read', async () => {
+  test('gets its own request, and its answer is read', async () => {
     const outcome = await chat(server, {
       stream,
       messages: [{ role: 'system', content: 'Be kind.' }, user('Say hello')],
@@ -78,7 +81,7 @@ describe.each([false, true])('a server of Google’s speech (streamed: %p)', str
     })
   })
 
-  test('calls a tool, and is told what it gave', async () => {
+  test('calls a tool, and gets its result', async () => {
     const outcome = await chat(server, {
       stream,
       messages: [user('Weather')],
@@ -121,7 +124,7 @@ interface Choice {
   message?: { tool_calls?: Call[] }
 }
 
-/** The one call of an answer, whole or streamed, and why it ended. */
+/** The one tool call of an answer, whole or streamed, and its finish reason. */
 function callIn(body: string) {
   const choices = (
     body.startsWith('data:')

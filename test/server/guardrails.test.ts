@@ -74,7 +74,7 @@ const CLEAR = {
   reset_interval: null,
 }
 
-/** Lets the guardrail of the key say this and nothing else. */
+/** Sets these fields of the key's guardrail and clears all others. */
 const rule = (change: object) =>
   manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
 
@@ -90,7 +90,7 @@ describe('a rule about models', () => {
     'anthropic/claude-opus-4-5-20251101',
   ]
   const messages = [{ role: 'user', content: 'Hi' }]
-  /** Every way of asking, by the path, with a body that asks for this model. */
+  /** Every way to call a model, by path, with a body for this model. */
   const WAYS: [path: string, body: (model: string) => object][] = [
     ['/chat/completions', model => ({ model })],
     ['/chat/completions', model => ({ model, stream: true })],
@@ -100,7 +100,7 @@ describe('a rule about models', () => {
     ['/messages', model => ({ model, max_tokens: 9, messages, stream: true })],
   ]
 
-  test.each(WAYS)('holds at %s under every name that the model has', async (path, body) => {
+  test.each(WAYS)('applies at %s under every name of the model', async (path, body) => {
     await rule({ ignored_models: ['anthropic/claude-opus-4.5'] })
     for (const name of NAMES) {
       const { status, body: text } = await ask(body(name), {}, path)
@@ -115,7 +115,7 @@ describe('a rule about models', () => {
     expect(hits()).toEqual([NAMES.length, 0])
   })
 
-  test('holds for fallbacks, for presets and for the default model', async () => {
+  test('applies to fallbacks, presets and the default model', async () => {
     await rule({ ignored_models: ['acme/small', 'acme/plain'] })
     const fallback = await ask({
       model: 'acme/small',
@@ -132,7 +132,7 @@ describe('a rule about models', () => {
     expect((await ask({ model: undefined })).status).toBe(404)
   })
 
-  test('holds for vectors', async () => {
+  test('applies to embeddings', async () => {
     const embed = () =>
       ask({ model: 'sandbox/embed', messages: undefined, input: 'Hi' }, {}, '/embeddings')
     await rule({ ignored_models: ['sandbox/embed'] })
@@ -141,7 +141,7 @@ describe('a rule about models', () => {
     expect((await embed()).status).toBe(200)
   })
 
-  test('keeps the others out of GET /models/user, and leaves the routers, which choose among what it allows', async () => {
+  test('filters GET /models/user, but keeps routers, which pick from what it allows', async () => {
     await rule({ allowed_models: ['acme/small'] })
     const { data } = (await (await server.fetch('/models/user', { key })).json()) as {
       data: { id: string }[]
@@ -149,20 +149,20 @@ describe('a rule about models', () => {
     expect(data.map(model => model.id)).toEqual(['acme/small', 'gateway/auto', 'gateway/auto-beta'])
   })
 
-  test('is nobody else’s', async () => {
+  test('applies to no other key', async () => {
     await rule({ ignored_models: ['acme/small'] })
     expect((await chat(server).outcome()).status).toBe(200)
   })
 })
 
 describe('a rule about providers', () => {
-  test('leaves the others', async () => {
+  test('leaves the other providers', async () => {
     await rule({ ignored_providers: ['first'] })
     expect((await ask()).status).toBe(200)
     expect(hits()).toEqual([0, 1])
   })
 
-  test('says in the answer what was excluded by what', async () => {
+  test('names in the answer what excluded each endpoint', async () => {
     await rule({ allowed_providers: ['sandbox'] })
     const { status, body } = await ask()
     expect([status, JSON.parse(body).error]).toEqual([
@@ -184,7 +184,7 @@ describe('a rule about regions', () => {
   const from = (host: string, more: Record<string, string> = {}, path?: string, body = {}) =>
     ask(body, { host, ...more }, path)
 
-  test('refuses with 403 what comes in another way, and no header but Host says which', async () => {
+  test('refuses calls through another region with 403, and only Host decides it', async () => {
     await rule({ allowed_data_regions: ['europe'] })
     expect((await from('eu.example.com')).status).toBe(200)
     expect((await from('EU.example.com:8443')).status).toBe(200)
@@ -212,7 +212,7 @@ describe('a rule about regions', () => {
     expect(hits()).toEqual([2, 0])
   })
 
-  test('refuses in Anthropic’s form, streams and vectors too', async () => {
+  test('refuses in Anthropic’s form, streams and embeddings too', async () => {
     await rule({ allowed_data_regions: ['us'] })
     const messages = await from('gateway.example.com', {}, '/messages', { max_tokens: 9 })
     expect([messages.status, JSON.parse(messages.body).error.type]).toEqual([
@@ -230,7 +230,7 @@ describe('a rule about regions', () => {
     ).toBe(403)
   })
 
-  test('is told by GET /key, wherever it is asked from', async () => {
+  test('is shown by GET /key, in any region', async () => {
     const regions = async () => {
       const { data } = JSON.parse(
         (
@@ -251,7 +251,7 @@ describe('a rule about regions', () => {
 describe('a budget', () => {
   const OVER = 'Guardrail daily budget of $0.000001 exceeded. Contact your org admin.'
 
-  test('of the key’s guardrail refuses with 402 before anybody is asked, and counts this key alone', async () => {
+  test('of the key’s guardrail answers 402 before any attempt, for this key only', async () => {
     await rule({ limit_usd: 0.000001, reset_interval: 'daily' })
     const { status, body } = await ask()
     expect([status, JSON.parse(body).error.message, hits()]).toEqual([402, OVER, [0, 0]])
@@ -260,7 +260,7 @@ describe('a budget', () => {
     expect((await ask()).status).toBe(200)
   })
 
-  test('of a member’s guardrail counts every key that he made', async () => {
+  test('of a member’s guardrail counts every key that they made', async () => {
     await rule({})
     const { data } = await manage('POST', '/guardrails', {
       name: 'small',
@@ -276,7 +276,7 @@ describe('a budget', () => {
   })
 })
 
-test('what the terminal changes beside the server binds the calls after it', async () => {
+test('changes from the terminal apply to the server’s next calls', async () => {
   await rule({})
   const run = (args: string[]) => gateway(['guardrails', ...args, '--data', server.data, '--json'])
   expect((await ask()).status).toBe(200)

@@ -1,7 +1,7 @@
-/** One charge as the ledger keeps it, in the order of settling. */
+/** One charge in the ledger, in settlement order. */
 export interface LedgerRow {
   seq: number
-  /** The generation that was charged, and for which of its steps, from 1. */
+  /** The charged generation, and which of its steps, counted from 1. */
   id: string
   step: number
   settled_at: string
@@ -11,9 +11,9 @@ export interface LedgerRow {
   byok: boolean
   /** Nano-dollars. */
   nanos: bigint
-  /** How its cost is known; `opening` is what was spent before there was a chain. */
+  /** How the cost is known. `opening` stands for what was spent before the chain existed. */
   source: 'exact' | 'estimated' | 'none' | 'opening'
-  /** Null for rows that were there before the chain. */
+  /** Null for rows older than the chain. */
   hash: string | null
 }
 
@@ -21,9 +21,9 @@ export interface LedgerRow {
 export type LedgerHead = { seq: number; hash: string }
 
 /**
- * The hash of a row that follows this one: whoever changes, adds or takes out a row changes every
- * hash after it. Lowercase hex SHA-256. The first step is left out of what is hashed, since rows of
- * the time before there were steps are such.
+ * Returns the hash of a row that follows `previousHash`: lowercase hex SHA-256. Changing, adding or
+ * removing a row changes every hash after it. The first step is left out of the hashed text,
+ * because rows from before steps existed have none.
  */
 export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
@@ -42,7 +42,7 @@ export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): s
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }
 
-/** Where the ledger ended when it was last written down. */
+/** Keeps where the ledger ended when it was last written. */
 export interface HeadFile {
   read(): LedgerHead | null
   write(head: LedgerHead): void

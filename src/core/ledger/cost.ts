@@ -6,12 +6,14 @@ import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
 
 /**
- * What the usage costs at these prices, in nano-dollars, rounded once. Null where the endpoint has
- * no price: an unknown cost is not a cost of zero. A class without a price of its own costs what
- * its parent does: cached and audio input like the prompt, reasoning, audio and images like the
- * completion. A unit without a price costs nothing. The price of a request and units of input are
- * part of the prompt's cost, units of output of the completion's. Where the provider charges for
- * other token counts than it gives, those are what counts here.
+ * Returns what the usage costs at these prices, in nano-dollars, rounded once. Returns null where
+ * the endpoint has no price: an unknown cost is not a cost of zero.
+ *
+ * A class without a price of its own costs what its parent does: cached and audio input like the
+ * prompt; reasoning, audio and images like the completion. A unit without a price costs nothing.
+ * The price of a request and units of input are part of the prompt's cost, units of output of the
+ * completion's. Where the provider charges for other token counts than it reports, the charged
+ * counts apply.
  */
 export function costOf(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
@@ -25,7 +27,9 @@ export function costOf(usage: Usage, prices: Prices | null): Cost {
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
 }
 
-/** Returns what an input and units cost of which no more is known than this, in nano-dollars. */
+/**
+ * Returns the cost of units and of an input of which only these counts are known, in nano-dollars.
+ */
 export function costOfInput(
   { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
   units: Units,
@@ -38,7 +42,7 @@ export function costOfInput(
 
 type Side = UnitRow['side']
 
-/** Returns what the units come to by the table, of one side or of both, in atto-dollars. */
+/** Returns the price of the units of one side, or of both, in atto-dollars. */
 export function priceUnits(units: Units = NONE, prices: Prices, side?: Side): bigint {
   let sum = 0n
   for (const unit of Object.keys(units) as Unit[]) {

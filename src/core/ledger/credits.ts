@@ -10,7 +10,10 @@ import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
 import type { Bound } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
 
-/** An amount that was paid in, or taken back: a correction is another one. Money in nano-dollars, times in ISO 8601. */
+/**
+ * An amount paid in. A correction is another credit with a negative amount. Money in nano-dollars,
+ * times in ISO 8601.
+ */
 export interface Credit {
   id: string
   created_at: string
@@ -19,16 +22,16 @@ export interface Credit {
   user_id: string
 }
 
-/** Remembers credits. They are added, and neither changed nor removed. */
+/** Stores credits. They are only added, never changed or removed. */
 export interface CreditStore {
   insert(credit: Credit, entry: AuditEntry): Promise<void>
-  /** What all of them come to. */
+  /** Returns the sum of all credits. */
   total(): Promise<bigint>
-  /** Some of them, the newest first, and how many there are. */
+  /** Returns one page, newest first, and the total count. */
   page(offset: number, limit: number): Promise<{ credits: Credit[]; count: number }>
 }
 
-/** What the terminal takes: credits are added nowhere else. */
+/** The input of the terminal command, which is the only way to add credits. */
 export const NewCredit = Type.Object({
   amount: Type.Number({
     minimum: -MOST_USD,
@@ -39,14 +42,20 @@ export const NewCredit = Type.Object({
 })
 export type NewCredit = Static<typeof NewCredit>
 
-/** Which of them the terminal lists. */
+/** The page that the terminal lists. */
 export const CreditQuery = PageQuery
 export type CreditQuery = Static<typeof CreditQuery>
 
-/** All of them together, up or down: a sum of nano-dollars then fits 64 bits, even when two terminals add at once. */
+/**
+ * The largest sum of all credits, up or down. A sum of nano-dollars then fits 64 bits, even when
+ * two terminals add at once.
+ */
 const MOST = nanosOf(4_000_000_000)
 
-/** What was paid in and what was spent of it, in USD: `GET /credits`. Throws 403 for whoever manages one workspace only. */
+/**
+ * Returns the credits paid in and spent, in USD: `GET /credits`. Throws 403 for an actor who
+ * manages only one workspace.
+ */
 export function getCredits(gateway: LedgerWorld, actor: Actor) {
   mustManageAll(gateway, actor)
   return {
@@ -57,7 +66,10 @@ export function getCredits(gateway: LedgerWorld, actor: Actor) {
   }
 }
 
-/** Pays in, or corrects. Throws 400 for an amount of nothing or one with which the sum is no longer plausible, 403 as `getCredits` does. */
+/**
+ * Adds a credit or a correction. Throws 400 for an amount of zero or a sum that is no longer
+ * plausible, and 403 as `getCredits` does.
+ */
 export async function addCredit(
   gateway: LedgerWorld,
   actor: Actor,
@@ -67,7 +79,7 @@ export async function addCredit(
   const amount = nanosOf(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
   if (isTooMuch((await gateway.store.credits.total()) + amount))
-    throw invalid('amount: expected one that leaves a plausible sum', 'amount')
+    throw invalid('amount: expected one that keeps the sum within 4 billion USD', 'amount')
   const credit: Credit = {
     id: gateway.ids.uuid(),
     created_at: isoNow(gateway),
@@ -82,7 +94,7 @@ export async function addCredit(
 
 const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
 
-/** What was paid in, the newest first. Throws 403 as `getCredits` does. */
+/** Lists credits, newest first. Throws 403 as `getCredits` does. */
 export async function listCredits(
   gateway: LedgerWorld,
   actor: Actor,
@@ -94,8 +106,9 @@ export async function listCredits(
 }
 
 /**
- * What was paid in bounds everything that is spent through the gateway's own credentials, where the config counts in credits. With less than
- * nothing left it stops what is free too (wire reference K.9).
+ * Returns the bound that paid-in credits set, if the config enables credits. It covers all spending
+ * through the gateway's own credentials. With a negative balance it also stops free calls (wire
+ * reference K.9).
  */
 export function creditBounds({
   config,
@@ -107,7 +120,7 @@ export function creditBounds({
   return [{ account: 'all', period: null, limit: credits, byok: false, message }]
 }
 
-/** What was paid in, read anew. */
+/** Reads the sum of credits from the store again. */
 export async function reloadCredits(gateway: LedgerWorld): Promise<void> {
   gateway.memory.credits = await gateway.store.credits.total()
   gateway.memory.policies.clear()

@@ -4,10 +4,15 @@ import { dayOf, firstDayOf, PERIODS, type Period } from '../kernel/clock.ts'
 import { larger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
-/** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
+/**
+ * The spending that is counted together: one key, all keys made by a member, all keys of a
+ * workspace, or everything.
+ */
 export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'
 
-/** Who pays for a call: the key, who made it, and where it belongs. All of them are counted. */
+/**
+ * Who pays for a call: the key, the member who made it and its workspace. All of them are counted.
+ */
 export interface Payer {
   key_hash: string
   user_id: string
@@ -17,57 +22,68 @@ export interface Payer {
 /** What one account may spend in one window. */
 export interface Bound {
   account: Account
-  /** The window; null: ever. */
+  /** The window; null means all time. */
   period: Period | null
   /** Nano-dollars. */
   limit: bigint
   /** Whether spending through callers' own provider keys counts. */
   byok: boolean
-  /** What a caller is told whom it stops: 402. */
+  /** The message of the 402 that it causes. */
   message: string
 }
 
-/** Nano-dollars through the gateway's own credentials, or through a caller's own provider key. Null: the call cannot go that way. */
+/**
+ * Nano-dollars through the gateway's own credentials, or through a caller's own provider key. Null:
+ * the call cannot be paid that way.
+ */
 export interface Amounts {
   own: bigint | null
   byok: bigint | null
 }
 
-/** What a call may come to, and the least with which it is worth making: less than that is a refusal. */
+/**
+ * What a call may cost at most, and the least that makes it worth sending. With less than that it
+ * is refused.
+ */
 export interface Need {
   most: Amounts
   least: Amounts
 }
 
-/** Money set aside for a call that runs. A call goes one way in the end, so its two amounts are not added. */
+/**
+ * Money set aside for a running call. A call is paid in one way only, so its two amounts are not
+ * added.
+ */
 export interface Hold {
   payer: Payer
   amounts: Amounts
-  /** Until it settles, or is given back. */
+  /** False once it is settled or released. */
   isOpen: boolean
 }
 
-/** What one settled call cost, on the day on which it settled. Money in nano-dollars. */
+/** The cost of a settled call, on the day when it settled. Money in nano-dollars. */
 export interface Charge extends Payer {
   day: number
   byok: boolean
   nanos: bigint
 }
 
-/** What one step of a call cost, a model turn, as the ledger keeps it. Most calls have one. */
+/** The cost of one step (one model turn) of a call. Most calls have one step. */
 export interface StepCharge extends Charge {
-  /** The generation that the call becomes, and which of its steps this is, from 1. */
+  /** The generation that the call becomes, and which of its steps this is, counted from 1. */
   id: string
   step: number
-  /** ISO 8601, on that day. */
+  /** ISO 8601, on `day`. */
   settled_at: string
   source: Exclude<LedgerRow['source'], 'opening'>
 }
 
-/** What a key has spent on one day. */
+/** The spending of a key on one day. */
 export type DaySpend = Charge
 
-/** Word of a call that runs, as it outlives the process. Money in nano-dollars. */
+/**
+ * A running call as the journal keeps it, so that it survives the process. Money in nano-dollars.
+ */
 export interface HeldCall extends Payer {
   /** The generation that the call becomes. */
   id: string
@@ -76,95 +92,111 @@ export interface HeldCall extends Payer {
   api_type: string
   model: string
   streamed: boolean
-  /** Which step runs, from 1. Those before it are in the ledger when this is written. */
+  /**
+   * The running step, counted from 1. Earlier steps are already in the ledger when this is written.
+   */
   step: number
-  /** Whether it goes through the caller's own provider key, as far as that is known before. */
+  /**
+   * Whether it is paid through the caller's own provider key, as far as that is known in advance.
+   */
   byok: boolean
   /**
-   * What is set aside, and what the step has come to so far: its cost when the process dies.
+   * What is set aside, and what the step has cost so far. If the process dies, the latter is its
+   * cost.
    */
   nanos: bigint
   spent: bigint
 }
 
-/** Word of one call. */
+/** The journal's entry of one call. */
 export interface Word {
-  /** Resolves when it outlives the process. Throws 503 when it cannot be written. */
+  /** Resolves when the entry survives the process. Throws 503 when it cannot be written. */
   written: Promise<void>
-  /** There is no more to be remembered of the call: it is on record, or did not go out. */
+  /** Drops the call: it is on record, or it was never sent. */
   forget(): void
 }
 
-/** Remembers the calls that run, for the process that comes after this one. Only whoever serves writes there. */
+/** Keeps the running calls for the next process. Only the serving process writes to it. */
 export interface HoldJournal {
-  /** Leaves word of a call, which must not go out before that is written. */
+  /** Adds a call. The call must not be sent before the entry is written. */
   open(held: HeldCall): Word
-  /** What running calls have come to by now. */
+  /** Updates what running calls have cost so far. */
   progress(calls: { held: HeldCall; spent: bigint }[]): void
-  /** Every call of which there is word, also of those that are on record. */
+  /** Returns every journaled call, including those that are on record by now. */
   left(): HeldCall[]
-  /** Forgets all but those that run. */
+  /** Drops all calls but the running ones. */
   clear(): void
 }
 
-/** All that money depends on besides the rows themselves, as it is kept. */
+/** Everything that money depends on, apart from the ledger's rows. */
 export interface LedgerBooks {
-  /** What the database says of its own structure. */
+  /** The database's report on its own structure. */
   integrity: string[]
   spend: DaySpend[]
   /**
-   * Calls whose steps' charges do not add up to what is on record of them. Null: there is none. One
-   * that goes on after its first step is charged and not yet on record.
+   * Calls whose charged steps do not add up to what is on record; null: not there. A call that goes
+   * on after its first step is charged and not yet on record.
    */
   unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
 }
 
-/** Remembers spending: all time in `totals`, and each day from `since` on. Every row in the order of settling. */
+/**
+ * Stores spending: all time in `listTotals`, each day since a given one in `listDays`, and every
+ * charge in settlement order.
+ */
 export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
-  /** What the steps of a call were charged, in their order. */
+  /** Returns what the steps of a call were charged, in order. */
   charges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
-  /** The last row that has a hash. */
+  /** Returns the last row that has a hash. */
   head(): Promise<LedgerHead | null>
   /**
-   * Shows every row in its order to `see`, then gives the rest, all of it as it was at one moment,
-   * whatever others write meanwhile. One row at a time: memory does not grow with their number.
-   * Throws what `see` throws.
+   * Passes every row to `onRow` in order, then returns the rest. All of it is one snapshot,
+   * whatever others write meanwhile. Rows are read one at a time, so memory does not grow with
+   * their number. Throws what `onRow` throws.
    */
   inspect(see: (row: LedgerRow) => void): Promise<LedgerBooks>
 }
 
 /**
- * What has been spent and what is set aside, in memory: the only place that changes a counter.
- * A call's money goes reserve → settle, or reserve → release. Every window is a sum over days, so none is ever reset.
+ * Holds all spending and holds in memory, and is the only place that changes a counter. A call's
+ * money goes reserve → settle, or reserve → release. Every window is a sum over days, so none is
+ * ever reset.
  */
 export interface Ledger {
   /**
-   * Sets money aside in all accounts of the payer, or in none. Between the most and the least that is needed it takes what every bound
-   * has left. A way that cannot be paid is closed: its amount is null. Throws 402 with the message of the first bound that stops the last.
+   * Sets money aside in all accounts of the payer, or in none. It takes as much of the estimated
+   * maximum as every bound has left, and at least the minimum. The amount of a way that cannot be
+   * paid becomes null. If neither can, throws 402 with the message of the first bound that refused.
    */
   reserve(payer: Payer, need: Need, bounds: Bound[]): Hold
-  /** What `reserve` would set aside, or throw, without doing so. */
+  /** Returns what `reserve` would set aside, or throws what it would throw, and changes nothing. */
   grant(need: Need, bounds: Bound[]): Amounts
-  /** What a bound has left, spending and holds taken off: below 0 where more was spent than it allows by now. */
+  /**
+   * Returns what a bound has left after spending and holds. Below 0 if more was spent than it now
+   * allows.
+   */
   left(bound: Bound): bigint
-  /** Turns a hold into spending. A hold settles once: a second time changes nothing. */
+  /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
   settle(hold: Hold, charge: Charge): void
-  /** Gives a hold back unspent. */
+  /** Returns a hold unspent. */
   release(hold: Hold): void
-  /** Counts what was spent under no hold of this process. */
+  /** Counts spending that had no hold in this process. */
   charge(charge: Charge): void
-  /** Spent in the running window, or ever when `period` is null. */
+  /** Returns the spending in the current window, or of all time when `period` is null. */
   spent(account: Account, period: Period | null, byok: boolean): bigint
-  /** Set aside at this moment; with `byok`, what goes through callers' own provider keys counts too. */
+  /**
+   * Returns what is set aside at this moment. With `byok`, calls through callers' own provider keys
+   * count too.
+   */
   held(account: Account, byok: boolean): bigint
 }
 
-/** The longest window is a month; older days are only in the total. */
+/** How many days are kept: the longest window is a month, and older days are only in the total. */
 export const DAYS_KEPT = 31
 
-/** The ledger with everything that the store remembers. */
+/** Creates the ledger from everything that the store has. */
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
 
@@ -218,7 +250,10 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
 
 const way = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')
 
-/** What every bound lets the call have, each way for itself. A way that cannot be paid is closed; throws 402 where none is left. */
+/**
+ * Returns what every bound allows, each way for itself. The amount of a way that cannot be paid is
+ * null. Throws 402 where neither can be paid.
+ */
 function granted({ most, least }: Need, bounds: Bound[], left: (bound: Bound) => bigint): Amounts {
   const amounts = { ...most }
   let refusing: Bound | undefined
@@ -240,26 +275,28 @@ function within(most: bigint | null, least: bigint | null, available: bigint): b
   return least === null || least > available ? null : available
 }
 
-/** What one account has spent, ever and on each day that a window may still hold. */
+/** The spending of one account: all time, and each day that a window may still include. */
 interface Spending {
   total: bigint
   days: Map<number, bigint>
-  /** What was found last: asking again within the same window adds nothing up. */
+  /** The last computed sum of each window, so that reading it again adds nothing up. */
   found: { [P in Period]?: { first: number; nanos: bigint } }
 }
 
 interface Book {
   own: Spending
   byok: Spending
-  /** Set aside through the gateway's own credentials, and through whichever way costs more. */
+  /**
+   * Set aside through the gateway's own credentials, and through either way, whichever costs more.
+   */
   heldOwn: bigint
   heldAny: bigint
 }
 
-/** Every account that ever spent. */
+/** Every account that ever spent anything. */
 class Books {
   readonly #books = new Map<Account, Book>()
-  /** The books that a key's calls are written in. */
+  /** The books that the calls of a key are counted in. */
   readonly #payers = new Map<string, Book[]>()
 
   at(account: Account): Book | undefined {
@@ -324,7 +361,7 @@ function spentOn(spending: Spending, period: Period | null, clock: Clock): bigin
   return nanos
 }
 
-// Days to come count too: a clock that was set back gives nothing back.
+// Future days count too: setting the clock back frees no money.
 function sumSince({ days }: Spending, first: number): bigint {
   let sum = 0n
   for (const [day, nanos] of days) if (day >= first) sum += nanos
@@ -342,6 +379,7 @@ function addDay({ days, found }: Spending, day: number, nanos: bigint): void {
     const window = found[period]
     if (window && day >= window.first) window.nanos += nanos
   }
-  // The oldest, and not those before a certain day: after a clock that ran ahead the days in between are still needed.
+  // Drops the oldest day rather than all before some date: after a clock that ran ahead, the days
+  // in between are still needed.
   if (days.size > 2 * DAYS_KEPT) days.delete(Math.min(...days.keys()))
 }

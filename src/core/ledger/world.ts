@@ -2,7 +2,7 @@ import type { IdentityWorld } from '../identity/world.ts'
 import type { CreditStore } from './credits.ts'
 import type { Ledger } from './ledger.ts'
 
-/** What this wing reaches for. */
+/** What the ledger needs from the gateway. */
 export interface LedgerWorld extends IdentityWorld {
   store: IdentityWorld['store'] & { credits: CreditStore }
   memory: IdentityWorld['memory'] & { policies: Map<string, unknown> }

@@ -14,9 +14,9 @@ import { managedGuardrail } from './guardrails.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
- * Gives keys this guardrail, in the place of the one that each had, and says how many have another
- * one now. They must be of its workspace: throws 400 with how many are not, and gives it to none;
- * 404 for the guardrail.
+ * Assigns this guardrail to keys, replacing the one that each had, and returns how many changed.
+ * Throws 404 for the guardrail. Throws 400 with the number of keys outside its workspace, if any,
+ * and then assigns none.
  */
 export async function assignKeys(
   gateway: PolicyWorld,
@@ -37,9 +37,9 @@ export async function assignKeys(
 }
 
 /**
- * Gives members this guardrail, for all keys that they made, wherever those are. Throws 400 with
- * how many are no members, and gives it to none; 403 for an actor who manages one workspace only,
- * and 404 for the guardrail.
+ * Assigns this guardrail to members, for all keys that they made in any workspace. Throws 404 for
+ * the guardrail and 403 for an actor who manages only one workspace. Throws 400 with the number of
+ * user ids that are no members, if any, and then assigns none.
  */
 export async function assignMembers(
   gateway: PolicyWorld,
@@ -64,7 +64,7 @@ export async function assignMembers(
   }
 }
 
-/** Takes this guardrail from the keys that have it, and says how many had. Throws 404. */
+/** Removes this guardrail from the keys that have it, and returns how many had it. Throws 404. */
 export async function unassignKeys(
   gateway: PolicyWorld,
   actor: Actor,
@@ -79,8 +79,8 @@ export async function unassignKeys(
 }
 
 /**
- * Takes this guardrail from the members that have it, and says how many had. Throws 404, and 403 as
- * `assignMembers` does.
+ * Removes this guardrail from the members that have it, and returns how many had it. Throws 404,
+ * and 403 as `assignMembers` does.
  */
 export async function unassignMembers(
   gateway: PolicyWorld,
@@ -100,8 +100,8 @@ export async function unassignMembers(
 }
 
 /**
- * Lists one page of the keys that have a guardrail of their own: this one, or any that the actor
- * manages. The oldest first. Throws 404.
+ * Lists one page of the keys that have a guardrail of their own, oldest first: this guardrail, or
+ * any that the actor manages. Throws 404.
  */
 export function listKeyAssignments(
   gateway: PolicyWorld,
@@ -116,7 +116,7 @@ export function listKeyAssignments(
   return pageOf(own, page, shown => shown)
 }
 
-/** Lists the same of the members that have one. Throws 404. */
+/** Lists the same for members. Throws 404. */
 export function listMemberAssignments(
   gateway: PolicyWorld,
   actor: Actor,
@@ -197,18 +197,18 @@ async function unassign(
   return own.length
 }
 
-/** The guardrail of this key's or this member's own, if it has one. */
+/** Finds the guardrail assigned to this key or this member itself. */
 export const assignedTo = (
   { memory: { assignments } }: PolicyWorld,
   kind: Assignment['kind'],
   assignee: string,
 ): Assignment | undefined => assignments.get(accountOf({ kind, assignee }))
 
-/** The account of a key or a member: the name of what it has. */
+/** Builds the name that the assignment of a key or a member is kept under. */
 export const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assignee'>): string =>
   `${kind} ${assignee}`
 
 const distinct = (names: string[]) => [...new Set(names)]
 
 const unknown = (field: string, expected: string, count: number, names: string[]) =>
-  invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are none`, field)
+  invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are not`, field)

@@ -12,13 +12,13 @@ import type { Budget } from './budgets/store.ts'
 import { auditBudget, showBudget } from './budgets/view.ts'
 import type { PolicyWorld } from './world.ts'
 
-/** Lists the budgets of a workspace, the broadest first. Throws 404. */
+/** Lists the budgets of a workspace, broadest interval first. Throws 404. */
 export function listBudgets(gateway: PolicyWorld, actor: Actor, idOrSlug: string) {
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
   return { data: budgetsOf(gateway, id).map(showBudget), include_byok_in_budgets }
 }
 
-/** Gets a workspace's budget for one interval. Throws 400 for what is no interval, and 404. */
+/** Returns a workspace's budget for one interval. Throws 400 for an unknown interval, and 404. */
 export function getBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string) {
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
   const budget = gateway.memory.budgets.get(
@@ -28,9 +28,9 @@ export function getBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, 
 }
 
 /**
- * Sets a workspace's budget for one interval, and whether own provider keys count against all of
- * its budgets. It binds the next call. Throws 404, and 400 for what is no interval and for limits
- * that do not decrease as the intervals narrow.
+ * Sets a workspace's budget for one interval, and whether spending through callers' own provider
+ * keys counts against all of its budgets. It applies from the next call on. Throws 404. Throws 400
+ * for an unknown interval and for limits that do not decrease as the intervals narrow.
  */
 export async function setBudget(
   gateway: PolicyWorld,
@@ -55,11 +55,12 @@ export async function setBudget(
 
 type Place = Pick<Budget, 'workspace_id' | 'interval'>
 
-/** Names the one budget that a workspace has for an interval. */
+/** Builds the name of the one budget that a workspace has for an interval. */
 export const budgetName = ({ workspace_id, interval }: Place): string =>
   `${workspace_id} ${interval}`
 
-// Its id is made of its place: whoever sets it at the same moment means the same budget.
+// The id is derived from workspace and interval, so that two simultaneous requests set the same
+// budget.
 function budgetAt(
   gateway: PolicyWorld,
   place: Place,
@@ -75,8 +76,8 @@ function budgetAt(
 const BUDGETS = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
 
 /**
- * Removes a workspace's budget for one interval, if it has one. Throws 400 for what is no interval,
- * and 404 for the workspace.
+ * Deletes a workspace's budget for one interval, if there is one. Throws 400 for an unknown
+ * interval, and 404 for the workspace.
  */
 export async function deleteBudget(
   gateway: PolicyWorld,
@@ -95,23 +96,26 @@ export async function deleteBudget(
 }
 
 /**
- * The budgets of a workspace as what its calls are held to, the broadest first: of several that are
- * exceeded it is the one that is named.
+ * Lists the budgets of a workspace as bounds, broadest interval first: if several are exceeded, the
+ * broadest is named.
  */
 export function workspaceBounds(gateway: PolicyWorld, workspace_id: string): Bound[] {
   const byok = gateway.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
-  return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => ({
-    account: `workspace ${workspace_id}`,
-    period: periodOf(interval),
-    limit,
-    byok,
-    message: `Workspace ${interval} budget of ${dollarsOf(limit)} exceeded. Contact your org admin.`,
-  }))
+  return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => {
+    const budget = `Workspace ${interval} budget of ${dollarsOf(limit)}`
+    return {
+      account: `workspace ${workspace_id}`,
+      period: periodOf(interval),
+      limit,
+      byok,
+      message: `${budget} exceeded. Contact your org admin.`,
+    }
+  })
 }
 
 /**
- * Throws 400 where a narrower interval of one workspace's budgets may spend as much as a broader
- * one. The words are the public service's.
+ * Throws 400 where a narrower interval may spend as much as a broader one. The sentence is the
+ * public service's.
  */
 export function mustDecrease(budgets: Budget[]): void {
   const sorted = budgets.toSorted(byBreadth)
@@ -119,7 +123,8 @@ export function mustDecrease(budgets: Budget[]): void {
     const broad = sorted[i - 1]
     if (broad && broad.limit_usd <= narrow.limit_usd)
       throw invalid(
-        `Budget limits must be strictly decreasing as scope narrows: the ${limitOf(broad)} must be greater than the ${limitOf(narrow)}.`,
+        'Budget limits must be strictly decreasing as scope narrows: ' +
+          `the ${limitOf(broad)} must be greater than the ${limitOf(narrow)}.`,
         'limit_usd',
       )
   }

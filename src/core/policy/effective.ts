@@ -11,19 +11,22 @@ import type { Guardrail } from './guardrails/store.ts'
 import { type Rule, rulesOf } from './rules.ts'
 import type { PolicyWorld } from './world.ts'
 
-/** Everything that an actor's calls are held to, as one. Made once for a key, and dropped when anything changes that it is made of. */
+/**
+ * Everything that applies to an actor's calls, combined. Built once for a key, and dropped when
+ * anything that it is built from changes.
+ */
 export interface Policy {
-  /** What may be spent. Each is counted by itself. */
+  /** What may be spent. Each bound is counted by itself. */
   bounds: Bound[]
-  /** Where a call may go: to the endpoints that none of these excludes. */
+  /** Where a call may go: to the endpoints that no rule excludes. */
   rules: Rule[]
-  /** By which ways it may come in. */
+  /** The regions of the gateway that a call may come in through. */
   regions: Region[]
-  /** What its calls and their answers are looked at for; absent where there is nothing to look for. */
+  /** The content filters of its calls and their answers; absent where there are none. */
   filters?: Promise<Filters>
 }
 
-/** The policy of this actor, from memory alone. */
+/** Returns the policy of this actor, from memory alone. */
 export function policyFor(gateway: PolicyWorld, actor: Actor): Policy {
   const name = actor.key_hash
   if (name === null) return policyOf(gateway, actor)
@@ -48,7 +51,7 @@ function policyOf(gateway: PolicyWorld, actor: Actor): Policy {
   }
 }
 
-// Whoever is stopped by several hears of the first.
+// The first bound that refuses a call names itself, so their order decides which message is shown.
 const boundsOf = (gateway: PolicyWorld, actor: Actor, applied: Applied[]): Bound[] => [
   ...keyBounds(gateway, actor),
   ...applied.flatMap(guardrailBounds),
@@ -56,7 +59,7 @@ const boundsOf = (gateway: PolicyWorld, actor: Actor, applied: Applied[]): Bound
   ...creditBounds(gateway),
 ]
 
-/** The spending limit of the actor's key, if it has one. */
+/** Lists the spending limit of the actor's key, if it has one. */
 function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
   const key = key_hash === null ? undefined : gateway.memory.keys.get(key_hash)
   if (!key || key.limit === null) return []
@@ -72,14 +75,17 @@ function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
   ]
 }
 
-/** A guardrail that holds for an actor, and whose spending it counts. */
+/** A guardrail that applies to an actor, and the account whose spending it limits. */
 export interface Applied {
   scope: 'workspace' | 'member' | 'key'
   guardrail: Guardrail
   account: Account
 }
 
-/** The guardrails that hold for an actor: his workspace's default one, the one of who made his key, and the key's own (wire reference H.4). */
+/**
+ * Lists the guardrails that apply to an actor: the default one of the workspace, the one of the
+ * member who made the key, and the key's own (wire reference H.4).
+ */
 export function appliedTo(
   gateway: PolicyWorld,
   { workspace_id, user_id, key_hash }: Actor,
@@ -109,7 +115,8 @@ function guardrailBounds({
   account,
 }: Applied): Bound[] {
   if (limit === null) return []
-  const message = `Guardrail ${period} budget of ${dollarsOf(limit)} exceeded. Contact your org admin.`
+  const budget = `Guardrail ${period} budget of ${dollarsOf(limit)}`
+  const message = `${budget} exceeded. Contact your org admin.`
   return [{ account, period, limit, byok, message }]
 }
 

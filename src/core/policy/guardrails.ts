@@ -13,9 +13,9 @@ import { auditGuardrail, showGuardrail } from './guardrails/view.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
- * Creates a guardrail, which holds for nobody until it is assigned. Throws 400 for a workspace, a
- * model or a provider that does not exist, a pattern that cannot be scanned with, and for a limit
- * without an interval or the other way round.
+ * Creates a guardrail, which applies to no calls until it is assigned. Throws 400 for a workspace,
+ * a model or a provider that does not exist, for an invalid pattern, and for a limit without an
+ * interval or an interval without a limit.
  */
 export async function createGuardrail(
   gateway: PolicyWorld,
@@ -23,24 +23,21 @@ export async function createGuardrail(
   { name, workspace_id, ...given }: NewGuardrail,
 ) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
-  return { data: await added(gateway, actor, gateway.ids.uuid(), workspace, name, given) }
+  const guardrail = { id: gateway.ids.uuid(), workspace_id: workspace, name }
+  return { data: await added(gateway, actor, guardrail, given) }
 }
 
 async function added(
   gateway: PolicyWorld,
   actor: Actor,
-  id: string,
-  workspace_id: string,
-  name: string,
+  identity: Pick<Guardrail, 'id' | 'workspace_id' | 'name'>,
   given: GuardrailChange,
 ) {
   const created_at = isoNow(gateway)
   const guardrail = {
     ...NOTHING,
     ...(await fieldsOf(gateway, given)),
-    id,
-    workspace_id,
-    name,
+    ...identity,
     revision: 1,
     created_at,
     updated_at: null,
@@ -51,8 +48,8 @@ async function added(
 }
 
 /**
- * Lists one page of a workspace's guardrails, the oldest first. Throws 400 for a workspace that
- * does not exist.
+ * Lists one page of a workspace's guardrails, oldest first. Throws 400 for a workspace that does
+ * not exist.
  */
 export function listGuardrails(
   gateway: PolicyWorld,
@@ -67,17 +64,17 @@ export function listGuardrails(
 }
 
 /**
- * One guardrail by its id. Throws 404, also for another workspace's and for a workspace's default
- * one before it was first changed.
+ * Returns one guardrail. Throws 404, also for another workspace's and for a workspace's default one
+ * before its first change.
  */
 export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => ({
   data: showGuardrail(managedGuardrail(gateway, actor, id)),
 })
 
 /**
- * Changes a guardrail: lists are replaced, null clears. A workspace's default one is made by its
- * first change. Throws 404, 400 as `createGuardrail` does and for another name of a default one,
- * and 409 when another has changed it at the same moment.
+ * Changes a guardrail: lists are replaced, null clears. The first change of a workspace's default
+ * guardrail creates it. Throws 404, 400 as `createGuardrail` does and for renaming a default one,
+ * and 409 when someone else changed it at the same moment.
  */
 export async function updateGuardrail(
   gateway: PolicyWorld,
@@ -88,9 +85,11 @@ export async function updateGuardrail(
   await gateway.catchUp()
   const workspace = workspaceOfDefault(gateway, actor, id)
   if (workspace && name !== undefined && name !== defaultName(workspace))
-    throw invalid('name: a default guardrail keeps its own', 'name')
-  if (workspace && !gateway.memory.guardrails.has(id))
-    return { data: await added(gateway, actor, id, workspace.id, defaultName(workspace), given) }
+    throw invalid('name: a default guardrail cannot be renamed', 'name')
+  if (workspace && !gateway.memory.guardrails.has(id)) {
+    const guardrail = { id, workspace_id: workspace.id, name: defaultName(workspace) }
+    return { data: await added(gateway, actor, guardrail, given) }
+  }
   const before = managedGuardrail(gateway, actor, id)
   const changes = { ...(await fieldsOf(gateway, given)), ...(name === undefined ? {} : { name }) }
   const after = {
@@ -104,7 +103,7 @@ export async function updateGuardrail(
   return { data: kept(gateway, after) }
 }
 
-/** Deletes a guardrail: from the next call on it holds for nobody. Throws 404. */
+/** Deletes a guardrail: from the next call on it applies to no calls. Throws 404. */
 export async function deleteGuardrail(gateway: PolicyWorld, actor: Actor, id: string) {
   const guardrail = managedGuardrail(gateway, actor, id)
   await gateway.store.guardrails.remove(id, auditGuardrail(gateway, actor, guardrail, null))
@@ -117,13 +116,13 @@ function forget(gateway: PolicyWorld, id: string): void {
   gateway.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
 }
 
-/** A guardrail that the actor may manage. Throws 404. */
+/** Returns a guardrail that the actor may manage. Throws 404. */
 export const managedGuardrail = (gateway: PolicyWorld, actor: Actor, id: string): Guardrail =>
   requireManaged(gateway, actor, gateway.memory.guardrails.get(id), 'Guardrail')
 
 /**
- * The workspace that the actor may manage whose default guardrail has this id, whether it has been
- * made or not.
+ * Finds the workspace whose default guardrail has this id, created or not, if the actor may manage
+ * it.
  */
 function workspaceOfDefault(gateway: PolicyWorld, actor: Actor, id: string): Workspace | undefined {
   const workspace = gateway.memory.workspaces

@@ -2,19 +2,24 @@ import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
 import { GatewayError } from '../errors.ts'
 import { type Program, programOf } from './patterns/program.ts'
 
-/** The longest pattern. The public service takes 100,000 characters; nobody could read one, and each instruction costs every character of every text. */
+/**
+ * The longest pattern. The public service takes 100,000 characters, but no one could read such a
+ * pattern, and each instruction costs time on every character of every text.
+ */
 export const LONGEST_PATTERN = 1_000
 
-/** The largest program, in instructions: what one character of a text may cost at most. */
+/** The largest program, in instructions: the most that one character of a text may cost. */
 export const LARGEST_PROGRAM = 1_000
 
 /**
- * The program of a pattern as a user writes it, in JavaScript's syntax. Patterns are compiled once and the newest of them kept, since
- * many keys share them. Throws 400 for one that cannot be.
+ * Returns the program of a user's pattern in JavaScript's syntax. Programs are cached, newest
+ * first, since many keys share their patterns. Throws 400 for an invalid pattern.
  *
- * It runs on RE2, in time that grows with the text alone, so nested quantifiers are fine here, which the public service refuses. What is
- * different from JavaScript: a pattern sees characters, not UTF-16 units; `.` takes a carriage return too; `\S` within brackets takes
- * spaces that are not ASCII; `\A`, `\z`, `\Q…\E`, `\a` and `(?i)` are RE2's. Upper and lower case differ, unless `(?i)` stands in front.
+ * It runs on RE2, in time linear in the text, so nested quantifiers are fine here, although the
+ * public service refuses them. The differences from JavaScript: a pattern matches characters, not
+ * UTF-16 units; `.` matches a carriage return too; `\S` in brackets matches spaces that are not
+ * ASCII; `\A`, `\z`, `\Q…\E`, `\a` and `(?i)` have RE2's meaning. Case matters, unless `(?i)` is in
+ * front.
  */
 export function patternProgram(pattern: string, field = 'content_filters'): Program {
   const known = compiled.get(pattern)
@@ -37,7 +42,8 @@ function compile(pattern: string, field: string): Program {
   const program = understood(pattern, field)
   if (program.size > LARGEST_PROGRAM)
     throw refused(
-      `the pattern is too large: its counted repetitions come to ${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
+      'the pattern is too large: its counted repetitions come to ' +
+        `${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
       field,
     )
   return program
@@ -57,27 +63,40 @@ const refused = (why: string, field: string, cause?: unknown) =>
     cause,
   })
 
-/** RE2's own words for what is wrong, which are few; the pattern itself is not repeated. */
+/**
+ * Returns RE2's own words for the error, of which there are few. The pattern itself is not
+ * repeated.
+ */
 function reasonOf(error: RE2JSException): string {
   const words = error instanceof RE2JSSyntaxException ? error.error : ''
   if (/repeat count/.test(words))
     return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
-  return `the pattern is not a valid regular expression${/^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''}`
+  const detail = /^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''
+  return `the pattern is not a valid regular expression${detail}`
 }
 
-/** What JavaScript knows and nothing can find in linear time. In brackets, and behind a backslash, the same characters are plain ones. */
+/**
+ * Finds JavaScript syntax that cannot be matched in linear time, and returns the reason. In
+ * brackets and after a backslash the same characters are literal.
+ */
 function notInRe2(pattern: string): string | undefined {
   for (const { token, inBrackets } of tokens(pattern)) {
     if (inBrackets) continue
     if (/^\\(?:[1-9]|k<)/.test(token))
       return 'back-references are not supported: no pattern with them can be matched in linear time'
     if (/^\(\?<?[=!]/.test(token))
-      return 'look-ahead and look-behind are not supported: no pattern with them can be matched in linear time'
+      return (
+        'look-ahead and look-behind are not supported: ' +
+        'no pattern with them can be matched in linear time'
+      )
   }
   return undefined
 }
 
-/** JavaScript's `\s` takes every space of Unicode, RE2's only those of ASCII; a filter that takes too little is none. */
+/**
+ * Widens `\s` and `\S`: in JavaScript they cover every space of Unicode, in RE2 only those of
+ * ASCII. A filter that misses some is useless.
+ */
 function withWideSpaces(pattern: string): string {
   let wide = ''
   for (const { token, inBrackets } of tokens(pattern)) {
@@ -94,7 +113,9 @@ interface Token {
   inBrackets: boolean
 }
 
-/** The pattern in pieces: what stands behind a backslash together with it, how a group begins as one, everything else by itself. */
+/**
+ * Splits a pattern into pieces: an escape, the start of a group, and otherwise single characters.
+ */
 function tokens(pattern: string): Token[] {
   const found: Token[] = []
   let inBrackets = false
@@ -106,5 +127,5 @@ function tokens(pattern: string): Token[] {
   return found
 }
 
-// At most six characters of each: nothing here can take long.
+// Each piece has at most six characters, so this cannot take long.
 const TOKEN = /\\k<|\\[\s\S]|\(\?<?[=!]|\\|[^\\]/gu

@@ -6,20 +6,28 @@ import type { Clock } from '../kernel/clock.ts'
 import type { CallBase } from '../language/call.ts'
 import { routerCalled } from '../language/routing.ts'
 
-/** How often keys may call, and how many calls of one may run at once. Counted in this process, which is the only one that serves. */
+/**
+ * Limits how often keys may call, and how many calls of one key may run at once. Counted in this
+ * process, which is the only one that serves.
+ */
 export interface RateLimits {
   /**
-   * Counts a call in, in everything that applies to it or in nothing, and gives back how to tell that it has ended.
-   * Throws 429 where a limit is reached, with when it is not any more.
+   * Counts a call against every limit that applies to it, or against none. Returns the function
+   * that releases the call's permit when it ends. Throws 429 where a limit is reached, with the
+   * time at which to try again.
    */
   enter(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
-  /** Throws what `enter` would, and counts nothing. */
+  /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
-  /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
+  /**
+   * Returns how many calls of free models all keys together may make today (midnight to midnight
+   * UTC), and how many they have made. Null: unlimited.
+   */
   freeToday(): { limit: number; used: number } | null
   /**
-   * The limits of another config, from the next call on. What was counted stays counted; a limit that was not there before counts from now
-   * on, except that a day of free models has seen `freeSoFar` calls, where that is given.
+   * Applies the limits of another config from the next call on. Existing counts are kept, and a new
+   * limit counts from now on. A number as `freeSoFar` replaces the count of today's calls of free
+   * models.
    */
   reconfigure(config: Config, freeSoFar: number | null): void
 }
@@ -27,24 +35,24 @@ export interface RateLimits {
 const MINUTE = 60_000
 const DAY = 86_400_000
 
-/** What a call that finds all places taken is told to wait: nobody knows when one of them ends. */
+/** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
 const A_MOMENT = 1_000
 
-/** One limit as it stands for one call. */
+/** The state of one limit as one call meets it. */
 interface Limit {
-  /** What is told of it, as the public service does (wire reference L.5). */
+  /** Its name in the error, as the public service has it (wire reference L.5). */
   name: string
   most: number
   used: number
-  /** Milliseconds since 1970: when trying again makes sense. */
+  /** Milliseconds since 1970: when it makes sense to try again. */
   reset: number
   count(): void
 }
 
 /**
- * The limits of this config. Windows are read off the clock: a minute is a full one, a day begins at midnight UTC, and what was counted in
- * the one before is forgotten with it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free models
- * today has seen already.
+ * Creates the limits of this config. Windows follow the clock: a minute is a full one, a day begins
+ * at midnight UTC. The counts of a window are dropped with it, so that keys which no longer call
+ * take no memory. `freeSoFar` is how many calls of free models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
   let { limits, service_name } = config
@@ -118,14 +126,21 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
 
 const NOTHING = () => undefined
 
-/** Whether calls of free models are limited by the day, so that those of today before the start count too. */
+/**
+ * Returns whether calls of free models are limited by the day. If so, those of today before the
+ * start count too.
+ */
 export const countsFreeDays = ({ free_models }: Config['limits']): boolean =>
   free_models !== false && free_models.requests_per_day !== undefined
 
-/** Free models are counted for the account, as the public service does: a key more is no way around. */
+/**
+ * Free models are counted for the account, as the public service does: another key is no way around
+ * the limit.
+ */
 const EVERYBODY = ''
 
-// A call that names one among its fallbacks may come to it, so it counts too, and so does one with a variant behind it.
+// A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
+// a variant after its name.
 function isFree(service_name: string, slug: string): boolean {
   const [name = ''] = slug.split(':', 1)
   return `${slug}:`.includes(`${FREE_VARIANT}:`) || routerCalled({ service_name }, name) === 'free'
@@ -143,7 +158,7 @@ function refusal({ name, most, reset }: Limit, now: number): GatewayError {
   })
 }
 
-/** Counts by name within the window that the clock stands in. */
+/** Counts by name within the current window of the clock. */
 class Window {
   readonly #length: number
   readonly #clock: Clock

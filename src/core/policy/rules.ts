@@ -5,18 +5,19 @@ import type { Guardrail } from './guardrails/store.ts'
 import type { PolicyWorld } from './world.ts'
 import { isRetained, ZDR_GROUPS } from './zdr.ts'
 
-/** One field of one guardrail that keeps calls away from endpoints. */
+/** One field of a guardrail that excludes endpoints. */
 export interface Rule extends EndpointRule {
   guardrail_id: string
   field: keyof Guardrail
-  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  /** Its value in `error.availability.excluded_by` (wire reference L.3). */
   by: string
 }
 
 /**
- * What a guardrail says of endpoints. One may be used that no rule excludes: so the strictest of several guardrails holds, their
- * allowlists intersect and their ignore lists unite (wire reference H.4). Made once for a guardrail and a catalogue: one that changes is
- * another object.
+ * Returns the rules of a guardrail. An endpoint may be used if no rule excludes it, so the
+ * strictest of several guardrails wins: their allowlists intersect and their ignore lists unite
+ * (wire reference H.4). Built once for a guardrail and a catalogue: a changed one is another
+ * object.
  */
 export function rulesOf(gateway: PolicyWorld, guardrail: Guardrail): Rule[] {
   const known = made.get(guardrail)
@@ -32,7 +33,7 @@ export function rulesOf(gateway: PolicyWorld, guardrail: Guardrail): Rule[] {
 
 const made = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 
-/** Ours, not the public list's: there the word for models is the one for providers. */
+/** Our own value: the public list has one for providers, and uses it for models too. */
 const ALLOWED_MODELS = 'allowed_models'
 const ALLOWED_PROVIDERS = 'allowed_providers'
 
@@ -69,14 +70,14 @@ function* listRules(
   }
 }
 
-// A model may have got another slug since it was listed, and be known by the old one still.
+// A model may have a new slug since it was listed, and is still found by the old one.
 const modelSlugs = ({ catalog }: PolicyWorld, said: string[]) =>
   new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
 
 const providerSlugs = ({ catalog }: PolicyWorld, said: string[]) =>
   new Set(said.flatMap(name => slugsOfCalled(catalog.providers.values(), name)))
 
-// Who ignores a model ignores its variants; who allows one allows nothing that he has not named.
+// Ignoring a model ignores its variants; allowing one allows only what is named.
 const withoutVariant = (slug: string): string => slug.replace(/:[^:]*$/, '')
 
 const zdrRules = (guardrail: Guardrail): Rule[] =>
@@ -88,8 +89,9 @@ const zdrRules = (guardrail: Guardrail): Rule[] =>
   }))
 
 /**
- * What is forbidden by a `false`. Where a price is not known an endpoint may be either. Whoever trains on prompts counts as one who
- * publishes them: the catalogue knows no more.
+ * The fields that forbid something when `false`. An endpoint without a known price may be either
+ * free or paid. A provider that trains on prompts counts as one that publishes them: the catalogue
+ * has no more detail.
  */
 const TRAINING = [
   { field: 'enable_free_model_training', isMeant: mayBeFree },

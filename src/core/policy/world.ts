@@ -6,7 +6,7 @@ import type { Budget, BudgetStore } from './budgets/store.ts'
 import type { Policy } from './effective.ts'
 import type { Guardrail, GuardrailStore } from './guardrails/store.ts'
 
-/** What this wing reaches for. */
+/** What policies need from the gateway. */
 export interface PolicyWorld extends CatalogWorld, LedgerWorld {
   catalog: CatalogWorld['catalog']
   store: CatalogWorld['store'] &

@@ -1,6 +1,9 @@
 import type { Endpoint } from '../catalog/models.ts'
 
-/** The groups of models for which zero data retention is asked by itself, by their authors; the last is everybody else's. */
+/**
+ * The groups of models for which zero data retention is required separately, by their authors. The
+ * last is for all other authors.
+ */
 interface ZdrGroup {
   field:
     | 'enforce_zdr_anthropic'
@@ -9,7 +12,10 @@ interface ZdrGroup {
     | 'enforce_zdr_xai'
     | 'enforce_zdr_other'
   author: string | null
-  /** Clouds that the public service leaves in the group, whatever is known of them here (wire reference H.4). */
+  /**
+   * Clouds that the public service keeps available in the group, whatever is known of them here
+   * (wire reference H.4).
+   */
   stay: string[]
 }
 
@@ -27,7 +33,7 @@ export const ZDR_GROUPS: ZdrGroup[] = [
 
 const AUTHORS = ZDR_GROUPS.map(({ author }) => author)
 
-/** Whether the endpoint is of the group, and is not known to keep nothing of what it is sent. */
+/** Returns whether the endpoint belongs to the group and may keep what it is sent. */
 export function isRetained(
   { author, stay }: ZdrGroup,
   { model, provider, data_policy }: Endpoint,

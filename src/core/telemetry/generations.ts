@@ -6,7 +6,10 @@ import type { Region } from '../language/region.ts'
 import type { Entry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
-/** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */
+/**
+ * One attempt at one endpoint, as the record has it. Latency in milliseconds; a null status means
+ * that no answer came.
+ */
 export interface ProviderResponse {
   provider_name: string
   model_permaslug: string
@@ -16,7 +19,10 @@ export interface ProviderResponse {
   status: number | null
 }
 
-/** What one content filter found in a call, or in its answer: how often, and what was done. Never the words. */
+/**
+ * What one content filter found in a call or in its answer: how often, and what was done. Never the
+ * matched text.
+ */
 export interface Finding {
   guardrail_id: string
   /** The builtin's slug, or the label of the pattern; `pattern` where it has none. */
@@ -27,8 +33,8 @@ export interface Finding {
 }
 
 /**
- * The record of a call. Field by field the public one (wire reference B.4), plus whose it was and how its cost is known.
- * Money in nano-dollars, times in milliseconds.
+ * The record of a finished call: the public one field by field (wire reference B.4), and whose it
+ * was and how its cost is known. Money in nano-dollars, times in milliseconds.
  */
 export interface Generation {
   id: string
@@ -53,7 +59,7 @@ export interface Generation {
   native_tokens_reasoning: number
   native_tokens_cached: number
   native_tokens_completion_images: number
-  /** When its cost was counted: the window it belongs to. */
+  /** When its cost was counted, which decides its window. */
   settled_at: string
   total_cost: bigint | null
   upstream_inference_cost: bigint | null
@@ -67,37 +73,40 @@ export interface Generation {
   user_agent: string | null
   error_type: string | null
   preset_id: string | null
-  /** By which way into the gateway it came. */
+  /** The region of the gateway that it came in through. */
   data_region: Region
-  /** The router that chose the model, by the name that was asked for. */
+  /** The router that chose the model, under the name that was requested. */
   router: string | null
   /** What content filters found. */
   contentFilters: Finding[]
 }
 
 /**
- * Remembers generations. `record` is one transaction, all or nothing: the rows, those of the ledger,
- * the days' spending and the outbox. It throws 409 for what can never be kept: a generation that is
- * on record, a step that is charged, an amount or a value that no column takes.
+ * Stores generations. `record` is one transaction for the rows, those of the ledger, the days'
+ * spending and the outbox. It throws 409 for what can never be stored: a generation that is on
+ * record, a step that is already charged, an amount or a value that no column can hold.
  */
 export interface GenerationStore {
   record(batch: Entry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   recent(limit: number): Promise<Generation[]>
-  /** How many calls of free models began then or later. */
+  /** Counts the calls of free models that began at `moment` or later. */
   freeSince(moment: Date): Promise<number>
 }
 
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
 
-/** How many `generations list` shows. */
+/** The query of `generations list`. */
 export const RecentQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
 })
 export type RecentQuery = Static<typeof RecentQuery>
 
-/** One finished call, for whoever may see its workspace. Throws 404, also for another workspace's. */
+/**
+ * Returns one finished call, if the actor may see its workspace. Throws 404, also for another
+ * workspace's.
+ */
 export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: string) {
   const generation = await gateway.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
@@ -105,7 +114,7 @@ export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: s
   return { data: shownGeneration(generation) }
 }
 
-/** The newest calls first. */
+/** Lists the newest calls, newest first. */
 export async function listGenerations(gateway: TelemetryWorld, { limit = 20 }: RecentQuery) {
   return { data: (await gateway.store.generations.recent(limit)).map(shownGeneration) }
 }

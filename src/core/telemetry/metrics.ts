@@ -4,33 +4,33 @@ import type { Generation } from './generations.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
- * The gateway's numbers in the Prometheus text format (exposition format 0.0.4). Counting is adding to numbers: the text is
- * made when it is asked for. No label takes a value that a caller can make up.
+ * The gateway's metrics in the Prometheus text format (exposition format 0.0.4). Counting only adds
+ * to numbers; the text is rendered on request. No label takes a value that a caller can choose.
  */
 export interface Metrics {
   contentType: string
   text(): string
 }
 
-/** Counts from here on what the gateway tells of itself. */
+/** Counts the gateway's events from now on. */
 export function openMetrics(gateway: TelemetryWorld): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
   const toolAnswers = new Counter(
     'gateway_tool_answers_total',
-    'Answers that tell whether tools are called as they were offered',
+    'Answers by whether their tool calls match the offered tools',
   )
-  const hedges = new Counter('gateway_hedges_total', 'Endpoints that were asked beside a slow one')
-  const wins = new Counter('gateway_hedge_wins_total', 'Those of them that answered the call')
-  const tokens = new Counter('gateway_tokens_total', 'Tokens, as the providers count them')
-  const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
+  const hedges = new Counter('gateway_hedges_total', 'Second endpoints tried beside a slow one')
+  const wins = new Counter('gateway_hedge_wins_total', 'Second endpoints that answered first')
+  const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
+  const cost = new Counter('gateway_cost_usd_total', 'Cost of calls in USD')
   const seconds = new Histogram(
     'gateway_generation_seconds',
-    'From the request to the end of the answer',
+    'Time from the request to the end of the answer',
   )
   const first = new Histogram(
     'gateway_first_part_seconds',
-    'From the request to the first part of the answer',
+    'Time from the request to the first part of the answer',
   )
   gateway.events.on('attempt.failed', ({ endpoint, error }) =>
     failures.add(`${providerOf(endpoint)},error_type="${error.type}"`, 1),
@@ -44,10 +44,8 @@ export function openMetrics(gateway: TelemetryWorld): Metrics {
   gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(providerOf(endpoint), 1))
   gateway.events.on('hedge.won', ({ endpoint }) => wins.add(providerOf(endpoint), 1))
   gateway.events.on('generation.finished', generation => {
-    calls.add(
-      `provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`,
-      1,
-    )
+    const provider = escaped(generation.provider_name ?? 'none')
+    calls.add(`provider="${provider}",outcome="${outcomeOf(generation)}"`, 1)
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
     cost.add('', usdOf(generation.total_cost ?? 0n))
@@ -68,7 +66,7 @@ const outcomeOf = ({ cancelled, error_type }: Generation) =>
 
 const providerOf = ({ provider }: Endpoint) => `provider="${escaped(provider.slug)}"`
 
-// A config may call its providers anything.
+// A config may give its providers any name.
 const escaped = (label: string) =>
   label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
@@ -128,13 +126,13 @@ class Histogram {
   }
 }
 
-/** What is read when it is asked for. */
+/** Reads the gauges, which are taken on request. */
 function gauges(gateway: TelemetryWorld): { text(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
   const { applied, rejected } = gateway.instance.configStatus
   return [
-    gauge('gateway_running_calls', 'Calls that run at this moment', gateway.traffic.calls.size),
+    gauge('gateway_running_calls', 'Calls that are running', gateway.traffic.calls.size),
     gauge(
       'gateway_recorder_healthy',
       'Whether finished calls can be recorded',
@@ -142,12 +140,12 @@ function gauges(gateway: TelemetryWorld): { text(): string }[] {
     ),
     gauge(
       'gateway_config_rejected',
-      'Whether a newer config was refused, so that the one before is in effect',
+      'Whether a newer config was rejected, so that the previous one is in effect',
       rejected ? 1 : 0,
     ),
     gauge(
       'gateway_config_applied_timestamp_seconds',
-      'When the config that is in effect was taken',
+      'When the config in effect was applied',
       applied.getTime() / 1000,
     ),
     gauge('process_resident_memory_bytes', 'Resident memory', rss),

@@ -1,14 +1,14 @@
-/** What is to be told to others of a call. */
+/** A message about a call to an outside receiver. */
 export interface OutboxMessage {
-  /** Who it is for. */
+  /** The receiver. */
   topic: string
-  /** What they are told, in whatever text they read. */
+  /** The content, in the receiver's text format. */
   payload: string
 }
 
-/** A message that waits, and the call that it was recorded with. */
+/** A message that waits to be sent, and the call that it was recorded with. */
 export interface OutboxRow extends OutboxMessage {
-  /** Grows with every message, and is never given again. */
+  /** Grows with every message, and is never reused. */
   sequence: number
   generation_id: string
   /** When the call, or its step, was settled: ISO 8601. */
@@ -16,13 +16,15 @@ export interface OutboxRow extends OutboxMessage {
 }
 
 /**
- * Remembers what is still to be told. Messages are added by the recorder, in the transaction of the
- * call that they tell of: whoever sends them sends those of every call that is on record, and of no
- * other. One that was sent and not yet removed is found again after a crash.
+ * Stores messages that are not sent yet. The recorder adds them in the transaction of their call,
+ * so messages exist for exactly the calls that are on record. A message that was sent but not
+ * removed before a crash is found again.
  */
 export interface OutboxStore {
-  /** Returns at most `limit` messages, the oldest first; with `after`, those of greater sequence. */
+  /**
+   * Returns at most `limit` messages, oldest first; with `after`, only those of greater sequence.
+   */
   pending(limit: number, after?: number): Promise<OutboxRow[]>
-  /** Forgets these messages. Those that are gone are no mistake. */
+  /** Removes these messages. Missing ones are no error. */
   remove(sequences: number[]): Promise<void>
 }

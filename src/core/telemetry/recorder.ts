@@ -8,29 +8,32 @@ import type { OutboxMessage } from './outbox.ts'
 declare module '../events.ts' {
   interface EventMap {
     'generation.finished': Generation
-    /** A content filter found something in a finished call. */
+    /** A content filter matched in a finished call. */
     'filter.matched': { generation_id: string } & Finding
     'store.failing': { error: unknown }
   }
 }
 
-/** What is written of a call at once, all or nothing. */
+/** What is written of a call in one transaction. */
 export interface Entry {
-  /** The call, when it is finished; null for a step of one that goes on. */
+  /** The call, if it is finished; null for a step of one that goes on. */
   generation: Generation | null
-  /** What the step cost that ended with it. Null: nothing may be charged to a key. */
+  /** The cost of the step that ended with it. Null: no key is charged. */
   charge: StepCharge | null
-  /** What is to be told to others of it. There is a generation or a charge that it tells of. */
+  /** Messages about the call to outside receivers. They require a generation or a charge. */
   outbox?: OutboxMessage[]
 }
 
-/** Writes finished calls, and settled steps of those that go on, in batches. */
+/** Writes finished calls, and settled steps of running ones, in batches. */
 export interface Recorder {
-  /** Resolves when the entry outlives this process. Throws 503 when it could not be written in time; it is still tried. */
+  /**
+   * Resolves when the entry survives this process. Throws 503 when it could not be written in time;
+   * writing is still retried.
+   */
   record(entry: Entry): Promise<void>
   /** Whether new work can be recorded. */
   readonly healthy: boolean
-  /** Writes what is still waiting. */
+  /** Waits until everything pending is written. */
   flush(): Promise<void>
 }
 
@@ -44,17 +47,17 @@ interface Waiting {
 const MOST_WAITING = 10_000
 const MOST_AT_ONCE = 500
 const PATIENCE = 5_000
-/** A store that has not taken a record for this long makes the gateway refuse new work. */
+/** When a store has not accepted a record for this long, the gateway refuses new work. */
 const ALARM = 1_000
 const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
 /**
- * The recorder over a store. Calls that finish together share one transaction, and are told of
- * (`generation.finished`) once it is done. A store that is locked or full is asked again after a
- * pause; nothing is dropped meanwhile, and `healthy` tells admission to take no more. A call that
- * the store will never take is given up alone. Entries keep their order: the store is given a batch
- * when it is done with the one before.
+ * Creates the recorder over a store. Calls that finish together share one transaction, and
+ * `generation.finished` is published once it is done. A locked or full store is retried after a
+ * pause; nothing is dropped meanwhile, and `healthy` tells admission to refuse more. A call that
+ * the store can never accept is given up alone. Entries keep their order: a batch is written when
+ * the one before is done.
  */
 export function openRecorder(
   store: GenerationStore,
@@ -67,11 +70,12 @@ export function openRecorder(
   let watch: ReturnType<typeof setInterval> | undefined
 
   async function drain(): Promise<void> {
-    // Kept on while calls come: to start a timer for each batch costs more than the batch.
+    // Kept while calls come: starting a timer for each batch costs more than the batch.
     watch ??= setInterval(lookOn, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
-      // All that ends in this turn of the event loop goes together, and streams go on between two.
+      // Everything that ends in this turn of the event loop is written together, and streams
+      // continue between two batches.
       await nextTurn()
       if (await writeBatch()) {
         pause = FIRST_PAUSE
@@ -81,11 +85,12 @@ export function openRecorder(
       await Bun.sleep(pause)
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     }
-    // In the same step as the last look: what comes from here on begins another run.
+    // In the same synchronous step as the last check: an entry added from now on starts another
+    // run.
     running = undefined
   }
 
-  /** Writes those that have waited longest, and says whether the store has dealt with them. */
+  /** Writes the oldest entries, and returns whether the store has dealt with them. */
   async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MOST_AT_ONCE)
     try {
@@ -101,7 +106,7 @@ export function openRecorder(
     return true
   }
 
-  /** Writes one after the other, up to the first that the store cannot take now. */
+  /** Writes one entry after the other, up to the first that the store cannot take now. */
   async function writeAlone(batch: Waiting[]): Promise<boolean> {
     for (const one of batch) {
       try {
@@ -121,13 +126,13 @@ export function openRecorder(
     if (entry.generation) tell(events, entry.generation)
   }
 
-  // A store that does not answer is no better than one that refuses.
+  // A store that does not answer is treated like one that refuses.
   function lookOn(): void {
     if (running) giveUpOnPatience()
     else watch = void clearInterval(watch)
   }
 
-  // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.
+  // The entry stays in the queue. Only its caller gets an error, because it may not be safe yet.
   function giveUpOnPatience(): void {
     const limit = ticks() - PATIENCE
     for (const one of waiting)

@@ -3,7 +3,7 @@ import type { IdentityWorld } from '../identity/world.ts'
 import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
 
-/** What this wing reaches for. */
+/** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore }

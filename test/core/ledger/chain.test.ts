@@ -13,11 +13,11 @@ const row: Omit<LedgerRow, 'seq' | 'hash'> = {
   source: 'exact',
 }
 
-// Written down when rows had no steps: data directories of that time have such chains.
+// Recorded when rows had no steps: data directories of that time have such chains.
 const FIRST = '55521ad4cc465a21548253d1dddb536c5a4ef64dfc4388683d3d0dd29d11a6b9'
 const SECOND = '61d69590aefb5f7e600c3b3b50a6a4b24e3ba8fdb789c2264382996574029ce3'
 
-test('a chain of calls of one step is what it was before there were steps', () => {
+test('a chain of one-step calls is the same as before steps existed', () => {
   expect(chained('', row)).toBe(FIRST)
   const second = {
     ...row,
@@ -29,7 +29,7 @@ test('a chain of calls of one step is what it was before there were steps', () =
   expect(chained(FIRST, second)).toBe(SECOND)
 })
 
-test('every field of a row is in its hash, the step too', () => {
+test('the hash of a row covers every field, including the step', () => {
   const others: Partial<LedgerRow>[] = [
     ...[
       { id: 'x' },

@@ -17,7 +17,7 @@ const everyClass: Usage = {
 }
 
 describe('cost', () => {
-  test('every class of tokens is charged at its own price', () => {
+  test('charges every class of tokens at its own price', () => {
     const prices = pricesOf({
       prompt: 1,
       completion: 2,
@@ -36,12 +36,12 @@ describe('cost', () => {
     })
   })
 
-  test('a class without a price of its own costs what its parent costs', () => {
+  test('charges a class without a price of its own like its parent', () => {
     const { cost_details } = costOf(everyClass, pricesOf({ prompt: 1, completion: 2 }))
     expect(cost_details).toEqual({ prompt: 11_111_000n, completion: 4_444_000n })
   })
 
-  test('an endpoint without prices has an unknown cost, which is not zero', () => {
+  test('an endpoint without prices has an unknown cost, not a cost of zero', () => {
     expect(costOf(textUsage(10, 5), null)).toEqual({ cost: null, cost_details: null })
   })
 
@@ -52,7 +52,7 @@ describe('cost', () => {
     })
   })
 
-  test('prices per request and per search are part of the prompt’s cost', () => {
+  test('counts prices per request and per search in the prompt’s cost', () => {
     const prices = pricesOf({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
     expect(costOf(textUsage(1, 1), prices)).toEqual({
       cost: 1_002_000n,
@@ -63,7 +63,7 @@ describe('cost', () => {
     expect(costOf(searching, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
   })
 
-  test('a cache write of an hour costs its own, or what the shorter costs, or what the prompt does', () => {
+  test('a one-hour cache write falls back to the shorter one’s price, then the prompt’s', () => {
     const hour = { ...textUsage(0, 0), input: { ...textUsage(0, 0).input, cache_write_1h: 1_000 } }
     expect(
       costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 }))
@@ -75,7 +75,7 @@ describe('cost', () => {
     expect(costOf(hour, pricesOf({ prompt: 3, completion: 15 })).cost).toBe(3_000_000n)
   })
 
-  describe('with tiers', () => {
+  describe('with price tiers', () => {
     const prices = pricesOf({
       prompt: 1,
       completion: 10,
@@ -90,18 +90,18 @@ describe('cost', () => {
       input: { ...textUsage(0, 0).input, text, cache_read },
     })
 
-    test('the whole input chooses, cached or not, and then every class has that tier’s price', () => {
+    test('the whole input, cached or not, selects the tier for every class', () => {
       expect(costOf(input(200, 0), prices).cost).toBe(BigInt(200 * 1_000 + 10_000))
       expect(costOf(input(1, 199), prices).cost).toBe(BigInt(1_000 + 199 * 100 + 10_000))
       expect(costOf(input(1, 200), prices).cost).toBe(BigInt(2_000 + 200 * 100 + 15_000))
     })
 
-    test('the highest that is reached rules, and what it leaves out it has from the one below', () => {
+    test('the highest reached tier applies, and inherits missing prices from the one below', () => {
       expect(costOf(input(401, 0), prices).cost).toBe(BigInt(401 * 4_000 + 15_000))
     })
   })
 
-  test('a charge is rounded once, and its parts add up to it', () => {
+  test('rounds a charge once, and its parts add up to it', () => {
     const prices = pricesOf({ prompt: 0.0004, completion: 0.0003 })
     expect(costOf(textUsage(1, 0), prices).cost).toBe(0n)
     expect(costOf(textUsage(1, 1), prices)).toEqual({
@@ -118,7 +118,7 @@ describe('cost', () => {
   })
 })
 
-test('what a provider counts and does not charge costs nothing', () => {
+test('tokens that a provider counts but does not charge cost nothing', () => {
   const prices = pricesOf({ prompt: 1, completion: 2 })
   const usage = { ...textUsage(1_683, 63), billed: textUsage(39, 20) }
   expect(costOf(usage, prices).cost).toBe(39_000n + 40_000n)

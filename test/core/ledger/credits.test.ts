@@ -45,7 +45,7 @@ const chat = (model: string, max_tokens = 5) =>
   })
 
 describe('GET /credits', () => {
-  test('answers with what was paid in and what was spent of it, in dollars', async () => {
+  test('returns the credits paid in and spent, in dollars', async () => {
     await add(10)
     await add(-2.5)
     spend(gateway.ledger, clock, 1_250_000_001n)
@@ -57,7 +57,7 @@ describe('GET /credits', () => {
     ])
   })
 
-  test('is for management keys of the default workspace: 401 without a key, 403 for another kind and for another workspace’s', async () => {
+  test('answers 401 without a key, 403 for other kinds of key and other workspaces', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     expect((await ask('GET', '/credits', { key: null })).status).toBe(401)
     expect((await ask('GET', '/credits', { key: keys.inference })).status).toBe(403)
@@ -85,7 +85,7 @@ describe('GET /credits', () => {
     expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
   })
 
-  test('answers where the config does not count in credits too', async () => {
+  test('answers even if the config does not enable credits', async () => {
     await open({})
     await add(1)
     expect((await ask('GET', '/credits')).json).toEqual({
@@ -94,15 +94,15 @@ describe('GET /credits', () => {
   })
 })
 
-test('POST /credits/coinbase is gone, for everybody', async () => {
+test('POST /credits/coinbase is gone for all callers', async () => {
   for (const key of [null, keys.inference, keys.management]) {
     const { status, json } = await ask('POST', '/credits/coinbase', { key, body: { amount: 5 } })
     expect([status, json.error.code]).toEqual([410, 410])
   }
 })
 
-describe('what is paid in', () => {
-  test('is kept with its note and by whom, the newest first, and is in the audit trail', async () => {
+describe('credits', () => {
+  test('are stored with note and author, listed newest first, and audited', async () => {
     const { data } = await add(0.000000001, 'The smallest')
     expect(data).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -129,22 +129,22 @@ describe('what is paid in', () => {
     })
   })
 
-  test('adds up exactly', async () => {
+  test('add up exactly', async () => {
     for (let i = 0; i < 10; i++) await add(0.1)
     expect(gateway.memory.credits).toBe(nanosOf(1))
     await add(-1)
     expect([balance().total_credits, await gateway.store.credits.total()]).toEqual([0, 0n])
   })
 
-  test.each([0, 0.0000000001, -0.0000000001])('is not an amount of nothing: %p', async amount => {
+  test.each([0, 0.0000000001, -0.0000000001])('refuse an amount of zero: %p', async amount => {
     expect(add(amount)).rejects.toThrow('amount: expected at least a nano-dollar')
     expect((await listCredits(gateway, operator(gateway), {})).total_count).toBe(0)
   })
 
-  test('stays within what 64 bits hold, up and down', async () => {
+  test('keep their sum within 64 bits, up and down', async () => {
     for (const billion of [1e9, -1e9]) {
       for (let i = 0; i < 4; i++) await add(billion)
-      expect(add(billion / 1e9)).rejects.toThrow('plausible sum')
+      expect(add(billion / 1e9)).rejects.toThrow('4 billion USD')
       expect(balance().total_credits).toBe(4 * billion)
       for (let i = 0; i < 4; i++) await add(-billion)
     }
@@ -152,7 +152,7 @@ describe('what is paid in', () => {
 })
 
 describe('a call', () => {
-  test('is refused without credits, and told where to add some; what is free is not', async () => {
+  test('without credits is refused with the page to add some, unless it is free', async () => {
     const { status, json } = await chat('acme/dear')
     expect([status, json.error.metadata.error_type, json.error.message]).toEqual([
       402,
@@ -163,7 +163,7 @@ describe('a call', () => {
     expect((await chat('sandbox/echo')).status).toBe(200)
   })
 
-  test('is paid from what was paid in until it is used up, whichever key calls', async () => {
+  test('of any key spends the credits until they are used up', async () => {
     await add(1)
     let answered = 0
     while ((await chat('acme/dear')).status === 200) answered += 1
@@ -181,7 +181,7 @@ describe('a call', () => {
     expect((await chat('acme/dear')).status).toBe(200)
   })
 
-  test('cannot overdraw, however many come at once', async () => {
+  test('cannot overdraw among many concurrent ones', async () => {
     await add(0.1)
     const all = await Promise.all(Array.from({ length: 100 }, () => chat('acme/dear')))
     expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200, 402]))
@@ -189,7 +189,7 @@ describe('a call', () => {
     expect(gateway.ledger.held('all', false)).toBe(0n)
   })
 
-  test('of a free model is refused too once less than nothing is left (K.9)', async () => {
+  test('of a free model is refused too once the balance is negative (K.9)', async () => {
     await add(1)
     await add(-1)
     expect((await chat('acme/tiny:free')).status).toBe(200)
@@ -200,13 +200,13 @@ describe('a call', () => {
     expect((await chat('acme/tiny:free')).status).toBe(200)
   })
 
-  test('is not asked for credits where the config does not count in them', async () => {
+  test('needs no credits where the config does not enable them', async () => {
     await open({})
     await add(-5)
     expect((await chat('acme/dear')).status).toBe(200)
   })
 
-  test('is told the site that the config names', async () => {
+  test('is refused with the site that the config names', async () => {
     await open({ limits: { credits: true }, server: { site_url: 'https://ai.acme.example/' } })
     expect((await chat('acme/dear')).json.error.message).toBe(
       'Insufficient credits. Add more using https://ai.acme.example/credits',
@@ -214,7 +214,7 @@ describe('a call', () => {
   })
 })
 
-test('a key is of the free tier until something was paid in, where the config counts in credits', async () => {
+test('with credits enabled, a key is in the free tier until credits are added', async () => {
   const isFree = async () => (await ask('GET', '/key')).json.data.is_free_tier
   expect(await isFree()).toBe(true)
   await add(1)

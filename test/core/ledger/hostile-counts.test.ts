@@ -10,7 +10,7 @@ import { usageOf as gemini } from '../../../src/core/protocols/gemini/usage.ts'
 import { usageOf as openai } from '../../../src/core/protocols/openai-chat/usage.ts'
 import { usageOf as responses } from '../../../src/core/protocols/openai-responses/usage.ts'
 
-/** What stands where a count should be. */
+/** Hostile values in place of a count. */
 const HOSTILE: unknown[] = [
   0,
   1,
@@ -36,7 +36,10 @@ const HOSTILE: unknown[] = [
   { valueOf: 7 },
 ]
 
-/** Everything that a provider's usage may hold, by the readers of each family; `x` is replaced by what is hostile. */
+/**
+ * Every field of a provider's usage, by the readers of each family; `x` is replaced by a hostile
+ * value.
+ */
 const x = Symbol('count')
 const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape: object][] = [
   [
@@ -122,7 +125,7 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
       output_tokens_details: { reasoning_tokens: x, audio_tokens: x, image_tokens: x },
     },
   ],
-  // As the readers of other kinds of work count, all at once: no answer has more.
+  // The counts of the readers of other kinds of work, all at once: no answer has more.
   [
     'units',
     given => ({ ...textUsage(1e9, 1e9), ...readUnits(given as Units) }),
@@ -130,7 +133,7 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
   ],
 ]
 
-/** The shape with a value in each place. */
+/** Returns the shape with a value in each place. */
 function filled(shape: unknown, value: () => unknown): unknown {
   if (shape === x) return value()
   if (typeof shape !== 'object' || shape === null) return shape
@@ -138,7 +141,7 @@ function filled(shape: unknown, value: () => unknown): unknown {
   return Object.fromEntries(Object.entries(shape).map(([name, one]) => [name, filled(one, value)]))
 }
 
-/** No price is higher: so what fits at this one fits at all. */
+/** The highest possible price: what fits at this one always fits. */
 const DEAREST = pricesOf({
   ...{ prompt: 10_000, completion: 10_000, cache_write_1h: 10_000, request: 1 },
   ...Object.fromEntries(UNIT_ROWS.map(({ price, dearest }) => [price, dearest])),
@@ -153,9 +156,9 @@ const chance = (seed: number) => {
   }
 }
 
-describe('A-15 whatever a provider counts', () => {
+describe('A-15 hostile counts of a provider', () => {
   test.each(READERS)(
-    '%s: costs nothing less than nothing, and what a column of 64 bits takes',
+    '%s: the cost is never negative and fits a column of 64 bits',
     (_, read, shape) => {
       const random = chance(20_261_124)
       let counted = 0

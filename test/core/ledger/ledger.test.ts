@@ -18,7 +18,7 @@ const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 const windowsOf = (ledger: Ledger, account: Account = 'key k') =>
   PERIODS.map(period => ledger.spent(account, period, false))
 
-/** Whether there was enough left. */
+/** Returns whether enough was left. */
 function fits(reserve: () => unknown): boolean {
   try {
     reserve()
@@ -30,7 +30,7 @@ function fits(reserve: () => unknown): boolean {
 }
 
 describe('a hold', () => {
-  test('keeps a call’s money while it runs, and becomes spending when it settles', async () => {
+  test('sets money aside while a call runs, and becomes spending when it settles', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     const hold = ledger.reserve(payer(), exactly(own(100n)), [])
@@ -39,7 +39,7 @@ describe('a hold', () => {
     expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
   })
 
-  test('is kept, given back and spent in every account of who pays', async () => {
+  test('is set aside, released and spent in every account of the payer', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     const accounts: Account[] = ['key k', 'member m', 'workspace w', 'all']
@@ -62,7 +62,7 @@ describe('a hold', () => {
     expect(ledger.spent('workspace w2', null, false)).toBe(0n)
   })
 
-  test('costs nothing when it is released, and only once', async () => {
+  test('costs nothing when it is released, and is released once', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const hold = ledger.reserve(payer(), exactly(own(100n)), [])
     ledger.release(hold)
@@ -70,7 +70,7 @@ describe('a hold', () => {
     expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 0n])
   })
 
-  test('can be asked about before it is made, which sets nothing aside', async () => {
+  test('can be computed in advance, which sets nothing aside', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     ledger.settle(ledger.reserve(payer(), exactly(own(100n)), []), chargeOn(clock, 70n))
@@ -82,7 +82,7 @@ describe('a hold', () => {
     expect([ledger.left(bound), ledger.held('key k', false)]).toEqual([30n, 0n])
   })
 
-  test('settles once, whoever tries again', async () => {
+  test('settles only once', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     const hold = ledger.reserve(payer(), exactly(own(100n)), [])
@@ -95,7 +95,7 @@ describe('a hold', () => {
     expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
   })
 
-  test('of a call that may go either way counts the dearer one where both count', async () => {
+  test('of a call that may be paid either way counts the dearer one where both count', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const hold = ledger.reserve(payer(), exactly({ own: 10n, byok: 30n }), [])
     expect([ledger.held('key k', false), ledger.held('key k', true)]).toEqual([10n, 30n])
@@ -105,7 +105,7 @@ describe('a hold', () => {
 })
 
 describe('a bound', () => {
-  test('lets in what it has left, to the last nano-dollar, and refuses one more with its own words', async () => {
+  test('admits what it has left to the nano-dollar, then refuses with its message', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const bounds = [boundOf({ limit: 100n, message: 'Key limit exceeded (daily limit)' })]
     ledger.reserve(payer(), exactly(own(60n)), bounds)
@@ -116,7 +116,7 @@ describe('a bound', () => {
     expect(ledger.held('key k', false)).toBe(100n)
   })
 
-  test('counts what was spent, not what was set aside for it', async () => {
+  test('counts what was spent, not what was set aside', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     const bounds = [boundOf({ limit: 100n })]
@@ -126,7 +126,7 @@ describe('a bound', () => {
     expect(fits(() => ledger.reserve(payer(), exactly(own(70n)), bounds))).toBe(true)
   })
 
-  test('of several the smallest binds, and a refusal leaves all of them as they were', async () => {
+  test('among several: the smallest applies, and a refusal changes none of them', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const nested = [
       boundOf({ account: 'key k', limit: 100n, message: 'key' }),
@@ -143,7 +143,7 @@ describe('a bound', () => {
     }
   })
 
-  test('on a member counts all keys that he made, on a workspace all that are in it', async () => {
+  test('of a member counts all keys they made, of a workspace all its keys', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const member = [boundOf({ account: 'member m', limit: 100n })]
     ledger.reserve(payer({ key_hash: 'a', workspace_id: 'w1' }), exactly(own(60n)), member)
@@ -173,7 +173,7 @@ describe('a bound', () => {
     ).toBe(true)
   })
 
-  test('counts spending through callers’ own keys only where it says so', async () => {
+  test('counts spending through callers’ own keys only where it is set to', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 90n, { byok: true })
@@ -190,7 +190,7 @@ describe('a bound', () => {
     expect(ask(false, { own: 1n, byok: 11n })).toBe(true)
   })
 
-  test('closes the way that cannot be paid, and lets the call go the other', async () => {
+  test('excludes the way that cannot be paid, and allows the other', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 90n)
@@ -206,7 +206,7 @@ describe('a bound', () => {
     expect(() => grant(own(11n), { byok: true })).toThrow('Key limit exceeded')
   })
 
-  test('gives a call that can do with less what it has left', async () => {
+  test('grants what is left to a call whose minimum allows it', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const bounds = [boundOf({ limit: 100n }), boundOf({ account: 'all', limit: 70n })]
     const hold = ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds)
@@ -216,7 +216,7 @@ describe('a bound', () => {
     )
   })
 
-  test('that is used up stops what costs something; what is free goes on until more than it was spent', async () => {
+  test('that is used up stops paid calls; free ones only once it is exceeded', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 100n)
@@ -227,7 +227,7 @@ describe('a bound', () => {
     )
   })
 
-  test('of a key that never spent lets in its whole limit and no more', async () => {
+  test('of a key without spending admits its whole limit and no more', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     expect(fits(() => ledger.reserve(payer(), exactly(own(101n)), [boundOf()]))).toBe(false)
     expect(ledger.held('key k', false)).toBe(0n)
@@ -236,7 +236,7 @@ describe('a bound', () => {
 })
 
 describe('windows', () => {
-  test('begin by the clock alone: at midnight, on Monday, on the first', async () => {
+  test('begin by the clock: at midnight, on Monday, on the first', async () => {
     const clock = new TestClock('2026-03-29T23:59:59.000Z') // A Sunday.
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 10n)
@@ -250,7 +250,7 @@ describe('windows', () => {
     expect(windowsOf(ledger)).toEqual([0n, 5n, 0n, 15n])
   })
 
-  /** The last millisecond of a window and which of them ends there: day, week, month. */
+  /** The last millisecond of a window, and which windows end there: day, week, month. */
   const EDGES: [name: string, last: string, ends: [week: boolean, month: boolean]][] = [
     ['an ordinary night', '2026-03-04T23:59:59.999Z', [false, false]],
     ['Sunday to Monday', '2026-03-08T23:59:59.999Z', [true, false]],
@@ -295,14 +295,14 @@ describe('windows', () => {
         expect(
           bounds.map(bound => fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))),
         ).toEqual([true, week, month])
-        // What settles after the edge counts behind it, though it was set aside before.
+        // A charge settled after the edge counts after it, though its hold was made before.
         ledger.settle(before, chargeOn(clock, 7n, { key_hash: 'late' }))
         expect(windowsOf(ledger, 'key late')).toEqual([7n, 7n, 7n, 7n])
       })
     }
   }
 
-  test('that nobody looked at for a quarter of a year begin at nothing', async () => {
+  test('unread for a quarter of a year begin at zero', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 10n)
@@ -310,7 +310,7 @@ describe('windows', () => {
     expect(windowsOf(ledger)).toEqual([0n, 0n, 0n, 10n])
   })
 
-  test('a year of days keeps every window exact', async () => {
+  test('stay exact over a year of days', async () => {
     const clock = new TestClock('2026-01-01T12:00:00.000Z')
     const ledger = await openLedger(remembering(), clock)
     for (let day = 0; day < 365; day++) {
@@ -342,7 +342,7 @@ describe('windows', () => {
         )
     })
 
-    test(`a clock that runs ahead by ${name} and is set right again opens no window twice`, async () => {
+    test(`a clock that runs ahead by ${name} and is corrected opens no window twice`, async () => {
       const clock = new TestClock('2026-03-01T00:30:00.000Z')
       const ledger = await openLedger(remembering(), clock)
       for (let day = 0; day < 40; day++) {
@@ -358,8 +358,8 @@ describe('windows', () => {
   }
 })
 
-describe('the books', () => {
-  test('count spending with own provider keys apart', async () => {
+describe('the counters', () => {
+  test('count spending through own provider keys separately', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 10n)
@@ -370,7 +370,7 @@ describe('the books', () => {
     ])
   })
 
-  test('remember what was spent before the start, in its windows', async () => {
+  test('include what was spent before the start, in its windows', async () => {
     const clock = new TestClock('2026-03-31T12:00:00.000Z')
     const today = dayOf(clock.now())
     const of = (day: number, nanos: bigint): DaySpend => ({
@@ -398,7 +398,7 @@ describe('the books', () => {
     expect(ledger.spent('key k', 'daily', false)).toBe(700_000_000n)
   })
 
-  test('an account that nobody knows has spent and holds nothing', async () => {
+  test('an unknown account has no spending and no holds', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
     expect([ledger.spent('key x', 'monthly', true), ledger.held('key x', true)]).toEqual([0n, 0n])
   })

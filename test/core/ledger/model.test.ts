@@ -21,7 +21,7 @@ import { TestClock } from '../../support/gateway.ts'
 import { chargeWith, entryOf } from '../../support/generation.ts'
 import { exactly } from '../../support/ledger.ts'
 
-/** A run of one's own: `SEED=7 bun test model`. */
+/** To repeat a run: `SEED=7 bun test model`. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
 const OPERATIONS = 10_000
 
@@ -62,7 +62,7 @@ interface Held extends Payer {
 const isOf = (account: Account, { key_hash, user_id, workspace_id }: Payer) =>
   [`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'].includes(account)
 
-/** What the ledger must say, in five lines: everything that ever happened, added up anew each time. */
+/** The reference in five lines: everything that ever happened, summed anew each time. */
 class Reference {
   charges: Charged[] = []
   holds = new Map<string, Held>()
@@ -92,7 +92,7 @@ class Reference {
 const amountOf = ({ own, byok }: Held, isCounted: boolean) =>
   isCounted && (byok ?? 0n) > (own ?? 0n) ? (byok ?? 0n) : (own ?? 0n)
 
-/** What a careless hand might have written. */
+/** Plausible mistakes in a ledger. */
 const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
   'no hold': ledger => ({
     ...ledger,
@@ -108,8 +108,8 @@ const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
       ledger.charge(charge)
     },
   }),
-  'a hold that is lost': ledger => ({ ...ledger, release: () => undefined }),
-  'one scope forgotten': ledger => ({
+  'a lost hold': ledger => ({ ...ledger, release: () => undefined }),
+  'forgotten bounds': ledger => ({
     ...ledger,
     reserve: (payer, need, bounds) => ledger.reserve(payer, need, bounds.slice(0, -2)),
   }),
@@ -123,14 +123,16 @@ const chance = (seed: number) => {
   }
 }
 
-/** A call that runs. */
+/** A running call. */
 interface Open {
   hold: Hold
   payer: Payer
   word: Word
 }
 
-/** Runs the ledger beside the reference; the first difference in words, or undefined. */
+/**
+ * Runs the ledger and the reference side by side, and returns the first difference, or undefined.
+ */
 async function differenceIn(
   seed: number,
   operations: number,
@@ -229,7 +231,7 @@ async function differenceIn(
     const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
     const charge = chargeWith({ ...payer, id, byok, nanos, day: dayOf(clock.now()) })
     ledger.settle(hold, charge)
-    // A timer and the end of a stream may both come: the second changes nothing.
+    // A timer and the end of a stream may both settle: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
     reference.charges.push(charge)
     await store.generations.record([{ ...entryOf(id), charge }])
@@ -266,7 +268,9 @@ const heldCall = (id: string, payer: Payer, nanos: bigint) => ({
   spent: nanos / 10n,
 })
 
-/** The process died: what it held is charged with what it had come to, and the ledger is opened anew. */
+/**
+ * The process dies: what running calls have cost so far is charged, and the ledger is opened anew.
+ */
 async function reopened(
   store: Store,
   journal: HoldJournal,
@@ -290,7 +294,7 @@ async function reopened(
   return openLedger(store.ledger, clock)
 }
 
-describe('the ledger beside its reference', () => {
+describe('the ledger and its reference', () => {
   test(`agrees after each of ${OPERATIONS} operations (seed ${SEED})`, async () => {
     expect(await differenceIn(SEED, OPERATIONS)).toBeUndefined()
   }, 60_000)

@@ -8,13 +8,13 @@ import { costOf, priceUnits } from '../../../src/core/ledger/cost.ts'
 
 const NAMES = Object.keys(UNITS) as Unit[]
 
-/** Up to all units, each up to what may be counted of one. */
+/** Any selection of units, each up to its maximum count. */
 const units = fc.dictionary(
   fc.constantFrom(...NAMES),
   fc.integer({ min: 0, max: 1e9 }),
 ) as fc.Arbitrary<Units>
 
-/** A price for every unit, up to its dearest, in steps of a millionth of that. */
+/** A price for every unit, up to its maximum, in steps of a millionth of that. */
 const steps = fc.array(fc.integer({ min: 0, max: 1_000_000 }), {
   minLength: NAMES.length,
   maxLength: NAMES.length,
@@ -27,12 +27,12 @@ const listOf = (given: number[]) =>
 
 const pricesFrom = (given: number[]) => pricesOf({ prompt: 0, completion: 0, ...listOf(given) })
 
-/** Both together, of each unit. */
+/** The sum of both, unit by unit. */
 const added = (one: Units, other: Units): Units =>
   Object.fromEntries(NAMES.map(unit => [unit, (one[unit] ?? 0) + (other[unit] ?? 0)]))
 
-describe('what units cost', () => {
-  test('is the sum over the table of how many there are times their price', () => {
+describe('the cost of units', () => {
+  test('is the sum of count times price over the table', () => {
     fc.assert(
       fc.property(units, steps, (counted, given) => {
         const list = listOf(given)
@@ -47,7 +47,7 @@ describe('what units cost', () => {
     )
   })
 
-  test('is linear: together they cost what they cost apart', () => {
+  test('is linear', () => {
     fc.assert(
       fc.property(units, units, steps, (one, other, given) => {
         const prices = pricesFrom(given)
@@ -57,7 +57,7 @@ describe('what units cost', () => {
     )
   })
 
-  test('is rounded once, with what the tokens cost', () => {
+  test('is rounded once, together with the tokens’ cost', () => {
     fc.assert(
       fc.property(units, steps, (counted, given) => {
         const prices = { ...pricesFrom(given), prompt: 300_000_001n, completion: 7n }
@@ -71,7 +71,7 @@ describe('what units cost', () => {
     )
   })
 
-  test('stands on the side that the table says', () => {
+  test('is on the side that the table names', () => {
     for (const unit of NAMES) {
       const { price, side, parts, dearest } = UNITS[unit]
       const prices = pricesOf({ prompt: 0, completion: 0, [price]: dearest })
@@ -84,7 +84,7 @@ describe('what units cost', () => {
     }
   })
 
-  test('is nothing where they have no price', () => {
+  test('is zero where they have no price', () => {
     fc.assert(
       fc.property(units, counted => {
         const prices = pricesOf({ prompt: 1, completion: 1 })

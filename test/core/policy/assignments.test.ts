@@ -37,7 +37,7 @@ const stored = async () =>
     .toSorted()
 
 describe('assigning keys', () => {
-  test('says how many changed hands, and a key has one guardrail at most', async () => {
+  test('returns how many changed, and a key has at most one guardrail', async () => {
     const [first, second] = [await create(), await create()]
     const [a, b] = [await newKey(), await newKey()]
     const assign = async (id: string, ...key_hashes: string[]) =>
@@ -58,7 +58,7 @@ describe('assigning keys', () => {
     ).toEqual(expected)
   })
 
-  test('of which one is unknown assigns none, and says how many are', async () => {
+  test('with an unknown one assigns none, and says how many are unknown', async () => {
     const id = await create()
     await otherWorkspace(gateway, OTHER)
     const theirs = await newKey({ workspace_id: OTHER })
@@ -66,7 +66,7 @@ describe('assigning keys', () => {
     const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
     expect([status, json.error.message]).toEqual([
       400,
-      'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are none',
+      'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are not',
     ])
     expect(json.error.metadata.field).toBe('key_hashes')
     expect(await stored()).toEqual([])
@@ -87,7 +87,7 @@ describe('assigning keys', () => {
     )
   })
 
-  test('a thousand at once', async () => {
+  test('assigns a thousand at once', async () => {
     const id = await create()
     const key_hashes: string[] = []
     for (let i = 0; i < 1000; i++) key_hashes.push((await newKey()).hash)
@@ -114,7 +114,7 @@ describe('assigning keys', () => {
     })
   })
 
-  test('is a 409 when the guardrail goes at the same moment, and 500 when the store fails', async () => {
+  test('answers 409 when the guardrail is gone meanwhile, 500 when the store fails', async () => {
     const id = await create()
     const { assign } = gateway.store.assignments
     gateway.store.assignments.assign = async (assignments, entry) => {
@@ -129,8 +129,8 @@ describe('assigning keys', () => {
   })
 })
 
-describe('taking keys', () => {
-  test('says how many had it; others and unknown ones count nothing', async () => {
+describe('unassigning keys', () => {
+  test('returns how many had it, without other and unknown keys', async () => {
     const [first, second] = [await create(), await create()]
     const [a, b] = [await newKey(), await newKey()]
     await assignKeys(gateway, operator(gateway), first, { key_hashes: [a.hash] })
@@ -147,7 +147,7 @@ describe('taking keys', () => {
 describe('members', () => {
   const path = (id: string, more = '') => `/guardrails/${id}/assignments/members${more}`
 
-  test('are given one guardrail each, and it can be taken', async () => {
+  test('are assigned one guardrail each, and it can be removed', async () => {
     const [first, second] = [await create(), await create()]
     const [ada, bob] = [await newMember('ada@example.com'), await newMember('bob@example.com')]
     const member_user_ids = [ada, bob, gateway.memory.owner.user_id]
@@ -163,7 +163,7 @@ describe('members', () => {
     expect(await stored()).toEqual([['member', ada, second]])
   })
 
-  test('who are none, or no longer, are refused with how many', async () => {
+  test('unknown or removed are refused with their number', async () => {
     const id = await create()
     const [ada, gone] = [await newMember('ada@example.com'), await newMember('gone@example.com')]
     await deactivateMember(gateway, operator(gateway), gone)
@@ -172,7 +172,7 @@ describe('members', () => {
     })
     expect([status, json.error.message]).toEqual([
       400,
-      'member_user_ids: expected members of the organization; 2 of 3 are none',
+      'member_user_ids: expected members of the organization; 2 of 3 are not',
     ])
     expect(await stored()).toEqual([])
     for (const body of [{}, { member_user_ids: [] }, { member_user_ids: [7] }]) {
@@ -181,7 +181,7 @@ describe('members', () => {
     }
   })
 
-  test('are the whole organization’s: a key of another workspace may not give them its rules', async () => {
+  test('belong to the organization: other workspaces’ keys cannot assign to them', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const id = await create({ workspace_id: OTHER })
     const body = { member_user_ids: [gateway.memory.owner.user_id] }
@@ -193,7 +193,7 @@ describe('members', () => {
 })
 
 describe('the lists', () => {
-  test('page through keys, by guardrail and all together, the first assigned first', async () => {
+  test('page through keys, by guardrail and overall, oldest assignment first', async () => {
     const [first, second] = [await create(), await create()]
     const made = [
       await newKey({ name: 'a' }),
@@ -235,7 +235,7 @@ describe('the lists', () => {
         expect((await ask('GET', `${path}?${query}`)).status).toBe(400)
   })
 
-  test('tell of members, with their organization', async () => {
+  test('show members with their organization', async () => {
     const id = await create()
     await assignMembers(gateway, operator(gateway), id, {
       member_user_ids: [gateway.memory.owner.user_id],
@@ -261,7 +261,7 @@ describe('the lists', () => {
     })
   })
 
-  test('show a key of another workspace its own only', async () => {
+  test('show a key of another workspace only its own', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     const other = await newKey({ workspace_id: OTHER })
@@ -273,7 +273,7 @@ describe('the lists', () => {
   })
 })
 
-test('what another process assigns and takes is taken over', async () => {
+test('changes of another process take effect', async () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const server = await openGateway({ data })
   const { data: key } = await createKey(server, operator(server), { name: 'k' })

@@ -59,7 +59,7 @@ const put = (interval: string, body: object, key?: string) =>
   ask('PUT', `/workspaces/default/budgets/${interval}`, { body, ...(key ? { key } : {}) })
 
 describe('a budget', () => {
-  test('is set, shown, changed and listed, the broadest first', async () => {
+  test('is set, shown, changed and listed, broadest first', async () => {
     const { status, json } = await put('monthly', { limit_usd: 500 })
     expect([status, json]).toEqual([
       200,
@@ -106,7 +106,7 @@ describe('a budget', () => {
     })
   })
 
-  test('is deleted, and a second time too', async () => {
+  test('is deleted, and deleting it again succeeds', async () => {
     const { data: made } = await set('weekly', 5)
     const before = trailOf(data)
     for (let i = 0; i < 2; i++)
@@ -119,7 +119,7 @@ describe('a budget', () => {
     expect(trailOf(data).slice(before.length)).toEqual([`budgets.delete ${made.id}`])
   })
 
-  test('is kept to the nano-dollar', async () => {
+  test('is stored to the nano-dollar', async () => {
     for (const limit of [0.000000001, 0.1, 5.979018446, 9_007_199.254740991]) {
       expect((await set('daily', limit)).data.limit_usd).toBe(limit)
       expect(limits(await another()).daily).toBe(limit)
@@ -128,13 +128,13 @@ describe('a budget', () => {
 
   test.each([
     ['no limit', {}, 'limit_usd'],
-    ['a limit of nothing', { limit_usd: 0 }, 'limit_usd'],
+    ['a limit of zero', { limit_usd: 0 }, 'limit_usd'],
     ['less than a nano-dollar', { limit_usd: 1e-10 }, 'limit_usd'],
     ['a negative limit', { limit_usd: -1 }, 'limit_usd'],
-    ['a limit in words', { limit_usd: '5' }, 'limit_usd'],
-    ['more than there can be', { limit_usd: 1_000_000_001 }, 'limit_usd'],
+    ['a limit as text', { limit_usd: '5' }, 'limit_usd'],
+    ['more than the maximum', { limit_usd: 1_000_000_001 }, 'limit_usd'],
     [
-      'a switch that is none',
+      'a flag that is no boolean',
       { limit_usd: 1, include_byok_in_budgets: 'yes' },
       'include_byok_in_budgets',
     ],
@@ -144,7 +144,7 @@ describe('a budget', () => {
     expect(limits()).toEqual({})
   })
 
-  test('of an interval that there is not is 400, by every method', async () => {
+  test('with an unknown interval is 400, by every method', async () => {
     for (const method of ['GET', 'PUT', 'DELETE'])
       for (const interval of ['yearly', 'constructor', 'Daily'])
         expect(
@@ -160,12 +160,13 @@ describe('a budget', () => {
 })
 
 describe('limits decrease as the scope narrows', () => {
-  test('and the sentence names the two that do not', async () => {
+  test('and the error names the two that do not', async () => {
     await set('weekly', 600)
     const { status, json } = await put('monthly', { limit_usd: 500 })
     expect([status, json.error.message]).toEqual([
       400,
-      'Budget limits must be strictly decreasing as scope narrows: the monthly limit ($500) must be greater than the weekly limit ($600).',
+      'Budget limits must be strictly decreasing as scope narrows: ' +
+        'the monthly limit ($500) must be greater than the weekly limit ($600).',
     ])
     expect(limits()).toEqual({ weekly: 600 })
     expect((await put('daily', { limit_usd: 600.5 })).json.error.message).toEndWith(
@@ -173,7 +174,7 @@ describe('limits decrease as the scope narrows', () => {
     )
   })
 
-  test('for every pair of intervals, also where those between are not set: equal is refused, a nano-dollar more is enough', async () => {
+  test('for every pair: equal limits are refused, a nano-dollar more is accepted', async () => {
     for (const [i, broad] of INTERVALS.entries())
       for (const narrow of INTERVALS.slice(i + 1)) {
         for (const interval of INTERVALS) await deleteBudget(gateway, actor, here(), interval)
@@ -187,7 +188,7 @@ describe('limits decrease as the scope narrows', () => {
       }
   })
 
-  test('whatever is set at once, in one process and in two', async () => {
+  test('under concurrent changes, in one process and in two', async () => {
     const terminal = await another()
     const attempts: [Interval, number][] = [
       ['monthly', 10],
@@ -209,12 +210,12 @@ describe('limits decrease as the scope narrows', () => {
     expect(limits(gateway)).toEqual(limits(terminal))
   })
 
-  test('two that contradict each other at once: one is refused', async () => {
+  test('of two contradicting concurrent changes one is refused', async () => {
     const outcomes = await Promise.all([refusal(set('monthly', 10)), refusal(set('weekly', 20))])
     expect(outcomes.toSorted()).toEqual([400, undefined])
   })
 
-  test('one that is set twice at once is one budget, with the later limit', async () => {
+  test('two concurrent changes of one budget leave one, with the later limit', async () => {
     const [first, second] = await Promise.all([set('daily', 1), set('daily', 2)])
     expect(first.data.id).toBe(second.data.id)
     expect([limits(), limits(await another())]).toEqual([{ daily: 2 }, { daily: 2 }])
@@ -222,7 +223,7 @@ describe('limits decrease as the scope narrows', () => {
 })
 
 describe('own provider keys', () => {
-  test('count against all budgets of the workspace where one says so, until one says otherwise', async () => {
+  test('count in all budgets of the workspace from when one is set so until reset', async () => {
     expect(
       (await put('daily', { limit_usd: 1, include_byok_in_budgets: true })).json
         .include_byok_in_budgets,
@@ -248,11 +249,11 @@ describe('own provider keys', () => {
   })
 })
 
-describe('what calls are held to', () => {
+describe('the bounds of calls', () => {
   const bounds = (of = gateway, workspace_id = here()) =>
     policyFor(of, { ...operator(of), kind: 'inference', workspace_id, key_hash: keys.hash }).bounds
 
-  test('is every budget of the workspace, the broadest first, before the key’s own limit', async () => {
+  test('are every budget of the workspace, broadest first', async () => {
     await createKey(gateway, actor, { name: 'x' })
     for (const [interval, limit] of [
       ['daily', 0.0005],
@@ -281,7 +282,7 @@ describe('what calls are held to', () => {
     ])
   })
 
-  test('changes at once with each budget, and with those that another process sets', async () => {
+  test('change at once with each budget, also one set by another process', async () => {
     const terminal = await another()
     expect(bounds()).toEqual([])
     await set('daily', 1)
@@ -303,7 +304,7 @@ describe('what calls are held to', () => {
     expect(bounds(terminal)).toHaveLength(1)
   })
 
-  test('is one workspace’s, and not another’s', async () => {
+  test('belong to one workspace only', async () => {
     const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })
     await setBudget(gateway, actor, 'team', 'daily', { limit_usd: 1 })
     expect([workspaceBounds(gateway, here()), workspaceBounds(gateway, team.id).length]).toEqual([
@@ -312,7 +313,7 @@ describe('what calls are held to', () => {
     ])
   })
 
-  test('what this process sets while it takes over is kept', async () => {
+  test('keep what this process sets while it reloads', async () => {
     const terminal = await another()
     await createWorkspace(terminal, operator(terminal), { name: 'Team', slug: 'team' })
     const { all } = gateway.store.budgets
@@ -326,7 +327,7 @@ describe('what calls are held to', () => {
   })
 })
 
-describe('who may', () => {
+describe('authorization', () => {
   const OPERATIONS: [method: string, path: string, body?: object][] = [
     ['GET', '/workspaces/default/budgets'],
     ['GET', '/workspaces/default/budgets/daily'],
@@ -335,7 +336,7 @@ describe('who may', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s: 401 without a key, 403 with one that infers, 404 elsewhere, 500 without a store',
+    '%s %s: 401 without a key, 403 with an inference key, 404 elsewhere, 500 without a store',
     async (method, path, body) => {
       const more = body ? { body } : {}
       const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })

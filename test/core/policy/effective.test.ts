@@ -56,8 +56,8 @@ const giveMember = (id: string, user_id: string) =>
   assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
 const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.field)
 
-describe('which guardrails hold', () => {
-  test('none where none is assigned, whatever there is', async () => {
+describe('the guardrails that apply', () => {
+  test('none where none is assigned', async () => {
     await create({
       ignored_providers: ['azure'],
       allowed_data_regions: ['us'],
@@ -71,7 +71,7 @@ describe('which guardrails hold', () => {
     })
   })
 
-  test('the workspace’s default one for all its keys, a member’s for his, a key’s for itself', async () => {
+  test('a workspace’s default for its keys, a member’s for theirs, a key’s own', async () => {
     await setDefault({ ignored_providers: ['azure'] })
     await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
     await giveKey(await create({ enforce_zdr_openai: true }), actor)
@@ -81,7 +81,7 @@ describe('which guardrails hold', () => {
     expect(fields(stranger)).toEqual(['ignored_providers'])
   })
 
-  test('a member’s for his keys in every workspace, a default one in its own only', async () => {
+  test('a member’s for their keys in every workspace, a default only in its own', async () => {
     await otherWorkspace(gateway, OTHER)
     await setDefault({ ignored_providers: ['azure'] })
     await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
@@ -90,7 +90,7 @@ describe('which guardrails hold', () => {
     ])
   })
 
-  test('one that is assigned twice is asked once', async () => {
+  test('one that is assigned twice applies once', async () => {
     const id = await create({ ignored_providers: ['azure'] })
     await giveMember(id, ada)
     await giveKey(id, actor)
@@ -98,8 +98,8 @@ describe('which guardrails hold', () => {
   })
 })
 
-describe('what they come to', () => {
-  test('regions are those that all allow', async () => {
+describe('their combination', () => {
+  test('allows the regions that all allow', async () => {
     await setDefault({ allowed_data_regions: ['europe', 'us'] })
     expect(policyFor(gateway, actor).regions).toEqual(['europe', 'us'])
     await giveKey(await create({ allowed_data_regions: ['us', 'global'] }), actor)
@@ -108,7 +108,7 @@ describe('what they come to', () => {
     expect(policyFor(gateway, actor).regions).toEqual([])
   })
 
-  test('every budget is a bound by itself, of the account that it counts', async () => {
+  test('has a bound for every budget, with the account that it counts', async () => {
     await updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 9 })
     await setDefault({ limit_usd: 500, reset_interval: 'monthly', include_byok_in_budgets: true })
     await giveMember(await create({ limit_usd: 0.075, reset_interval: 'weekly' }), ada)
@@ -146,7 +146,7 @@ describe('what they come to', () => {
     ])
   })
 
-  test('filters are all of them, each with whose it is and whether answers are scanned', async () => {
+  test('has every filter, with its guardrail and whether answers are scanned', async () => {
     await setDefault({ content_filter_builtins: [{ slug: 'email', action: 'flag' }] })
     const id = await create({
       content_filters: [{ pattern: 'a+', action: 'block', label: 'A' }],
@@ -170,7 +170,7 @@ describe('what they come to', () => {
   })
 })
 
-test('who has no key is held to what his own workspace says, and to no other’s', async () => {
+test('an actor without a key gets the rules of their own workspace only', async () => {
   await setDefault({ ignored_providers: ['azure'] })
   const keyless = { ...operator(gateway), key_hash: null }
   expect(fields(keyless)).toEqual(['ignored_providers'])
@@ -178,8 +178,8 @@ test('who has no key is held to what his own workspace says, and to no other’s
   expect(fields(keyless)).toEqual(['ignored_providers'])
 })
 
-describe('it is made once', () => {
-  test('and again after every change of what it is made of', async () => {
+describe('is built once', () => {
+  test('and again after every change of its parts', async () => {
     const policies = [policyFor(gateway, actor)]
     expect(policyFor(gateway, actor)).toBe(policies[0] as Policy)
     const changed = async (change: () => unknown) => {
@@ -207,14 +207,14 @@ describe('it is made once', () => {
     expect(fields()).toEqual([])
   })
 
-  test('its rules once for a guardrail, not for each key', async () => {
+  test('builds the rules once for a guardrail, not for each key', async () => {
     await setDefault({ allowed_models: ['sandbox/echo'] })
     const [mine, theirs] = [policyFor(gateway, actor), policyFor(gateway, await actorOf())]
     expect(mine.rules).toHaveLength(1)
     expect(mine.rules[0]).toBe(theirs.rules[0] as Rule)
   })
 
-  test('and again when another process has changed it', async () => {
+  test('and again when another process changed it', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     const server = await openGateway({ data })
     const key = await actorOf({}, server)

@@ -81,7 +81,7 @@ const EVERYTHING = {
 }
 
 describe('E5 POST /guardrails', () => {
-  test('answers 201 with every field, null where nothing was said', async () => {
+  test('answers 201 with every field, null where unset', async () => {
     const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules' } })
     expect(status).toBe(201)
     expect(json).toEqual({
@@ -96,7 +96,7 @@ describe('E5 POST /guardrails', () => {
     })
   })
 
-  test('keeps every field that it takes, and ignores those that it does not know', async () => {
+  test('stores every known field, and ignores unknown ones', async () => {
     const { status, json } = await ask('POST', '/guardrails', {
       body: { name: 'all', ...EVERYTHING, id: UNKNOWN, revision: 9, extra: 1 },
     })
@@ -109,7 +109,7 @@ describe('E5 POST /guardrails', () => {
     expect((await ask('GET', `/guardrails/${json.data.id}`)).json).toEqual(json)
   })
 
-  test('builtin filters have labels of their own, whatever is said', async () => {
+  test('builtin filters keep their own labels', async () => {
     const content_filter_builtins = [
       { slug: 'email', action: 'redact', label: 'mine', extra: 1 },
       { slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only' },
@@ -128,14 +128,14 @@ describe('E5 POST /guardrails', () => {
     ])
   })
 
-  test('filterOutput, which is ours, is shown where it is true', async () => {
+  test('shows our own filterOutput only where it is true', async () => {
     const shown = async (filterOutput: boolean) =>
       (await ask('POST', '/guardrails', { body: { name: 'f', filterOutput } })).json.data
         .filterOutput
     expect([await shown(true), await shown(false)]).toEqual([true, undefined])
   })
 
-  test('knows models by every name that they have, and shows their slug', async () => {
+  test('accepts every name of a model, and shows its slug', async () => {
     const { json } = await ask('POST', '/guardrails', {
       body: {
         name: 'm',
@@ -153,7 +153,7 @@ describe('E5 POST /guardrails', () => {
     ])
   })
 
-  test('enforce_zdr is copied into every group that is not given', async () => {
+  test('copies enforce_zdr into every group that is not set', async () => {
     const { json } = await ask('POST', '/guardrails', {
       body: { name: 'z', enforce_zdr: true, enforce_zdr_google: false, enforce_zdr_xai: null },
     })
@@ -167,7 +167,7 @@ describe('E5 POST /guardrails', () => {
     })
   })
 
-  test('a name may have 200 characters and a description 1000', async () => {
+  test('accepts a name of 200 characters and a description of 1000', async () => {
     const body = { name: 'x'.repeat(200), description: 'y'.repeat(1000) }
     expect((await ask('POST', '/guardrails', { body })).status).toBe(201)
   })
@@ -178,12 +178,12 @@ describe('E5 POST /guardrails', () => {
     ['a name of 201 characters', { name: 'x'.repeat(201) }, 'name'],
     ['a description of 1001', { description: 'x'.repeat(1001) }, 'description'],
     ['an empty list of regions', { allowed_data_regions: [] }, 'allowed_data_regions'],
-    ['a region that is none', { allowed_data_regions: ['mars'] }, 'allowed_data_regions.0'],
+    ['an unknown region', { allowed_data_regions: ['mars'] }, 'allowed_data_regions.0'],
     ['an empty list of allowed models', { allowed_models: [] }, 'allowed_models'],
     ['an empty list of ignored models', { ignored_models: [] }, 'ignored_models'],
     ['an empty list of allowed providers', { allowed_providers: [] }, 'allowed_providers'],
     ['an empty list of ignored providers', { ignored_providers: [] }, 'ignored_providers'],
-    ['a list that is a text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
+    ['a list given as text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
     [
       'a misspelt model in an allowlist',
       { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] },
@@ -205,7 +205,7 @@ describe('E5 POST /guardrails', () => {
       'ignored_providers.0',
     ],
     [
-      'a provider that every object has',
+      'a provider named like an object’s property',
       { ignored_providers: ['constructor'] },
       'ignored_providers.0',
     ],
@@ -213,21 +213,21 @@ describe('E5 POST /guardrails', () => {
     ['an interval without a limit', { reset_interval: 'daily' }, 'limit_usd'],
     ['a limit with an interval of null', { limit_usd: 5, reset_interval: null }, 'reset_interval'],
     ['a limit below zero', { limit_usd: -1, reset_interval: 'daily' }, 'limit_usd'],
-    ['a limit that is a text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
-    ['an interval that is none', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
-    ['a flag that is a text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
+    ['a limit given as text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
+    ['an unknown interval', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
+    ['a flag given as text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
     [
       'include_byok_in_budgets of null',
       { include_byok_in_budgets: null },
       'include_byok_in_budgets',
     ],
     [
-      'a builtin filter that is none',
+      'an unknown builtin filter',
       { content_filter_builtins: [{ slug: 'shoe-size', action: 'block' }] },
       'content_filter_builtins.0.slug',
     ],
     [
-      'an action that is none',
+      'an unknown action',
       { content_filter_builtins: [{ slug: 'email', action: 'eat' }] },
       'content_filter_builtins.0.action',
     ],
@@ -252,7 +252,7 @@ describe('E5 POST /guardrails', () => {
       'content_filters',
     ],
     ['a workspace that does not exist', { workspace_id: UNKNOWN }, 'workspace_id'],
-    ['a workspace that is no id', { workspace_id: 'default' }, 'workspace_id'],
+    ['a workspace given by its slug', { workspace_id: 'default' }, 'workspace_id'],
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
     const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules', ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
@@ -280,7 +280,7 @@ describe('E5 POST /guardrails', () => {
     },
   )
 
-  test('says which model or provider nobody is called', async () => {
+  test('names an unknown model or provider', async () => {
     const { json } = await ask('POST', '/guardrails', {
       body: { name: 'm', ignored_models: ['openai/gpt-4oh'] },
     })
@@ -291,7 +291,7 @@ describe('E5 POST /guardrails', () => {
 })
 
 describe('GET /guardrails', () => {
-  test('pages through those of a workspace, the oldest first', async () => {
+  test('pages through those of a workspace, oldest first', async () => {
     await otherWorkspace(gateway, OTHER)
     const made: string[] = []
     for (const name of ['a', 'b', 'c']) {
@@ -322,7 +322,7 @@ describe('GET /guardrails', () => {
 })
 
 describe('PATCH /guardrails/{id}', () => {
-  test('changes what is given and nothing else; null clears, lists are replaced', async () => {
+  test('changes only the given fields; null clears, lists are replaced', async () => {
     const made = await create({ name: 'all', ...(EVERYTHING as object) })
     ;(gateway.clock as TestClock).pass(1000)
     const body = {
@@ -342,7 +342,7 @@ describe('PATCH /guardrails/{id}', () => {
     expect((await ask('GET', `/guardrails/${made.id}`)).json).toEqual(json)
   })
 
-  test('enforce_zdr is copied as at the creation, over what was there', async () => {
+  test('copies enforce_zdr as on creation, over existing values', async () => {
     const { id } = await create({ enforce_zdr_openai: true, enforce_zdr_xai: true })
     const { json } = await ask('PATCH', `/guardrails/${id}`, {
       body: { enforce_zdr: false, enforce_zdr_xai: true },
@@ -355,7 +355,7 @@ describe('PATCH /guardrails/{id}', () => {
     })
   })
 
-  test('a limit and its interval come and go together', async () => {
+  test('requires a limit and its interval together', async () => {
     const { id } = await create({ limit_usd: 5, reset_interval: 'daily' })
     const changed = async (body: object) =>
       (await ask('PATCH', `/guardrails/${id}`, { body })).status
@@ -379,7 +379,7 @@ describe('PATCH /guardrails/{id}', () => {
     expect(gateway.memory.guardrails.get(id)?.revision).toBe(1)
   })
 
-  test('of two changes at the same moment one is a 409, and nothing of it is kept', async () => {
+  test('of two concurrent changes one is a 409 and changes nothing', async () => {
     const { id } = await create()
     const change = (name: string) =>
       updateGuardrail(gateway, operator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
@@ -394,7 +394,7 @@ describe('PATCH /guardrails/{id}', () => {
     ])
   })
 
-  test('of one that was changed elsewhere in between is a 409 over HTTP', async () => {
+  test('of one that was changed elsewhere meanwhile is a 409 over HTTP', async () => {
     const { id } = await create()
     const stored = gateway.store.guardrails
     const [before] = await stored.all()
@@ -417,7 +417,7 @@ describe('PATCH /guardrails/{id}', () => {
 describe('the default guardrail of a workspace', () => {
   const id = () => defaultGuardrailId(gateway.memory.owner.workspace_id)
 
-  test('is a 404 before its first change, which makes it, under a name that stays', async () => {
+  test('is a 404 before its first change, which creates it under a fixed name', async () => {
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
     expect((await ask('DELETE', `/guardrails/${id()}`)).status).toBe(404)
     const { status, json } = await ask('PATCH', `/guardrails/${id()}`, {
@@ -439,7 +439,7 @@ describe('the default guardrail of a workspace', () => {
     expect((await ask('GET', '/guardrails')).json).toEqual({ data: [json.data], total_count: 1 })
   })
 
-  test('cannot be renamed, neither while it is made nor after', async () => {
+  test('cannot be renamed, on creation or later', async () => {
     const rename = async (name: string) =>
       (await ask('PATCH', `/guardrails/${id()}`, { body: { name } })).status
     expect(await rename('mine')).toBe(400)
@@ -448,13 +448,13 @@ describe('the default guardrail of a workspace', () => {
     expect(await rename('mine')).toBe(400)
   })
 
-  test('is the same id for the same workspace, a UUID, and another for another', () => {
+  test('has a UUID that is fixed for a workspace and differs between workspaces', () => {
     expect(id()).toBe(defaultGuardrailId(gateway.memory.owner.workspace_id))
     expect(id()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     expect(defaultGuardrailId(OTHER)).not.toBe(id())
   })
 
-  test('made twice at the same moment is made once', async () => {
+  test('created twice concurrently is created once', async () => {
     const make = () => updateGuardrail(gateway, operator(gateway), id(), { description: 'x' })
     const settled = await Promise.allSettled([make(), make()])
     expect(
@@ -464,7 +464,7 @@ describe('the default guardrail of a workspace', () => {
     ).toEqual([200, 409])
   })
 
-  test('of another workspace is made by that workspace, and by nobody else’s key', async () => {
+  test('of another workspace is created only by a key of that workspace', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const theirs = defaultGuardrailId(OTHER)
     expect((await ask('PATCH', `/guardrails/${id()}`, { body: {}, key })).status).toBe(404)
@@ -474,7 +474,7 @@ describe('the default guardrail of a workspace', () => {
     expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {} })).status).toBe(200)
   })
 
-  test('can be deleted, and made again', async () => {
+  test('can be deleted and created again', async () => {
     await ask('PATCH', `/guardrails/${id()}`, { body: { description: 'first' } })
     expect((await ask('DELETE', `/guardrails/${id()}`)).json).toEqual({ deleted: true })
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
@@ -485,7 +485,7 @@ describe('the default guardrail of a workspace', () => {
 })
 
 describe('DELETE /guardrails/{id}', () => {
-  test('takes it from who had it', async () => {
+  test('removes it from its assignees', async () => {
     const { id } = await create()
     await assignKeys(gateway, operator(gateway), id, { key_hashes: [keys.hash] })
     expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
@@ -496,7 +496,7 @@ describe('DELETE /guardrails/{id}', () => {
     expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
   })
 
-  test('E13 comes with the workspace, for who had one of its own too', async () => {
+  test('E13 goes with the workspace, also for keys that had one of their own', async () => {
     const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
       name: 'Going',
       slug: 'going',
@@ -518,7 +518,7 @@ describe('DELETE /guardrails/{id}', () => {
     ).toBe(404)
   })
 
-  test('E5 without a default workspace a guardrail names its own', async () => {
+  test('E5 requires a workspace where there is no default one', async () => {
     const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
       name: 'Other',
       slug: 'other',
@@ -535,7 +535,7 @@ describe('DELETE /guardrails/{id}', () => {
     ).toBe(201)
   })
 
-  test('a guardrail is not made in a workspace that goes at the same moment', async () => {
+  test('does not create a guardrail in a workspace deleted meanwhile', async () => {
     const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
       name: 'Going',
       slug: 'going',
@@ -566,9 +566,9 @@ const OPERATIONS: [method: string, path: string, body?: object][] = [
   ['POST', `${ID}/assignments/members/remove`, { member_user_ids: ['a'] }],
 ]
 
-describe('who may', () => {
+describe('authorization', () => {
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 without a store',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
@@ -583,14 +583,14 @@ describe('who may', () => {
   )
 
   test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
-    '%s %s is a 404 for an id that nobody has',
+    '%s %s is a 404 for an unknown id',
     async (method, path, body) => {
       expect((await ask(method, path, body ? { body } : {})).status).toBe(404)
     },
   )
 
   test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
-    '%s %s tells nothing of another workspace’s',
+    '%s %s reveals nothing of another workspace’s',
     async (method, path, body) => {
       const { key } = await otherWorkspace(gateway, OTHER)
       const { id } = await create()
@@ -608,7 +608,7 @@ describe('who may', () => {
     },
   )
 
-  test('a key of another workspace creates and lists there, and names no other', async () => {
+  test('a key of another workspace creates and lists only there', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     await create()
     const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
@@ -632,7 +632,7 @@ describe('who may', () => {
   })
 })
 
-describe('what is told', () => {
+describe('the audit trail', () => {
   const told = async () => {
     const db = new Database(join(data, 'gateway.db'))
     const rows = db
@@ -648,7 +648,7 @@ describe('what is told', () => {
   })
   afterEach(() => rmSync(data, { recursive: true }))
 
-  test('is every change, as it was and as it is, with money in dollars', async () => {
+  test('has every change, before and after, with money in dollars', async () => {
     const gateway = await openGateway({ data })
     const { data: made } = await createGuardrail(gateway, operator(gateway), {
       name: 'a',
@@ -691,7 +691,7 @@ describe('what is told', () => {
     ])
   })
 
-  test('what another process adds, changes and deletes is taken over, and what this one does meanwhile is kept', async () => {
+  test('changes of another process are read, and concurrent own changes are kept', async () => {
     const [server, terminal] = [await openGateway({ data }), await openGateway({ data })]
     const { data: theirs } = await createGuardrail(terminal, operator(terminal), { name: 'theirs' })
     const { data: gone } = await createGuardrail(server, operator(server), { name: 'gone' })

@@ -55,7 +55,7 @@ describe('a pattern is refused', () => {
   })
 })
 
-describe('a pattern is taken as JavaScript means it', () => {
+describe('a pattern has its JavaScript meaning', () => {
   test.each([
     ['(a+)+b', 'aaab', ['aaab']],
     ['(?<name>a)b', 'ab', ['ab']],
@@ -75,7 +75,7 @@ describe('a pattern is taken as JavaScript means it', () => {
     expect(matches(pattern, text)).toEqual(expected)
   })
 
-  test('and compiled once', () => {
+  test('and is compiled once', () => {
     expect(patternProgram('once[0-9]')).toBe(patternProgram('once[0-9]'))
   })
 })

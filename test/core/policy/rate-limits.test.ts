@@ -20,7 +20,7 @@ const messages = [{ role: 'user', content: 'Hi' }]
 const FREE = { id: 'acme/tiny:free', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
 const PAID = { id: 'acme/tiny', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
 
-/** A gateway with these limits, on a clock that stands at 05:06:07, and its keys. */
+/** Creates a gateway with these limits and its keys, on a clock that stands at 05:06:07. */
 async function limited(
   limits: object,
   more: { config?: object; data?: string; clock?: TestClock } = {},
@@ -65,7 +65,7 @@ const limitHeaders = ({ headers }: Response) =>
     [...headers].filter(([name]) => name === 'retry-after' || name.startsWith('x-ratelimit')),
   )
 
-/** One good body of every operation that calls a model. */
+/** A valid body of every operation that calls a model. */
 const BODIES: Record<string, object> = {
   sendChatCompletionRequest: { messages },
   sendCompletionRequest: { prompt: 'Hi' },
@@ -84,7 +84,7 @@ test('every operation that calls a model has a body here', () => {
 describe.each(
   inference.map(({ path, operation: { id } }) => [id, path.replace('/api/v1', '')] as const),
 )('%s', (id, path) => {
-  test('answers 429 to one call too many in a minute, with what the limit is and when there is room again', async () => {
+  test('answers 429 with the limit and its reset to a call too many in a minute', async () => {
     const { post, clock } = await limited({ requests_per_minute: 2 })
     const good = [await post(path, BODIES[id] ?? {}), await post(path, BODIES[id] ?? {})]
     expect(await statuses(good)).toEqual([200, 200])
@@ -119,7 +119,7 @@ describe.each(
 })
 
 describe('the calls of a minute', () => {
-  test('are not limited unless the config says so', async () => {
+  test('are not limited by default', async () => {
     const { chat, describeKey } = await limited({})
     expect(new Set(await statuses(Array.from({ length: 300 }, () => chat())))).toEqual(
       new Set([200]),
@@ -127,7 +127,7 @@ describe('the calls of a minute', () => {
     expect((await describeKey()).rate_limit).toMatchObject({ requests: -1, interval: '1m' })
   })
 
-  test('are counted exactly, however many come at once', async () => {
+  test('are counted exactly under concurrency', async () => {
     const { chat } = await limited({ requests_per_minute: 50 })
     const all = await statuses(Array.from({ length: 200 }, (_, i) => chat({ stream: i % 2 === 0 })))
     expect([all.filter(one => one === 200).length, all.filter(one => one === 429).length]).toEqual([
@@ -135,7 +135,7 @@ describe('the calls of a minute', () => {
     ])
   })
 
-  test('are counted for each key by itself, and its own description tells how many there are', async () => {
+  test('are counted for each key separately, and shown in the key’s description', async () => {
     const { gateway, chat, describeKey } = await limited({ requests_per_minute: 1 })
     const key = await anotherKey(gateway)
     expect([
@@ -148,7 +148,7 @@ describe('the calls of a minute', () => {
     expect((await describeKey(key)).rate_limit).toMatchObject({ requests: 1, interval: '1m' })
   })
 
-  test('are those that may be made: a management key’s, a stopping gateway’s and a body’s that cannot be read are none', async () => {
+  test('exclude those of management keys, a stopping gateway and unreadable bodies', async () => {
     const { gateway, chat, keys } = await limited({ requests_per_minute: 1 })
     expect((await chat({}, keys.management)).status).toBe(403)
     expect((await chat({ temperature: 5 })).status).toBe(400)
@@ -158,7 +158,7 @@ describe('the calls of a minute', () => {
     expect(await statuses([chat(), chat()])).toEqual([200, 429])
   })
 
-  test('a stream that is refused is a plain error', async () => {
+  test('are refused with a plain error when streamed', async () => {
     const { chat } = await limited({ requests_per_minute: 1 })
     await chat()
     const refused = await chat({ stream: true })
@@ -184,7 +184,7 @@ describe('the calls of a key that run at once', () => {
         new AbortController().signal,
       )
     }
-    /** How one more call fails; undefined where it does not. */
+    /** Returns the error of one more call; undefined where it succeeds. */
     const refused = (key?: string, model?: string) =>
       start(model, key).then(
         () => undefined,
@@ -197,7 +197,7 @@ describe('the calls of a key that run at once', () => {
     for (;;) if ((await answer.parts.next()).done) return
   }
 
-  test('are as many as the limit says: one more is refused at once and told to wait a moment', async () => {
+  test('are at most the limit: one more is refused at once, to retry in a moment', async () => {
     const { start, refused, clock } = await started()
     await Promise.all([start(), start()])
     expect(await refused()).toMatchObject({
@@ -213,7 +213,7 @@ describe('the calls of a key that run at once', () => {
     })
   })
 
-  test('make room when they are read to their end, and when they are left', async () => {
+  test('release their permit when read to the end, and when abandoned', async () => {
     const { start, refused } = await started()
     const [first, second] = await Promise.all([start(), start()])
     expect((await refused())?.status).toBe(429)
@@ -225,7 +225,7 @@ describe('the calls of a key that run at once', () => {
     expect((await refused())?.status).toBe(429)
   })
 
-  test('do not count those that never began, or that no provider answered', async () => {
+  test('exclude those that never began, or that no provider answered', async () => {
     const upstream = await startUpstream()
     const gone = { id: 'acme/gone', endpoints: [{ provider: 'gone', model: 'x' }] }
     const { start, refused } = await started(
@@ -245,7 +245,7 @@ describe('the calls of a key that run at once', () => {
     await upstream.close()
   })
 
-  test('are counted for each key by itself: the others go on', async () => {
+  test('are counted for each key separately: the others go on', async () => {
     const { gateway, start, refused } = await started({ concurrent_requests: 1 })
     const key = await anotherKey(gateway)
     await start()
@@ -254,7 +254,7 @@ describe('the calls of a key that run at once', () => {
     expect((await refused(key))?.status).toBe(429)
   })
 
-  test('leave nothing behind: a thousand calls, ten at a time, and then the limit is whole', async () => {
+  test('leave no permit taken after a thousand calls, ten at a time', async () => {
     const { chat, start, refused } = await started({ concurrent_requests: 10 })
     for (let i = 0; i < 100; i++) {
       const answers = await Promise.all(
@@ -273,7 +273,7 @@ describe('free models', () => {
   const used = async (describeKey: () => Promise<Record<string, unknown>>) =>
     (await describeKey()).free_model_daily_requests
 
-  test('are limited for all keys together, in a minute and in a day of UTC, and others are not', async () => {
+  test('are limited for all keys together, by minute and UTC day; others are not', async () => {
     const { gateway, chat, clock, describeKey } = await limited({
       free_models: { requests_per_minute: 2, requests_per_day: 3 },
     })
@@ -302,7 +302,7 @@ describe('free models', () => {
     expect((await chat(free)).status).toBe(200)
   })
 
-  test('are counted where one is among the fallbacks', async () => {
+  test('are counted as fallbacks', async () => {
     const { chat } = await limited({ free_models: { requests_per_day: 1 } })
     expect(
       await statuses([
@@ -324,7 +324,7 @@ describe('free models', () => {
     expect(await statuses([chat({ model }), chat({ model }), chat()])).toEqual([200, 429, 200])
   })
 
-  test('are counted by the router of a service whose name has changed since', async () => {
+  test('are counted through the router of a service that was renamed meanwhile', async () => {
     const limits = { free_models: { requests_per_day: 1 } }
     const { gateway, chat } = await limited(limits)
     await reconfigure(gateway, { ...gateway.config, service_name: 'acme_ai' })
@@ -333,7 +333,7 @@ describe('free models', () => {
     ).toEqual([200, 429])
   })
 
-  test('what one limit refuses is not counted by another', async () => {
+  test('refused by one limit are not counted by another', async () => {
     const { chat, clock, describeKey } = await limited({
       requests_per_minute: 3,
       free_models: { requests_per_minute: 1, requests_per_day: 10 },
@@ -346,7 +346,7 @@ describe('free models', () => {
     expect(await used(describeKey)).toEqual({ limit: 10, remaining: 9, used: 1 })
   })
 
-  test('are not limited unless the config says so, and then nothing is said to be used up', async () => {
+  test('are not limited by default, and then no usage is shown', async () => {
     for (const limits of [{}, { free_models: false }, { free_models: {} }]) {
       const { chat, describeKey } = await limited(limits)
       expect(new Set(await statuses(Array.from({ length: 30 }, () => chat(free))))).toEqual(
@@ -360,7 +360,7 @@ describe('free models', () => {
     }
   })
 
-  test('a restart forgets neither the calls of the day nor that the last day is over', async () => {
+  test('keep the day’s count over a restart, and start at zero on a new day', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     const open = async (clock: TestClock) => {
       const config = { limits: { free_models: { requests_per_day: 3 } }, models: [FREE] }
@@ -391,7 +391,7 @@ describe('free models', () => {
   })
 })
 
-test('a provider’s own 429 is not dressed as a limit of ours', async () => {
+test('a provider’s own 429 is not presented as a limit of the gateway', async () => {
   const upstream = await startUpstream()
   upstream.plan(status(429, '{}', { 'x-ratelimit-limit': '7', 'x-ratelimit-reset': '1' }))
   const busy = { id: 'acme/busy', endpoints: [{ provider: 'busy', model: 'x' }] }

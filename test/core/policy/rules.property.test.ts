@@ -15,7 +15,7 @@ import { testGateway } from '../../support/gateway.ts'
 const COMBINATIONS = 10_000
 const CATALOGUES = 25
 
-/** Providers by the names under which a list may have them, in the oracle's own words. */
+/** Providers by the names that a list may use, in the oracle's own words. */
 const PROVIDERS: Record<string, string[]> = {
   anthropic: ['anthropic', 'Anthropic'],
   openai: ['openai', 'OPENAI'],
@@ -25,7 +25,7 @@ const PROVIDERS: Record<string, string[]> = {
   one: ['one'],
   two: ['two'],
 }
-/** Models by the names under which a call or a list may have them. */
+/** Models by the names that a call or a list may use. */
 const MODELS: Record<string, string[]> = {
   'anthropic/claude-opus-4.5': [
     'anthropic/claude-opus-4.5',
@@ -98,7 +98,7 @@ const catalogue = fc.tuple(
 
 const combination = fc.record({
   catalogue: fc.nat(CATALOGUES - 1),
-  // The workspace's default one, the member's and the key's.
+  // The workspace's default guardrail, the member's and the key's.
   guardrails: fc.tuple(fc.option(guardrail), fc.option(guardrail), fc.option(guardrail)),
   models: fc.uniqueArray(fc.constantFrom(...Object.values(MODELS).flat()), {
     minLength: 1,
@@ -124,7 +124,7 @@ const openCatalogue = (models: object[]) => {
   })
 }
 
-/** The guardrails put into force, as if they were read from the store. */
+/** Puts the guardrails into force, as if they were read from the store. */
 async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]): Promise<void> {
   gateway.memory.guardrails.deleteWhere(() => true)
   gateway.memory.assignments.deleteWhere(() => true)
@@ -155,7 +155,8 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
   assigned('key', actor.key_hash ?? '', 'of-the-key')
 }
 
-// The oracle: what wire reference H.4 says of several guardrails, united and intersected by hand, over the catalogue's plain facts.
+// The oracle: several guardrails by wire reference H.4, united and intersected by hand over the
+// catalogue's plain facts.
 
 const intersection = (lists: (string[] | null)[]) =>
   lists
@@ -222,7 +223,7 @@ function attempted(plan: () => Plan): Plan | GatewayError {
   }
 }
 
-test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no guardrail excludes, and no other is dropped for one`, async () => {
+test(`a plan has exactly the endpoints that no guardrail excludes (${COMBINATIONS}×)`, async () => {
   const gateways = await Promise.all(fc.sample(catalogue, CATALOGUES).map(openCatalogue))
   let refused = 0
   let planned = 0
@@ -242,7 +243,7 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
       )
 
       const isExcluded = oracle(guardrails.filter(one => one !== null))
-      // Two names of one model are one model.
+      // Two names of one model count as one.
       const all = [
         ...new Set(models.flatMap(name => gateway.catalog.models.get(name) ?? [])),
       ].flatMap(model => model.endpoints)
@@ -267,6 +268,6 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
     }),
     { numRuns: COMBINATIONS },
   )
-  // Neither half is empty, or nothing would have been shown.
+  // Both outcomes must occur, or the test has shown nothing.
   expect(Math.min(refused, planned)).toBeGreaterThan(COMBINATIONS / 20)
 })

@@ -93,7 +93,9 @@ const plan = (call: Partial<TextCall>) =>
     rules: policyFor(gateway, operator(gateway)).rules,
   })
 
-/** Who may serve the model under this name; the refusal's message where nobody may. */
+/**
+ * Returns the endpoints that may serve the model under this name, or the message of the refusal.
+ */
 function serving(model: string, more: Partial<TextCall> = {}): string[] | string {
   try {
     return plan({ models: [model], ...more }).endpoints.map(one => one.provider.slug)
@@ -118,7 +120,7 @@ describe('models', () => {
     'anthropic/claude-opus-4-5-20251101',
   ]
 
-  test.each(NAMES)('listed as %s are listed under every name', async name => {
+  test.each(NAMES)('listed as %s match every name', async name => {
     await rule({ allowed_models: [name] })
     for (const said of NAMES) expect(serving(said)).toContain('anthropic')
     expect(serving('acme/small')).toBe(
@@ -131,7 +133,7 @@ describe('models', () => {
       )
   })
 
-  test('that are ignored go with their variants; an allowlist allows what it names', async () => {
+  test('that are ignored include their variants; an allowlist allows what it names', async () => {
     await rule({ ignored_models: ['acme/small'] })
     expect([serving('acme/small'), serving('acme/small:free')]).toEqual([
       expect.stringContaining('ignored_models'),
@@ -149,7 +151,7 @@ describe('models', () => {
     ])
   })
 
-  test('that are fallbacks are held to the same rules', async () => {
+  test('follow the same rules as fallbacks', async () => {
     await rule({ ignored_models: ['acme/small'] })
     expect(plan({ models: ['acme/small', 'x-ai/grok'] }).endpoints.map(one => one.model)).toEqual([
       'x-ai/grok',
@@ -160,7 +162,7 @@ describe('models', () => {
 
 describe('providers', () => {
   test.each(['google', 'google-ai-studio', 'Google AI Studio', 'GOOGLE'])(
-    'are known as %s',
+    'match %s',
     async name => {
       await rule({ ignored_providers: [name] })
       expect(serving('google/gem')).toEqual(['vertex', 'two'])
@@ -169,7 +171,7 @@ describe('providers', () => {
     },
   )
 
-  test('of a base slug are all of it', async () => {
+  test('match all variants of a base slug', async () => {
     await rule({ ignored_providers: ['google-vertex'] })
     expect([serving('google/gem'), serving('anthropic/claude-opus-4.5')]).toEqual([
       ['google', 'two'],
@@ -177,7 +179,7 @@ describe('providers', () => {
     ])
   })
 
-  test('that nobody here is configured for allow nothing', async () => {
+  test('that are not configured allow nothing', async () => {
     await rule({ allowed_providers: ['ai21'] })
     expect(refusal({})).toMatchObject({
       status: 404,
@@ -190,7 +192,7 @@ describe('providers', () => {
     })
   })
 
-  test('with a caller’s own key are held to them as well', async () => {
+  test('with a caller’s own key follow them as well', async () => {
     const { data } = await createByokKey(gateway, operator(gateway), {
       provider: 'one',
       key: 'sk-mine-0123456789',
@@ -228,7 +230,7 @@ describe('zero data retention', () => {
     ['google', { 'google/gem': ['vertex', 'two'] }],
     ['xai', { 'x-ai/grok': ['two'] }],
     ['other', { 'acme/small': ['two'] }],
-  ])('of %s leaves those that keep nothing, and the clouds that stay', async (group, left) => {
+  ])('of %s leaves endpoints without retention, and the exempt clouds', async (group, left) => {
     await rule({ [`enforce_zdr_${group}`]: true })
     expect(Object.fromEntries(MODELS.map(model => [model, serving(model)]))).toEqual({
       ...all,
@@ -238,17 +240,18 @@ describe('zero data retention', () => {
     expect(Object.fromEntries(MODELS.map(model => [model, serving(model)]))).toEqual(all)
   })
 
-  test('is told by the group that asks for it', async () => {
+  test('is reported under the group that requires it', async () => {
     await rule({ enforce_zdr: true, ignored_providers: ['two'] })
     expect(refusal({ models: ['x-ai/grok'] })).toMatchObject({
       status: 404,
       message:
-        'No endpoints found for x-ai/grok: excluded by enforce_zdr_xai and ignored_providers of guardrails.',
+        'No endpoints found for x-ai/grok: ' +
+        'excluded by enforce_zdr_xai and ignored_providers of guardrails.',
       metadata: { excluded_by: ['data_policy:zdr', 'allowed_providers'] },
     })
   })
 
-  test('asked for by the call and by a guardrail is asked for by either', async () => {
+  test('is required by either the call or a guardrail', async () => {
     await rule({ enforce_zdr_anthropic: true })
     expect(serving('anthropic/claude-opus-4.5', { routing: { zdr: true } })).toEqual(['two'])
     expect(serving('acme/small', { routing: { zdr: true } })).toEqual(['two'])
@@ -265,14 +268,14 @@ describe('training', () => {
       { enable_paid_model_training: true, enable_free_model_training: null },
       ['one', 'two', 'groq', 'azure'],
     ],
-  ])('%j leaves %j: who has no price may be either', async (change, left) => {
+  ])('%j leaves %j: without a price an endpoint may be free or paid', async (change, left) => {
     await rule(change)
     expect(serving('acme/data')).toEqual(left)
   })
 })
 
-describe('what is told', () => {
-  test('is a guardrail only where the call would have gone somewhere without it', async () => {
+describe('the reasons', () => {
+  test('name a guardrail only if the call had an endpoint without it', async () => {
     await rule({ ignored_providers: ['two'] })
     expect(serving('acme/small', { routing: { only: ['two'] } })).toContain(
       'ignored_providers of a guardrail',
@@ -282,7 +285,7 @@ describe('what is told', () => {
     expect([metadata.excluded_by, metadata.guardrails]).toEqual([['allowed_providers'], undefined])
   })
 
-  test('every endpoint that a rule keeps away is dropped with it', async () => {
+  test('name the rule of every excluded endpoint', async () => {
     await rule({ allowed_providers: ['two'], enforce_zdr_other: true })
     expect(
       plan({}).dropped.map(({ endpoint, by, rule }) => [
@@ -294,7 +297,7 @@ describe('what is told', () => {
     ).toEqual([['one', 'allowed_providers', 'allowed_providers', id()]])
   })
 
-  test('the models that can be called are those that the rules leave', async () => {
+  test('the listed models are those that the rules leave', async () => {
     await rule({
       allowed_models: ['acme/small', 'acme/small:free', 'openai/gpt'],
       enforce_zdr_openai: true,

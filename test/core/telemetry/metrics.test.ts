@@ -3,7 +3,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { openMetrics } from '../../../src/core/telemetry/metrics.ts'
 import { testGateway } from '../../support/gateway.ts'
 
-test('what stands in a label breaks no line, whatever a provider is called', async () => {
+test('a provider’s name cannot break the line of a label', async () => {
   const name = 'a\\b"c\nd'
   const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
   const models = [{ id: 'acme/small', endpoints: [{ provider: name, model: 'up' }] }]

@@ -6,7 +6,7 @@ import { type Entry, openRecorder } from '../../../src/core/telemetry/recorder.t
 import { TestClock } from '../../support/gateway.ts'
 import { entryOf, generationWith } from '../../support/generation.ts'
 
-/** A store of which only the recording is used. */
+/** A store of which only `record` is used. */
 const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   record,
   byId: async () => undefined,
@@ -15,8 +15,8 @@ const storeOf = (record: GenerationStore['record']): GenerationStore => ({
 })
 
 /**
- * A recorder over a store that refuses while `fault` is set and takes as long as `answers` say, one
- * for each batch, and all that was told of it.
+ * Creates a recorder over a store that refuses while `fault` is set and takes as long as `answers`
+ * say, one for each batch. Collects all published events.
  */
 function bench({ clock }: { clock?: TestClock } = {}) {
   const state = {
@@ -46,13 +46,13 @@ function bench({ clock }: { clock?: TestClock } = {}) {
 const locked = new Error('database is locked')
 
 describe('recorder', () => {
-  test('a record that resolves is in the store', async () => {
+  test('a resolved record is in the store', async () => {
     const { state, recorder } = bench()
     await recorder.record(entryOf('a'))
     expect(state.batches).toEqual([['a']])
   })
 
-  test('a record that comes right behind a written one is written too', async () => {
+  test('a record right after a written one is written too', async () => {
     const { state, recorder } = bench()
     await recorder.record(entryOf('a'))
     await Promise.race([recorder.record(entryOf('b')), Bun.sleep(500)])
@@ -67,7 +67,7 @@ describe('recorder', () => {
     expect(state.batches.length).toBeLessThan(10)
   })
 
-  test('calls that finish in one turn share a batch, also right behind another', async () => {
+  test('calls that finish in one turn share a batch, also right after another', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 10 }, (_, i) => `b${i}`)
     await recorder.record(entryOf('a'))
@@ -79,7 +79,7 @@ describe('recorder', () => {
     expect(state.batches).toEqual([['a'], ids])
   })
 
-  test('a flood is written in batches of a size, in its order', async () => {
+  test('a flood is written in bounded batches, in order', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 3_000 }, (_, i) => `g${i}`)
     await Promise.all(ids.map(id => recorder.record(entryOf(id))))
@@ -87,7 +87,7 @@ describe('recorder', () => {
     expect(Math.max(...state.batches.map(batch => batch.length))).toBeLessThanOrEqual(1_000)
   })
 
-  test('a locked store is asked again until it takes the records, each once and in order', async () => {
+  test('a locked store is retried until it has each record once and in order', async () => {
     const { state, recorder } = bench()
     state.fault = locked
     const recording = Promise.all([recorder.record(entryOf('a')), recorder.record(entryOf('b'))])
@@ -101,7 +101,7 @@ describe('recorder', () => {
     expect(state.tries).toBeLessThan(20)
   })
 
-  test('a store that fails is told of once, not with every try', async () => {
+  test('a failing store is reported once, not on every try', async () => {
     const { state, recorder } = bench()
     state.fault = locked
     const recording = recorder.record(entryOf('a'))
@@ -118,7 +118,7 @@ describe('recorder', () => {
     await again
   })
 
-  test('a store that takes nothing for a second makes the gateway refuse work, and heals by itself', async () => {
+  test('a store stalled for a second makes the gateway refuse work until it recovers', async () => {
     const clock = new TestClock()
     const { state, recorder } = bench({ clock })
     state.fault = new Error('disk full')
@@ -132,7 +132,7 @@ describe('recorder', () => {
     expect(recorder.healthy).toBe(true)
   })
 
-  test('whoever waits too long is told, and the record is still written once', async () => {
+  test('a caller that waits too long gets an error, and the record is written once', async () => {
     const clock = new TestClock()
     const { state, recorder } = bench({ clock })
     state.fault = new Error('disk full')
@@ -147,7 +147,7 @@ describe('recorder', () => {
     expect(state.batches).toEqual([['a']])
   })
 
-  test('flush waits for what is still to be written', async () => {
+  test('flush waits for pending records', async () => {
     const { state, recorder } = bench()
     void recorder.record(entryOf('a'))
     await recorder.flush()
@@ -155,7 +155,7 @@ describe('recorder', () => {
     await recorder.flush()
   })
 
-  test('a batch waits for the one before, however long that takes, and order is kept', async () => {
+  test('a batch waits for the one before, and order is kept', async () => {
     const { state, recorder } = bench()
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     state.answers = gates.map(({ promise }) => promise)
@@ -173,7 +173,7 @@ describe('recorder', () => {
     expect(state.batches).toEqual([['a'], ['b', 'c']])
   })
 
-  test('a store that does not answer is no better than one that refuses', async () => {
+  test('a store that does not answer is treated like one that refuses', async () => {
     const clock = new TestClock()
     const { state, recorder } = bench({ clock })
     const gate = Promise.withResolvers<void>()
@@ -191,7 +191,7 @@ describe('recorder', () => {
     expect(recorder.healthy).toBe(true)
   })
 
-  test('what is locked while entries are written one by one is written later, each once and in order', async () => {
+  test('a lock during one-by-one writing delays records, each once and in order', async () => {
     const taken: string[] = []
     let isLocked = false
     const store = storeOf(async batch => {
@@ -217,7 +217,7 @@ describe('recorder', () => {
     expect(taken).toEqual(['a', 'b', 'c', 'd', 'e'])
   })
 
-  test('a record that the store can never take does not stand in the way of the others', async () => {
+  test('a record that the store can never accept does not block the others', async () => {
     const taken: string[] = []
     const refused = new GatewayError('conflict', 'This call cannot be recorded')
     const store = storeOf(async batch => {

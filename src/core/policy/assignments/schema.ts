@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/** At once, in one transaction. */
+/** The most assignments in one transaction. */
 const MOST = 1_000
 const Names = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
   minItems: 1,

@@ -1,6 +1,6 @@
 import type { AuditEntry } from '../../identity/audit.ts'
 
-/** A guardrail of a key's own, or of a member's: for all keys that he made. Times in ISO 8601. */
+/** A guardrail assigned to a key, or to a member for all keys that they made. Times in ISO 8601. */
 export interface Assignment {
   id: string
   guardrail_id: string
@@ -11,12 +11,12 @@ export interface Assignment {
   created_at: string
 }
 
-/** Remembers who has which guardrail: at most one each. */
+/** Stores assignments: at most one for each key and each member. */
 export interface AssignmentStore {
   all(): Promise<Assignment[]>
   /**
-   * Gives these, each in the place of the one that its assignee had. Throws 409 when a key or a
-   * guardrail has gone.
+   * Adds these, each replacing the one that its assignee had. Throws 409 when a key or a guardrail
+   * no longer exists.
    */
   assign(assignments: Assignment[], entry: AuditEntry): Promise<void>
   unassign(assignments: Assignment[], entry: AuditEntry): Promise<void>

@@ -6,7 +6,7 @@ import type { Guardrail } from '../guardrails/store.ts'
 import type { PolicyWorld } from '../world.ts'
 import type { Assignment } from './store.ts'
 
-/** Shows an assignment of a key's. */
+/** Shows the assignment of a key as the wire has it. */
 export function showKeyAssignment(
   { kind: _, assignee: key_hash, ...shown }: Assignment,
   { name, label }: Key,
@@ -14,7 +14,7 @@ export function showKeyAssignment(
   return { ...shown, key_hash, key_name: name, key_label: label }
 }
 
-/** Shows an assignment of a member's. */
+/** Shows the assignment of a member as the wire has it. */
 export function showMemberAssignment(
   { kind: _, assignee: user_id, ...shown }: Assignment,
   organization_id: string,
@@ -22,7 +22,9 @@ export function showMemberAssignment(
   return { ...shown, user_id, organization_id }
 }
 
-/** Who had which guardrail before, and the one that they all have now; null: none. */
+/**
+ * The guardrail that each assignee had before, and the one that all of them have now. Null: none.
+ */
 export interface Reassignment {
   kind: Assignment['kind']
   before: (readonly [assignee: string, guardrail_id: string | null])[]
@@ -30,8 +32,9 @@ export interface Reassignment {
 }
 
 /**
- * Makes the audit entry of a change of who has this guardrail. A member may have had another
- * workspace's, so a change of members belongs to no workspace: only who manages all reads it.
+ * Creates the audit entry of a change of assignments. A member's earlier guardrail may be of
+ * another workspace, so a change of members belongs to no workspace: only actors who manage all of
+ * them can read it.
  */
 export function auditAssignment(
   gateway: PolicyWorld,

@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { Period } from '../../kernel/clock.ts'
 
-/** The windows of budgets, the broadest first. */
+/** The windows of budgets, broadest first. */
 export const INTERVALS = ['lifetime', 'monthly', 'weekly', 'daily'] as const
 export type Interval = (typeof INTERVALS)[number]
 
@@ -12,6 +12,6 @@ export function parseInterval(text: string): Interval {
   return interval
 }
 
-/** Returns the period after which an interval begins anew; null where it never does. */
+/** Returns the period after which an interval starts again; null where it never does. */
 export const periodOf = (interval: Interval): Period | null =>
   interval === 'lifetime' ? null : interval

@@ -2,27 +2,28 @@ import type { AuditEntry } from '../../identity/audit.ts'
 import type { Interval } from './interval.ts'
 
 /**
- * What may be spent in a workspace in one window, by all of its keys together. Times in ISO 8601.
+ * The limit on what all keys of a workspace may spend together in one window. Times in ISO 8601.
  */
 export interface Budget {
   id: string
   workspace_id: string
   interval: Interval
-  /** In nano-dollars here, as all money; USD on the wire. */
+  /** In nano-dollars, as all money inside; USD on the wire. */
   limit_usd: bigint
   created_at: string
   updated_at: string
 }
 
 /**
- * Remembers budgets: one for a workspace and an interval. What changes one is one transaction with
- * the entry that tells of it.
+ * Stores budgets: one for each workspace and interval. A change and its audit entry are one
+ * transaction.
  */
 export interface BudgetStore {
   all(): Promise<Budget[]>
   /**
-   * Sets a budget and, unless undefined, whether own provider keys count against all of the
-   * workspace. Throws 404 where the workspace is gone, and what `mustDecrease` throws.
+   * Sets a budget and, unless undefined, whether callers' own provider keys count in all budgets of
+   * the workspace. Throws 404 where the workspace no longer exists, and what `assertLimitsDecrease`
+   * throws.
    */
   upsert(
     budget: Budget,

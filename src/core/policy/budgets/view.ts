@@ -21,8 +21,8 @@ export const showBudget = ({
 })
 
 /**
- * Makes the audit entry of a change of a budget, perhaps with a change of what all of the workspace
- * count.
+ * Creates the audit entry of a change of a budget, including a change of `include_byok_in_budgets`,
+ * which applies to the whole workspace.
  */
 export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', {
   identify: byId,

@@ -1,26 +1,29 @@
 import type { Span } from '../patterns/machine.ts'
 
-/** What looks for one kind of thing: patterns in RE2's syntax. */
+/** A pattern in RE2's syntax that finds one kind of thing. */
 export interface Looking {
   pattern: string
-  /** Which pieces of what the pattern found are the thing. All of it, when this is left out; none: it only looked like it. */
+  /**
+   * Returns the parts of the pattern's match that are the thing; none for a false match. Without it
+   * the whole match counts.
+   */
   spans?: (found: string) => Span[]
 }
 
-/** A filter that is built in. */
+/** A built-in filter. */
 export interface Builtin {
-  /** What stands in the place of what was found (wire reference H.2). */
+  /** The text that replaces a match (wire reference H.2). */
   label: string
-  /** What it is called where a call is blocked (wire reference H.6). */
+  /** Its name in the error of a blocked call (wire reference H.6). */
   name: string
-  /** What a caller is told whose call is blocked, where that is not the usual. */
+  /** The message of a blocked call, where it is not the usual one. */
   blocked?: string
-  /** What finds it in a text that is still coming. */
+  /** The patterns that find it in a text as it streams. */
   patterns: Looking[]
-  /** What finds it in a whole text only: it is not looked for in answers. */
+  /** Finds it in a whole text only, so not in answers. */
   find?: (text: string) => Span[]
 }
 
-/** The whole of what was found, or nothing. */
+/** Returns a span of the whole text if it is a match, else nothing. */
 export const wholeIf = (found: string, isIt: boolean): Span[] =>
   isIt ? [{ start: 0, end: found.length }] : []

@@ -1,7 +1,7 @@
 import type { Builtin } from './builtin.ts'
 import type { LABELS } from './labels.data.ts'
 
-/** Every builtin, loaded when it is asked for. */
+/** Every builtin, loaded on first use. */
 export const BUILTINS = {
   email: async () => (await import('./email.ts')).email,
   phone: async () => (await import('./phone.ts')).phone,

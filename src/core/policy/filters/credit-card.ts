@@ -3,18 +3,21 @@ import type { Span } from '../patterns/machine.ts'
 import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
-/** Numbers of payment cards: 13 to 19 digits, in groups or not, with a network's beginning and the right check digit (ISO/IEC 7812, Luhn). */
+/**
+ * Finds numbers of payment cards: 13 to 19 digits, grouped or not, with a network's prefix and the
+ * right check digit (ISO/IEC 7812, Luhn).
+ */
 export const creditCard: Builtin = {
   label: LABELS['credit-card'],
   name: 'Credit card number',
-  // All numbers that follow each other are taken together: a date before a card must not hide it.
+  // Takes all consecutive numbers together, so that a date before a card does not hide it.
   patterns: [{ pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b', spans: cardsIn }],
 }
 
 const LONGEST = 19
 const SHORTEST = 13
 
-/** The cards among these groups of digits: each begins and ends with a group. */
+/** Finds the cards among groups of digits: each begins and ends with a group. */
 function cardsIn(found: string): Span[] {
   const groups = [...found.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
     digits,
@@ -31,7 +34,7 @@ function cardsIn(found: string): Span[] {
   return cards
 }
 
-/** The group with which a card ends that begins with this one. */
+/** Finds the index of the last group of a card that begins with the group `first`. */
 function lastOfCard(groups: { digits: string }[], first: number): number | undefined {
   let digits = ''
   for (let i = first; i < groups.length && digits.length < LONGEST; i++) {

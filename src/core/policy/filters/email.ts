@@ -1,10 +1,11 @@
 import { type Builtin, wholeIf } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
-// Letters with accents count as letters; of other scripts they would take the words before an address for a part of it.
+// Letters with accents count as letters. Letters of other scripts do not, or words before an
+// address would become part of it.
 const LETTER = '\\w\\x{C0}-\\x{24F}'
 
-/** E-mail addresses as people write them (RFC 5321 and 6531, without quoted local parts). */
+/** Finds e-mail addresses as people write them (RFC 5321 and 6531, without quoted local parts). */
 export const email: Builtin = {
   label: LABELS.email,
   name: 'Email address',
@@ -16,7 +17,8 @@ export const email: Builtin = {
   ],
 }
 
-// RFC 5321, 4.5.3.1: 64 octets before the @, 255 behind it. The last label has a letter first: `pkg@1.2.x` is a version.
+// RFC 5321, 4.5.3.1: 64 octets before the @, 255 after it. The last label begins with a letter:
+// `pkg@1.2.x` is a version.
 function isAddress(found: string): boolean {
   const at = found.indexOf('@')
   const labels = found.slice(at + 1).split('.')

@@ -3,15 +3,16 @@ import type { Span } from '../patterns/machine.ts'
 import { type Builtin, wholeIf } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
-// What has four numbers as well: behind one of these words they are no address.
+// Words before other things with four numbers, which are no addresses.
 const NUMBERED =
   '(?i:\\b(?:sections?|versions?|chapters?|release|build|table|figure|kapitel|abschnitt|v))'
 
-/** Addresses of the internet protocol, versions 4 and 6. */
+/** Finds addresses of the internet protocol, versions 4 and 6. */
 export const ipAddress: Builtin = {
   label: LABELS['ip-address'],
   name: 'IP address',
-  // Both are taken as whole words, so that nothing is found inside of a longer number, a time or a name of C++.
+  // Both patterns match whole words, so that nothing is found inside a longer number, a time or a
+  // C++ name.
   patterns: [
     {
       pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`,
@@ -21,7 +22,8 @@ export const ipAddress: Builtin = {
   ],
 }
 
-// RFC 4291, 2.2, has 45 characters at most. A digit is asked for: `A::B` is an address too, and nobody's.
+// RFC 4291, 2.2, allows 45 characters at most. A digit is required: `A::B` is an address too, but
+// rarely meant as one.
 function versionSix(found: string): Span[] {
   const label =
     /^[a-z_.]*[g-z_.][a-z_.]*:(?!:)/i.exec(found.slice(0, LONGEST_LABEL))?.[0].length ?? 0

@@ -3,24 +3,25 @@ import type { Span } from '../patterns/machine.ts'
 import { redacted, replacementsOf } from './redact.ts'
 import type { Match } from './rule.ts'
 
-/** A text, a number or a word of a JSON text, where it stands. */
+/** A string, a number or a literal in a JSON text, and where it stands. */
 interface Token extends Span {
   isText: boolean
   isName: boolean
 }
 
-/** Finds what rules look for in a text, now or later. */
+/** Finds the matches of rules in a text, synchronously or not. */
 export type Search = (text: string) => Match[] | Promise<Match[]>
 
-/** The JSON text as it shall be, and what was found in it. */
+/** The JSON text after redaction, and the matches found in it. */
 export interface Screened {
   text: string
   matches: Match[]
 }
 
 /**
- * Looks at a JSON text as it is written, and at each of its texts as it is meant, so that `\u0040` hides nothing. What was JSON is JSON
- * again: only texts and numbers are replaced, and of what reaches over several (a name and its value) the values.
+ * Searches a JSON text both as written and with each string decoded, so that `\u0040` hides
+ * nothing. JSON stays JSON: only strings and numbers are replaced, and where a match covers several
+ * (a name and its value), the values.
  */
 export async function screenedJson(json: string, search: Search): Promise<Screened> {
   const written = await search(json)
@@ -42,7 +43,9 @@ function isJson(text: string): boolean {
   }
 }
 
-/** What each text means, and what is found in it; `hidden` is what could not be seen in the JSON text. */
+/**
+ * Searches each decoded string. `hidden` are the matches that were not visible in the JSON text.
+ */
 async function meantMatches(json: string, tokens: Token[], written: Match[], search: Search) {
   const byToken = new Map<Token, Match[]>()
   const hidden: Match[] = []
@@ -101,7 +104,10 @@ function tokenText(
   return token.isText ? JSON.stringify(textWithout(json, token, over)) : JSON.stringify(over.label)
 }
 
-/** What is left of a text of which a part was found in the JSON text. With escapes in it nobody can tell which part. */
+/**
+ * Returns a string in which a part of the JSON text was replaced. With escapes in it the exact part
+ * is unknown, so all of it is.
+ */
 function textWithout(json: string, { start, end }: Token, over: Span & { label: string }): string {
   const inner = json.slice(start + 1, end - 1)
   if (inner.includes('\\')) return over.label
@@ -112,7 +118,7 @@ function textWithout(json: string, { start, end }: Token, over: Span & { label: 
   )
 }
 
-/** Every text, number and word of a JSON text, in order. */
+/** Lists every string, number and literal of a JSON text, in order. */
 function tokensOf(json: string): Token[] {
   const tokens: Token[] = []
   for (let i = 0; i < json.length; i++) {

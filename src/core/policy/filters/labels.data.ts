@@ -1,4 +1,6 @@
-/** What stands in the place of what a built-in content filter has found (wire reference H.2), by its slug. */
+/**
+ * The text that replaces what a built-in content filter finds (wire reference H.2), by its slug.
+ */
 export const LABELS = {
   email: '[EMAIL]',
   phone: '[PHONE]',
@@ -8,6 +10,6 @@ export const LABELS = {
   'person-name': '[PERSON_NAME]',
   address: '[ADDRESS]',
   'regex-prompt-injection': '[PROMPT_INJECTION]',
-  // Not published there.
+  // Not in the published list.
   secrets: '[SECRET]',
 } as const

@@ -2,15 +2,19 @@ import { Machine, type Span } from '../patterns/machine.ts'
 import type { Match, OpenedLooking, OpenedRule } from './rule.ts'
 
 /**
- * So much of a text is held back at most, in UTF-16 units, while something in it may still become a match. Of a longer match the
- * beginning has gone when its end comes: it still blocks and flags, and what is redacted of it are its last 4,096 units.
+ * The most of a text that is held back while something in it may still become a match, in UTF-16
+ * units. A longer match has already been sent in part when its end arrives: it still blocks and
+ * flags, and only its last 4,096 units are redacted.
  */
 export const LONGEST_HELD = 4_096
 
-// A machine tells what it gives up on before it has gone over the next character.
+// A machine reports what it gives up on before it has read the next character.
 const WIDEST = 2
 
-/** One text as it comes: what of it is decided, and what stands in the place of what was found. However it is cut, the same comes out. */
+/**
+ * Scans one text as it streams: how much of it is decided, and what replaces the matches. The
+ * output does not depend on how the text is cut.
+ */
 export class Lane {
   readonly #machines: Machine[]
   readonly #matched: (match: Match) => void
@@ -35,17 +39,20 @@ export class Lane {
     )
   }
 
-  /** Whether other words have come out than went in. */
+  /** Whether the output differs from the input. */
   get changed(): boolean {
     return this.#hiddenUntil > 0
   }
 
-  /** How much has come. */
+  /** How much of the text has arrived. */
   get length(): number {
     return this.#taken + this.#text.length
   }
 
-  /** Up to where it is decided what comes out: nothing before that can be part of a match that is not known. What blocks never comes out. */
+  /**
+   * How much of the output is decided: nothing before it can be part of an unknown match. It stops
+   * where a blocking match begins, so that what blocks never goes out.
+   */
   get clear(): number {
     if (this.#ended) return Math.min(this.length, this.#blockedAt)
     const open = this.#machines.reduce(
@@ -60,14 +67,14 @@ export class Lane {
     for (const machine of this.#machines) machine.feed(text)
   }
 
-  /** There is no more: everything is decided. */
+  /** Ends the text: everything is decided. */
   end(): void {
     if (this.#ended) return
     this.#ended = true
     for (const machine of this.#machines) machine.end()
   }
 
-  /** What comes out for the text up to there, from where was taken last. */
+  /** Returns the output for the text from the last call's `end` up to this one. */
   take(to: number): string {
     let taken = ''
     for (let next = this.#nextRedaction(to); next; next = this.#nextRedaction(to)) {
@@ -79,13 +86,14 @@ export class Lane {
     return taken + this.#visible(to)
   }
 
-  // The one that begins first, and of several the longest, gives its label to all that overlaps it.
+  // Overlapping matches share one label: that of the match that begins first, and of several the
+  // longest.
   #nextRedaction(to: number): Match | undefined {
     const next = this.#redactions[0]
     return next && next.start < to ? this.#redactions.shift() : undefined
   }
 
-  /** The text up to there without what is hidden of it. */
+  /** Returns the text up to `to` without what is redacted, and drops it from the buffer. */
   #visible(to: number): string {
     const from = Math.min(Math.max(this.#hiddenUntil, this.#taken), to)
     const visible = this.#text.slice(from - this.#taken, to - this.#taken)
@@ -109,7 +117,7 @@ export class Lane {
   }
 }
 
-/** The matches in what a pattern has found at this place. */
+/** Returns the matches within a text that a pattern has found at this offset. */
 export function matchesOf(
   rule: OpenedRule,
   { spans }: OpenedLooking,
@@ -120,7 +128,7 @@ export function matchesOf(
   return pieces.map(({ start, end }) => ({ rule, start: at + start, end: at + end }))
 }
 
-/** In the order of their beginnings, the longer one first. */
+/** Compares by start; of two with the same start the longer one is first. */
 export const byPlace = (a: Span, b: Span): number => a.start - b.start || b.end - a.end
 
 function insert(matches: Match[], match: Match): void {

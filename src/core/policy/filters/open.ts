@@ -7,7 +7,7 @@ import { BUILTINS } from './builtins.ts'
 import { ACTIONS, type OpenedLooking, type OpenedRule } from './rule.ts'
 import { Screen } from './screen.ts'
 
-/** The filters of these rules, compiled. Throws 400 for a pattern that cannot be. */
+/** Compiles the filters of these rules. Throws 400 for an invalid pattern. */
 export async function open(rules: FilterRule[]): Promise<Filters> {
   const opened = new Map(
     await Promise.all(rules.map(async rule => [rule, await openRule(rule)] as const)),
@@ -24,11 +24,14 @@ export async function open(rules: FilterRule[]): Promise<Filters> {
   return { asked: (role: Role) => (role === 'user' ? users : others), answered }
 }
 
-// The scope is prompt injection's own; whatever else is looked for is nobody's to say.
+// `scan_scope` belongs to prompt injection; all other rules apply to every role.
 const looksAtAll = ({ slug, scan_scope }: FilterRule) =>
   slug !== 'regex-prompt-injection' || scan_scope !== 'user_only'
 
-/** One rule for each thing that is looked for: the strictest, and of several the first (wire reference H.4). */
+/**
+ * Picks one rule for each builtin or pattern: the strictest, and of equally strict ones the first
+ * (wire reference H.4).
+ */
 function strictest(rules: FilterRule[]): FilterRule[] {
   const found = new Map<string, FilterRule>()
   for (const rule of rules) {
@@ -73,7 +76,7 @@ function openBuiltin(
   }
 }
 
-/** The programs of a builtin, compiled when it is first asked for. */
+/** Compiles the programs of a builtin on first use. */
 function lookingsOf(builtin: Builtin): OpenedLooking[] {
   const known = compiled.get(builtin)
   if (known) return known

@@ -4,7 +4,7 @@ import { redactedPieces } from './redact.ts'
 import type { Match } from './rule.ts'
 import type { Screen } from './screen.ts'
 
-/** A passage as it shall be, and what was found where in its whole text. */
+/** A text segment after redaction, and the matches found in its whole text. */
 export interface ScreenedPassage {
   pieces: string[]
   text: string
@@ -12,8 +12,8 @@ export interface ScreenedPassage {
 }
 
 /**
- * Looks at a passage. Several pieces are read twice, as one and each by itself: a number may be cut in two by them, and two words may
- * be run together in one.
+ * Searches a segment and redacts it. Several pieces are searched twice, joined and each by itself:
+ * a number may be split between two pieces, and two words may run together when joined.
  */
 export async function screenedPassage(
   { pieces, isJson }: Passage,
@@ -30,7 +30,7 @@ export async function screenedPassage(
   return { pieces: redactedPieces(pieces, matches), text, matches }
 }
 
-/** Adds what only shows in a piece by itself. */
+/** Adds the matches that only appear in a single piece. */
 async function addOwn(
   pieces: string[],
   matches: Match[],

@@ -6,12 +6,14 @@ import { GIVEN_NAMES, NO_NAMES, TITLES } from './names.data.ts'
 const WORD = "\\p{Lu}(?:['’]\\p{Lu})?[\\p{Ll}\\p{M}]*(?:['’-]?\\p{Lu}?[\\p{Ll}\\p{M}]+)*\\.?"
 const PARTICLE = '(?:van|von|de|der|den|du|da|di|del|la|le|zu|zur|bin|al|el|ter|ten) '
 const INTRODUCTION =
-  "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle|mon nom est|me llamo|mi chiamo) "
+  "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle" +
+  '|mon nom est|me llamo|mi chiamo) '
 
 /**
- * Names of people, by a rule of thumb and not by a model, as the public service has one: what follows a title or an introduction, and
- * what follows one of about 450 given names. Names of other parts of the world, given names alone and names in lower case pass; what
- * is named after people is found too.
+ * Finds names of people by a rule of thumb, not by a model as the public service does: what follows
+ * a title or an introduction, and what follows one of about 450 given names. Names from other parts
+ * of the world, given names alone and names in lower case are missed. Things named after people are
+ * found too.
  */
 export const personName: Builtin = {
   label: LABELS['person-name'],
@@ -36,7 +38,10 @@ const wordsIn = (found: string): Word[] =>
     end: index + text.length,
   }))
 
-/** Every name among these words: it begins with a title or a given name, and goes on as long as words with capitals come that can be one. */
+/**
+ * Finds every name among these words: it begins with a title or a given name, and continues as long
+ * as capitalised words follow that can belong to it.
+ */
 function namesIn(found: string): Span[] {
   const words = wordsIn(found)
   const names: Span[] = []
@@ -48,7 +53,7 @@ function namesIn(found: string): Span[] {
   return names
 }
 
-/** The last word of the name that begins here. */
+/** Finds the index of the last word of the name that begins at `first`. */
 function nameFrom(words: Word[], first: number): number | undefined {
   const titled = isTitle(words[first])
   if (!titled && !isGiven(words[first])) return undefined
@@ -79,7 +84,7 @@ const isFamilys = (word: Word | undefined): boolean =>
 
 const withoutAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu, '')
 
-/** The words between, without the full stop of a sentence. */
+/** Returns the span of these words, without the full stop of a sentence. */
 function spanOf(words: Word[], first: number, last: number): Span {
   const end = words[last]
   return {

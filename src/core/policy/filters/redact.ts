@@ -1,14 +1,17 @@
 import { byPlace } from './lane.ts'
 import type { Match } from './rule.ts'
 
-/** A piece of a text that something else shall stand for. Pieces do not overlap. */
+/** A part of a text and the label that replaces it. Replacements do not overlap. */
 interface Replacement {
   start: number
   end: number
   label: string
 }
 
-/** What is to be replaced: where matches overlap they are one, by the label of that which begins first, and of several the longest. */
+/**
+ * Lists what is to be replaced. Overlapping matches are merged, with the label of the one that
+ * begins first, and of several the longest.
+ */
 export function replacementsOf(matches: Match[]): Replacement[] {
   const found: Replacement[] = []
   for (const { start, end, rule } of matches
@@ -21,7 +24,7 @@ export function replacementsOf(matches: Match[]): Replacement[] {
   return found
 }
 
-/** The text with labels where it was redacted. */
+/** Returns the text with labels in place of its matches. */
 export function redacted(text: string, matches: Match[]): string {
   let result = ''
   let from = 0
@@ -32,7 +35,9 @@ export function redacted(text: string, matches: Match[]): string {
   return result + text.slice(from)
 }
 
-/** The pieces of a text, redacted as one: a label stands in the piece in which the match begins. */
+/**
+ * Redacts the pieces of a text as one text. A label goes into the piece in which its match begins.
+ */
 export function redactedPieces(pieces: string[], matches: Match[]): string[] {
   const replacements = replacementsOf(matches)
   let at = 0

@@ -15,7 +15,7 @@ const AS_THEY_STAND = programOf(`(?i)(?:${PHRASES}|${Object.values(SPOOFS).join(
 
 let runTogether: Program | undefined
 
-/** The phrases without their blanks, compiled when letters stand alone for the first time. */
+/** Returns the phrases without blanks as a program, compiled when spaced letters first occur. */
 function runTogetherProgram(): Program {
   const phrases = Object.values(INJECTIONS)
     .join('|')
@@ -26,9 +26,10 @@ function runTogetherProgram(): Program {
 }
 
 /**
- * Attempts to talk a model out of what it was told: the phrases of the public list, in any case, and what hides them from a pattern:
- * letters of other alphabets and characters without width, letters spaced out, words with their middle letters in another order, and the
- * tell-tale words in Base64 or hexadecimal digits.
+ * Finds attempts to override a model's instructions: the phrases of the public list, in any case.
+ * It also finds disguised ones: letters of other alphabets and characters without width, spaced
+ * letters, words with their middle letters reordered, and tell-tale words in Base64 or hexadecimal
+ * digits.
  */
 export const promptInjection: Builtin = {
   label: LABELS['regex-prompt-injection'],
@@ -56,7 +57,7 @@ function spansOf(program: Program, text: string): Span[] {
 
 const plain = (text: string): Span[] => spansOf(AS_THEY_STAND, text)
 
-/** What is found once every character is the one that it looks like. */
+/** Finds phrases after every character is replaced by the one that it looks like. */
 const disguised = (text: string): Span[] =>
   IS_PLAIN.test(text) ? [] : inOriginal(folded(text), plain)
 
@@ -72,8 +73,8 @@ const inOriginal = ({ text, at }: Folded, find: (text: string) => Span[]): Span[
   find(text).map(({ start, end }) => ({ start: at[start] ?? 0, end: (at[end - 1] ?? 0) + 1 }))
 
 /**
- * Words whose first and last letter stand and whose other letters do not. One alone is a slip of the finger: it counts where a phrase
- * comes of it, or where it is not alone.
+ * Finds words whose first and last letter are right and whose other letters are reordered. A single
+ * one is a typing error: it counts only where it completes a phrase, or where there are several.
  */
 function scrambled(text: string): Span[] {
   const slips: Span[] = []
@@ -87,7 +88,7 @@ function scrambled(text: string): Span[] {
   return phrases.length === 0 && slips.length > 1 ? slips : phrases
 }
 
-/** The word that this one is, in another order; nothing for the word itself. */
+/** Returns the word that this one is a scrambled form of; undefined for the word itself. */
 function unscrambled(word: string): string | undefined {
   const meant = BY_LETTERS.get(lettersOf(word))
   return meant === word ? undefined : meant
@@ -97,7 +98,10 @@ const lettersOf = (word: string): string =>
   `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
 const BY_LETTERS = new Map(SCRAMBLED.map(word => [lettersOf(word), word]))
 
-/** Base64 and hexadecimal digits, in one piece or in several, that say one of the tell-tale words. */
+/**
+ * Finds Base64 and hexadecimal digits, in one piece or in several, that encode one of the tell-tale
+ * words.
+ */
 function encoded(text: string): Span[] {
   const found = telling(text)
   if (found.length > 0) return found
@@ -108,7 +112,7 @@ function encoded(text: string): Span[] {
     : inOriginal({ text: joined, at: placesWithoutBlanks(text) }, () => hidden)
 }
 
-// Where the first whole group begins is tried out: other digits may stand before it.
+// Every offset of the first whole group is tried: other digits may precede it.
 function telling(text: string): Span[] {
   const found: Span[] = []
   for (const { code, digits, perGroup } of CODES)

@@ -1,38 +1,46 @@
 import type { Span } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
 
-/** What is done about what was found, the strictest first. */
+/** What is done about a match, strictest first. */
 export const ACTIONS = ['block', 'redact', 'flag'] as const
 export type Action = (typeof ACTIONS)[number]
 
-/** A filter rule, opened. Rules of several guardrails that look for the same thing are one: the strictest. */
+/**
+ * A compiled filter rule. Rules of several guardrails that look for the same thing become one: the
+ * strictest.
+ */
 export interface OpenedRule {
   guardrail_id: string
   scope: 'workspace' | 'member' | 'key'
-  /** What the record calls it: the builtin's slug, or the pattern's label. Never the pattern, which may be the very word that nobody shall read. */
+  /**
+   * Its name in the record: the builtin's slug, or the pattern's label. Never the pattern, which
+   * may be the very word that must stay secret.
+   */
   filter: string
   action: Action
-  /** What stands in the place of what is redacted. */
+  /** The text that replaces a match. */
   label: string
-  /** What it is called where something is blocked, or the whole message for it. */
+  /** Its name in the error of a blocked call; `blockedMessage` is the whole message instead. */
   name: string
   blocked?: string
-  /** What finds it as the text comes. */
+  /** The patterns that find it in a text as it streams. */
   lookings: OpenedLooking[]
-  /** What finds it in a whole text only. */
+  /** Finds it in a whole text only. */
   find?: (text: string) => Span[]
 }
 
 export interface OpenedLooking {
   program: Program
-  /** Whether it is a builtin's: its states are few, so a text without it is known at once. */
+  /**
+   * Whether it belongs to a builtin: with its few states a text without a match is known at once.
+   */
   isKnown: boolean
   spans?: (found: string) => Span[]
 }
 
-/** Where a rule has found something. */
+/** Where a rule matched. */
 export interface Match extends Span {
   rule: OpenedRule
-  /** What was found, where it does not stand so in the text that was looked at. */
+  /** The matched text, where it does not appear literally in the text that was searched. */
   found?: string
 }

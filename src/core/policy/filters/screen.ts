@@ -3,12 +3,12 @@ import { Machine } from '../patterns/machine.ts'
 import { Lane, matchesOf } from './lane.ts'
 import type { Match, OpenedLooking, OpenedRule } from './rule.ts'
 
-/** Several rules that look at the same texts. */
+/** Several rules that search the same texts. */
 export class Screen {
-  /** Whether a text may come out otherwise than it went in, or not at all. */
+  /** Whether a text may be changed or blocked. */
   readonly alters: boolean
   readonly rules: OpenedRule[]
-  /** How many instructions of patterns were looked at in whole texts. */
+  /** How many instructions of patterns ran over whole texts. */
   steps = 0
 
   constructor(rules: OpenedRule[]) {
@@ -16,13 +16,13 @@ export class Screen {
     this.alters = rules.some(({ action }) => action !== 'flag')
   }
 
-  /** Everything that the rules find in a whole text, rule by rule. */
+  /** Finds all matches in a whole text, rule by rule. */
   find(text: string): Match[] {
     const work = this.#search(text)
     for (let step = work.next(); ; step = work.next()) if (step.done) return step.value
   }
 
-  /** The same, letting others have their turn where it takes long. */
+  /** Finds the same, yielding to other work when it takes long. */
   async search(text: string): Promise<Match[]> {
     const work = this.#search(text)
     for (let step = work.next(); ; step = work.next()) {
@@ -31,7 +31,7 @@ export class Screen {
     }
   }
 
-  /** Follows a text as it comes; `matched` hears of what is found in it. */
+  /** Creates a scanner for a text as it streams. `onMatch` is called for each match in it. */
   lane(matched: (match: Match) => void): Lane {
     return new Lane(this.rules, matched)
   }
@@ -56,15 +56,15 @@ export class Screen {
   }
 }
 
-// RE2's own search is the faster one where it has few states to make, and cannot be interrupted: a pattern of a user's must be small for
-// it, and the text short.
+// RE2's own search is faster where it has few states to build, but it cannot be interrupted: a
+// user's pattern must be small, and the text short.
 const isPlain = ({ isKnown, program }: OpenedLooking, text: string): boolean =>
   isKnown || (program.size <= SMALL_PROGRAM && text.length <= SHORT_TEXT)
 
 const SMALL_PROGRAM = 64
 const SHORT_TEXT = 64 * 1024
 
-/** Follows the text in slices, and tells what each has cost. */
+/** Scans the text in slices, and yields what each has cost. */
 function* followed(
   text: string,
   rule: OpenedRule,
@@ -84,5 +84,5 @@ function* followed(
 }
 
 const SLICE = 16 * 1024
-/** A few milliseconds. */
+/** A few milliseconds of work. */
 const STEPS_AT_ONCE = 1_000_000

@@ -1,6 +1,7 @@
 /**
- * How keys look that their makers gave a form, so that leaks can be found. From each vendor's own documentation, or from what its
- * secret scanning partners are told; RE2's syntax. None of them needs words around it to be known.
+ * The forms of keys whose vendors made them recognisable, so that leaks can be found. From each
+ * vendor's own documentation, or from what its secret scanning partners publish; RE2's syntax. None
+ * of them needs context to be recognised.
  */
 export const SECRET_FORMS: Record<string, string> = {
   gateway: 'gw-v1-[0-9a-f]{32,64}',
@@ -41,12 +42,13 @@ export const SECRET_FORMS: Record<string, string> = {
   jwt: 'eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}',
 }
 
-/** How a secret is called where something is said to be one: `password=…`, `"api_key": "…"`. */
+/** Names that a secret is assigned to: `password=…`, `"api_key": "…"`. */
 export const SECRET_NAMES = [
   'pass(?:word|wd|phrase)',
   'pwd',
   'secret(?:[_-]?key)?',
-  '(?:api|access|account|auth|client|encryption|private|signing|service|master)[_-]?(?:key|token|secret)',
+  '(?:api|access|account|auth|client|encryption|private|signing|service' +
+    '|master)[_-]?(?:key|token|secret)',
   '(?:bearer|refresh|session|id)[_-]?token',
   'token',
   'credentials?',

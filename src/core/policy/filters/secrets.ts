@@ -3,14 +3,22 @@ import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
 
-// The armour of PEM and of PGP (RFC 7468, RFC 9580). One whose end is missing is taken as far as it looks like a key.
+// The armour of PEM and of PGP (RFC 7468, RFC 9580). If its end is missing, it extends as far as it
+// looks like a key.
 const BODY = '[A-Za-z0-9+/=\\s:,\\\\.()-]'
-const PRIVATE_KEY = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?:${BODY}*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|[A-Za-z0-9+/=\\s\\\\]*)`
-// A password in an address, as in `postgres://user:password@host`.
+const PRIVATE_KEY =
+  `-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?:${BODY}*?-----END [A-Z0-9 ]*PRIVATE KEY` +
+  '[A-Z ]*-----|[A-Za-z0-9+/=\\s\\\\]*)'
+// A password in a URL, as in `postgres://user:password@host`.
 const IN_ADDRESS = '[a-z][a-z0-9+.-]+://[^\\s:@/"\']+:[^\\s:@/"\']{3,}@'
-const ASSIGNED = `(?i)(?:${SECRET_NAMES.join('|')})\\\\?["']?\\s*(?:=>|:=|=|:)\\s*\\\\?["']?[^\\s"'\\\\,;)\\]}<>]{8,}`
+const ASSIGNED =
+  `(?i)(?:${SECRET_NAMES.join('|')})\\\\?["']?\\s*(?:=>|:=|=` +
+  `|:)\\s*\\\\?["']?[^\\s"'\\\\,;)\\]}<>]{8,}`
 
-/** Keys, tokens and passwords: those whose maker gave them a form, and what somebody calls by such a name. */
+/**
+ * Finds keys, tokens and passwords: those of a vendor's fixed form, and those assigned to a name
+ * such as `password`.
+ */
 export const secrets: Builtin = {
   label: LABELS.secrets,
   name: 'Secret or API key',
@@ -27,7 +35,10 @@ function inAddress(found: string): Span[] {
   return isPlaceholder(found.slice(start, -1)) ? [] : [{ start, end: found.length - 1 }]
 }
 
-/** What was assigned, if it looks like chance and not like a word: `password=changeme` tells nobody anything. */
+/**
+ * Finds an assigned value if it looks random and not like a word: `password=changeme` reveals
+ * nothing.
+ */
 function assigned(found: string): Span[] {
   const start = valueStart(found)
   const value = found.slice(start, start + LONGEST_VALUE)
@@ -36,22 +47,26 @@ function assigned(found: string): Span[] {
 
 const LONGEST_VALUE = 512
 
-/** Behind the last sign of an assignment that is not part of the value itself. */
+/** Finds the offset after the last character of an assignment that is not part of the value. */
 const valueStart = (found: string): number =>
   /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(found)?.[0].length ?? 0
 
-const PLACEHOLDER =
-  /^(?:\$|%|\{|<|\*{3}|\.{3}|x{4}|your|my[-_]|example|change|placeholder|process\.|os\.|env[.[(]|self\.|this\.|get|config)/i
+const PLACEHOLDER = new RegExp(
+  '^(?:\\$|%|\\{|<|\\*{3}|\\.{3}|x{4}|your|my[-_]|example|change|placeholder' +
+    '|process\\.|os\\.|env[.[(]|self\\.|this\\.|get|config)',
+  'i',
+)
 
 const isPlaceholder = (value: string): boolean => PLACEHOLDER.test(value)
 
-// Words have about two and a half bits a letter in a text this short, keys of 16 signs above three. A secret has digits or signs too.
+// Words of this length have about two and a half bits a letter, keys of 16 characters more than
+// three. A secret has both digits and letters.
 const RANDOM_BITS = 2.75
 
 const looksRandom = (value: string): boolean =>
   /[0-9]/.test(value) && /[A-Za-z]/.test(value) && bitsOf(value) >= RANDOM_BITS
 
-/** Shannon's entropy of the value's characters, in bits for each. */
+/** Computes Shannon's entropy of the value's characters, in bits per character. */
 function bitsOf(value: string): number {
   const counts = new Map<string, number>()
   for (const character of value) counts.set(character, (counts.get(character) ?? 0) + 1)

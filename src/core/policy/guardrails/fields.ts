@@ -9,13 +9,13 @@ import type { PolicyWorld } from '../world.ts'
 import { FIELDS, type GuardrailChange } from './schema.ts'
 import type { Guardrail } from './store.ts'
 
-/** What a guardrail says, without what it is. */
+/** The settings of a guardrail, without its identity and dates. */
 export type Fields = Omit<
   Guardrail,
   'id' | 'workspace_id' | 'name' | 'revision' | 'created_at' | 'updated_at'
 >
 
-/** A guardrail that says nothing. */
+/** The fields of a guardrail that sets nothing. */
 export const NOTHING: Fields = {
   description: null,
   allowed_data_regions: null,
@@ -49,10 +49,10 @@ const ZDR_GROUPS = [
 ] as const satisfies (keyof Fields)[]
 
 /**
- * The fields that a body gives, as they are kept. Models go by their slug, whichever of their names
- * was said; the deprecated `enforce_zdr` is copied into each group that is not given. Throws 400
- * for a model or a provider that nobody is called, since a misspelt one would ignore nothing, and
- * for a pattern that cannot be scanned with.
+ * Reads the fields that a body sets, as they are stored. Models are stored by their slug, whichever
+ * of their names the body uses; the deprecated `enforce_zdr` is copied into each group that is not
+ * set. Throws 400 for an unknown model or provider, since a misspelt one would ignore nothing, and
+ * for an invalid pattern.
  */
 export async function fieldsOf(
   gateway: PolicyWorld,
@@ -76,7 +76,7 @@ export async function fieldsOf(
     ignored_models: modelsOf(gateway, 'ignored_models', ignored_models),
     allowed_providers: providersOf(gateway, 'allowed_providers', allowed_providers),
     ignored_providers: providersOf(gateway, 'ignored_providers', ignored_providers),
-    // Field by field: an entry may hold more than is kept, and its label is the system's.
+    // Field by field: an entry may have more fields than are stored, and the label is the system's.
     content_filter_builtins:
       content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ??
       (content_filter_builtins as null | undefined),
@@ -131,7 +131,7 @@ function providersOf(
   const isKnown = (name: string) =>
     PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
   for (const [i, name] of said?.entries() ?? [])
-    if (!isKnown(name)) unknown(field, i, name, 'a provider that is known')
+    if (!isKnown(name)) unknown(field, i, name, 'a known provider')
   return said && [...new Set(said)]
 }
 

@@ -7,7 +7,7 @@ import { REGIONS } from '../../language/region.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import { MOST_PATTERNS } from '../filters.ts'
 
-/** More than anybody lists by hand, and little enough to be looked through. */
+/** More than anyone lists by hand, and few enough to search through. */
 const LONGEST = 1_000
 const List = optional(
   Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }),
@@ -29,7 +29,10 @@ const Pattern = Type.Object({
   label: optional(Label),
 })
 
-/** What a guardrail may be given, besides its name and its workspace (wire reference H.1). */
+/**
+ * The fields of a guardrail that a body may set, other than name and workspace (wire reference
+ * H.1).
+ */
 export const FIELDS = {
   description: optional(Type.String({ maxLength: 1000 })),
   allowed_data_regions: optional(Type.Array(oneOf(...REGIONS), { minItems: 1, maxItems: LONGEST })),
@@ -39,7 +42,7 @@ export const FIELDS = {
   ignored_providers: List,
   content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
   content_filters: optional(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
-  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan what models say as well' })),
+  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
   enable_free_model_publication: Flag,
   enable_free_model_training: Flag,
   enable_paid_model_training: Flag,
@@ -56,7 +59,7 @@ export const FIELDS = {
 
 const Name = Type.String({ minLength: 1, maxLength: 200 })
 
-/** The body of E5, `POST /guardrails`. */
+/** The body of `POST /guardrails` (E5). */
 export const NewGuardrail = Type.Object({
   ...FIELDS,
   name: Name,

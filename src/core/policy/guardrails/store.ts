@@ -7,8 +7,8 @@ import type { LABELS } from '../filters/labels.data.ts'
 export type FilterAction = 'redact' | 'block' | 'flag'
 
 /**
- * Rules for calls, which hold for whom they are assigned to (specification, Guardrail record). Null
- * says nothing. Times in ISO 8601.
+ * Rules for the calls of the keys and members that it is assigned to (specification, Guardrail
+ * record). A null field sets no rule. Times in ISO 8601.
  */
 export interface Guardrail {
   id: string
@@ -19,7 +19,7 @@ export interface Guardrail {
   /** Slugs of models. */
   allowed_models: string[] | null
   ignored_models: string[] | null
-  /** Providers as they were called. */
+  /** Names of providers, as they were entered. */
   allowed_providers: string[] | null
   ignored_providers: string[] | null
   content_filter_builtins:
@@ -30,34 +30,34 @@ export interface Guardrail {
       }[]
     | null
   content_filters: { pattern: string; action: FilterAction; label: string | null }[] | null
-  /** Whether they scan what models say as well. */
+  /** Whether the content filters scan answers too. */
   filterOutput: boolean
   enable_free_model_publication: boolean | null
   enable_free_model_training: boolean | null
   enable_paid_model_training: boolean | null
-  /** Deprecated: what the groups were last given at once. It rules nothing itself. */
+  /** Deprecated: the value last copied into all groups. It has no effect of its own. */
   enforce_zdr: boolean | null
   enforce_zdr_anthropic: boolean | null
   enforce_zdr_google: boolean | null
   enforce_zdr_openai: boolean | null
   enforce_zdr_other: boolean | null
   enforce_zdr_xai: boolean | null
-  /** Nano-dollars; with an interval, or neither. */
+  /** Nano-dollars. Set together with `reset_interval`, or both are null. */
   limit_usd: bigint | null
   reset_interval: Period | null
   include_byok_in_budgets: boolean
-  /** Counts its changes, so that none is made over one that was not seen. */
+  /** Counts changes, so that none overwrites one that was not seen. */
   revision: number
   created_at: string
   updated_at: string | null
 }
 
-/** Remembers guardrails. An id is unique: 409 for a second one. */
+/** Stores guardrails. An id is unique: inserting a second one throws 409. */
 export interface GuardrailStore {
   all(): Promise<Guardrail[]>
   insert(guardrail: Guardrail, entry: AuditEntry): Promise<void>
-  /** Puts this in the place of the revision before it. Throws 409 when that is no longer there. */
+  /** Replaces the revision before this one. Throws 409 when that is no longer current. */
   replace(guardrail: Guardrail, entry: AuditEntry): Promise<void>
-  /** Forgets a guardrail and who had it. */
+  /** Removes a guardrail and its assignments. */
   remove(id: string, entry: AuditEntry): Promise<void>
 }

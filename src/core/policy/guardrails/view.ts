@@ -16,12 +16,12 @@ export function showGuardrail({
     content_filter_builtins:
       builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
     limit_usd: limit_usd === null ? null : usdOf(limit_usd),
-    // Ours, and told only where it says something.
+    // Our own field, shown only where it is set.
     ...(filterOutput ? { filterOutput } : {}),
   }
 }
 
-/** Makes the audit entry of a change of a guardrail. */
+/** Creates the audit entry of a change of a guardrail. */
 export const auditGuardrail = defineAudit<Guardrail>('guardrails', {
   identify: byId,
   show: showGuardrail,

@@ -1,57 +1,71 @@
 import type { Program } from './program.ts'
 
-/** A piece of a text, from `start` to before `end`, in UTF-16 units. */
+/** A part of a text, from `start` to before `end`, in UTF-16 units. */
 export interface Span {
   start: number
   end: number
 }
 
-/** Calls `found` for each match, in the order of their starts. */
+/** Is called for each match, in the order of their starts. */
 type Found = (start: number, end: number) => void
 
 /**
- * Follows one text and tells every match of a pattern in it, however the text is cut. It finds what a search that begins anew behind
- * each match would find (leftmost first, as JavaScript prefers; no empty ones), but reads each character once: all beginnings are
- * followed at the same time, of two that have come to the same place the earlier one, so that the work for a character is never more
- * than the size of the program. A search that begins anew takes the square of a text's length where long matches almost succeed.
+ * Reads one text and reports every match of a pattern in it, however the text is cut. It finds what
+ * a search that restarts after each match would find (leftmost first, as JavaScript prefers; no
+ * empty matches), but reads each character once.
+ *
+ * All starts are followed at the same time, and of two that reach the same state only the earlier
+ * goes on. So the work for a character never exceeds the size of the program. A search that
+ * restarts takes quadratic time in the text where long matches almost succeed.
  */
 export class Machine {
-  /** How many instructions were looked at: what a text has cost. */
+  /** How many instructions ran: the cost of the text. */
   steps = 0
   readonly #program: Program
   readonly #found: Found
   readonly #patience: number
-  /** What may still become a match: where each goes on, and where it began. In the order of preference, so earlier beginnings first. */
+  /**
+   * Threads that may still match: their next instruction, and where they began. In order of
+   * preference, so earlier starts come first.
+   */
   #threads: number[] = []
   #starts: number[] = []
   #nextThreads: number[] = []
   #nextStarts: number[] = []
-  /** Matches that an earlier beginning may still swallow, or a better way from the same one replace. */
+  /**
+   * Matches that an earlier start may still include, or that a better one from the same start may
+   * replace.
+   */
   #candidates: Span[] = []
   #position = 0
   #before = NOTHING
   #high = NOTHING
-  /** Beginnings before this one are inside a match. */
+  /** Starts before this position are inside a match. */
   #cut = 0
 
-  /** A match that began more than `patience` units ago is told although something longer might come of it. */
+  /**
+   * Reports a match that began more than `patience` units ago although a longer one may still come.
+   */
   constructor(program: Program, found: Found, patience = Number.POSITIVE_INFINITY) {
     this.#program = program
     this.#found = found
     this.#patience = patience
   }
 
-  /** Where the earliest thing begins that may still become a match; the end of what was read if nothing may. */
+  /**
+   * The start of the earliest possible match that is still open; the end of what was read if there
+   * is none.
+   */
   get open(): number {
     return Math.min(this.#starts[0] ?? this.#position, this.#candidates[0]?.start ?? this.#position)
   }
 
-  /** Reads on. */
+  /** Reads more text. */
   feed(text: string): void {
     const { begins, beginsBeyond } = this.#program
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i)
-      // Most of a text cannot begin a match: that is passed over.
+      // Most of a text cannot begin a match and is skipped.
       if (
         this.#threads.length === 0 &&
         this.#high === NOTHING &&
@@ -63,14 +77,14 @@ export class Machine {
     }
   }
 
-  /** There is no more. */
+  /** Ends the text. */
   end(): void {
     if (this.#high !== NOTHING) this.#rune(this.#high, 1)
     this.#high = NOTHING
     this.#step(NOTHING)
   }
 
-  // Two halves of a character may come in two pieces.
+  // The two halves of a surrogate pair may come in two pieces.
   #unit(code: number): void {
     const high = this.#high
     this.#high = NOTHING
@@ -87,7 +101,7 @@ export class Machine {
     this.#before = rune
   }
 
-  /** Every thread goes on over this character, which is the next one, or ends here. */
+  /** Advances every thread over this character, which is the next one, or ends it. */
   #step(rune: number): void {
     const program = this.#program
     const threads = this.#threads
@@ -103,7 +117,8 @@ export class Machine {
     if (this.#candidates.length > 0) this.#settle()
   }
 
-  // What a character may begin is known from the last time. Where somebody else has come to the same place, it is dropped in the next step.
+  // What a character may begin is cached. A thread that another one has overtaken is dropped in the
+  // next step.
   #begin(threads: number[]): void {
     this.steps += 1 + threads.length
     for (let i = 0; i < threads.length; i++) {
@@ -156,7 +171,7 @@ export class Machine {
     }
   }
 
-  // What is less preferred from the same beginning, and what begins inside, is given up.
+  // Drops less preferred matches from the same start, and those that begin inside.
   #matched(start: number): void {
     const candidates = this.#candidates
     for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1))
@@ -178,7 +193,7 @@ export class Machine {
   }
 }
 
-/** What an instruction does. */
+/** The operations of instructions. */
 export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
 
 const NOTHING = -1
@@ -187,7 +202,10 @@ const ASCII = 128
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
 
-/** What `^`, `$`, `\b` and the like may ask of the place between two characters: the bits of RE2's programs. */
+/**
+ * Computes what `^`, `$`, `\b` and the like test between two characters: the bits of RE2's
+ * programs.
+ */
 function contextOf(before: number, after: number): number {
   const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
   const lines =

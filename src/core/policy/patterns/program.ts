@@ -10,14 +10,17 @@ interface Instruction {
   matchRune(rune: number): boolean
 }
 
-/** A pattern as instructions, in a form that a machine reads quickly. What machines note while they step is kept here, since only one steps at a time. */
+/**
+ * A pattern as instructions, in a form that a machine reads quickly. The marks that machines set in
+ * a step are kept here, since only one machine steps at a time.
+ */
 export class Program {
   readonly start: number
   readonly op: Uint8Array
   readonly out: Int32Array
   readonly arg: Int32Array
   readonly visited: Uint32Array
-  /** Whether it asks what stands around a place: `^`, `$`, `\b`. */
+  /** Whether it tests the context of a position: `^`, `$`, `\b`. */
   readonly looksAround: boolean
   /** Which of the first 128 characters may begin a match, and whether any other may. */
   readonly begins = new Uint8Array(ASCII)
@@ -43,17 +46,20 @@ export class Program {
     this.beginsBeyond = this.#fillBegins()
   }
 
-  /** How many instructions it has. */
+  /** The number of its instructions. */
   get size(): number {
     return this.op.length
   }
 
-  /** Whether it matches anywhere in a whole text: ten times as fast as finding out where, if its states are few. */
+  /**
+   * Returns whether it matches anywhere in a whole text: ten times as fast as finding where, if its
+   * states are few.
+   */
   isIn(text: string): boolean {
     return this.#regex.test(text)
   }
 
-  /** A number by which a machine marks what it has visited in this step. */
+  /** Returns a new number by which a machine marks what it has visited in this step. */
   newVisit(): number {
     this.#visit += 1
     if (this.#visit === LARGEST_VISIT) {
@@ -63,12 +69,12 @@ export class Program {
     return this.#visit
   }
 
-  /** Whether this instruction takes the character. */
+  /** Returns whether this instruction accepts the character. */
   takes(pc: number, rune: number): boolean {
     return rune < ASCII ? this.#takesAscii(pc, rune) : takes(this.#instructions[pc], rune)
   }
 
-  /** Where a match goes on that begins with this character of ASCII, at a place of this kind. */
+  /** Returns the threads of a match that begins with this ASCII character in this context. */
   beginning(rune: number, context: number): number[] {
     const name = context * ASCII + rune
     const known = this.#beginnings[name]
@@ -95,7 +101,7 @@ export class Program {
     if (op === OP.either) this.#fillBeginning(arg, rune, context, into, seen)
   }
 
-  // Found out when it is asked for the first time: most of a large program is never reached.
+  // Computed on first use: most of a large program is never reached.
   #takesAscii(pc: number, rune: number): boolean {
     const at = pc * ASCII + rune
     const known = this.#ascii[at]
@@ -114,7 +120,7 @@ export class Program {
     return beyond
   }
 
-  /** The instructions that a match may take its first character by, whatever stands before it. */
+  /** Lists the instructions that may accept the first character of a match, in any context. */
   #firsts(): number[] {
     const seen = new Set<number>()
     const waiting = [this.start]
@@ -130,14 +136,15 @@ export class Program {
   }
 }
 
-/** The program of a pattern in RE2's syntax. Throws what RE2 throws for one that it does not know. */
+/** Compiles a pattern in RE2's syntax. Throws what RE2 throws for an invalid one. */
 export const programOf = (pattern: string): Program => new Program(RE2JS.compile(pattern))
 
 const ASCII = 128
 const [UNKNOWN, YES, NO] = [0, 1, 2]
 const LARGEST_VISIT = 0xffff_fffe
 
-// RE2's own numbers (Inst in its source): alternative, capture, empty width, fail, match, nop, and four kinds of characters.
+// RE2's own numbers (Inst in its source): alternative, capture, empty width, fail, match, nop, and
+// four kinds of characters.
 const KINDS: Record<number, number> = {
   1: OP.either,
   2: OP.either,
@@ -160,7 +167,8 @@ function takes(instruction: Instruction | undefined, rune: number): boolean {
   return instruction.op === ANY_BUT_LINE_FEED ? rune !== 0x0a : instruction.matchRune(rune)
 }
 
-// A letter that is taken in either case may have a relative outside ASCII: the Kelvin sign is a k.
+// A letter that is accepted in either case may have a variant outside ASCII: the Kelvin sign is a
+// k.
 function takesBeyond(instruction: Instruction | undefined): boolean {
   if (!instruction) return false
   if (instruction.op >= ANY) return true

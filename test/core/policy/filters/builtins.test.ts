@@ -24,7 +24,10 @@ function left(slug: BuiltinSlug, text: string): string {
 
 const KEY = 'Zk3Vq8Lw1Rt6Yp0Hs9Xd2Mf5Bn7Gc4Jq8Tz1'
 
-/** What each finds, and what is left of it; `left` the same as the text where it should find nothing. */
+/**
+ * Texts and what each builtin makes of them; the expected text is the same where it must find
+ * nothing.
+ */
 const CASES: Record<BuiltinSlug, [text: string, left: string][]> = {
   email: [
     ['write to bob@example.com.', 'write to [EMAIL].'],
@@ -188,7 +191,7 @@ const CASES: Record<BuiltinSlug, [text: string, left: string][]> = {
 }
 
 for (const slug of SLUGS)
-  describe(`${slug} leaves`, () => {
+  describe(`${slug} redacts to`, () => {
     test.each(CASES[slug])('%j', (text, expected) => {
       expect(left(slug, text)).toBe(expected)
     })
@@ -197,20 +200,19 @@ for (const slug of SLUGS)
 describe('ordinary prose', () => {
   const words = PROSE.split(/\s+/).length
 
-  test('is long enough to say something', () => {
+  test('is long enough for a measurement', () => {
     expect(words).toBeGreaterThan(1_500)
   })
 
-  // The two that are rules of thumb may be wrong now and then; how often is measured here.
+  // The two rules of thumb may be wrong now and then; how often is measured here.
   test.each(SLUGS)('holds nothing for %s', slug => {
     const found = screens.get(slug)?.find(PROSE) ?? []
-    process.stdout.write(
-      `${slug}: ${found.length} false positives in ${words} words ${JSON.stringify(found.map(({ start, end }) => PROSE.slice(start, end)))}\n`,
-    )
+    const texts = JSON.stringify(found.map(({ start, end }) => PROSE.slice(start, end)))
+    process.stdout.write(`${slug}: ${found.length} false positives in ${words} words ${texts}\n`)
     expect(found.length).toBeLessThanOrEqual(slug === 'person-name' || slug === 'address' ? 3 : 0)
   })
 
-  test('is read by each at a speed that is told', () => {
+  test('is scanned by each at a printed speed', () => {
     const text = PROSE.repeat(60)
     for (const slug of SLUGS) {
       const began = performance.now()
@@ -270,10 +272,13 @@ function stepsOf(screen: Screen, text: string): number {
   return screen.steps - before
 }
 
-/** Ten times the text would take so many times as long. */
+/** The most that ten times the text may take, as a factor of time. */
 const QUADRATIC = 100
 
-/** How many times the processor's time the larger takes, the least of some: what else the machine does is not in it. */
+/**
+ * Returns how many times the processor time of the smaller text the larger takes, the least of
+ * several runs, so that other load on the machine does not count.
+ */
 function ratioOf(screen: Screen, small: string, large: string): number {
   const least = (text: string) => Math.min(...Array.from({ length: 3 }, () => timed(screen, text)))
   return least(large) / Math.max(least(small), 1)

@@ -13,7 +13,7 @@ async function left(json: string, ...rules: Partial<FilterRule>[]) {
   return { text, count: matches.length }
 }
 
-describe('what is redacted in JSON leaves JSON', () => {
+describe('redaction in JSON leaves JSON', () => {
   test.each<[json: string, rules: Partial<FilterRule>[], expected: string, count: number]>([
     ['{"to":"bob@example.com"}', [{ slug: 'email' }], '{"to":"[EMAIL]"}', 1],
     ['{"to":"bob\\u0040example.com"}', [{ slug: 'email' }], '{"to":"[EMAIL]"}', 1],
@@ -36,7 +36,7 @@ describe('what is redacted in JSON leaves JSON', () => {
       '{"a":"x a \\"label\\"\\n y"}',
       1,
     ],
-    // What reaches over a name and its value takes the value.
+    // A match over a name and its value replaces the value.
     [
       '{"ssn":"12","b":true}',
       [{ pattern: '"ssn":\\s*"\\d+"' }],
@@ -53,7 +53,7 @@ describe('what is redacted in JSON leaves JSON', () => {
     expect(await left(json, ...rules)).toEqual({ text: expected, count })
   })
 
-  test('whatever it is', async () => {
+  test('for any JSON', async () => {
     await fc.assert(
       fc.asyncProperty(fc.json(), async json => {
         const { text } = await left(

@@ -20,7 +20,10 @@ async function screenOf(...rules: Partial<FilterRule>[]): Promise<Screen> {
   return answered
 }
 
-/** What comes out of a text that comes in these pieces, at once as far as it may; and what was found. */
+/**
+ * Returns the output of a text that comes in these pieces, released as early as possible, and the
+ * matches.
+ */
 function through(screen: Screen, pieces: string[]) {
   const matches: Match[] = []
   const lane = screen.lane(match => matches.push(match))
@@ -103,8 +106,8 @@ const EVERY: Partial<FilterRule>[] = [
   { pattern: '(a+)+$', action: 'flag' },
 ]
 
-describe('a text that comes in pieces', () => {
-  test('comes out as one that comes at once, and the same is found', async () => {
+describe('a streamed text', () => {
+  test('has the output and matches of the whole text', async () => {
     const screen = await screenOf(...EVERY)
     fc.assert(
       fc.property(words, fc.array(fc.nat(), { maxLength: 6 }), (text, places) => {
@@ -113,21 +116,21 @@ describe('a text that comes in pieces', () => {
         const units = through(screen, text.split(''))
         expect([pieces, found]).toEqual([whole.text, whole.found])
         expect([units.text, units.found]).toEqual([whole.text, whole.found])
-        // What is asked is looked at as a whole: it comes to the same.
+        // Calls are searched as whole texts, with the same result.
         expect(redacted(text, screen.find(text))).toBe(whole.text)
       }),
       { numRuns: 1_500, seed: 7 },
     )
   })
 
-  test('is let through at once as far as nothing in it can be a match', async () => {
+  test('is released at once as far as nothing in it can match', async () => {
     const screen = await screenOf({ pattern: 'SECRET-\\d+' })
     expect(
       through(screen, ['Good morning. ', 'SEC', 'OND, SECRET-', '12', '34 ok', '']).out,
     ).toEqual(['Good morning. ', '', 'SECOND, ', '', '[REDACTED] ok', '', ''])
   })
 
-  test('is held back for no more than 4,096 units', async () => {
+  test('is held back for at most 4,096 units', async () => {
     const screen = await screenOf({ pattern: 'a.*z' })
     const pieces = Array.from({ length: 100 }, () => 'a'.repeat(100))
     const { text, mostHeld } = through(screen, pieces)
@@ -135,7 +138,7 @@ describe('a text that comes in pieces', () => {
     expect(mostHeld).toBe(LONGEST_HELD)
   })
 
-  test('loses the last 4,096 units of a longer match, wherever it is cut', async () => {
+  test('has the last 4,096 units of a longer match redacted, wherever it is cut', async () => {
     const screen = await screenOf({ pattern: 'a[^z]*z', label: '[A]' })
     const text = `${'a'.repeat(6_000)}z!`
     const whole = through(screen, [text])
@@ -148,7 +151,7 @@ describe('a text that comes in pieces', () => {
     }
   })
 
-  test('what a long match that never ends keeps open hides nothing shorter', async () => {
+  test('a long match that never ends does not hide shorter ones', async () => {
     const screen = await screenOf({ pattern: 'a.*z' }, { pattern: 'b[^z]*z|cc', label: '[C]' })
     const text = `ab${'-'.repeat(50)}cc${'-'.repeat(9_000)}`
     const whole = through(screen, [text])
@@ -158,7 +161,7 @@ describe('a text that comes in pieces', () => {
   })
 })
 
-describe('where matches overlap', () => {
+describe('overlapping matches', () => {
   test.each([
     [
       [
@@ -221,7 +224,7 @@ describe('several rules for one thing', () => {
     ])
   })
 
-  test('count only where they look', async () => {
+  test('apply only where they are set to', async () => {
     const { asked, answered } = await openFilters([
       rule({
         slug: 'regex-prompt-injection',
@@ -242,14 +245,14 @@ describe('several rules for one thing', () => {
     ])
   })
 
-  test('that look nowhere are no screen', async () => {
+  test('that apply nowhere make no filter set', async () => {
     const { asked, answered } = await openFilters([
       rule({ slug: 'regex-prompt-injection', scan_scope: 'user_only' }),
     ])
     expect([asked('user') === null, asked('system'), answered]).toEqual([false, null, null])
   })
 
-  test('with a pattern that cannot be are refused', async () => {
+  test('with an invalid pattern are refused', async () => {
     expect(openFilters([rule({ pattern: '(?=a)' })])).rejects.toMatchObject({
       status: 400,
       metadata: { code: 'invalid_regex_pattern' },
@@ -271,7 +274,7 @@ describe('F1 and P11', () => {
     )
   })
 
-  test('others have their turn while a long text is looked at', async () => {
+  test('other work runs while a long text is searched', async () => {
     const screen = await screenOf({ pattern: '.{0,300}x' })
     let turns = 0
     const timer = setInterval(() => turns++, 0)

@@ -54,14 +54,14 @@ const text = fc
   .map(units => units.join(''))
 
 describe('a machine', () => {
-  test('finds what RE2 finds that begins anew behind each match, and the same unit by unit', () => {
+  test('finds what RE2 finds when it restarts after each match, also unit by unit', () => {
     let compared = 0
     fc.assert(
       fc.property(pattern, text, (pattern, text) => {
         const whole = found(pattern, [text]).spans
         expect(found(pattern, text.split('')).spans).toEqual(whole)
         const expected = asRe2(pattern, text)
-        // RE2 counts empty matches and goes on behind them, which is nothing to look for here.
+        // RE2 reports empty matches and continues after them; the machine reports none.
         if (expected.some(([start, end]) => start === end)) return
         compared += 1
         expect(whole).toEqual(expected)
@@ -76,7 +76,7 @@ describe('a machine', () => {
     ['(a+)+c|SECRET-\\d+', 1],
     ['(a|aa)+$', 0],
     ['(.*a){10}x', 0],
-    // A search that begins anew behind each match reads the rest of the text each time.
+    // A search that restarts after each match reads the rest of the text each time.
     ['a[^z]*z|a', 1],
     ['.*x', 0],
     ['\\w+@\\w+\\.com', 0],
@@ -90,17 +90,17 @@ describe('a machine', () => {
     expect(large).toBeLessThan(small * 1.5)
   })
 
-  test('a counted repetition costs no more for a character than its size', () => {
+  test('a counted repetition costs at most its size for a character', () => {
     const program = programOf('.{0,300}x')
     const { steps } = found('.{0,300}x', ['a'.repeat(20_000)])
     expect(steps / 20_000).toBeLessThan(program.size)
   })
 
-  test('F1 the text that makes other engines give up is found', () => {
+  test('F1 finds a text that makes other engines give up', () => {
     expect(found('(a+)+c|SECRET-\\d+', [`${'a'.repeat(40)} SECRET-1234`]).spans).toEqual([[41, 52]])
   })
 
-  test('tells where the earliest thing begins that may still become a match', () => {
+  test('returns the start of the earliest possible match', () => {
     const machine = new Machine(programOf('sk-[a-z]{4}\\b|\\d+x'), () => {})
     const openAfter = (text: string) => {
       machine.feed(text)
@@ -113,7 +113,7 @@ describe('a machine', () => {
     expect(openAfter(' ')).toBe(22)
   })
 
-  test('a match that begins too long ago is told although more may come', () => {
+  test('reports a match that began too long ago although a longer one may come', () => {
     const told: number[] = []
     const machine = new Machine(programOf('a.*z|bc'), start => told.push(start), 10)
     machine.feed('a bc')

@@ -1,12 +1,15 @@
 import { CONFUSABLES } from '../regex-prompt-injection.data.ts'
 
-/** A text made plainer, and where each of its units came from. */
+/** A simplified text, and the offset in the original of each of its units. */
 export interface Folded {
   text: string
   at: number[]
 }
 
-/** The text with every character as the one that it looks like: NFKC, without marks and what has no width, other alphabets' look-alikes as ours. */
+/**
+ * Replaces every character by the one that it looks like: NFKC, without marks and characters of no
+ * width, and with Latin letters for look-alikes of other alphabets.
+ */
 export function folded(text: string): Folded {
   const units: string[] = []
   const at: number[] = []
@@ -27,12 +30,13 @@ function lookOf(character: string): string {
   return CONFUSABLES[plain] ?? plain
 }
 
-// Marks, and what is formatting only: zero-width blanks and joiners, soft hyphens, variation selectors, tags.
+// Marks and formatting characters: zero-width blanks and joiners, soft hyphens, variation
+// selectors, tags.
 const UNSEEN = /[\p{M}\p{Cf}]/gu
 
 const SEPARATORS = ' .-_*|\u00a0'
 
-/** Every run of letters that stand alone, as the words that they make: `i g n o r e`. */
+/** Joins every run of letters that stand alone into words: `i g n o r e`. */
 export function lettersJoined(text: string): Folded[] {
   const found: Folded[] = []
   let run: Folded = { text: '', at: [] }
@@ -53,14 +57,14 @@ export function lettersJoined(text: string): Folded[] {
   return run.at.length >= FEWEST ? [...found, run] : found
 }
 
-/** So many letters make no word by accident. */
+/** The fewest letters in a run that do not form a word by accident. */
 const FEWEST = 8
 
-// The phrases are English: letters of other alphabets have been made ours by then.
+// ASCII only: the phrases are English, and letters of other alphabets have been replaced before.
 const isLetter = (code: number): boolean =>
   (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
 
-/** Whether nothing but separators stands between two letters, and few of them. */
+/** Returns whether two letters are separated by a few separators and nothing else. */
 function isBridge(text: string, from: number, to: number): boolean {
   if (to - from > WIDEST) return false
   for (let i = from + 1; i < to; i++) if (!SEPARATORS.includes(text.charAt(i))) return false
@@ -69,7 +73,7 @@ function isBridge(text: string, from: number, to: number): boolean {
 
 const WIDEST = 5
 
-/** Where each unit of the text came from once it has lost its blanks. */
+/** Lists the original offset of each unit that is left after blanks are removed. */
 export function placesWithoutBlanks(text: string): number[] {
   const at: number[] = []
   for (let i = 0; i < text.length; i++) if (!/\s/.test(text.charAt(i))) at.push(i)
