@@ -6,17 +6,17 @@ import { dataPolicyOf } from '../providers/facts.ts'
 import type { Provider } from '../providers.ts'
 import type { EndpointRow, ModelRow } from './rows.ts'
 
-/** What is needed to open a model. */
+/** Everything that opening a model needs. */
 export interface Opening {
   providers: Map<string, Provider>
-  /** What this version speaks. */
+  /** The protocols that this version supports. */
   protocols: string[]
-  /** Unix seconds: the age of models that only the config knows. */
+  /** In Unix seconds: the release time of models that only the config knows. */
   created: number
   parametersOf: (served: Served) => Set<string>
 }
 
-/** The model of the config, of the built-in row, or the one laid over the other. */
+/** Opens a model from the config, from the built-in row, or from the config laid over the row. */
 export function openModel(
   id: string,
   given: ModelConfig | undefined,
@@ -50,7 +50,10 @@ export function openModel(
 const releaseOf = ({ created }: ModelRow) =>
   created === undefined ? null : Date.parse(created) / 1000
 
-/** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
+/**
+ * Builds an endpoint's id from what it is, independent of its position in a list. Slugs of models
+ * and providers have no space.
+ */
 function idOf(
   model: string,
   { slug, edition }: Provider,
@@ -64,7 +67,7 @@ function idOf(
     .join('/')
 }
 
-/** What is listed twice is two, each with what is known of it. */
+/** Numbers endpoints that are listed twice, so that each has measurements of its own. */
 function distinct(endpoints: Endpoint[]): Endpoint[] {
   const ids = new Set<string>()
   return endpoints.map(endpoint => {
@@ -75,11 +78,12 @@ function distinct(endpoints: Endpoint[]): Endpoint[] {
   })
 }
 
-// A model that its provider serves in a way of speaking that this version does not know cannot be had there.
+// A model cannot be called where its provider serves it in a protocol that this version does not
+// support.
 const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) =>
   protocol === undefined || protocols.includes(protocol)
 
-// The config was checked when it was read, the data when it was made.
+// The config was checked when it was read, the data when it was generated.
 function providerOf({ provider }: { provider: string }, { providers }: Opening): Provider {
   const known = providers.get(provider)
   if (!known) throw new Error(`There is no provider ${provider}`)

@@ -16,7 +16,7 @@ const Count = (minimum: number, description: string) =>
   Type.Optional(Type.Integer({ minimum, description }))
 const List = (description: string) => Type.Optional(Type.String({ description }))
 
-/** Which page of a list. Without either the list is whole. */
+/** The page of a list. Without offset and limit the list is whole. */
 export const PageQuery = pageQuery(1000)
 export type PageQuery = Static<typeof PageQuery>
 
@@ -32,7 +32,7 @@ export type CallableQuery = Static<typeof CallableQuery>
 
 const UNMEASURED = 'Nobody measures it here: no model is known to be within it'
 
-/** The query of `GET /models`. What is not known of a model matches no wish for it. */
+/** The query of `GET /models`. A filter never matches a model whose value is not known. */
 export const ModelQuery = Type.Object({
   ...CallableQuery.properties,
   category: Type.Optional(
@@ -145,7 +145,10 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   max_tool_success_rate: never,
 }
 
-/** The models that fit every wish of the query, sorted as it says. `output_modalities` is text unless it says otherwise. */
+/**
+ * Returns the models that match every filter of the query, sorted as it says. `output_modalities`
+ * defaults to text.
+ */
 export function matching(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
   const filters = [byOutput(query.output_modalities ?? 'text'), ...filtersOf(query, now)]
   const found = [...models].filter(model => filters.every(filter => filter(model)))
@@ -153,7 +156,7 @@ export function matching(models: Iterable<Model>, query: ModelQuery, now: Date):
   return order ? found.sort(order) : found
 }
 
-// The query may hold anything: only the names that are known are looked at.
+// The query may hold anything, so only known names are read.
 function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
   return Object.entries(FILTERS).flatMap(([name, filter]) => {
     const wanted = query[name as keyof ModelQuery]
@@ -172,7 +175,7 @@ const listed = (text: string) => text.split(',').map(one => one.trim())
 const supports = ({ supported_parameters }: Endpoint, name: string) =>
   supported_parameters ? supported_parameters.has(name) : ALL_PARAMETERS.some(one => one === name)
 
-/** Whether an endpoint is known to keep nothing of what it is sent. */
+/** Returns whether an endpoint is known to retain nothing it is sent. */
 export const keepsNothing = ({ data_policy }: Endpoint): boolean => data_policy.retention_days === 0
 
 const priced =
@@ -188,7 +191,7 @@ const aged =
 
 type Order = (a: Model, b: Model) => number
 
-/** What is not known stands last, whichever way. */
+/** Unknown values come last in both directions. */
 const ORDERS: Record<string, Order> = {
   newest: (a, b) => (b.created ?? 0) - (a.created ?? 0),
   'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
@@ -196,7 +199,7 @@ const ORDERS: Record<string, Order> = {
   'pricing-high-to-low': byPrice((a, b) => b - a),
 }
 
-// Twice the average: it sorts alike.
+// Twice the average, which sorts the same.
 function byPrice(compare: (a: bigint, b: bigint) => bigint): Order {
   const sum = (prices: Prices | null) => prices && sumPrices(prices)
   return (first, second) => {
