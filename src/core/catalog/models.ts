@@ -100,7 +100,7 @@ const SANDBOX: ModelConfig[] = [
     id: 'sandbox/echo',
     name: 'Sandbox: Echo',
     description:
-      'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
+      'A sandbox, not a model: it repeats the message, needs no network and costs nothing.',
     context_length: 1_000_000,
     input_modalities: ['text', 'image', 'file', 'audio'],
     endpoints: [
@@ -111,7 +111,8 @@ const SANDBOX: ModelConfig[] = [
     id: 'sandbox/embed',
     name: 'Sandbox: Embed',
     description:
-      'A sandbox, not a model: its vectors are made of the words themselves. It needs no network and costs nothing.',
+      'A sandbox, not a model: it computes vectors from the words themselves, needs no network ' +
+      'and costs nothing.',
     context_length: 1_000_000,
     output_modalities: ['embeddings'],
     endpoints: [

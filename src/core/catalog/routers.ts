@@ -18,7 +18,7 @@ const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
   auto: {
     name: 'Auto Router',
     description:
-      'Chooses a model for each call: by its task, by what it needs, and by what it may cost.',
+      'Chooses a model for each call by its task, its requirements, and what it may cost.',
   },
   'auto-beta': {
     name: 'Auto Router (beta)',
@@ -26,8 +26,7 @@ const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
   },
   free: {
     name: 'Free Router',
-    description:
-      'Chooses one of the models that cost nothing, at random, which takes what the call has.',
+    description: 'Chooses at random one of the free models that accept the call.',
   },
 }
 

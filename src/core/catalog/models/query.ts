@@ -20,7 +20,9 @@ const List = (description: string) => Type.Optional(Type.String({ description })
 export const PageQuery = pageQuery(1000)
 export type PageQuery = Static<typeof PageQuery>
 
-const OUTPUTS = List('What comes out, one of these, separated by commas, or all; text when omitted')
+const OUTPUTS = List(
+  'Output modalities, one of these, separated by commas, or all; text when omitted',
+)
 
 /** The query of `GET /models/count`. */
 export const CountQuery = Type.Object({ output_modalities: OUTPUTS })
@@ -30,7 +32,7 @@ export type CountQuery = Static<typeof CountQuery>
 export const CallableQuery = Type.Object({ ...PageQuery.properties, ...CountQuery.properties })
 export type CallableQuery = Static<typeof CallableQuery>
 
-const UNMEASURED = 'Nobody measures it here: no model is known to be within it'
+const UNMEASURED = 'This gateway does not measure it, so no model matches'
 
 /** The query of `GET /models`. A filter never matches a model whose value is not known. */
 export const ModelQuery = Type.Object({
@@ -41,12 +43,12 @@ export const ModelQuery = Type.Object({
         ...['programming', 'roleplay', 'marketing', 'marketing/seo', 'technology', 'science'],
         ...['translation', 'legal', 'finance', 'health', 'trivia', 'academia'],
       ].map(word => Type.Literal(word)),
-      { description: 'Nobody sorts models so here: none is known to be in one' },
+      { description: 'This gateway has no categories, so no model matches' },
     ),
   ),
-  supported_parameters: List('Parameters, all of them with one endpoint'),
-  input_modalities: List('What goes in, all of these'),
-  q: List('Words of the name or the slug, all of them'),
+  supported_parameters: List('Parameters, all supported by one endpoint'),
+  input_modalities: List('Input modalities, all of these'),
+  q: List('Words in the name or the slug, all of them'),
   context: Count(1, 'The least context in tokens'),
   min_price: Amount('USD per million tokens of input'),
   max_price: Amount('USD per million tokens of input'),
@@ -87,11 +89,11 @@ export const ModelQuery = Type.Object({
         ],
         ...['agentic-high-to-low', 'design-arena-elo-high-to-low'],
       ].map(word => Type.Literal(word)),
-      { description: 'What nobody measures here leaves the order as it is' },
+      { description: 'Orders that this gateway does not measure change nothing' },
     ),
   ),
   use_rss: List('true: an RSS feed'),
-  use_rss_chat_links: List('Taken and not needed: there is no chat page to link to'),
+  use_rss_chat_links: List('Accepted and ignored: there is no chat page to link to'),
 })
 export type ModelQuery = Static<typeof ModelQuery>
 
