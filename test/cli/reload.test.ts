@@ -123,7 +123,7 @@ describe('a config that is changed while the gateway runs', () => {
       {
         event: 'config.needs_restart',
         settings: ['server.port', 'server.site_url', 'storage.durability'],
-        consequence: 'they are as they were at the start',
+        consequence: 'they keep their values until a restart',
       } as Line,
     ])
   })

@@ -130,7 +130,7 @@ test('a call whose cost nobody knows says so in the answer, and once in the log'
       event: 'price.missing',
       provider: 'local',
       model: 'acme/unpriced',
-      consequence: 'what its calls cost is not known and not charged',
+      consequence: 'the cost of its calls is unknown and not charged',
     },
   ])
 })

@@ -48,7 +48,11 @@ async function firstVersion(
   if (presetsOf(gateway, workspace_id).length >= MOST)
     throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
   const [id, now] = [gateway.ids.uuid(), isoNow(gateway)]
-  const designated_version = versionOf(gateway, id, 1, user_id, draft)
+  const designated_version = versionOf(gateway, draft, {
+    preset_id: id,
+    version: 1,
+    creator_id: user_id,
+  })
   const preset: DesignatedPreset = {
     id,
     workspace_id,
@@ -74,13 +78,11 @@ async function nextVersion(
   existing: DesignatedPreset,
   draft: Draft,
 ): Promise<DesignatedPreset> {
-  const version = versionOf(
-    gateway,
-    existing.id,
-    existing.designated_version.version + 1,
-    actor.user_id,
-    draft,
-  )
+  const version = versionOf(gateway, draft, {
+    preset_id: existing.id,
+    version: existing.designated_version.version + 1,
+    creator_id: actor.user_id,
+  })
   const change = {
     designated_version_id: version.id,
     updated_at: version.created_at,
@@ -94,21 +96,11 @@ async function nextVersion(
 
 function versionOf(
   gateway: CatalogWorld,
-  preset_id: string,
-  version: number,
-  creator_id: string,
   draft: Draft,
+  about: Pick<PresetVersion, 'preset_id' | 'version' | 'creator_id'>,
 ): PresetVersion {
   const now = isoNow(gateway)
-  return {
-    id: gateway.ids.uuid(),
-    preset_id,
-    version,
-    creator_id,
-    ...draft,
-    created_at: now,
-    updated_at: now,
-  }
+  return { id: gateway.ids.uuid(), ...about, ...draft, created_at: now, updated_at: now }
 }
 
 /** Lists one page of a workspace's presets, most recently updated first. */

@@ -57,9 +57,7 @@ const releaseOf = ({ created }: ModelRow) =>
 function idOf(
   model: string,
   { slug, edition }: Provider,
-  upstreamModel: string,
-  region?: string,
-  quantization?: string,
+  { model: upstreamModel, region, quantization }: EndpointConfig | EndpointRow,
 ): string {
   const provider = edition === 1 ? slug : `${slug} ${edition}`
   return [`${model} ${provider}`, upstreamModel, region, quantization]
@@ -96,7 +94,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
   const { usd_per_million_tokens: prices, data_policy } = given
   const policy = dataPolicyOf(provider.slug)
   return {
-    id: idOf(model.id, provider, given.model, given.region, given.quantization),
+    id: idOf(model.id, provider, given),
     provider,
     protocol: given.protocol ?? provider.protocol,
     model: model.id,
@@ -126,7 +124,7 @@ function builtInEndpoint(
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
-    id: idOf(model.id, provider, row.model, row.region, row.quantization),
+    id: idOf(model.id, provider, row),
     provider,
     protocol,
     model: model.id,
