@@ -161,8 +161,8 @@ export const Config = Type.Object(
         hedge: Type.Union([Type.Boolean(), Type.Literal('never')], {
           default: false,
           description:
-            'Starts a second endpoint for a streamed call that is slower to its first part than 95 ' +
-            'of 100 calls, unless provider.hedge says otherwise; never: ignores provider.hedge',
+            'Starts a second endpoint for a streamed call that is slower to its first part than ' +
+            '95 of 100 calls, unless provider.hedge says otherwise; never: ignores provider.hedge',
         }),
         pause_seconds: Seconds(
           5,
@@ -192,8 +192,8 @@ export const Config = Type.Object(
           minimum: 16,
           maximum: 10_000_000,
           description:
-            'The output tokens to reserve, and to send under a limit, where neither the caller nor ' +
-            'the endpoint bounds them',
+            'The output tokens to reserve, and to send under a limit, where neither the caller ' +
+            'nor the endpoint bounds them',
         }),
         credits: Type.Boolean({
           default: false,
@@ -221,8 +221,8 @@ export const Config = Type.Object(
           {
             default: false,
             description:
-              'How often :free models may be called; the public service allows 20 calls per minute ' +
-              'and 1000 per day',
+              'How often :free models may be called; the public service allows 20 calls per ' +
+              'minute and 1000 per day',
           },
         ),
       },
@@ -244,8 +244,8 @@ export const Config = Type.Object(
         durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {
           default: 'normal',
           description:
-            'normal: answered calls survive a killed process; full: they survive a power loss too, ' +
-            'at the cost of one sync per batch',
+            'normal: answered calls survive a killed process; full: they survive a power loss ' +
+            'too, at the cost of one sync per batch',
         }),
       },
       { ...closed, default: {} },
