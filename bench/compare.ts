@@ -97,7 +97,8 @@ function render(all: Measured[]): string {
   const [floor, first] = all
   const lines = all.map(one => {
     const { median, least, most } = spread(one.costs)
-    const ratios = `${ratio(one, first)} of the first, ${ratio(one, floor)} of the floor`
+    const [toFirst, toFloor] = [ratio(one, first), ratio(one, floor)]
+    const ratios = `${toFirst} of the first, ${toFloor} of the floor`
     const name = one.contender.name.padEnd(16)
     const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
     return `${name} ${median.toFixed(1)} µs a call (${range}), ${ratios}\n`

@@ -49,8 +49,8 @@ async function main(): Promise<void> {
   })
   measureAll(gateway)
   print(
-    `${MODELS * EACH} endpoints, ${EACH} of each model: µs of CPU for a plan, ` +
-      `median of ${ROUNDS} rounds (least to most)`,
+    `${MODELS * EACH} endpoints, ${EACH} of each model: ` +
+      `µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`,
   )
   const medians = WISHES.map(([name, routing]) => report(gateway, name, { routing }))
   // It reads every endpoint of every model, so it is called less often.

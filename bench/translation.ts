@@ -124,10 +124,11 @@ function config(upstream: Child): string {
       - provider: mock-${name}
         model: ${upstreamModel}
         usd_per_million_tokens: { prompt: 0.15, completion: 0.60 }`
+  const models = (name: string) => [model(name, 'bench', 'paced'), model(name, 'fast', 'fast')]
   return `providers:
 ${names.map(provider).join('\n')}
 models:
-${names.flatMap(name => [model(name, 'bench', 'paced'), model(name, 'fast', 'fast')]).join('\n')}
+${names.flatMap(models).join('\n')}
 `
 }
 

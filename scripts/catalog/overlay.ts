@@ -79,7 +79,7 @@ export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = 
   [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
 ]
 
-/** The display names of authors of whom the public service has no model. */
+/** The display names of authors without a model on the public service. */
 export const AUTHORS: Record<string, string> = {
   alpindale: 'Alpindale',
   baai: 'BAAI',

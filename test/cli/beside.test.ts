@@ -199,7 +199,8 @@ test('commands of all nouns beside a server affect the next calls and stop no st
   const told = (numbers: number[]) => `${Math.round(Math.max(...numbers))} ms at most`
   const [bound, gap] = [told(delays), told(streams.map(largestGap))]
   process.stdout.write(
-    `${commands.length} commands; until a change binds: ${bound}; between two events of a stream: ${gap}\n`,
+    `${commands.length} commands; until a change applies: ${bound}; ` +
+      `between two events of a stream: ${gap}\n`,
   )
   for (const stream of streams) stream.stop()
 }, 120_000)

@@ -101,7 +101,7 @@ async function left({ hits }: Upstream): Promise<void> {
 
 /**
  * Expects that one endpoint alone answered, that the record has these attempts in order, and that
- * the charge is what the client was told.
+ * the charge is the cost in the answer.
  */
 async function expectAnswer(
   outcome: Outcome,

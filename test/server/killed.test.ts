@@ -134,7 +134,7 @@ const BARRIERS: [
 
 describe('A-06 kill -9', () => {
   test.each(BARRIERS)(
-    '%s: the prompt is paid, and what was delivered by the last checkpoint',
+    '%s: charges the prompt, and what was delivered by the last checkpoint',
     async (_, fields, script, seen, tokens) => {
       first.plan(script())
       const call = ask(fields)
@@ -164,15 +164,15 @@ describe('A-06 kill -9', () => {
   }, 30_000)
 
   test.each<[name: string, script: () => Script, seen: string | null, nanos: number]>([
-    ['gives nothing yet: the prompt is paid once', () => gate, null, PROMPT * PRICE],
+    ['has sent nothing yet: charges the prompt once', () => gate, null, PROMPT * PRICE],
     [
-      'answers: at its own price, and it alone',
+      'answers: charges its own price, and nothing for the other',
       () => [sseHead(), delta(WORDS), gate],
       'word',
       (PROMPT + 10) * 2 * PRICE,
     ],
   ])(
-    'while a second endpoint is asked beside the first, and %s',
+    'while a second endpoint is hedging the first, and %s',
     async (_, script, seen, nanos) => {
       first.plan(gate)
       second.plan(script())

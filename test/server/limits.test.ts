@@ -317,20 +317,20 @@ describe('A-18 additional costs of a call', () => {
   const said = (content: object[]) => ({ messages: [{ role: 'user', content }] })
 
   const WAYS: [name: string, body: object][] = [
-    ['in its words', { messages: [{ role: 'user', content: LONG }] }],
-    ['in a parameter that nobody here knows', { documents: [{ text: LONG }] }],
-    ['in a member of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
+    ['in its text', { messages: [{ role: 'user', content: LONG }] }],
+    ['in an unknown parameter', { documents: [{ text: LONG }] }],
+    ['in a field of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
     ['in a name', { messages: [{ role: 'user', content: 'Hi', name: LONG }] }],
     [
       'in a file',
       said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }]),
     ],
     ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LONG } }] }],
-    ['in the form of its answer', { response_format: { type: 'grammar', grammar: LONG } }],
+    ['in its response_format', { response_format: { type: 'grammar', grammar: LONG } }],
   ]
 
   test.each(WAYS)(
-    '%s is set aside for: together they spend no more than the limit',
+    '%s are reserved: together the calls spend no more than the limit',
     async (_, body) => {
       // Ordinary text has four bytes per token.
       upstream.answer(hit =>

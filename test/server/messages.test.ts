@@ -81,13 +81,13 @@ async function expectRefused(
 describe('the key', () => {
   test.each<[name: string, headersOf: (key: string) => Record<string, string>]>([
     ['in x-api-key', key => ({ 'x-api-key': key })],
-    ['as a bearer', key => ({ authorization: `Bearer ${key}` })],
+    ['as a bearer token', key => ({ authorization: `Bearer ${key}` })],
     [
       'as a bearer, with an empty x-api-key',
       key => ({ authorization: `Bearer ${key}`, 'x-api-key': '' }),
     ],
     ['in x-api-key, with an empty authorization', key => ({ authorization: '', 'x-api-key': key })],
-  ])('is taken %s', async (_, headersOf) => {
+  ])('is accepted %s', async (_, headersOf) => {
     expect(
       await messages(asked, { headers: headersOf(server.inference_key) }).outcome(),
     ).toMatchObject({ status: 200 })
@@ -97,10 +97,10 @@ describe('the key', () => {
     ['that is missing', () => ({})],
     ['that is unknown', () => ({ 'x-api-key': `sk-${CANARY}` })],
     ['of two words', key => ({ 'x-api-key': `${key} ${key}` })],
-    ['with a bearer before it', key => ({ 'x-api-key': `Bearer ${key}` })],
-    ['beside a bearer that is wrong', key => ({ 'x-api-key': key, authorization: 'Bearer wrong' })],
+    ['with Bearer before it', key => ({ 'x-api-key': `Bearer ${key}` })],
+    ['with a wrong bearer token', key => ({ 'x-api-key': key, authorization: 'Bearer wrong' })],
     ['under another name', key => ({ 'api-key': key })],
-  ])('is refused %s, before the body is looked at', async (_, headersOf) => {
+  ])('is refused %s, before the body is read', async (_, headersOf) => {
     const headers = headersOf(server.inference_key)
     await expectRefused(await messages(asked, { headers }).outcome(), 401, 'authentication_error')
     const call = request(`${server.base}/messages`, {

@@ -53,7 +53,7 @@ describe('/models', () => {
     ['region=mars', 'region'],
     ['category=gardening', 'category'],
     ['context=many', 'context'],
-  ])('with %s is a 400 that names it', async (query, field) => {
+  ])('with %s is a 400 with the name of the field', async (query, field) => {
     const response = await get(`/models?${query}`)
     const { error } = (await response.json()) as {
       error: { message: string; metadata: { field: string } }

@@ -32,8 +32,8 @@ async function check(file: string | undefined, options: CommonOptions): Promise<
     { file: found.file, models: models.length, providers: providers.length, unpriced },
     () => {
       print(
-        `${found.file ?? 'No config file: the defaults'}: ${counted(models.length, 'model')} ` +
-          `at ${counted(providers.length, 'provider')}`,
+        `${found.file ?? 'No config file: the defaults'}: ` +
+          `${counted(models.length, 'model')} at ${counted(providers.length, 'provider')}`,
       )
       for (const id of unpriced)
         print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)

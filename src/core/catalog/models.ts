@@ -335,10 +335,8 @@ export function listZdrEndpoints(gateway: CatalogWorld) {
 
 function linkedPageOf(models: Model[], query: ModelQuery, path: string) {
   const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
-  const next =
-    offset + limit < models.length
-      ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}`
-      : null
+  const following = textsOf({ ...query, offset: offset + limit, limit })
+  const next = offset + limit < models.length ? `${path}?${new URLSearchParams(following)}` : null
   const { data, total_count } = pageOf(models, { offset, limit }, shownModel)
   return { data, links: { next }, total_count }
 }

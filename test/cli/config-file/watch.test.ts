@@ -162,8 +162,12 @@ describe('a wrong config file', () => {
       'server: { port: 80',
       'The config file is not valid YAML: YAML Parse error: Unexpected token',
     ],
-    ['is no mapping', '- a', 'The config file: expected a mapping of settings'],
-    ['does not fit', 'service_name: 5', 'service_name: expected string, found a number'],
+    ['is not a mapping', '- a', 'The config file: expected a mapping of settings'],
+    [
+      'does not match the schema',
+      'service_name: 5',
+      'service_name: expected string, found a number',
+    ],
     [
       'names an unset variable',
       `providers: { openai: { api_key: "\${GATEWAY_NO_SUCH}" } }`,
@@ -268,8 +272,8 @@ describe('a wrong config file', () => {
 
   test.each([
     ['a directory', () => mkdirSync(file)],
-    ['a pipe to which nobody writes', () => void Bun.spawnSync(['mkfifo', file])],
-  ])('because it is %s now, is told of and not waited for', async (_, make) => {
+    ['a pipe without a writer', () => void Bun.spawnSync(['mkfifo', file])],
+  ])('that is replaced by %s is reported at once', async (_, make) => {
     write(TEXT)
     const { watch, told, looks } = await watched()
     await looks(1)

@@ -114,7 +114,7 @@ describe('POST /byok', () => {
   })
 
   test.each([
-    ['a provider that nobody knows', { provider: 'nobody' }, 'provider'],
+    ['an unknown provider', { provider: 'nobody' }, 'provider'],
     ['a provider that every object has', { provider: 'constructor' }, 'provider'],
     ['an empty key', { key: '' }, 'key'],
     ['a key that would break a header', { key: 'sk-canary\nx: y' }, 'key'],
@@ -288,7 +288,7 @@ describe('permissions', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 without a store',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)

@@ -153,7 +153,7 @@ describe('the built-in catalogue', () => {
     ['qwen/qwen3-235b-a22b-thinking-2507', '2025-07-25'],
     ['mistralai/mixtral-8x7b-instruct-v0.1', '2023-12-11'],
     ['moonshotai/kimi-k2', '2025-07-11'],
-  ])('knows when %s came out', (id, day) => {
+  ])('has the release day of %s', (id, day) => {
     expect(rows.get(id)?.created).toBe(day)
   })
 

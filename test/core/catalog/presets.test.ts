@@ -166,7 +166,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     ['an umlaut', '%C3%BC'],
     ['an at sign', '@preset'],
     ['101 characters', 'a'.repeat(101)],
-  ])('a slug with %s is refused, wherever it stands', async (_, slug) => {
+  ])('a slug with %s is refused in every route', async (_, slug) => {
     const asked = [
       create(slug),
       ask('GET', `/presets/${slug}`),
@@ -245,7 +245,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
       'text.format.schema',
     ],
     ['instructions that are none', 'responses', { instructions: 5 }, 'instructions'],
-  ])('%s is refused in %s, and makes nothing', async (_, dialect, body, field) => {
+  ])('%s is refused in %s, and creates nothing', async (_, dialect, body, field) => {
     const { status, json } = await ask('POST', `/presets/p/${dialect}`, { body })
     expect([status, json.error.metadata.field]).toEqual([400, field])
     expect((await ask('GET', '/presets/p')).status).toBe(404)
@@ -470,7 +470,7 @@ describe('GET /presets/{slug}/versions', () => {
   })
 
   test.each(['0', '01', '-1', '1.5', 'latest', '9999999999'])(
-    'the version %s is no number of one',
+    'the version %s is refused as a number',
     async version => {
       await create('p')
       const { status, json } = await ask('GET', `/presets/p/versions/${version}`)
@@ -512,18 +512,15 @@ describe('permissions', () => {
     })
   })
 
-  test.each(OPERATIONS)(
-    'a memory that fails is a 500 that tells nothing: %s %s',
-    async (method, path) => {
-      gateway.memory.presets = new Proxy(gateway.memory.presets, {
-        get() {
-          throw new Error('secret of the store')
-        },
-      })
-      const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
-      expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
-    },
-  )
+  test.each(OPERATIONS)('a store failure is a 500 without details: %s %s', async (method, path) => {
+    gateway.memory.presets = new Proxy(gateway.memory.presets, {
+      get() {
+        throw new Error('secret of the store')
+      },
+    })
+    const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
+    expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
+  })
 
   test('a management key may read', async () => {
     await create('p')

@@ -119,7 +119,7 @@ describe('prices in the config', () => {
       { ...good, tiers: [{ above: 5, web_search: 1 }] },
       `${path}.tiers.0.web_search: expected no such field, found a number`,
     ],
-  ])('%j is refused with its place', (prices, message) => {
+  ])('%j is refused with its path', (prices, message) => {
     expect(refusal(prices)).toBe(message)
   })
 })

@@ -91,7 +91,7 @@ describe('a credential', () => {
       ['openai', { auth: 'none' }, 'none'],
       ['sandbox', {}, 'none'],
     ]),
-  )('to %s with %s', (slug, _, given, auth) => {
+  )('is sent to %s as %s', (slug, _, given, auth) => {
     expect(providerOf(slug, given).auth).toBe(auth)
   })
 
@@ -200,7 +200,7 @@ describe('credentials', () => {
         'the address that sells tokens',
       ],
     ]),
-  )('missing for %s with %s are named', (slug, _, given, field, expected) => {
+  )('that are missing for %s with %s are named', (slug, _, given, field, expected) => {
     expect(faultOf(slug, given)).toEqual({ slug, field, expected })
   })
 })
@@ -246,7 +246,7 @@ describe('an address with blanks', () => {
       ['vertex', { api_key: 'k', region: 'us-central1' }, 'project'],
       ['vertex', { api_key: 'k', region: 'global' }, 'project'],
     ]),
-  )('says what is missing for %s with %s', (slug, _, given, field) => {
+  )('names what is missing for %s with %s', (slug, _, given, field) => {
     expect(faultOf(slug, given)).toMatchObject({
       slug,
       field,

@@ -47,7 +47,7 @@ describe('a provider’s own name', () => {
     ['deepseek-ai/DeepSeek-V4.1-Flash-Fast', undefined],
     ['Qwen/Qwen3.8-27B-Thinking', undefined],
     ['mistral/gpt-oss-120b', undefined],
-  ])('%s of %s is none of those: a near name is another model', (own, home) => {
+  ])('%s of %s has no such slug: a similar name is another model', (own, home) => {
     expect(joined(own, home)).toBeUndefined()
   })
 

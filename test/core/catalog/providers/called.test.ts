@@ -26,7 +26,7 @@ describe('a provider is found by', () => {
     ['the name of several', 'Google', ['vertex', 'vertex-anthropic']],
     ['the name that is shown, however it is spelled', 'z.ai', ['zai']],
     ['the base of its slug', 'local', ['local/eu', 'local/us']],
-    ['its slug, whoever else is shown by that name', 'groq', ['groq']],
+    ['its slug, even if another is displayed by that name', 'groq', ['groq']],
     ['nothing else', 'nobody', []],
     ['no part of a slug', 'open', []],
     ['no name of JavaScript’s own', 'constructor', []],
