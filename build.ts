@@ -3,11 +3,12 @@ import { rmSync } from 'node:fs'
 const OUTFILE = 'dist/gateway'
 
 /**
- * One executable with everything in it. It reads neither `.env` nor `bunfig.toml` of the directory it is started in: what
- * stands there may be somebody else's. Not minified: Elysia reads its handlers' source text.
+ * Builds one executable that contains everything. It ignores `.env` and `bunfig.toml` of the
+ * directory it is started in: those files may belong to another program. Not minified: Elysia reads
+ * its handlers' source text.
  */
 const result = await Bun.build({
-  // The Worker is a program of its own: the first one listed is the one that starts.
+  // The Worker is a program of its own. The first entry point is the one that starts.
   entrypoints: ['src/cli/main.ts', 'src/core/tokenizers/worker.ts'],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   target: 'bun',

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A program that was started and listens; `stop` ends it and waits until it is gone. */
+/** A running program that listens. `stop` ends it and waits until it is gone. */
 export type Child = {
   pid: number
   url: string
@@ -18,12 +18,15 @@ type Start = {
 
 const PATIENCE_MS = 15_000
 
-/** Starts a program on one core and waits for its `{"event":"listening","url":…}` line; throws with its output if none comes. */
+/**
+ * Starts a program on one core and waits for its `{"event":"listening","url":…}` line. Throws with
+ * its output if none comes.
+ */
 export async function startChild({ name, command, core, home, env = {} }: Start): Promise<Child> {
   mkdirSync(home, { recursive: true })
-  // Output goes to files: a pipe would have to be emptied by the process that makes the load.
+  // Output goes to files: the process that creates the load would have to empty a pipe.
   const [stdout, stderr] = [join(home, `${name}.out`), join(home, `${name}.err`)]
-  // Emptied first: a program that is started again must not be found by its old line.
+  // Emptied first: a restarted program must not be found by its old line.
   for (const file of [stdout, stderr]) writeFileSync(file, '')
   const child = Bun.spawn([...leash(), ...pin(core), ...command], {
     stdin: 'ignore',
@@ -39,19 +42,22 @@ export async function startChild({ name, command, core, home, env = {} }: Start)
   throw new Error(`${name} did not listen: ${tail(stdout)} ${tail(stderr)}`)
 }
 
-/** Moves this process, with all its threads, to one core. Does nothing where there is no `taskset` or only one core. */
+/**
+ * Moves this process, with all its threads, to one core. Does nothing without `taskset` or with
+ * only one core.
+ */
 export function pinSelf(core: number): void {
   if (canPin) Bun.spawnSync(['taskset', '-a', '-c', '-p', String(core), String(process.pid)])
 }
 
-/** Whether each process can be kept on a core of its own. */
+/** Whether each process can be pinned to a core of its own. */
 export const canPin = Bun.which('taskset') !== null && navigator.hardwareConcurrency > 1
 
 function pin(core: number): string[] {
   return canPin ? ['taskset', '-c', String(core)] : []
 }
 
-// The kernel ends the child when this process dies, however that comes about.
+// The kernel ends the child when this process dies for any reason.
 function leash(): string[] {
   return Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'KILL'] : []
 }

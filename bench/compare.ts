@@ -18,16 +18,17 @@ import { shuffle, spread } from './statistics.ts'
 
 const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] PROGRAM...
 
-What a call costs several programs in CPU, beside each other: built gateways, or the source of one (src/cli/main.ts of any
-checkout). They are asked in turns of less than a second, in another order each round, so that whatever else the machine does
-is much the same for all. Printed are the microseconds of CPU a call, and the median over the rounds of each round's ratio to
-the first program and to the ten-line proxy.
+Compares the CPU that a call costs in several programs: built gateways, or the source of one
+(src/cli/main.ts of any checkout). They take turns of less than a second, in a new order each
+round, so that other load on the machine affects all of them alike. Prints the microseconds of
+CPU per call, and the median over the rounds of each round's ratio to the first program and to
+the ten-line proxy.
 `
 
 const CONNECTIONS = 10
 const WARM_UP = 25_000
 
-/** What the rounds of one contender cost, in microseconds of CPU a call. */
+/** The costs of one contender in each round, in microseconds of CPU per call. */
 interface Measured {
   contender: Contender
   costs: number[]
@@ -64,7 +65,7 @@ async function main(): Promise<void> {
   process.stdout.write(render(all))
 }
 
-/** The ten-line proxy, and the programs behind it. */
+/** Starts the ten-line proxy, and the programs to compare with it. */
 async function contenders(programs: string[]): Promise<Contender[]> {
   const upstream = await startUpstream(home, {})
   const started = [await startFloor('floor', upstream, home)]
@@ -80,10 +81,10 @@ async function contenders(programs: string[]): Promise<Contender[]> {
   )
 }
 
-// A source is called by its checkout.
+// A source is named after its checkout.
 const nameOf = (path: string) => basename(path.replace(/\/(src\/cli\/main\.ts|dist\/gateway)$/, ''))
 
-/** Sends so many calls, and tells what one cost. Throws where one fails. */
+/** Sends a number of calls, and returns the cost of one. Throws if one fails. */
 async function costOf({ target, pid, name }: Contender, calls: number): Promise<number> {
   const cpu = cpuReader(pid)
   const result = await closedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
@@ -96,12 +97,15 @@ function render(all: Measured[]): string {
   const [floor, first] = all
   const lines = all.map(one => {
     const { median, least, most } = spread(one.costs)
-    const ratios = `${ratio(one, first)} of the first, ${ratio(one, floor)} of the floor`
-    return `${one.contender.name.padEnd(16)} ${median.toFixed(1)} µs a call (${least.toFixed(1)} to ${most.toFixed(1)}), ${ratios}\n`
+    const [toFirst, toFloor] = [ratio(one, first), ratio(one, floor)]
+    const ratios = `${toFirst} of the first, ${toFloor} of the floor`
+    const name = one.contender.name.padEnd(16)
+    const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
+    return `${name} ${median.toFixed(1)} µs a call (${range}), ${ratios}\n`
   })
   return lines.join('')
 }
 
-// Of each round its own, so that what slows a whole round down does not count.
+// The ratio is per round, so that what slows a whole round down cancels out.
 const ratio = ({ costs }: Measured, to?: Measured) =>
   spread(costs.map((cost, round) => cost / (to?.costs[round] ?? Number.NaN))).median.toFixed(3)

@@ -3,22 +3,25 @@ import { join, resolve } from 'node:path'
 import { type Child, startChild } from './children.ts'
 import { MODEL, type Target } from './wire.ts'
 
-/** A program under test: where it is asked, with which key, and how it is ended. */
+/** A program under test: its address, the key to call it with, and how to stop it. */
 export type Contender = Child & { name: string; target: Target }
 
-/** What may stand beside the floor: the gateway, or the floor once more, which tells how far two equal programs differ. */
+/**
+ * What is compared with the floor: the gateway, or the floor again, which shows how far two equal
+ * programs differ.
+ */
 export type Rival = 'ours' | 'floor2'
 
-/** The cores: the contender has one to itself, the mock provider and the load share the other. */
+/** The contender has a core of its own. The mock provider and the load share the other. */
 export const CORES = { tools: 0, contender: 1 }
 
-/** What a million tokens cost at the mock provider, in USD. */
+/** The price of a million tokens at the mock provider, in USD. */
 export const PRICE = { prompt: 0.15, completion: 0.6 }
 
 const ROOT = resolve(import.meta.dir, '..')
 const FLOOR_KEY = 'sk-floor-bench'
 
-/** Starts a mock provider: that of `upstream.ts`, or another program of this folder. */
+/** Starts a mock provider: `upstream.ts`, or another program of this folder. */
 export function startUpstream(
   home: string,
   env: Record<string, string>,
@@ -33,7 +36,7 @@ export function startUpstream(
   })
 }
 
-/** Starts the ten-line proxy, under any name. */
+/** Starts the ten-line proxy under the given name. */
 export async function startFloor(name: string, upstream: Child, home: string): Promise<Contender> {
   const env = { UPSTREAM_URL: upstream.url, FLOOR_KEY }
   const child = await startChild({
@@ -46,7 +49,7 @@ export async function startFloor(name: string, upstream: Child, home: string): P
   return { ...child, name, target: { url: child.url, key: FLOOR_KEY } }
 }
 
-/** The config of one provider with one model, which is the mock. */
+/** Renders the config of one provider with one model, which is the mock. */
 export function oneModel(upstream: Child): string {
   return `providers:
   local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
@@ -61,7 +64,10 @@ models:
 `
 }
 
-/** Writes the config, has the gateway make its data directory, and returns the inference key. `program` is the built one unless told. */
+/**
+ * Writes the config, runs `gateway init` in a data directory, and returns the inference key.
+ * `program` defaults to the built one.
+ */
 export async function initGateway(
   config: string,
   home: string,
@@ -76,7 +82,7 @@ export async function initGateway(
   return made.inference_key
 }
 
-/** Starts the gateway on what `initGateway` made in the same place. */
+/** Starts the gateway on the directory that `initGateway` prepared. */
 export async function startGateway(
   key: string,
   home: string,
@@ -89,19 +95,19 @@ export async function startGateway(
   return { ...child, name: 'ours', target: { url: child.url, key } }
 }
 
-/** The binary under test: GATEWAY_BIN, else dist/gateway. */
+/** Returns the path of the binary under test: GATEWAY_BIN, else dist/gateway. */
 export function gatewayBinary(): string {
   return resolve(process.env.GATEWAY_BIN ?? join(ROOT, 'dist/gateway'))
 }
 
-/** Builds dist/gateway if there is none; throws if there is none after that. */
+/** Builds dist/gateway if it does not exist. Throws if it does not exist after that. */
 export async function ensureGateway(): Promise<void> {
   if (existsSync(gatewayBinary())) return
   if (!process.env.GATEWAY_BIN) await run([process.execPath, 'run', 'build'])
   if (!existsSync(gatewayBinary())) throw new Error(`There is no ${gatewayBinary()}`)
 }
 
-/** What the gateway says its key has spent, in USD. */
+/** Reads from the gateway what its key has spent, in USD. */
 export async function spentBy({ url, key }: Target): Promise<number> {
   const answer = await fetch(`${url}/api/v1/key`, {
     headers: { authorization: `Bearer ${key}` },

@@ -1,4 +1,7 @@
-/** The floor: the least a Bun proxy can do and still look at what passes. One key look-up, parse, forward, re-serialise. */
+/**
+ * The floor: the least that a Bun proxy does if it reads what it forwards. One key look-up, parse,
+ * forward, re-serialise.
+ */
 const keys = new Map([[`Bearer ${process.env.FLOOR_KEY}`, { name: 'bench' }]])
 const json = { 'content-type': 'application/json' }
 const server = Bun.serve({

@@ -2,15 +2,19 @@ import { type Contender, PRICE, spentBy } from './contenders.ts'
 import type { Samples } from './rounds.ts'
 import { USAGE } from './wire.ts'
 
-/** What the gateway's books hold after it was killed and started again, beside what was called. */
+/**
+ * What the ledger holds after the gateway was killed and restarted, compared with the calls that
+ * were made.
+ */
 export type Ledger = { calls: number; expectedUsd: number; spentUsd: number; matches: boolean }
 
 const COST_OF_A_CALL =
   (USAGE.prompt_tokens * PRICE.prompt + USAGE.completion_tokens * PRICE.completion) / 1e6
 
 /**
- * Kills the gateway without warning, starts it again on the same data and compares what its key has spent with the
- * calls that were answered: only books that were kept within the measured time pass.
+ * Kills the gateway without warning, restarts it on the same data, and compares what its key has
+ * spent with the calls that were answered. Passes only if the ledger was written within the
+ * measured time.
  */
 export async function checkLedger(
   gateway: Contender,

@@ -2,10 +2,13 @@ import type { Socket } from 'bun'
 import { percentile } from './statistics.ts'
 import { answerReader, requestBytes, type Target } from './wire.ts'
 
-/** How hard and how long: it ends at the number of calls or at the time, whichever comes first. */
+/**
+ * The limits of a closed loop. It ends at the number of calls or at the time, whichever comes
+ * first.
+ */
 export type ClosedLoop = { connections: number; calls: number; seconds: number }
 
-/** What a closed loop saw. `errors` counts answers that were not good and connections that were lost. */
+/** The result of a closed loop. `errors` counts failed answers and lost connections. */
 export type LoopResult = {
   calls: number
   errors: number
@@ -23,7 +26,10 @@ type Loop = {
   errors: number
 }
 
-/** Sends non-stream calls, one at a time on each connection, each as soon as the one before is answered. */
+/**
+ * Sends calls without streaming, one at a time on each connection, each as soon as the one before
+ * is answered.
+ */
 export async function closedLoop(target: Target, limit: ClosedLoop): Promise<LoopResult> {
   const began = performance.now()
   const until = began + limit.seconds * 1000
@@ -76,7 +82,7 @@ async function keepCalling(loop: Loop, { hostname, port }: URL): Promise<void> {
     port: Number(port),
     socket: { open: call, data: receive, close, error: close },
   })
-  // An answer that never comes must not hold the bench up.
+  // A missing answer must not block the benchmark.
   const impatience = setTimeout(() => socket.terminate(), loop.limit.seconds * 1000 + 3_000)
   await promise
   clearTimeout(impatience)

@@ -4,7 +4,10 @@ import { canPin } from './children.ts'
 import { gatewayBinary, type Rival } from './contenders.ts'
 import { cpuOf, machineCpu } from './procfs.ts'
 
-/** How quiet the machine was: load averages before and after, the cores others kept busy, the share the host took. */
+/**
+ * How quiet the machine was: load averages before and after, the cores that others used, and those
+ * that the host took.
+ */
 export type Machine = {
   loadBefore: number[]
   loadAfter: number[]
@@ -13,7 +16,7 @@ export type Machine = {
   seconds: number
 }
 
-/** What was measured, on what. */
+/** The versions of the software and hardware of a run. */
 export type Versions = {
   bun: string
   kernel: string
@@ -24,7 +27,7 @@ export type Versions = {
   binaryMb?: number
 }
 
-/** Starts to watch the machine; the returned function tells how it was since. */
+/** Starts to observe the machine. The returned function reports what happened since. */
 export function machineReader(): () => Machine {
   const loadBefore = loadavg()
   const before = reading()
@@ -42,7 +45,7 @@ export function machineReader(): () => Machine {
   }
 }
 
-/** Names the versions of this run. */
+/** Reads the versions of this run. */
 export function versions(rival: Rival): Versions {
   const [processor] = cpus()
   const common = {

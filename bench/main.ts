@@ -21,7 +21,8 @@ import { measure, type Plan, type Samples, subjectOf } from './rounds.ts'
 
 const USAGE = `bun run bench/main.ts [--quick] [--json] [--rounds N] [--contender ours|floor2]
 
-Measures dist/gateway (or GATEWAY_BIN) beside the ten-line proxy of bench/floor.ts. Ends with 1 if a limit is broken.
+Compares dist/gateway (or GATEWAY_BIN) with the ten-line proxy of bench/floor.ts. Ends with 1
+if a limit is broken.
 `
 
 const FULL: Plan = {
@@ -42,7 +43,7 @@ const QUICK: Plan = {
   ceiling: { ...FULL.ceiling, seconds: 1 },
 }
 
-// Whatever happens, the bench ends, and its children end with it.
+// The benchmark always ends, and its children end with it.
 const LONGEST_MS = 6 * 60_000
 
 type Options = { json: boolean; plan: Plan; quick: boolean; rival: Rival }
@@ -110,7 +111,7 @@ async function bench({ plan, quick, rival }: Options): Promise<Report> {
   const floor = await startFloor('floor', upstream, home)
   const start = await rivalStarter(rival, upstream, join(home, rival))
   const contender = await start()
-  const found = await contest(upstream, floor, contender, plan, start)
+  const found = await contest({ upstream, floor, rival: contender }, plan, start)
   await Promise.all([upstream, floor, contender].map(child => child.stop('SIGKILL')))
   return { plan, rival, versions: versions(rival), ...found, verdict: judge(found.samples, rival) }
 }
@@ -128,9 +129,7 @@ async function rivalStarter(
 type Found = { machine: Machine; samples: Samples[]; ledger?: Ledger }
 
 async function contest(
-  upstream: Child,
-  floor: Contender,
-  rival: Contender,
+  { upstream, floor, rival }: { upstream: Child; floor: Contender; rival: Contender },
   plan: Plan,
   restart: () => Promise<Contender>,
 ): Promise<Found> {

@@ -1,17 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-// What the kernel reports /proc times in, on every Linux that Bun runs on.
+// The unit of times in /proc, on every Linux that Bun runs on.
 const MICROSECONDS_PER_TICK = 10_000
 
-/** CPU time so far, in microseconds: user and system, all threads, of a process, its children and those it waited for. */
+/**
+ * Reads the CPU time so far, in microseconds: user and system, all threads, of a process, its
+ * children and those that it waited for.
+ */
 export function cpuOf(pid: number): number {
   const stats = everyStat()
   return treeTicks(pid, stats) * MICROSECONDS_PER_TICK
 }
 
 /**
- * Begins to count the CPU time of one process, in microseconds and as exactly as the scheduler does: the returned function tells how much it
- * was since. What a thread did that has ended by then is left out.
+ * Starts to measure the CPU time of one process, in microseconds and with the precision of the
+ * scheduler. The returned function returns the time since then. Threads that have ended by then are
+ * left out.
  */
 export function cpuReader(pid: number): () => number {
   const before = cpuOfThreads(pid)
@@ -32,13 +36,16 @@ function cpuOfThreads(pid: number): Map<string, number> {
   )
 }
 
-/** Resident memory of one process now, in MB. */
+/** Reads the resident memory of one process, in MB. */
 export function residentOf(pid: number): number {
   const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`)) ?? []
   return Number(kilobytes ?? 0) / 1024
 }
 
-/** CPU time of the whole machine so far, in microseconds: what was worked, and what the host took away. */
+/**
+ * Reads the CPU time of the whole machine so far, in microseconds: time used, and time that the
+ * host took.
+ */
 export function machineCpu(): { worked: number; stolen: number } {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = read('/proc/stat')
     .split(/\s+/, 9)
@@ -65,7 +72,7 @@ function everyStat(): Stat[] {
 
 function statOf(pid: number): Stat[] {
   const text = read(`/proc/${pid}/stat`)
-  // The name stands in brackets and may hold spaces: the fields are counted from behind it.
+  // The name is in brackets and may contain spaces, so the fields are counted from behind it.
   const fields = text
     .slice(text.lastIndexOf(')') + 2)
     .split(' ')

@@ -4,7 +4,7 @@ import type { Machine, Versions } from './machine.ts'
 import type { Plan, Samples, StreamSample } from './rounds.ts'
 import { type Spread, spread } from './statistics.ts'
 
-/** Everything one run found; `--json` prints it as it is. */
+/** Everything that one run found. `--json` prints it unchanged. */
 export type Report = {
   plan: Plan
   rival: Rival
@@ -15,7 +15,7 @@ export type Report = {
   verdict: Verdict
 }
 
-/** The two ratios that are promised, of the medians; the spread is that of the rounds, each compared with itself. */
+/** The two ratios with a limit, of the medians. Each spread is that of the rounds' own ratios. */
 export type Verdict = {
   cpuRatio: number
   cpuRatios: Spread
@@ -23,7 +23,10 @@ export type Verdict = {
   ceilingRatios: Spread
 }
 
-/** The promise: at most twice the CPU of the floor for a call, and at least half of its calls per second. */
+/**
+ * The limits: at most twice the CPU per call of the floor, and at least half of its calls per
+ * second.
+ */
 export const LIMITS = { cpuRatio: 2.0, ceilingRatio: 0.5 }
 
 const TOOL_RATE = 15_000
@@ -42,7 +45,7 @@ export function judge(samples: Samples[], rival: Rival): Verdict {
   }
 }
 
-/** The limits that this run broke, a sentence for each. */
+/** Lists the limits that this run broke, one sentence each. */
 export function brokenLimits({ verdict, ledger }: Report): string[] {
   const broken: string[] = []
   if (!(verdict.cpuRatio <= LIMITS.cpuRatio))
@@ -53,7 +56,7 @@ export function brokenLimits({ verdict, ledger }: Report): string[] {
   return broken
 }
 
-/** The report for a person. */
+/** Renders the report for people. */
 export function render(report: Report): string {
   const { samples, rival } = report
   const lines = [
@@ -88,8 +91,11 @@ function headLines({ plan, rival, versions, machine }: Report): string[] {
     versions.pinned
       ? 'contender alone on core 1; mock provider and load on core 0'
       : 'NOT PINNED: contender, mock provider and load share the cores',
-    `loadavg ${load(machine.loadBefore)} before, ${load(machine.loadAfter)} after; others used ${machine.otherCores.toFixed(2)} cores, stolen ${machine.stolenCores.toFixed(3)}`,
-    `${plan.rounds} rounds in shuffled order, ${machine.seconds.toFixed(0)} s; each figure: median (least-most) of the rounds`,
+    `loadavg ${load(machine.loadBefore)} before, ${load(machine.loadAfter)} after; ` +
+      `others used ${machine.otherCores.toFixed(2)} cores, ` +
+      `stolen ${machine.stolenCores.toFixed(3)}`,
+    `${plan.rounds} rounds in shuffled order, ${machine.seconds.toFixed(0)} s; ` +
+      'each figure: median (least-most) of the rounds',
   ]
 }
 
@@ -157,11 +163,15 @@ function verdictLines(report: Report, rival: Rival): string[] {
   const rate = (name: string) => spread(rates(named(samples, name))).median.toFixed(0)
   const range = ({ least, most }: Spread) => `rounds ${least.toFixed(2)}-${most.toFixed(2)}`
   return [
-    `ratio cpu: ${verdict.cpuRatio.toFixed(2)} x (limit ${LIMITS.cpuRatio.toFixed(1)}; ${range(verdict.cpuRatios)})`,
-    `ceiling: ${rival} ${rate(rival)} rps, floor ${rate('floor')} rps, ratio ${verdict.ceilingRatio.toFixed(2)} (limit ${LIMITS.ceilingRatio}; ${range(verdict.ceilingRatios)})`,
+    `ratio cpu: ${verdict.cpuRatio.toFixed(2)} x ` +
+      `(limit ${LIMITS.cpuRatio.toFixed(1)}; ${range(verdict.cpuRatios)})`,
+    `ceiling: ${rival} ${rate(rival)} rps, floor ${rate('floor')} rps, ` +
+      `ratio ${verdict.ceilingRatio.toFixed(2)} ` +
+      `(limit ${LIMITS.ceilingRatio}; ${range(verdict.ceilingRatios)})`,
     ...(ledger
       ? [
-          `ledger after kill -9: ${ledger.calls} calls are $${ledger.expectedUsd.toFixed(6)}, the key has spent $${ledger.spentUsd.toFixed(6)}`,
+          `ledger after kill -9: ${ledger.calls} calls are $${ledger.expectedUsd.toFixed(6)}, ` +
+            `the key has spent $${ledger.spentUsd.toFixed(6)}`,
         ]
       : []),
     ...warnings(report),
@@ -175,7 +185,8 @@ function warnings({ samples, machine }: Report): string[] {
   return [
     ...(rate < TOOL_RATE
       ? [
-          `warning: direct reached ${rate.toFixed(0)} calls/s only; the tool may be what limits the ceiling`,
+          `warning: direct reached only ${rate.toFixed(0)} calls/s; ` +
+            'the tool may be what limits the ceiling',
         ]
       : []),
     ...(machine.otherCores > QUIET

@@ -5,7 +5,7 @@ import { shuffle } from './statistics.ts'
 import { openStreams, type StreamResult } from './streams.ts'
 import type { Target } from './wire.ts'
 
-/** How much is measured. */
+/** The extent of the measurement. */
 export type Plan = {
   rounds: number
   warmUpCalls: number
@@ -16,13 +16,19 @@ export type Plan = {
   streamSeconds: number
 }
 
-/** A closed loop on one contender. CPU is user and system time of all threads, with what was written after the last answer. */
+/**
+ * A closed loop on one contender. CPU is the user and system time of all threads, including writes
+ * after the last answer.
+ */
 export type CallSample = LoopResult & { cpuPerCall: number; residentMb: number }
 
-/** Streams on one contender. CPU per chunk holds the opening and the end of the streams too. */
+/** Streams on one contender. CPU per chunk includes the opening and the end of the streams. */
 export type StreamSample = StreamResult & { cpuPerChunk: number; residentMb: number }
 
-/** All rounds of one contender, or of the mock provider asked directly. `answered` counts every call, those of the warm-up too. */
+/**
+ * All rounds of one contender, or of the mock provider called directly. `answered` counts every
+ * call, those of the warm-up included.
+ */
 export type Samples = {
   name: string
   idleMb: number
@@ -32,13 +38,13 @@ export type Samples = {
   streams: StreamSample[]
 }
 
-/** Something to be measured; without a `pid` its CPU is not read. */
+/** A program to measure. Without a `pid` its CPU is not read. */
 export type Subject = { name: string; target: Target; pid?: number }
 
-// Long enough for what is written behind the answers to be written.
+// Long enough for writes after an answer.
 const SETTLE_MS = 400
 
-/** Warms every subject up, then measures them one at a time, in another order each round. */
+/** Warms up every subject, then measures them one at a time, in a new order each round. */
 export async function measure(
   subjects: Subject[],
   plan: Plan,
@@ -53,7 +59,7 @@ export async function measure(
   return all.map(({ samples }) => samples)
 }
 
-/** What a contender is as a subject. */
+/** Converts a contender to a subject. */
 export function subjectOf({ name, target, pid }: Contender): Subject {
   return { name, target, pid }
 }
@@ -106,7 +112,7 @@ async function sampleStreams(subject: Subject, streams: number, plan: Plan): Pro
   return { ...result, cpuPerChunk: cpu / result.chunks, residentMb }
 }
 
-/** Does the work, and reads what it cost the subject, until what is written behind the answers has been written. */
+/** Runs the work and measures its CPU time, including the writes after the answers. */
 export async function withCpu<T>(
   { pid }: Subject,
   work: () => Promise<T>,

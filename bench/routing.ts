@@ -7,18 +7,24 @@ import type { TextCall } from '../src/core/language/call.ts'
 import type { RoutingPreferences } from '../src/core/language/routing.ts'
 import { spread } from './statistics.ts'
 
-/** What planning one call costs, in CPU time of this process, over a catalogue of so many endpoints; no server runs. */
+/**
+ * Measures the CPU time of this process for planning one call over a catalogue of this size. No
+ * server runs.
+ */
 const MODELS = 500
 const EACH = 10
 const ROUNDS = 9
 const CALLS = 5_000
-/** Microseconds that a plan may cost, and one for which the auto router chooses among all models. */
+/**
+ * Limits in microseconds: for a plan, and for one in which the auto router chooses among all
+ * models.
+ */
 const LIMIT = 100
 const AUTO_LIMIT = 3_000
 const AUTO_CALLS = 200
 
 const WISHES: [name: string, RoutingPreferences][] = [
-  ['no wish', {}],
+  ['no preference', {}],
   ['sort: price', { sort: 'price' }],
   ['sort: throughput', { sort: 'throughput' }],
   ['order and ignore', { order: ['p3', 'p4'], ignore: ['p1', 'p2'] }],
@@ -43,11 +49,16 @@ async function main(): Promise<void> {
   })
   measureAll(gateway)
   print(
-    `${MODELS * EACH} endpoints, ${EACH} of each model: µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`,
+    `${MODELS * EACH} endpoints, ${EACH} of each model: ` +
+      `µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`,
   )
-  const medians = WISHES.map(([name, routing]) => report(name, gateway, routing))
-  // It looks at every endpoint of every model, so it is called less often.
-  const auto = report('the auto router', gateway, {}, AUTO_CALLS, () => 'gateway/auto')
+  const medians = WISHES.map(([name, routing]) => report(gateway, name, { routing }))
+  // It reads every endpoint of every model, so it is called less often.
+  const auto = report(gateway, 'the auto router', {
+    routing: {},
+    calls: AUTO_CALLS,
+    slugOf: () => 'gateway/auto',
+  })
   await gateway.close()
   if (medians.some(median => median > LIMIT) || auto > AUTO_LIMIT) process.exitCode = 1
 }
@@ -69,7 +80,9 @@ function catalogue(models: number, each: number) {
   }
 }
 
-/** As after some minutes of traffic: of every endpoint as much is known as is remembered. */
+/**
+ * Records as many measurements of every endpoint as the gateway keeps, as after minutes of traffic.
+ */
 function measureAll({ catalog, traffic: { health }, clock }: Gateway): void {
   for (let i = 0; i < MODELS; i++)
     for (const endpoint of catalog.models.get(`acme/m${i}`)?.endpoints ?? [])
@@ -80,21 +93,19 @@ function measureAll({ catalog, traffic: { health }, clock }: Gateway): void {
       }
 }
 
-/** Prints what such a call costs, and gives back the median. */
-function report(
-  name: string,
-  gateway: Gateway,
-  routing: RoutingPreferences,
-  calls = CALLS,
-  slugOf = nextModel,
-): number {
-  const costs = Array.from({ length: ROUNDS + 1 }, () =>
-    costOf(gateway, routing, calls, slugOf),
-  ).slice(1)
+/** Calls to plan: their preferences, their number and the model of each. */
+interface Workload {
+  routing: RoutingPreferences
+  calls?: number
+  slugOf?: (i: number) => string
+}
+
+/** Prints the cost of such a call, and returns the median. */
+function report(gateway: Gateway, name: string, workload: Workload): number {
+  const costs = Array.from({ length: ROUNDS + 1 }, () => costOf(gateway, workload)).slice(1)
   const { median, least, most } = spread(costs)
-  print(
-    `  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${least.toFixed(1)} to ${most.toFixed(1)})`,
-  )
+  const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
+  print(`  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${range})`)
   return median
 }
 
@@ -104,9 +115,7 @@ function nextModel(i: number): string {
 
 function costOf(
   gateway: Gateway,
-  routing: RoutingPreferences,
-  calls: number,
-  slugOf: (i: number) => string,
+  { routing, calls = CALLS, slugOf = nextModel }: Workload,
 ): number {
   const actor = operator(gateway)
   const before = process.cpuUsage()

@@ -1,7 +1,7 @@
-/** A figure of several rounds: its median, and the least and the most that was seen. */
+/** A figure of several rounds: its median, minimum and maximum. */
 export type Spread = { median: number; least: number; most: number }
 
-/** Sums the rounds of one figure up; no rounds give NaN. */
+/** Computes the spread of one figure. No rounds give NaN. */
 export function spread(values: number[]): Spread {
   const sorted = Float64Array.from(values).sort()
   return {
@@ -11,13 +11,13 @@ export function spread(values: number[]): Spread {
   }
 }
 
-/** The value that a share of the values (0 to 1) does not exceed; NaN for none. */
+/** Computes the value that a share of the values (0 to 1) does not exceed. No values give NaN. */
 export function percentile(values: number[], share: number): number {
   const sorted = Float64Array.from(values).sort()
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** The same values in a random order. */
+/** Returns the values in random order. */
 export function shuffle<T>(values: readonly T[]): T[] {
   return values
     .map(value => ({ value, at: Math.random() }))

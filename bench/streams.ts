@@ -2,12 +2,13 @@ import type { Socket } from 'bun'
 import { percentile } from './statistics.ts'
 import { microseconds, requestBytes, type Target } from './wire.ts'
 
-/** How many streams, how far apart they start, and when those that are left are given up. */
+/** The number of streams, the time between their starts, and when unfinished ones are given up. */
 export type StreamLoad = { streams: number; gapMs: number; seconds: number }
 
 /**
- * What the streams saw. TTFT runs from the opening of the connection to the first chunk with text; the relay delay from
- * the mock's sending of a chunk to its arrival; `lateP99Ms` is how much after its planned time the tool began a stream.
+ * The result of the streams. TTFT runs from the opening of the connection to the first chunk with
+ * text. The relay delay runs from the mock's sending of a chunk to its arrival. `lateP99Ms` is how
+ * late the tool began a stream.
  */
 export type StreamResult = {
   streams: number
@@ -22,34 +23,31 @@ export type StreamResult = {
 
 type Seen = { finished: number; ttfts: number[]; relays: number[]; lates: number[] }
 
-/** Opens streams at planned times, whatever became of those before, and reads each to its end. */
+/** Opens streams at planned times, whatever happens to those before, and reads each to its end. */
 export async function openStreams(target: Target, load: StreamLoad): Promise<StreamResult> {
   const seen: Seen = { finished: 0, ttfts: [], relays: [], lates: [] }
   const request = requestBytes(target, true)
   const began = performance.now()
   const plans = Array.from({ length: load.streams }, (_, index) => began + index * load.gapMs)
-  await Promise.all(plans.map(plan => openAt(plan, target, request, load, seen)))
+  await Promise.all(plans.map(plan => openAt(plan, { target, request, load, seen })))
   return summary(load, seen)
 }
 
-async function openAt(
-  plan: number,
-  target: Target,
-  request: Buffer,
-  load: StreamLoad,
-  seen: Seen,
-): Promise<void> {
-  await Bun.sleep(Math.max(0, plan - performance.now()))
-  seen.lates.push(performance.now() - plan)
-  await readStream(new URL(target.url), request, load, seen)
+interface Opening {
+  target: Target
+  request: Buffer
+  load: StreamLoad
+  seen: Seen
 }
 
-async function readStream(
-  { hostname, port }: URL,
-  request: Buffer,
-  load: StreamLoad,
-  seen: Seen,
-): Promise<void> {
+async function openAt(plan: number, opening: Opening): Promise<void> {
+  await Bun.sleep(Math.max(0, plan - performance.now()))
+  opening.seen.lates.push(performance.now() - plan)
+  await readStream(opening)
+}
+
+async function readStream({ target, request, load, seen }: Opening): Promise<void> {
+  const { hostname, port } = new URL(target.url)
   const { promise, resolve } = Promise.withResolvers<void>()
   const began = performance.now()
   let rest = ''

@@ -18,15 +18,16 @@ import {
 
 const USAGE = `bun run bench/translation.ts [--quick] [--json] [--rounds N] [--readers]
 
-Measures what dist/gateway (or GATEWAY_BIN) spends on each chunk of a stream that it translates, for every protocol of a
-provider and every dialect of a client; with --readers, in this process, whether a piece of a long stream costs more than one
-of a short one. Ends with 1 if a limit is broken.
+Measures what dist/gateway (or GATEWAY_BIN) spends on each chunk of a stream that it translates,
+for every protocol of a provider and every dialect of a client. With --readers, measures in this
+process whether a piece of a long stream costs more than one of a short one. Ends with 1 if a
+limit is broken.
 `
 
 const FULL: Plan = { rounds: 3, streams: 200, gapMs: 2, seconds: 30, warmUpStreams: 40 }
 const QUICK: Plan = { ...FULL, rounds: 1 }
 
-// Whatever happens, the bench ends, and its children end with it.
+// The benchmark always ends, and its children end with it.
 const LONGEST_MS = 10 * 60_000
 
 interface Options {
@@ -108,7 +109,10 @@ async function matrixReport(plan: Plan): Promise<MatrixReport> {
   return { plan, versions: versions('ours'), machine, limit: MOST_PER_CHUNK, found }
 }
 
-/** A provider for each protocol, with two models: what is measured, and what warms up. */
+/**
+ * Renders a config with a provider for each protocol, each with two models: one to measure, one to
+ * warm up.
+ */
 function config(upstream: Child): string {
   const names = spokenProtocols()
   const provider = (name: string) =>
@@ -120,10 +124,11 @@ function config(upstream: Child): string {
       - provider: mock-${name}
         model: ${upstreamModel}
         usd_per_million_tokens: { prompt: 0.15, completion: 0.60 }`
+  const models = (name: string) => [model(name, 'bench', 'paced'), model(name, 'fast', 'fast')]
   return `providers:
 ${names.map(provider).join('\n')}
 models:
-${names.flatMap(name => [model(name, 'bench', 'paced'), model(name, 'fast', 'fast')]).join('\n')}
+${names.flatMap(models).join('\n')}
 `
 }
 

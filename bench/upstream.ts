@@ -1,9 +1,10 @@
 import { microseconds, USAGE } from './wire.ts'
 
 /**
- * The mock provider, a process of its own: it answers an OpenAI chat call at once with a fixed answer of about 1 KB, and
- * a call with `"stream":true` with CHUNKS events INTERVAL_MS apart (or `?chunks=` and `?interval=`), the usage and `[DONE]`.
- * Each chunk says in its text when it was sent, so that a reader on the same machine can tell how long it was under way.
+ * The mock provider, a process of its own. It answers an OpenAI chat call at once with a fixed
+ * answer of about 1 KB. It answers a call with `"stream":true` with CHUNKS events INTERVAL_MS apart
+ * (or `?chunks=` and `?interval=`), the usage and `[DONE]`. Each chunk contains the time at which
+ * it was sent, so that a reader on the same machine can compute its delay.
  */
 const defaults = {
   chunks: Number(process.env.CHUNKS ?? 50),
@@ -77,9 +78,13 @@ function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string>
 }
 
 function event(delta: object, finish_reason: string | null = null): string {
-  return `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+  return chunk({ choices: [{ index: 0, delta, finish_reason }] })
 }
 
 function ending(): string {
-  return `${event({}, 'stop')}data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage: USAGE })}\n\ndata: [DONE]\n\n`
+  return `${event({}, 'stop')}${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`
+}
+
+function chunk(fields: object): string {
+  return `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', ...fields })}\n\n`
 }

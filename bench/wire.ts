@@ -1,22 +1,26 @@
-/** Where a call goes, and with which key. */
+/** The address of a call, and its key. */
 export type Target = { url: string; key: string }
 
-/** The model that every contender is asked for. */
+/** The model that every call names. */
 export const MODEL = 'bench/model'
 
-/** What the mock provider says that every call used. */
+/** The usage that the mock provider reports for every call. */
 export const USAGE = { prompt_tokens: 60, completion_tokens: 160, total_tokens: 220 }
 
-/** The time in microseconds, the same in every process: `process.hrtime` of Bun counts from the start of its own process. */
+/**
+ * Returns the time in microseconds, the same in every process: Bun's `process.hrtime` counts from
+ * the start of its own process.
+ */
 export function microseconds(): number {
   return Math.round((performance.timeOrigin + performance.now()) * 1000)
 }
 
-/** What is asked: about 0.1 KB. */
+/** The prompt, about 0.1 KB. */
 export const PROMPT =
-  'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
+  'You are asked to summarise, in one paragraph, what a gateway between programs and model ' +
+  'providers is good for. '
 
-/** The bytes of one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
+/** Renders one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
 export function requestBytes(target: Target, stream: boolean): Buffer {
   const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
   return postBytes(target, '/api/v1/chat/completions', {
@@ -28,7 +32,7 @@ export function requestBytes(target: Target, stream: boolean): Buffer {
   })
 }
 
-/** The bytes of one call of any route, on a connection that is kept. */
+/** Renders one call of any route, on a connection that is kept. */
 export function postBytes({ url, key }: Target, path: string, given: object): Buffer {
   const body = Buffer.from(JSON.stringify(given))
   const lines = [
@@ -41,7 +45,10 @@ export function postBytes({ url, key }: Target, path: string, given: object): Bu
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body])
 }
 
-/** Puts an answer together from what a connection delivers: `undefined` until it is whole, then whether it is a good one. */
+/**
+ * Creates a reader that assembles an answer from its chunks. It returns `undefined` until the
+ * answer is complete, then whether it succeeded.
+ */
 export function answerReader(): (bytes: Buffer) => boolean | undefined {
   let answer: Buffer | undefined
   return bytes => {

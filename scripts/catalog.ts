@@ -5,17 +5,18 @@ import { readSources, SOURCES } from './catalog/sources.ts'
 
 const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
 
-/** Writes the built-in catalogue anew and says what came of it. `bun run catalog` */
+/** Regenerates the built-in catalogue and prints a summary. `bun run catalog` */
 const today = new Date().toISOString().slice(0, 10)
 const gathered = gather(await readSources(), today)
 await Bun.write(OUTFILE, text(gathered, today))
 for (const line of summary(gathered)) process.stdout.write(`${line}\n`)
 
-// A model a line, so that a refresh reads as a list of changes.
+// One model per line, so that a refresh reads as a list of changes.
 function text({ models, aliases }: Gathered, generated: string): string {
   const lines = (rows: unknown[]) => rows.map(row => JSON.stringify(row)).join(',\n')
   const head = { generated, sources: SOURCES }
-  return `${JSON.stringify(head).slice(0, -1)},"aliases":${JSON.stringify(aliases)},"models":[\n${lines(models)}\n]}\n`
+  const opening = `${JSON.stringify(head).slice(0, -1)},"aliases":${JSON.stringify(aliases)}`
+  return `${opening},"models":[\n${lines(models)}\n]}\n`
 }
 
 function summary({ models, aliases, left }: Gathered): string[] {
@@ -25,8 +26,9 @@ function summary({ models, aliases, left }: Gathered): string[] {
   const priced = endpoints.filter(endpoint => endpoint.prices).length
   const kinds = Map.groupBy(models, (model: ModelRow) => (model.output ?? ['text']).join('+'))
   return [
-    `${models.length} models, ${endpoints.length} endpoints (${priced} priced), ${counts.size} providers, ${Object.keys(aliases).length} aliases`,
-    `Models by what comes out: ${[...kinds].map(([kind, { length }]) => `${kind} ${length}`).join(', ')}`,
+    `${models.length} models, ${endpoints.length} endpoints (${priced} priced), ` +
+      `${counts.size} providers, ${Object.keys(aliases).length} aliases`,
+    `Models by output: ${[...kinds].map(([kind, { length }]) => `${kind} ${length}`).join(', ')}`,
     `Endpoints: ${[...counts].map(([provider, count]) => `${provider} ${count}`).join(', ')}`,
     ...[...left].map(([why, names]) => `Left out, ${why}: ${names.length}`),
   ]

@@ -6,7 +6,10 @@ import { configFor, startProvider } from './trace/provider.ts'
 import { render, reportOf } from './trace/report.ts'
 import { type Planning, Tracer } from './trace/tracer.ts'
 
-/** Where a plan is made: the file and its functions. Whoever moves or renames them says so here. */
+/**
+ * The file and the functions that make a plan. They must be changed here when they are moved or
+ * renamed.
+ */
 const PLANNING: Planning = {
   file: 'src/core/inference/plan.ts',
   functions: ['planStep'],
@@ -14,10 +17,10 @@ const PLANNING: Planning = {
 
 const USAGE = `bun run scripts/trace.ts [--stream] [--messages] [--keys] [--json]
 
-Counts through how many source files one call runs.
+Counts the source files that one call runs through.
 `
 
-/** What the end of a call gets to run out, in milliseconds: timers, and a connection put back. */
+/** In milliseconds. The time that timers and returned connections get after a call. */
 const AFTERGLOW = 50
 
 const ROOT = resolve(import.meta.dir, '..')
@@ -32,7 +35,7 @@ async function main(): Promise<void> {
     process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : render(report))
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n`)
-    // At once: what was started before it failed would keep the process.
+    // At once: what was started before the failure would keep the process alive.
     process.exit(1)
   }
 }
@@ -51,7 +54,9 @@ function readOptions(): (Wanted & { json: boolean }) | undefined {
   }
 }
 
-/** One call, made twice: what is made on a first need is there when the second is traced. */
+/**
+ * Makes one call twice and traces the second, when everything that is created on first use exists.
+ */
 async function trace(wanted: Wanted) {
   const tracer = new Tracer(ROOT, PLANNING)
   plugin(tracer.plugin)
@@ -72,7 +77,8 @@ async function trace(wanted: Wanted) {
   }
 }
 
-// The only place that knows how the gateway is put together. It is loaded once the plugin watches.
+// Only this function knows how the gateway is started. Its modules are loaded after the plugin is
+// installed.
 async function start() {
   const provider = startProvider()
   const { parseConfig } = await import('../src/core/config.ts')

@@ -1,20 +1,20 @@
 import { PROMPT } from '../wire.ts'
 import { TOOL } from './speech.ts'
 
-/** What a client has read of one stream. */
+/** What a client has read from one stream. */
 export interface Heard {
   thought: string
   text: string
   input: string
-  /** The dialect's own last event has come. */
+  /** Whether the dialect's own last event has arrived. */
   ended: boolean
 }
 
-/** How one family of clients asks for a stream, and what it reads in it. */
+/** How one family of clients requests a stream, and what it reads from it. */
 export interface Dialect {
   path: string
   body(model: string): object
-  /** The data of one event. */
+  /** Reads the data of one event. */
   hear(data: string, heard: Heard): void
 }
 
@@ -104,5 +104,5 @@ const responses: Dialect = {
   },
 }
 
-/** Every client dialect, by the name of its route. */
+/** The client dialects, by the name of their route. */
 export const dialects: Record<string, Dialect> = { chat, messages: anthropicMessages, responses }

@@ -1,13 +1,13 @@
 import type { Frame, Framing } from '../../src/core/protocols/protocol.ts'
 import { awsEvent } from '../../test/support/aws-event-stream.ts'
 
-/** The type of a stream with these frames. */
+/** The content type of a stream with these frames. */
 export const CONTENT_TYPE: Record<Framing, string> = {
   sse: 'text/event-stream',
   'aws-event-stream': 'application/vnd.amazon.eventstream',
 }
 
-/** The frames as they travel. */
+/** Encodes frames for the wire. */
 export const bytesOf = (frames: Frame[], framing: Framing): Uint8Array =>
   framing === 'sse'
     ? Buffer.from(frames.map(sse).join(''))

@@ -3,22 +3,22 @@ import { postBytes, type Target } from '../wire.ts'
 import type { Dialect, Heard } from './dialects.ts'
 import { SPEECH } from './speech.ts'
 
-/** How many streams, how far apart they start, and when those that are left are given up. */
+/** The number of streams, the time between their starts, and when unfinished ones are given up. */
 export interface Load {
   streams: number
   gapMs: number
   seconds: number
 }
 
-/** What one stream delivered, and in how many reads. */
+/** The bytes that one stream delivered, and the number of reads. */
 export interface Delivered {
   bytes: Buffer
   reads: number
 }
 
 /**
- * Opens the streams of one model and keeps what each delivers, without a look at it: what the load does costs the core that it
- * shares with the mock. `check` is for afterwards.
+ * Opens the streams of one model and keeps their bytes unread: the load shares its core with the
+ * mock. `checkAnswers` reads them afterwards.
  */
 export function readStreams(
   target: Target,
@@ -34,7 +34,7 @@ export function readStreams(
   return Promise.all(Array.from({ length: load.streams }, one))
 }
 
-/** Throws unless every one of the answers says everything that the mock said, and ends. */
+/** Throws unless every answer has the whole output of the mock, and ends. */
 export function check(answers: Delivered[], dialect: Dialect): void {
   const expected: Heard = {
     thought: SPEECH.thoughts.join(''),
@@ -87,7 +87,7 @@ function heardIn(answer: Buffer, dialect: Dialect): Heard {
   return heard
 }
 
-/** The body, put together from its chunks. */
+/** Joins the body from its chunks. */
 function bodyOf(answer: Buffer): string {
   const pieces: Buffer[] = []
   let at = answer.indexOf('\r\n\r\n') + 4
@@ -102,4 +102,5 @@ function bodyOf(answer: Buffer): string {
 }
 
 const told = (answer: Buffer, { thought, text, input, ended }: Heard) =>
-  `${answer.toString('latin1', 0, 16).trim()}, thought ${thought.length}, text ${text.length}, input ${input.length}, ${ended ? '' : 'not '}ended`
+  `${answer.toString('latin1', 0, 16).trim()}, thought ${thought.length}, ` +
+  `text ${text.length}, input ${input.length}, ${ended ? '' : 'not '}ended`

@@ -9,24 +9,33 @@ import { check, type Delivered, type Load, readStreams } from './load.ts'
 import { SPEECH } from './speech.ts'
 import { voices } from './voices.ts'
 
-/** How much is measured. */
+/** The extent of the measurement. */
 export interface Plan extends Load {
   rounds: number
   warmUpStreams: number
 }
 
-/** One protocol told in one dialect, and what a chunk of the provider's cost in each round, in microseconds of CPU. */
+/**
+ * One protocol translated into one dialect, with the cost of a chunk of the provider in each round,
+ * in microseconds of CPU.
+ */
 export interface Cell {
   protocol: string
   dialect: string
-  /** Writes of the provider in one stream. */
+  /** The provider's writes in one stream. */
   chunks: number
   cpuPerChunk: number[]
-  /** Reads of a client for each of those writes: well below 1, the gateway was late and got several at once, which costs it less. */
+  /**
+   * A client's reads per write. Well below 1, the gateway was late and received several writes at
+   * once, which is cheaper.
+   */
   readsPerChunk: number[]
 }
 
-/** What was found. `idle` is the CPU in microseconds that a second without calls costs; `skipped` says what, and why. */
+/**
+ * The result. `idle` is the CPU per second without calls, in microseconds. `skipped` names what was
+ * skipped, and why.
+ */
 export interface Found {
   cells: Cell[]
   idle: number
@@ -36,11 +45,11 @@ export interface Found {
 
 const IDLE_SECONDS = 2
 
-/** The protocols that the gateway speaks and the mock too. */
+/** Lists the protocols that both the gateway and the mock support. */
 export const spokenProtocols = (): string[] =>
   Object.keys(voices).filter(name => name in protocols.text)
 
-/** Measures every protocol in every dialect, one at a time, in another order each round. */
+/** Measures every protocol in every dialect, one at a time, in a new order each round. */
 export async function measureMatrix(
   gateway: Contender,
   plan: Plan,
@@ -76,7 +85,7 @@ async function sample(gateway: Contender, cell: Cell, plan: Plan): Promise<void>
   cell.readsPerChunk.push(result.reduce((sum, { reads }) => sum + reads, 0) / chunks)
 }
 
-/** The models are named for the protocol of their provider, and for how fast it answers. */
+/** The models are named after the protocol of their provider and its speed. */
 const streams = (
   target: Target,
   cell: Cell,
@@ -90,7 +99,7 @@ function dialectOf({ dialect: name }: Cell): Dialect {
   return dialect
 }
 
-/** The dialects whose route the gateway has. */
+/** Lists the dialects whose route the gateway has. */
 async function askedDialects(target: Target): Promise<string[]> {
   const known = await Promise.all(
     Object.entries(dialects).map(async ([name, { path }]) =>
@@ -113,10 +122,10 @@ async function isThere({ url, key }: Target, path: string): Promise<boolean> {
 
 const skippedBeside = (asked: string[]): string[] => [
   ...Object.keys(voices).flatMap(name =>
-    name in protocols.text ? [] : [`${name}: the gateway does not speak it`],
+    name in protocols.text ? [] : [`${name}: the gateway does not support it`],
   ),
   ...Object.keys(protocols.text).flatMap(name =>
-    name in voices ? [] : [`${name}: the mock does not speak it`],
+    name in voices ? [] : [`${name}: the mock does not support it`],
   ),
   ...Object.keys(dialects).flatMap(name =>
     asked.includes(name) ? [] : [`${name}: its route answers 404`],

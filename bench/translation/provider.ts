@@ -3,9 +3,9 @@ import { SPEECH } from './speech.ts'
 import { type Spoken, voices } from './voices.ts'
 
 /**
- * The mock provider, a process of its own, which speaks every protocol: each under a path of its own name, and always as a stream
- * of the same speech, rendered before anybody asks. The model says how fast: `paced` leaves INTERVAL_MS between two writes,
- * `fast` a millisecond.
+ * The mock provider, a process of its own, which supports every protocol, each under a path with
+ * its name. It always streams the same output, rendered in advance. The model sets the speed:
+ * `paced` waits INTERVAL_MS between two writes, `fast` a millisecond.
  */
 const intervals = { paced: Number(process.env.INTERVAL_MS ?? 20), fast: 1 }
 const rendered = new Map(
@@ -28,7 +28,7 @@ async function answer(request: Request): Promise<Response> {
   })
 }
 
-// The model stands in the path or in the body.
+// The model is in the path or in the body.
 const isFast = (asked: string) => /models?\/fast[:/]|"model":"fast"/.test(asked)
 
 function writesOf({ voice, framing }: Spoken): Uint8Array[] {

@@ -9,7 +9,10 @@ import { input, type Speech, type Voice, words } from './speech.ts'
 import { geminiPartialArgs } from './voices/gemini.ts'
 import { voices } from './voices.ts'
 
-/** What one piece costs, in nanoseconds, the shorter and the longer a stream is; `growth` is the longest beside the shortest. */
+/**
+ * The cost of one piece in nanoseconds, from the shortest stream to the longest. `growth` is the
+ * ratio of the longest to the shortest.
+ */
 export interface Course {
   name: string
   nanoseconds: number[]
@@ -20,18 +23,21 @@ const LONGEST = 8
 const LENGTHS = [1, 2, 4, LONGEST]
 const TEXTS = 10_000
 const INPUTS = 1_024
-/** One argument delta of the giant call; smaller where all of it has to fit into 4 MiB: in one reader, or in one last event. */
+/**
+ * The size of one argument delta of the giant call. Smaller where the whole call must fit into 4
+ * MiB, in one reader or in one last event.
+ */
 const INPUT_SIZE = 1_024
 const SMALL_INPUT_SIZE = 480
 const SMALL_ONLY = new Set(['gemini', 'openai-responses'])
 const READ = 64 * 1024
-/** The largest event that a scanner takes is 4 MiB: the longest here stays below. */
+/** A scanner accepts events up to 4 MiB. The longest one here is smaller. */
 const EVENT_KIB = 480
 const TRIES = 7
 
 /**
- * Measures in this process what readers and scanners cost for each piece of a stream, the longer it gets. Whatever looks again
- * at what it has read shows as growth.
+ * Measures in this process the cost of readers and scanners per piece, as streams get longer. Code
+ * that rereads what it has read shows as growth.
  */
 export function measureReaders(progress: (line: string) => void): Course[] {
   const courses: Course[] = []
@@ -42,11 +48,11 @@ export function measureReaders(progress: (line: string) => void): Course[] {
   return courses
 }
 
-/** Work of a length: it is made ready first, and `run` is what is measured. */
+/** Prepares work of a given length. Only `run` is measured. */
 type Work = (length: number) => { pieces: number; run: () => void }
 
-// All lengths in turn, so that what disturbs the machine disturbs them alike: it only ever makes a run longer. The first turn
-// is left out, in which the code is compiled.
+// All lengths take turns, so that disturbances affect them alike: they only ever make a run longer.
+// The first turn is left out, since the code is compiled in it.
 function courseOf(name: string, work: Work): Course {
   const prepared = LENGTHS.map(length => ({ ...work(length), costs: [] as number[] }))
   for (let i = 0; i <= TRIES; i++) for (const { run, costs } of prepared) costs.push(timeOf(run))
@@ -153,7 +159,8 @@ function scanning(framing: Framing, events: number, size: number): Work {
   }
 }
 
-// Fewer and larger events, as many bytes in all: a large one must not cost more than the small ones that it holds.
+// Fewer and larger events with the same total of bytes: a large one must not cost more than the
+// small ones that it replaces.
 function gathering(framing: Framing): Work {
   return length => {
     const data = JSON.stringify('x'.repeat(length * EVENT_KIB * 1024))

@@ -3,13 +3,13 @@ import { type Spread, spread } from '../statistics.ts'
 import type { Cell, Found, Plan } from './matrix.ts'
 import type { Course } from './readers.ts'
 
-/** The promise: at most so many microseconds of CPU for a chunk, whatever is translated into what. */
+/** The limit: microseconds of CPU for a chunk, for every translation. */
 export const MOST_PER_CHUNK = 60
 
-/** The promise: the longest stream costs at most so much more for each of its deltas than the shortest. */
+/** The limit: how much more a delta may cost in the longest stream than in the shortest. */
 export const MOST_GROWTH = 2
 
-/** What a matrix run found; `--json` prints it as it is. */
+/** What a matrix run found. `--json` prints it unchanged. */
 export interface MatrixReport {
   plan: Plan
   versions: Versions
@@ -21,7 +21,7 @@ export interface MatrixReport {
 const QUIET = 0.3
 const LEAST_READS = 0.9
 
-/** The limits that this run broke, a sentence for each. */
+/** Lists the limits that this run broke, one sentence each. */
 export const brokenChunks = ({ found }: MatrixReport): string[] =>
   found.cells
     .filter(cell => !(spread(cell.cpuPerChunk).median <= MOST_PER_CHUNK))
@@ -30,16 +30,19 @@ export const brokenChunks = ({ found }: MatrixReport): string[] =>
         `${protocol} -> ${dialect} costs more than ${MOST_PER_CHUNK} us of CPU per chunk`,
     )
 
-/** The matrix for a person. */
+/** Renders the matrix for people. */
 export function renderMatrix(report: MatrixReport): string {
   const { plan, versions, machine, found } = report
   const reference = found.cells.find(
     cell => cell.protocol === 'openai-chat' && cell.dialect === 'chat',
   )
   const lines = [
-    `${versions.binary} on Bun ${versions.bun}, ${versions.processor}, ${versions.cores} cores${versions.pinned ? '' : ', NOT PINNED'}`,
-    `${plan.streams} concurrent streams, ${plan.rounds} rounds in shuffled order, ${machine.seconds.toFixed(0)} s; others used ${machine.otherCores.toFixed(2)} cores`,
-    `idle: ${found.idle.toFixed(0)} us of CPU per second; RSS after it all ${found.residentMb.toFixed(0)} MB`,
+    `${versions.binary} on Bun ${versions.bun}, ${versions.processor}, ${versions.cores} cores` +
+      `${versions.pinned ? '' : ', NOT PINNED'}`,
+    `${plan.streams} concurrent streams, ${plan.rounds} rounds in shuffled order, ` +
+      `${machine.seconds.toFixed(0)} s; others used ${machine.otherCores.toFixed(2)} cores`,
+    `idle: ${found.idle.toFixed(0)} us of CPU per second; ` +
+      `RSS at the end ${found.residentMb.toFixed(0)} MB`,
     '',
     row('CPU per chunk, us', ['median', 'least-most', 'x chat -> chat', 'reads/chunk']),
     ...found.cells.map(cell => cellRow(cell, reference)),
@@ -71,19 +74,19 @@ function cellRow(
   ])
 }
 
-// Then the figure is that of a gateway which was kept waiting.
+// Then the figure is that of a gateway that was delayed.
 const together = ({ cells }: Found) =>
   cells.some(({ readsPerChunk }) => spread(readsPerChunk).median < LEAST_READS)
 
 const range = ({ least, most }: Spread) => `${least.toFixed(1)}-${most.toFixed(1)}`
 
-/** The courses that grow faster than their length, a sentence for each. */
+/** Lists the curves that grow faster than their length, one sentence each. */
 export const brokenCourses = (courses: Course[]): string[] =>
   courses
     .filter(({ growth }) => !(growth <= MOST_GROWTH))
     .map(({ name }) => `${name} costs more for each piece the longer it is`)
 
-/** What each reader costs for a piece, the longer a stream is. */
+/** Renders what each reader costs per piece as streams get longer. */
 export function renderCourses(courses: Course[]): string {
   const lines = [
     row('nanoseconds per piece', ['1x', '2x', '4x', '8x', 'growth']),

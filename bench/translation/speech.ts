@@ -1,36 +1,42 @@
 import type { Frame } from '../../src/core/protocols/protocol.ts'
 
-/** What a model says in one streamed answer: thinking, text, and the arguments of one tool call, each in the pieces in which it comes. */
+/**
+ * The output of a model in one streamed answer: thinking, text, and the arguments of one tool call,
+ * each in its pieces.
+ */
 export interface Speech {
   thoughts: string[]
   texts: string[]
   inputs: string[]
 }
 
-/** One write of a provider: the frames that it sends together. */
+/** One write of a provider: the frames that it sends at once. */
 export type Chunk = Frame[]
 
-/** How one provider family streams what a model says. */
+/** Renders the stream of one provider family for an output. */
 export type Voice = (speech: Speech) => Chunk[]
 
-/** Events that belong together: what opens them, one for each piece, what closes them. */
+/**
+ * Events that belong together: those that open the block, one for each piece, and those that close
+ * it.
+ */
 export interface Block {
   open: object[]
   deltas: object[]
   close: object[]
 }
 
-/** The names that every voice uses, as long as real ones are. */
-export const SIGNATURE =
-  'EqsBCkgICxABGAIqQOWPB6/PmA5SW9jC6FvaNq3E+U9ev4FMWcFWuAho+VGLCtazKc5WDjQ5i0MuxsY0o5pKDSVWVKii8KJDusXH4eASDK7j'.repeat(
-    4,
-  )
+/** The values that every stream uses, as long as real ones. */
+export const SIGNATURE = (
+  'EqsBCkgICxABGAIqQOWPB6/PmA5SW9jC6FvaNq3E+U9ev4FMWcFWuAho+VGLCtazKc5WDjQ5i0MuxsY0o5pKDSVWVKii' +
+  '8KJDusXH4eASDK7j'
+).repeat(4)
 export const TOOL = { id: 'call_Zk3vW8mQp2LrT6yNc4XbJ1aH', name: 'get_weather' }
 export const TOKENS = { input: 4_211, cached: 1_920, output: 640, reasoning: 96 }
 
 /**
- * The events as writes: the first and the last stand alone, and between them there is one for each piece, with what opens and
- * closes its block. A block without pieces is left out.
+ * Groups events into writes. The opening and the ending are writes of their own. Each piece is one
+ * write, with the events that open and close its block. Blocks without pieces are left out.
  */
 export function chunksOf(
   opening: object[],
@@ -48,33 +54,34 @@ const writesOf = ({ open, deltas, close }: Block): object[][] =>
     ...(i === deltas.length - 1 ? close : []),
   ])
 
-/** An event without a name. */
+/** Converts an event to a frame without a name. */
 export const unnamed = (event: object): Frame => ({ event: null, data: JSON.stringify(event) })
 
-/** An event that is named by its type. */
+/** Converts an event to a frame that is named after its type. */
 export const named = (event: object): Frame => ({
   event: (event as { type: string }).type,
   data: JSON.stringify(event),
 })
 
-const WORDS =
-  ' the gateway reads what a provider sends and says it again in the words that its client knows,'.match(
-    / \S+/g,
-  ) ?? []
+const SENTENCE =
+  ' the gateway reads what a provider sends and says it again in the words that its client knows,'
+const WORDS = SENTENCE.match(/ \S+/g) ?? []
 
-/** So many pieces of text, each about as long as a token. */
+/** Creates pieces of text, each about as long as a token. */
 export const words = (count: number): string[] =>
   Array.from(
     { length: count },
     (_, i) => `${WORDS[i % WORDS.length]}${i % 10 === 9 ? ` ${i}` : ''}`,
   )
 
-/** The JSON of a tool's arguments, in so many pieces of so many characters. */
+/** Creates the JSON of a tool's arguments, in pieces of a number of characters. */
 export function input(pieces: number, characters: number): string[] {
   const [open, close] = ['{"city":"', '"}']
-  const text = `${open}${'Lisbon '.repeat(Math.ceil((pieces * characters) / 7)).slice(0, pieces * characters - open.length - close.length)}${close}`
+  const size = pieces * characters
+  const city = 'Lisbon '.repeat(Math.ceil(size / 7)).slice(0, size - open.length - close.length)
+  const text = `${open}${city}${close}`
   return Array.from({ length: pieces }, (_, i) => text.slice(i * characters, (i + 1) * characters))
 }
 
-/** What every stream of the benchmark says: a thought, 200 pieces of text, a call. */
+/** The output of every stream of the benchmark: a thought, 200 pieces of text, a tool call. */
 export const SPEECH: Speech = { thoughts: words(10), texts: words(200), inputs: input(5, 24) }

@@ -7,13 +7,13 @@ import { gemini } from './voices/gemini.ts'
 import { openaiChat } from './voices/openai-chat.ts'
 import { openaiResponses } from './voices/openai-responses.ts'
 
-/** How a protocol streams, and in which frames. */
+/** How a protocol streams, and with which framing. */
 export interface Spoken {
   voice: Voice
   framing: Framing
 }
 
-/** Every protocol that answers with text. */
+/** The protocols that answer with text. */
 export const voices: Record<string, Spoken> = {
   'openai-chat': { voice: openaiChat, framing: 'sse' },
   'anthropic-messages': { voice: anthropicMessages, framing: 'sse' },

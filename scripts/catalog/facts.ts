@@ -2,7 +2,7 @@ import type { ModelRow } from '../../src/core/catalog/models/rows.ts'
 import { ALWAYS_REASONING, INPUTS, OUTPUTS } from './overlay.ts'
 import type { PiModel, PricedModel } from './sources.ts'
 
-/** One model at one provider, from one source or both. */
+/** One model at one provider, from one source or from both. */
 export interface Found {
   provider: string
   /** The source's name for it. */
@@ -14,16 +14,18 @@ export interface Found {
   priced: PricedModel | undefined
 }
 
-/** The larger of both: one source may tell the window of the cheaper tier only. */
+/**
+ * Returns the larger context of the two sources: one may give the window of the cheaper tier only.
+ */
 export function contextOf({ pi, priced }: Found): number | undefined {
   const known = [pi?.contextWindow, priced?.context_window].filter(one => one !== undefined)
   return known.length > 0 ? Math.max(...known) : undefined
 }
 
-/** What comes out, where the name tells that it is not text alone. */
+/** Finds the output modalities in the name, where it says that they are not text alone. */
 export const outputOf = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
 
-/** What goes in and comes out; text where it says nothing. */
+/** Returns the input and output modalities, without those that are text only. */
 export function modalitiesOf(
   slug: string,
   pi: PiModel | undefined,
@@ -53,7 +55,7 @@ export function modalitiesOf(
 
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal']
 
-/** How it reasons. Undefined where it does not, or nobody knows. */
+/** Returns how a model reasons. Undefined where it does not, or where that is not known. */
 export function reasoningOf(
   slug: string,
   pi: PiModel | undefined,

@@ -11,13 +11,16 @@ import type { PiModel, Sources } from './sources.ts'
 
 export interface Gathered {
   models: ModelRow[]
-  /** Another name → the slug. */
+  /** Maps each alias to its slug. */
   aliases: Record<string, string>
-  /** What was left out, by why. */
+  /** The names that were left out, by reason. */
   left: Map<string, string[]>
 }
 
-/** Every model of the packages under its public slug, with one endpoint per provider, and the day of its release where anybody tells it. */
+/**
+ * Gathers every model of the packages under its public slug, with one endpoint per provider and the
+ * day of its release where a source has it.
+ */
 export function gather(sources: Sources, today: string): Gathered {
   const gathering = new Gathering(sources, today)
   for (const [provider, source] of Object.entries(PROVIDER_SOURCES))
@@ -30,7 +33,7 @@ class Gathering {
   readonly #sources: Sources
   readonly #today: string
   readonly #slugs = new Slugs()
-  /** Slugs that the public service serves now. */
+  /** The models that the public service serves now, by slug. */
   readonly #served = new Map<string, PiModel>()
   readonly #rows = new Map<string, ModelRow>()
   readonly #days: ReleaseDays
@@ -59,7 +62,10 @@ class Gathering {
     for (const one of found.sort(byPreference)) this.#takeEndpoint(one, source)
   }
 
-  /** What pi-ai lists, with its prices; and what only genai-prices lists, where that says that it is served. */
+  /**
+   * Lists what pi-ai has, with its prices, and what only genai-prices has, where that is still
+   * served.
+   */
   #foundAt(provider: string, source: ProviderSource): Found[] {
     const { own = id => id } = source
     const prices = (source.priced ? this.#sources.priced(source.priced) : []).filter(
@@ -93,15 +99,16 @@ class Gathering {
 
   #isWork(provider: string, model: PiModel): boolean {
     if (model.type === 'classifier')
-      return this.#leave('a kind of work that there is no door for', provider, model.id)
+      return this.#leave('a kind of work without an API here', provider, model.id)
     if (/:batch$/.test(model.id))
-      return this.#leave('a price for answers by the day', provider, model.id)
+      return this.#leave('a price for batch answers', provider, model.id)
     if (/^~|-latest$/.test(model.id) && !/^(gpt-)?chat-latest$/.test(model.id))
       return this.#leave('a name that moves', provider, model.id)
     return true
   }
 
-  // genai-prices remembers what is long gone. There are: what its maker still has on the public list, and kinds that pi-ai does not list.
+  // genai-prices keeps models that no longer exist. Still served are those that their maker has on
+  // the public list, and kinds that pi-ai does not list.
   #isStillServed({ provider, id }: Found, { home, keep }: ProviderSource): boolean {
     const parts = partsOf(id, home)
     if (parts && (outputOf(parts.name) ?? ['text'])[0] !== 'text' && !/vision|ada-002/.test(id))
@@ -127,12 +134,12 @@ class Gathering {
   #slugOf({ provider, id }: Found, { home, joinsOnly }: ProviderSource): string | undefined {
     if (this.#served.has(id) && (provider === 'openrouter' || joinsOnly)) return id
     const parts = partsOf(id, home)
-    if (!parts) return this.#drop('nobody knows whose it is', provider, id)
+    if (!parts) return this.#drop('an unknown author', provider, id)
     const found = this.#slugs.find(parts)
     const slug = found ?? newSlug(parts)
     if (joinsOnly && !this.#rows.has(slug))
       return this.#drop('a model that only a reseller has', provider, id)
-    if (!SLUG.test(slug)) return this.#drop('no slug can be made of its name', provider, id)
+    if (!SLUG.test(slug)) return this.#drop('a name that gives no slug', provider, id)
     this.#slugs.add(slug)
     return slug
   }
@@ -161,7 +168,8 @@ class Gathering {
       one => one.id.startsWith(`${author}/`) && one.name.includes(': '),
     )
     const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? AUTHORS[author] ?? author
-    return `${shown}: ${name && outputOf(model) === undefined ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
+    const isText = name && outputOf(model) === undefined
+    return `${shown}: ${isText ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
   }
 
   #takeAlias({ model, provider }: Found, slug: string): void {
@@ -175,8 +183,8 @@ class Gathering {
     const { provider, model, pi, priced } = found
     const fromPi = pi && (model.endsWith(':free') ? { prompt: 0, completion: 0 } : piPrices(pi))
     const { prices, conflict } = joined(fromPi, priced && genaiPrices(priced, this.#today))
-    if (conflict) this.#leave('of two prices that differ the older', provider, model)
-    if (prices && !isSound(prices)) return this.#drop('a price that cannot be', provider, model)
+    if (conflict) this.#leave('the older of two different prices', provider, model)
+    if (prices && !isSound(prices)) return this.#drop('an implausible price', provider, model)
     const parts = partsOf(model, undefined)
     const context = contextOf(found)
     const protocol = PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
@@ -236,7 +244,7 @@ class Gathering {
     return { models: dated, aliases: Object.fromEntries(aliases), left: this.#left }
   }
 
-  // Once every slug is known, so that a name joins its own.
+  // Runs once every slug is known, so that a name joins its own model.
   #takeDay(name: string, day: string): void {
     const parts = this.#rows.has(name) ? undefined : partsOf(name, undefined)
     const slug = parts ? this.#slugs.find(parts) : name
@@ -256,14 +264,15 @@ class Gathering {
   }
 }
 
-// Of a provider's several names for one model: what is listed, then what works in every region, then the shortest.
+// Of a provider's names for one model, prefers those that are listed, then those that work in every
+// region, then the shortest.
 const byPreference = (a: Found, b: Found): number =>
   Number(!a.pi) - Number(!b.pi) || regionRank(a.id) - regionRank(b.id) || a.id.length - b.id.length
 
 const REGIONS = ['global.', '', 'us.', 'eu.', 'regional.']
 const regionRank = (id: string) => REGIONS.indexOf(/^(global|us|eu|regional)\./.exec(id)?.[0] ?? '')
 
-// Its maker first, resellers last.
+// The maker comes first, resellers last.
 function placeOf({ provider }: EndpointRow, { id }: ModelRow): number {
   const source = PROVIDER_SOURCES[provider]
   if (source?.joinsOnly || provider === 'openrouter') return 2

@@ -1,8 +1,9 @@
 import type { PiModel } from './sources.ts'
 
 /**
- * What the public service's `~author/family-latest` are now: the highest version of the family, where it costs the same. `listed` is all that
- * the service lists, `known` what the catalogue has.
+ * Finds the models behind the public service's `~author/family-latest` names: the highest version
+ * of the family with the same price. `listed` is everything that the service lists, `known` what
+ * the catalogue has.
  */
 export function latestAliases(
   listed: PiModel[],
@@ -26,7 +27,8 @@ function highestOf(family: string, models: PiModel[]): PiModel | undefined {
   return members.sort((a, b) => versionOf(b.id, family) - versionOf(a.id, family))[0]
 }
 
-// `google/gemini-3.8-flash` is 3.8 of `google/gemini-flash`, and `google/gemini-3.8-flash-lite` is none of it.
+// `google/gemini-3.8-flash` is 3.8 of `google/gemini-flash`. `google/gemini-3.8-flash-lite` is not
+// of that family.
 function versionOf(slug: string, family: string): number {
   const [author = '', name = ''] = slug.split('/')
   const words = name.split('-')

@@ -1,6 +1,6 @@
 import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
 
-/** A row that no package has, written by hand from the provider's own price page. */
+/** A row that no package has, entered by hand from the provider's own price page. */
 export interface OverlayRow {
   id: string
   name: string
@@ -11,44 +11,36 @@ export interface OverlayRow {
   output: string[]
 }
 
-const embedding = (
-  provider: string,
-  model: string,
-  id: string,
-  name: string,
-  context_length: number,
-  prompt: number,
-): OverlayRow => ({
-  id,
-  name,
-  provider,
-  model,
+const embedding = ({
+  prompt,
+  ...row
+}: Omit<OverlayRow, 'prices' | 'output'> & { prompt: number }): OverlayRow => ({
+  ...row,
   prices: { prompt, completion: 0 },
-  context_length,
   output: ['embeddings'],
 })
 
 /** Read on 2026-11-21. */
 export const OVERLAY: OverlayRow[] = [
-  embedding(
-    'cohere',
-    'embed-english-v3.0',
-    'cohere/embed-english-v3.0',
-    'Cohere: Embed English v3.0',
-    512,
-    0.1,
-  ),
-  embedding(
-    'cohere',
-    'embed-multilingual-v3.0',
-    'cohere/embed-multilingual-v3.0',
-    'Cohere: Embed Multilingual v3.0',
-    512,
-    0.1,
-  ),
+  embedding({
+    id: 'cohere/embed-english-v3.0',
+    name: 'Cohere: Embed English v3.0',
+    provider: 'cohere',
+    model: 'embed-english-v3.0',
+    context_length: 512,
+    prompt: 0.1,
+  }),
+  embedding({
+    id: 'cohere/embed-multilingual-v3.0',
+    name: 'Cohere: Embed Multilingual v3.0',
+    provider: 'cohere',
+    model: 'embed-multilingual-v3.0',
+    context_length: 512,
+    prompt: 0.1,
+  }),
 ]
 
-/** Contexts of embedding models, which no package has, by slug. */
+/** Context lengths of embedding models, which no package has, by slug. */
 export const CONTEXTS: Record<string, number> = {
   'openai/text-embedding-3-small': 8192,
   'openai/text-embedding-3-large': 8192,
@@ -61,7 +53,7 @@ export const CONTEXTS: Record<string, number> = {
   'voyage/voyage-code-3': 32_000,
 }
 
-/** What else than text and images a family takes, by slug. */
+/** The inputs that a family accepts in addition to text and images, by slug. */
 export const INPUTS: [family: RegExp, inputs: string[]][] = [
   [/^anthropic\/claude-(?!2)/, ['file']],
   [/^google\/gemini-(?!embedding)(?!.*image)/, ['file', 'audio', 'video']],
@@ -71,7 +63,7 @@ export const INPUTS: [family: RegExp, inputs: string[]][] = [
   ],
 ]
 
-/** What comes out of models that answer with something else than text, by the name. */
+/** The outputs of models that answer with more than text, by name. */
 export const OUTPUTS: [name: RegExp, outputs: string[]][] = [
   [/rerank/, ['rerank']],
   [/embed|^bge|voyage-/, ['embeddings']],
@@ -82,12 +74,12 @@ export const OUTPUTS: [name: RegExp, outputs: string[]][] = [
   [/(image|nano-banana)/, ['image', 'text']],
 ]
 
-/** Models that a provider serves by another of its protocols only. */
+/** Models that a provider serves only in another of its protocols. */
 export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = [
   [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
 ]
 
-/** How authors write themselves, where the public service has no model of theirs to tell. */
+/** The display names of authors without a model on the public service. */
 export const AUTHORS: Record<string, string> = {
   alpindale: 'Alpindale',
   baai: 'BAAI',
@@ -103,11 +95,14 @@ export const AUTHORS: Record<string, string> = {
   writer: 'Writer',
 }
 
-/** Families that cannot be kept from reasoning, whatever a package says. */
+/** Families that always reason, whatever a package says. */
 export const ALWAYS_REASONING =
   /^deepseek\/deepseek-r1|^minimax\/minimax-m[12]\b|^qwen\/(qwq|qwen3-.*-thinking)/
 
-/** USD for one request where a package has the price of the largest search: these are of a search as it is when nobody asks for a larger one. */
+/**
+ * USD for one request, where a package has the price of the largest search. These are the prices of
+ * the default search.
+ */
 export const REQUESTS: Record<string, number> = {
   'perplexity/sonar': 0.005,
   'perplexity/sonar-pro': 0.006,

@@ -3,10 +3,10 @@ import type { GenaiPrices, PiModel, PricedModel } from './sources.ts'
 
 type Rates = UsdPerMillionTokens
 
-/** No model costs more than this for a million tokens: what does is a mistake of the source. */
+/** In USD. A higher price for a million tokens is a mistake in the source. */
 const DEAREST = 1_000
 
-/** The prices in pi-ai. Undefined where it has none: there, zero is what is not known. */
+/** Reads the prices in pi-ai. Undefined where it has none: zero stands for unknown there. */
 export function piPrices({ cost }: PiModel): Rates | undefined {
   if (cost.input === 0 && cost.output === 0) return undefined
   const tiers = cost.tiers?.map(({ inputTokensAbove, ...rates }) => ({
@@ -23,7 +23,10 @@ const piRates = ({ input, output, cacheRead, cacheWrite }: PiModel['cost']) => (
   ...(cacheWrite ? { cache_write: cacheWrite } : {}),
 })
 
-/** genai-prices' names of what we know. What it counts in hours, pages or searches of a store, no usage here tells. */
+/**
+ * genai-prices' names of the prices that we know. Hours, pages and store searches are left out,
+ * since no usage here reports them.
+ */
 const TOKENS: Record<string, Exclude<keyof Rates, 'tiers'>> = {
   input_mtok: 'prompt',
   output_mtok: 'completion',
@@ -37,13 +40,13 @@ const TOKENS: Record<string, Exclude<keyof Rates, 'tiers'>> = {
   output_image_mtok: 'image_output',
 }
 
-/** Per thousand there, per one here. */
+/** Per thousand in genai-prices, per unit here. */
 const COUNTED: Record<string, 'request' | 'web_search'> = {
   requests_kcount: 'request',
   web_searches_kcount: 'web_search',
 }
 
-/** The prices in genai-prices on that day. Undefined where nothing of them is per token. */
+/** Reads the prices in genai-prices on that day. Undefined where none of them is per token. */
 export function genaiPrices(model: PricedModel, today: string): Rates | undefined {
   const prices = pricesOn(model, today)
   if (!prices) return undefined
@@ -59,7 +62,7 @@ export function genaiPrices(model: PricedModel, today: string): Rates | undefine
   return { prompt: 0, completion: 0, ...rates, ...(tiers.length > 0 ? { tiers } : {}) }
 }
 
-// The dearest hour of the day: a price by the clock would need a clock.
+// Of prices by the time of day the highest, since the ledger does not price by the clock.
 function pricesOn({ prices }: PricedModel, today: string): GenaiPrices | undefined {
   if (!Array.isArray(prices)) return prices
   const begun = prices.filter(
@@ -87,8 +90,9 @@ function tiersOf(prices: GenaiPrices): NonNullable<Rates['tiers']> {
 }
 
 /**
- * Both as one. Where they agree on input and output, genai-prices is the finer: it knows cache writes of an hour, searches and sounds, and where a
- * tier begins exactly. Where they do not, pi-ai is the newer.
+ * Joins the prices of both sources. Where they agree on input and output, genai-prices adds detail:
+ * cache writes of an hour, searches, audio, and the exact start of a tier. Where they differ, pi-ai
+ * is newer.
  */
 export function joined(
   pi: Rates | undefined,
@@ -99,7 +103,7 @@ export function joined(
   return agree ? { prices: { ...pi, ...genai }, conflict: false } : { prices: pi, conflict: true }
 }
 
-/** Whether a model could cost that. */
+/** Returns whether every price is one that a model may have. */
 export const isSound = ({ tiers = [], ...rates }: Rates): boolean =>
   [...tiers.map(({ above: _, ...rest }) => rest), rates].every(one =>
     Object.values(one).every(rate => Number.isFinite(rate) && rate >= 0 && rate <= DEAREST),

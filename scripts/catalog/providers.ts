@@ -1,22 +1,28 @@
-/** Where the rows of one of our providers come from. */
+/** The sources of the rows of one of our providers. */
 export interface ProviderSource {
-  /** pi-ai's name of it. What pi-ai lists is what is served. */
+  /** pi-ai's name of the provider. What pi-ai lists is what is served. */
   pi?: string
-  /** genai-prices' name of it. Where pi-ai does not know the provider, its rows are what is served. */
+  /**
+   * genai-prices' name of the provider. Its rows are what is served where pi-ai does not know the
+   * provider.
+   */
   priced?: string
-  /** Whose models it serves, where it serves only its own. */
+  /** The author whose models it serves, where it serves no others. */
   home?: string
-  /** The provider's own name for a model that the source calls by another's. */
+  /** Converts the source's name of a model to the provider's own. */
   own?: (id: string) => string
-  /** Rows of the source that are not this provider's, or not callable by this name. */
+  /** Rows of the source that are another provider's, or that cannot be called by this name. */
   skip?: RegExp
-  /** Rows that only genai-prices has and that are served all the same: pi-ai lists models with tools only. */
+  /**
+   * Rows that only genai-prices has and that are still served: pi-ai lists only models with tools.
+   */
   keep?: RegExp
-  /** Passes on what others serve: it adds endpoints, and no models that nobody else has. */
+  /** Set for a reseller: it adds endpoints, and no models of its own. */
   joinsOnly?: boolean
 }
 
-// Hugging Face's router lists who serves what at the price he asks; the names are Hugging Face's, and most servers use them as they are.
+// Hugging Face's router lists the provider of each model at that provider's price. The names are
+// Hugging Face's, and most servers use them unchanged.
 const withoutOwner = (id: string) => id.slice(id.indexOf('/') + 1)
 const sambanova = (id: string) =>
   withoutOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
@@ -30,7 +36,10 @@ const COHERE: Record<string, string> = {
 }
 const novita = (id: string) => id.toLowerCase().replace(/^deepseek-ai\//, 'deepseek/')
 
-/** Our providers and their sources. Plans that are paid by the month (copilots, coding plans) have no price per token and are left out. */
+/**
+ * Our providers and their sources. Monthly plans (copilots, coding plans) have no price per token
+ * and are left out.
+ */
 export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
   openai: {
     pi: 'openai',

@@ -1,10 +1,11 @@
-/** Many models of one day, by author. */
+/** Lists several models of one author that were released on one day. */
 const of = (day: string, author: string, ...names: string[]) =>
   names.map(name => [`${author}/${name}`, day] as const)
 
 /**
- * Release days by slug, where the lists have none or the day of something else: of a snapshot, or of the first list that had it. As their makers
- * announced them; the first of a month means that the day is not certain.
+ * Release days by slug, where the lists have none, or have the day of a snapshot or of the first
+ * list with the model. They are as announced by the makers. The first of a month means that the day
+ * is not certain.
  */
 const ANNOUNCED = [
   ...of('2023-03-14', 'openai', 'gpt-4'),
@@ -101,8 +102,9 @@ const ANNOUNCED = [
 ]
 
 /**
- * Models that are newer than all that is told of them: the day of the first edition of pi-ai's data that has them. It came out seldom, so they may
- * be up to twelve days older: on 2026-09-22 and 09-29, 10-05, 10-15 and 10-21, 11-02 and 11-10.
+ * Models for which no source has a day: the day of the first edition of pi-ai's data with the
+ * model. Editions were rare, so a model may be up to twelve days older: on 2026-09-22 and 09-29,
+ * 10-05, 10-15 and 10-21, 11-02 and 11-10.
  */
 const FIRST_LISTED = [
   ...of('2026-09-29', 'inclusionai', 'ling-3.1-flash'),
@@ -141,5 +143,5 @@ const FIRST_LISTED = [
   ...of('2026-11-10', 'z-ai', 'glm-5.3-flashx-legal'),
 ]
 
-/** When models came out, by slug, where this is better known than the packages tell. */
+/** Release days by slug, where they are known better than the packages have them. */
 export const RELEASED: Record<string, string> = Object.fromEntries([...ANNOUNCED, ...FIRST_LISTED])

@@ -2,9 +2,9 @@ import type { Found } from './facts.ts'
 import { RELEASED } from './released.data.ts'
 
 /**
- * When models were released, from all that is told of it. Many sources tell the day on which a provider began to serve a model, or the day of one
- * of its snapshots, so they are heard in this order: the slug itself, the table that is written by hand, the day that most lists have, the first
- * day in any provider's name for it.
+ * Decides when models were released. Many sources give the day on which a provider began to serve a
+ * model, or that of a snapshot. The order of precedence is: the slug itself, the table that is
+ * entered by hand, the day that most lists have, the first day in any provider's name for it.
  */
 export class ReleaseDays {
   readonly #today: string
@@ -15,13 +15,13 @@ export class ReleaseDays {
     this.#today = today
   }
 
-  /** A list tells this day of the model. What is no day, or not yet, is not heard. */
+  /** Adds the day that a list has for the model. Ignores what is no day, or lies in the future. */
   tell(slug: string, day: string): void {
     if (this.#isDay(day))
       this.#told.set(baseOf(slug), [...(this.#told.get(baseOf(slug)) ?? []), day])
   }
 
-  /** The days that a provider's names for the model tell. */
+  /** Adds the days in a provider's names for the model. */
   takeNames(slug: string, { id, priced }: Pick<Found, 'id' | 'priced'>): void {
     const days = [id, ...namesIn(priced?.match)].flatMap(daysIn).filter(day => this.#isDay(day))
     this.#named.set(baseOf(slug), [...(this.#named.get(baseOf(slug)) ?? []), ...days])
@@ -34,7 +34,7 @@ export class ReleaseDays {
     day > '2020' &&
     day <= this.#today
 
-  /** The day of its release, ISO 8601. Undefined where nobody tells it. */
+  /** Returns the day of a model's release, ISO 8601. Undefined where no source has it. */
   of(slug: string): string | undefined {
     const base = baseOf(slug)
     return (
@@ -46,7 +46,7 @@ export class ReleaseDays {
   }
 }
 
-// What costs nothing is the same model.
+// The free variant is the same model.
 const baseOf = (slug: string) => slug.replace(/:free$/, '')
 
 // `gpt-5.4-2026-03-05`, `claude-haiku-4-5-20251001`
@@ -56,13 +56,13 @@ function daysIn(name: string): string[] {
   return Number.isNaN(Date.parse(day)) ? [] : [day]
 }
 
-// Every text in the rule that says which names are the model's.
+// Every text in the rule that lists the model's names.
 function namesIn(match: unknown): string[] {
   if (typeof match === 'string') return [match]
   return typeof match === 'object' && match !== null ? Object.values(match).flatMap(namesIn) : []
 }
 
-// Of days that as many tell, the first.
+// Of equally frequent days the first.
 function mostTold(days: string[]): string | undefined {
   const times = Map.groupBy(days.toSorted(), day => day)
   return [...times].sort(([, a], [, b]) => b.length - a.length)[0]?.[0]

@@ -1,4 +1,4 @@
-/** Authors under whose name the public service lists the models of these publishers. */
+/** Maps publishers to the authors under which the public service lists their models. */
 const AUTHORS: Record<string, string> = {
   'deepseek-ai': 'deepseek',
   'zai-org': 'z-ai',
@@ -21,7 +21,7 @@ const AUTHORS: Record<string, string> = {
   primeintellect: 'prime-intellect',
 }
 
-/** Whose model it is where the name has no author: by what it begins with. */
+/** The author of a model whose name has none, by the start of the name. */
 const FAMILIES: [start: RegExp, author: string][] = [
   [/^(gpt|o1|o3|o4|chatgpt|text-embedding|whisper|tts|codex|computer-use)/, 'openai'],
   [/^claude/, 'anthropic'],
@@ -41,7 +41,7 @@ const FAMILIES: [start: RegExp, author: string][] = [
   [/^bge/, 'baai'],
 ]
 
-/** Names that no rule would join to the slug they belong to, as `author/name` in lower case. */
+/** Names that no rule joins to their slug, as `author/name` in lower case. */
 const EXCEPTIONS: Record<string, string> = {
   'openai/chat-latest': 'openai/gpt-chat-latest',
   'openai/gpt-5-chat-latest': 'openai/gpt-5-chat',
@@ -109,17 +109,20 @@ const EXCEPTIONS: Record<string, string> = {
   'cohere/command-r7b': 'cohere/command-r7b-12-2024',
 }
 
-/** A provider's own name for a model, taken apart. */
+/** The parts of a provider's own name for a model. */
 export interface ProviderName {
   author: string
   name: string
-  /** What the name says of the weights. */
+  /** The quantization in the name. */
   quantization?: string
 }
 
 const REGION = /^(us|eu|apac|au|ca|global|in|jp|us-gov|regional)\.(?=[a-z]+\.)/
 
-/** Takes a provider's own name apart. `home` is the author where the provider serves only its own models. Undefined where nobody knows whose it is. */
+/**
+ * Parses a provider's own name. `home` is the author where the provider serves only its own models.
+ * Undefined where the author is not known.
+ */
 export function partsOf(own: string, home: string | undefined): ProviderName | undefined {
   let name = own
     .replace(/^accounts\/[^/]+\/(models|routers)\//, '')
@@ -134,7 +137,7 @@ export function partsOf(own: string, home: string | undefined): ProviderName | u
       ? splitDot(name)
       : ['', name]
   const bare = rest.join('-')
-  // Meta lists its own service's models apart from the Llamas that others serve.
+  // Meta lists the models of its own service apart from the Llamas that others serve.
   const author =
     first === ''
       ? (home ?? familyOf(bare))
@@ -146,7 +149,7 @@ export function partsOf(own: string, home: string | undefined): ProviderName | u
   return { author, name: bare, ...(quantization ? { quantization } : {}) }
 }
 
-// Bedrock: `anthropic.claude-…`, with a dot that is not of a version.
+// Bedrock: `anthropic.claude-…`, with a dot that is not part of a version.
 const splitDot = (name: string): [string, string] => [
   name.slice(0, name.indexOf('.')),
   name.slice(name.indexOf('.') + 1),
@@ -154,12 +157,15 @@ const splitDot = (name: string): [string, string] => [
 
 const familyOf = (name: string) => FAMILIES.find(([start]) => start.test(name))?.[1]
 
-/** Every slug there is, and the way from a provider's name to it. */
+/** Holds every known slug, and finds the slug of a provider's name. */
 export class Slugs {
   readonly #byKey = new Map<string, string | null>()
   readonly #known = new Set<string>()
 
-  /** A slug as the public service has it. One that reads like another of its author joins nothing by reading. */
+  /**
+   * Adds a slug of the public service. One that normalizes like another of its author is found by
+   * its exact name only.
+   */
   add(slug: string): void {
     if (this.#known.has(slug)) return
     this.#known.add(slug)
@@ -171,7 +177,7 @@ export class Slugs {
     return this.#known.has(slug)
   }
 
-  /** The slug that a provider's name belongs to. Undefined where none is known. */
+  /** Finds the slug that a provider's name belongs to. Undefined where none is known. */
   find({ author, name, quantization }: ProviderName): string | undefined {
     for (const candidate of candidatesOf(name, author, quantization)) {
       const full = `${author}/${candidate}`
@@ -183,7 +189,8 @@ export class Slugs {
   }
 }
 
-// From what stands there to what it may mean: without its date, its weights, its author's name, with and without `instruct`.
+// From the exact name to what it may mean: without its date, its weights or its author's name, with
+// and without `instruct`.
 function candidatesOf(name: string, author: string, quantization: string | undefined): string[] {
   const plain = quantization ? name.slice(0, -quantization.length - 1) : name
   const undated = plain.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, '').replace(/-v1$/, '')
@@ -201,9 +208,9 @@ const keyOf = (slug: string): string => {
   return slug.slice(0, at + 1) + slug.slice(at + 1).replace(/[-._]/g, '')
 }
 
-/** The slug of a model that the public service does not list. */
+/** Creates the slug of a model that the public service does not list. */
 export const newSlug = ({ author, name }: ProviderName): string =>
   `${author}/${name.replace(/_/g, '-')}`
 
-/** What a slug may look like. */
+/** The form of a slug. */
 export const SLUG = /^[a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9._-]*(:free)?$/

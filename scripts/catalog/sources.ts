@@ -2,20 +2,29 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 
-/** Where the catalogue comes from: models, prices, release days. To refresh, raise a version and run `bun run catalog`. */
+/**
+ * The packages that the catalogue is made from: models, prices, release days. To refresh, raise a
+ * version and run `bun run catalog`.
+ */
 export const SOURCES = [
   { name: '@earendil-works/pi-ai', version: '1.5.2', licence: 'MIT' },
   { name: '@pydantic/genai-prices', version: '0.1.8', licence: 'MIT' },
   { name: '@cline/llms', version: '0.0.86', licence: 'Apache-2.0' },
 ] as const
 
-/** A model as pi-ai has it, per provider. Prices in USD per million tokens; 0 stands for unknown as well as for nothing. */
+/**
+ * A model of pi-ai, per provider. Prices are in USD per million tokens. 0 stands for both unknown
+ * and free.
+ */
 export interface PiModel {
   type: 'chat' | 'image' | 'classifier'
   id: string
   name: string
   reasoning?: boolean
-  /** Effort → the provider's word for it; null where it cannot be asked for. `off` is no reasoning at all. */
+  /**
+   * Maps each effort to the provider's word for it, or to null where it cannot be requested. `off`
+   * is no reasoning at all.
+   */
   thinkingLevelMap?: Record<string, string | null>
   input: string[]
   output?: string[]
@@ -31,12 +40,12 @@ export interface PiCost {
   cacheWrite?: number
 }
 
-/** A model as genai-prices has it, per provider. */
+/** A model of genai-prices, per provider. */
 export interface PricedModel {
   id: string
   name?: string
   deprecated?: boolean
-  /** Which names are this model's. */
+  /** The rule that matches this model's names. */
   match?: unknown
   context_window?: number
   prices:
@@ -57,11 +66,14 @@ export interface Sources {
   pi: Map<string, PiModel[]>
   /** By genai-prices' name of the provider. */
   priced: (provider: string) => PricedModel[]
-  /** What each provider is told to call a model, and the day that it is told to be of. A provider's word: they do not all agree. */
+  /**
+   * The names of models at each provider, with a day for each. The days are the providers' and do
+   * not all agree.
+   */
   released: [name: string, day: string][]
 }
 
-/** Fetches the packages into a directory that is gone afterwards, and reads their data. */
+/** Fetches the packages into a temporary directory, and reads their data. */
 export async function readSources(): Promise<Sources> {
   const directory = mkdtempSync(join(tmpdir(), 'catalog-'))
   try {
@@ -118,7 +130,8 @@ async function readPriced(module: string): Promise<Sources['priced']> {
   return provider => findProvider({ providerId: provider })?.models ?? []
 }
 
-// Its list is one literal among code that wants other packages, so it is read as text: a model begins with its id.
+// Its list is one literal among code that imports other packages, so it is read as text. A model
+// begins with its id.
 function readReleased(module: string): Sources['released'] {
   const models = module.split(/(?=\{id:")/)
   return models.flatMap(model => {

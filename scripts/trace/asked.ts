@@ -1,24 +1,24 @@
 import { MODEL } from './provider.ts'
 
-/** Which call is wanted: a chat call that is answered whole, unless something else is said. */
+/** The call to trace. Without flags it is a chat call with a whole answer. */
 export interface Wanted {
   stream: boolean
   messages: boolean
   keys: boolean
 }
 
-/** A call as it is sent, and what is known of it. */
+/** A call as it is sent, with what is expected of it. */
 export interface Asked {
   name: string
   path: string
   body: Record<string, unknown>
-  /** Whether it is one for which a plan is made. */
+  /** Whether the gateway makes a plan for it. */
   plans: boolean
-  /** What its answer says when all went well. */
+  /** The status of a successful answer. */
   status: number
 }
 
-/** The call that is wanted. */
+/** Creates the call for these options. */
 export function askedFor({ stream, messages, keys }: Wanted): Asked {
   if (keys) return { ...KEYS, name: `POST ${KEYS.path}` }
   const { path, more } = messages ? MESSAGES : CHAT
@@ -38,15 +38,15 @@ export interface FirstKeys {
   inference_key: string
 }
 
-/** The key with which such a call may be made. */
+/** Picks the key that may make the call. */
 export function keyFor({ plans }: Asked, keys: FirstKeys): string {
   return plans ? keys.inference_key : keys.management_key
 }
 
-/** The milliseconds after which a call is not waited for any longer. */
+/** The timeout of a call, in milliseconds. */
 const PATIENCE = 10_000
 
-/** Makes the call and reads its answer to the end. Throws where that is not what it should be. */
+/** Makes the call and reads its answer to the end. Throws if the answer is not the expected one. */
 export async function send(url: string, key: string, { path, body, status }: Asked): Promise<void> {
   const response = await fetch(url + path, {
     method: 'POST',

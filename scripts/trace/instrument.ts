@@ -1,24 +1,25 @@
 import { type AnyNode, type Class, type Function as FunctionNode, parse } from 'acorn'
 
-/** A file as it is watched. */
+/** A file whose functions are traced. */
 export interface Watched {
   /** Its number in the trace. */
   file: number
-  /** Its functions of which is noted how long they run. */
+  /** Its functions whose duration is traced. */
   spans: readonly string[]
 }
 
 type Place = Pick<AnyNode, 'start' | 'end'>
 
-/** A text that is put into a file, and where. */
+/** A text to insert into a file, and its position. */
 interface Insertion {
   at: number
   text: string
 }
 
 /**
- * The module with `__enter(file, name)` at the start of every function. What a function of `spans`
- * does is run by `__span(file, name, run)` instead. Gives back which of those it has, too.
+ * Inserts `__enter(file, name)` at the start of every function of a module. The body of a function
+ * in `spans` is run by `__span(file, name, run)` instead. Also returns which of those functions the
+ * module has.
  */
 export function instrument(source: string, watched: Watched): { text: string; spans: string[] } {
   const spans: string[] = []
@@ -33,7 +34,7 @@ export function instrument(source: string, watched: Watched): { text: string; sp
   return { text: withInsertions(source, insertions), spans }
 }
 
-/** Shows every node with the name that it has or is given. */
+/** Visits every node with the name that it has or inherits. */
 function visit(node: AnyNode, given: string, see: (node: AnyNode, name: string) => void): void {
   const name = 'id' in node && node.id?.type === 'Identifier' ? node.id.name : given
   see(node, name)
@@ -50,7 +51,7 @@ const CLASSES = ['ClassDeclaration', 'ClassExpression']
 const isFunction = (node: AnyNode): node is AnyNode & FunctionNode => FUNCTIONS.includes(node.type)
 const isClass = (node: AnyNode): node is AnyNode & Class => CLASSES.includes(node.type)
 
-/** What a function is called that is a child of this node and has no name of its own. */
+/** Returns the name for a function that is a child of this node and has none of its own. */
 function nameGivenBy(node: AnyNode, name: string): string {
   if (node.type === 'VariableDeclarator') return name
   if (node.type === 'ClassBody') return name
@@ -91,7 +92,7 @@ function enclosed(place: Place, before: string, after: string): Insertion[] {
   ]
 }
 
-// The fields of a class are set by code of its file, even where no constructor is written down.
+// Fields of a class are set by code in its file, even without an explicit constructor.
 function intoClass({ body, superClass }: Class, name: string, { file }: Watched): Insertion[] {
   const members = body.body
   if (members.some(one => one.type === 'MethodDefinition' && one.kind === 'constructor')) return []

@@ -1,7 +1,7 @@
 /** The model that the provider serves. */
 export const MODEL = 'acme/small'
 
-/** A config in which a provider at the base URL serves the model, and nobody else does. */
+/** Creates a config in which only a provider at the base URL serves the model. */
 export const configFor = (url: string) => ({
   providers: { local: { protocol: 'openai-chat', base_url: `${url}/v1`, api_key: 'mock' } },
   models: [
@@ -16,7 +16,7 @@ export const configFor = (url: string) => ({
 
 const PRICES = { prompt: 0.15, completion: 0.6 }
 
-/** Starts a provider that answers every chat call of OpenAI's with the same words. */
+/** Starts a provider that answers every OpenAI chat call with the same words. */
 export function startProvider() {
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -49,7 +49,7 @@ const WHOLE = {
   usage: USAGE,
 }
 
-/** The milliseconds between two events: each arrives alone, so that every run counts the same. */
+/** In milliseconds, between two events. Each arrives alone, so that every run counts the same. */
 const GAP = 10
 
 function events(): ReadableStream<string> {

@@ -1,24 +1,24 @@
 import { dirname } from 'node:path'
 import { type Entry, moved, type Planning } from './tracer.ts'
 
-/** What was seen of a call. */
+/** The trace of a call. */
 export interface Traced {
   name: string
-  /** Whether a plan is made for such a call. */
+  /** Whether the gateway makes a plan for such a call. */
   plans: boolean
   entries: Entry[]
 }
 
-/** What was run through. */
+/** The files that were run through. */
 export interface Count {
   files: number
-  /** How often a function was entered that is in another file than the one entered before it. */
+  /** How often a function was entered in another file than that of the function before it. */
   changes: number
   /** The names of the files, by wing. */
   wings: Record<string, string[]>
 }
 
-/** What is told of a call. */
+/** The report of a call. */
 export interface Report {
   call: string
   whole: Count
@@ -27,7 +27,10 @@ export interface Report {
   steps: string[]
 }
 
-/** Counts what the call ran through. Throws where one that is planned ran none of what plans. */
+/**
+ * Counts the files that the call ran through. Throws if a call with a plan ran none of the planning
+ * functions.
+ */
 export function reportOf({ name, plans, entries }: Traced, { file, functions }: Planning): Report {
   const planning = entries.filter(entry => entry.planning)
   const idle = functions.filter(one => !planning.some(it => it.file === file && it.name === one))
@@ -47,13 +50,13 @@ function changesIn(entries: Entry[]): Entry[] {
   return entries.filter(({ file }, i) => file !== entries[i - 1]?.file)
 }
 
-// A folder of core is one; what lies in core itself is another, and so is all of the server.
+// Each folder of core is a wing. The files of core itself are another, and so is the whole server.
 function wingOf(file: string): string {
   const [src = '', layer = '', wing] = dirname(file).split('/')
   return layer === 'core' && wing ? `${src}/${layer}/${wing}` : `${src}/${layer}`
 }
 
-/** The report in words, without the steps. */
+/** Renders the report for people, without the steps. */
 export function render({ call, whole, planning }: Report): string {
   const parts = [section(call, whole)]
   if (planning.files > 0) parts.push(section('Of these while it was planned', planning))

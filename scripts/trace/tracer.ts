@@ -3,11 +3,11 @@ import { join, relative } from 'node:path'
 import type { BunPlugin } from 'bun'
 import { instrument } from './instrument.ts'
 
-/** Where a plan is made. */
+/** The code that makes a plan. */
 export interface Planning {
   /** The file, from the root. */
   file: string
-  /** Its functions that plan. */
+  /** Its planning functions. */
   functions: readonly string[]
 }
 
@@ -16,11 +16,11 @@ export interface Entry {
   /** Its file, from the root. */
   file: string
   name: string
-  /** Whether it was while one that plans ran. */
+  /** Whether a planning function was running. */
   planning: boolean
 }
 
-/** Sees every function of the files under src/ that is entered while it records. */
+/** Records every function of the files under src/ that is entered while it is recording. */
 export class Tracer {
   readonly #root: string
   readonly #planning: Planning
@@ -38,7 +38,7 @@ export class Tracer {
     Object.assign(globalThis, { __enter: enter, __span: span })
   }
 
-  /** Has the files watched that are loaded from here on. */
+  /** Instruments the files that are loaded from here on. */
   get plugin(): BunPlugin {
     const filter = new RegExp(`^${RegExp.escape(join(this.#root, 'src'))}/.*\\.ts$`)
     return {
@@ -47,14 +47,14 @@ export class Tracer {
     }
   }
 
-  /** Throws where a function that plans was not loaded by now. */
+  /** Throws if a planning function has not been loaded by now. */
   mustKnowPlanning(): void {
     const { file, functions } = this.#planning
     const missing = functions.filter(name => !this.#known.includes(name))
     if (missing.length > 0) throw moved(`${file} has no function ${missing.join(', ')}`)
   }
 
-  /** Gives back what was entered until the run has ended. */
+  /** Returns what was entered until the run ended. */
   async record(run: () => Promise<unknown>): Promise<Entry[]> {
     this.#entries = []
     this.#recording = true
@@ -62,7 +62,7 @@ export class Tracer {
     return this.#entries
   }
 
-  /** Does what is ours and not the call's: what it enters before it first waits is not recorded. */
+  /** Runs work of the script itself. What it enters before it first waits is not recorded. */
   muted<T>(run: () => T): T {
     const was = this.#recording
     this.#recording = false
@@ -73,7 +73,7 @@ export class Tracer {
     }
   }
 
-  /** The text of a file, in which every function tells this tracer that it was entered. */
+  /** Returns the text of a file in which every function reports to this tracer. */
   watch(file: string, source: string): string {
     const spans = file === this.#planning.file ? this.#planning.functions : []
     const made = instrument(source, { file: this.#files.push(file) - 1, spans })
@@ -93,7 +93,7 @@ export class Tracer {
     this.#entries.push({ file, name, planning: this.#depth > 0 })
   }
 
-  // A promise is planning until it is settled; everything else until it has returned.
+  // A promise counts as planning until it settles, anything else until it returns.
   #span(index: number, name: string, run: () => unknown): unknown {
     this.#depth++
     this.#enter(index, name)
@@ -112,6 +112,6 @@ export class Tracer {
 
 const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
-/** That planning is not where it was said to be. */
+/** The error for planning functions that are not where `PLANNING` says. */
 export const moved = (what: string): Error =>
   new Error(`${what}. Was planning moved or renamed? scripts/trace.ts says where it is: PLANNING`)

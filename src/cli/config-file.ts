@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { type Config, defaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
 
-/** A config and where it came from; null when it is the defaults. */
+/** A config and the file it was read from. `file` is null for the defaults. */
 export interface ConfigFile {
   config: Config
   file: string | null
-  /** What stands in it. */
+  /** The text of the file. */
   text: string
 }
 
 /**
- * Where the config may be, the first that there is: what the flag or `GATEWAY_CONFIG` names, or `gateway.yaml` of the data or the current
- * directory.
+ * Lists the paths where the config may be, in order: the one that the flag or `GATEWAY_CONFIG`
+ * names, else `gateway.yaml` in the data directory and then in the current one.
  */
 export function configPlaces(flag: string | undefined, data: string): string[] {
   const named = flag ?? process.env.GATEWAY_CONFIG
@@ -22,19 +22,19 @@ export function configPlaces(flag: string | undefined, data: string): string[] {
 }
 
 /**
- * The config at the first of these places, where one must be if there is only one. Throws `invalid_request` naming the file, and the
- * setting that is wrong.
+ * Reads the config at the first of these paths that exists. A single path must exist. Throws
+ * `invalid_request` naming the file, and the setting that is wrong.
  */
 export async function readConfig(places: string[]): Promise<ConfigFile> {
   const file = places.length === 1 ? places[0] : placeOf(places)
   return file === undefined ? { config: defaultConfig(), file: null, text: '' } : open(file)
 }
 
-/** The first of these places where there is anything, whatever it is. */
+/** Finds the first of these paths where anything exists, whatever it is. */
 export const placeOf = (places: string[]): string | undefined =>
   places.find(place => existsSync(place))
 
-/** A file of this size would keep everybody waiting while it is read. In bytes. */
+/** In bytes. Reading a larger file would block the server. */
 const LARGEST = 16 * 1024 * 1024
 
 async function open(file: string): Promise<ConfigFile> {
@@ -46,7 +46,7 @@ async function open(file: string): Promise<ConfigFile> {
   }
 }
 
-/** What was thrown about the config of this file, with the file's name before it. */
+/** Returns an error with the name of the config file before its message. */
 export const naming = (file: string | null, thrown: unknown): unknown =>
   file !== null && thrown instanceof GatewayError
     ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
@@ -55,9 +55,9 @@ export const naming = (file: string | null, thrown: unknown): unknown =>
 async function textOf(file: string): Promise<string> {
   const { size } = await stat(file).catch(unreadable(file))
   if (size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
-  // To its end and not to that size: another file may have come into its place.
+  // To the end and not to that size: the file may have been replaced meanwhile.
   const text = await readFile(file, 'utf8').catch(unreadable(file))
-  // Whoever wants the defaults can say `{}`; what is empty was lost, or is just being written.
+  // `{}` stands for the defaults. An empty file was lost, or is just being written.
   if (text.trim() === '') throw invalid(`${file}: expected settings, found an empty file`)
   return text
 }

@@ -2,31 +2,32 @@ import { InvalidArgumentError, Option } from 'commander'
 import type { Gateway } from '../core/gateway.ts'
 import { type CommonOptions, numeric, workspaceId } from './options.ts'
 
-/** What Commander read from a command line, by the names that it gives to options. */
+/** The flags that Commander read from a command line, by Commander's option names. */
 export type Flags = CommonOptions & Record<string, unknown>
 
-/** Values by the names of the API's fields. One that is undefined fills nothing. */
+/** Values by the names of the API's fields. An undefined value fills nothing. */
 type Values = Record<string, unknown>
 
-/** Options of a command, and the fields of the API's input that they fill. Later ones win. */
+/** Options of a command and the input fields of the API that they fill. Later ones win. */
 export interface Fields {
   options: Option[]
-  /** Reads fields from the options and arguments, before a gateway is opened. */
+  /** Reads fields from options and arguments before a gateway is opened. */
   read?(flags: Flags, args: unknown[]): Values | Promise<Values>
-  /** Finds fields that only an open gateway knows. */
+  /** Finds fields that need an open gateway. */
   find?(gateway: Gateway, flags: Flags): Values | Promise<Values>
 }
 
 /**
- * How a text becomes a value: `parse` while Commander reads the line, so that a refusal names the
- * option, and `read` after that. Only `read` can make null, which Commander takes for no text.
+ * How a text becomes a value. `parse` runs while Commander reads the line, so that an error names
+ * the option; `read` runs after that. Only `read` can return null, which Commander takes for no
+ * text.
  */
 interface Reading {
   parse?: (text: string) => unknown
   read?: (value: never) => unknown
 }
 
-/** Offers an option that fills one field. */
+/** Declares an option that fills one field. */
 export function fill(
   field: string,
   flags: string,
@@ -41,12 +42,12 @@ export function fill(
   return { options: [option], read: flags => ({ [field]: readFlag(flags[name]) }) }
 }
 
-/** Offers an option that fills no field. */
+/** Declares an option that fills no field. */
 export const offer = (flags: string, description: string): Fields => ({
   options: [new Option(flags, description)],
 })
 
-/** Demands the same options. Commander refuses a line without them. */
+/** Makes the same options mandatory. Commander refuses a line without them. */
 export const demand = (fields: Fields): Fields => ({
   ...fields,
   options: fields.options.map(option =>
@@ -54,7 +55,7 @@ export const demand = (fields: Fields): Fields => ({
   ),
 })
 
-/** Offers `--workspace`, an id or a slug, for `workspace_id`. Throws 404 where there is none. */
+/** Declares `--workspace`, an id or a slug, for `workspace_id`. Throws 404 for a missing one. */
 export const fillWorkspace = (description: string): Fields => ({
   options: [new Option('--workspace <id>', description)],
   find: async (gateway, { workspace }: { workspace?: string }) => ({
@@ -62,7 +63,7 @@ export const fillWorkspace = (description: string): Fields => ({
   }),
 })
 
-/** Offers `--disable` and `--enable` for `disabled`. Of both `--disable` wins. */
+/** Declares `--disable` and `--enable` for `disabled`. If both are given, `--disable` wins. */
 export const fillDisabled = (disable: string, enable: string): Fields => ({
   options: [new Option('--disable', disable), new Option('--enable', enable)],
   read: flags => ({ disabled: flags.disable ? true : flags.enable ? false : undefined }),
@@ -77,16 +78,16 @@ export const YES_OR_NO: Reading = { parse: parseYesOrNo }
 /** A text, where `none` means null. */
 export const OR_NULL: Reading = { read: readNone }
 
-/** A sum in USD, where `none` means null. */
+/** An amount in USD, where `none` means null. */
 export const USD_OR_NULL: Reading = {
   parse: text => (text === 'none' ? text : numeric(text)),
   read: readNone,
 }
 
-/** A list with commas between its items, where `none` means null. */
+/** A comma-separated list, where `none` means null. */
 export const LIST: Reading = { read: splitList }
 
-/** The options of a list that comes in pages. */
+/** The options of a list with pages. */
 export const PAGE: Fields[] = [
   fill('offset', '--offset <n>', 'how many to skip', NUMBER),
   fill('limit', '--limit <n>', 'how many at most (50)', NUMBER),
@@ -101,7 +102,7 @@ function readNone<T>(value: T): T | null {
   return value === 'none' ? null : value
 }
 
-/** Splits a text at its commas; null for `none`. */
+/** Splits a text at its commas. Returns null for `none`. */
 export function splitList(text: string): string[] | null {
   return text === 'none' ? null : text.split(',').map(item => item.trim())
 }

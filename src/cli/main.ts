@@ -21,7 +21,10 @@ import { workspacesCommand } from './commands/workspaces.ts'
 import { fail } from './output.ts'
 import { VERSION } from './version.ts'
 
-/** The program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so that `--help` opens nothing. */
+/**
+ * Builds the program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so
+ * `--help` opens nothing.
+ */
 export function program(): Command {
   return new Command('gateway')
     .description('One API in front of every model provider')
@@ -51,10 +54,13 @@ export function program(): Command {
     .addCommand(doctorCommand())
 }
 
-// Commander repeats what was typed, and puts its guess on a line of its own.
+// Commander repeats the input, and puts its suggestion on a line of its own.
 const oneLine = (text: string) => printable(text.trim().replaceAll('\n', ' '))
 
-/** Runs one command line. The exit code is 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 refused. */
+/**
+ * Runs one command line. The exit code is 0 for success, 1 for failure, 2 for wrong usage, 3 for
+ * not found, 4 for a conflict, 5 for refused.
+ */
 export async function run(argv: string[]): Promise<void> {
   try {
     await inherit(program()).parseAsync(argv)
@@ -65,19 +71,19 @@ export async function run(argv: string[]): Promise<void> {
 
 const usageCode = ({ exitCode }: CommanderError) => (exitCode === 0 ? 0 : 2)
 
-// Commander hands its settings down only to commands that it makes itself.
+// Commander passes its settings only to commands that it creates itself.
 function inherit(command: Command): Command {
   for (const child of command.commands) inherit(child.copyInheritedSettings(command))
   return command
 }
 
-// Whoever reads our output may have enough of it (`| head`): that is no failure of ours.
+// A reader may close the pipe early (`| head`). That is not a failure.
 function leftByReader(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error
 }
 
 if (import.meta.main) {
-  // What it writes is its owner's alone, in a directory that others may read too.
+  // Files are readable by their owner only, even in a directory that others may read.
   process.umask(0o077)
   process.stdout.on('error', leftByReader)
   await run(process.argv)

@@ -13,33 +13,36 @@ type ArgumentFor<Part> = Part extends `${string}...${string}`
     ? string | undefined
     : string
 
-/** A value for every argument of a signature: `versions <slug> [version]` has two. */
+/** The types of the arguments in a signature: `versions <slug> [version]` has two. */
 type ArgumentsIn<Signature> = Signature extends `${string} ${infer Rest}`
   ? Rest extends `${infer First} ${string}`
     ? [ArgumentFor<First>, ...ArgumentsIn<Rest>]
     : [ArgumentFor<Rest>]
   : []
 
-/** What a verb calls. It gets the gateway, the operator and the arguments of the line. */
+/**
+ * The core function behind a verb. It receives the gateway, the operator and the arguments of the
+ * line.
+ */
 type CoreCall<Input extends unknown[], Answer> = (
   gateway: Gateway,
   actor: Actor,
   ...input: Input
 ) => Answer | Promise<Answer>
 
-/** The same for what gets, after the arguments, an input that fits the schema. */
+/** A core function that also receives, after the arguments, an input that matches the schema. */
 interface InputCall<Arguments extends unknown[], Answer> {
   schema: TSchema
   run: CoreCall<[...Arguments, never], Answer>
 }
 
-/** Calls a core function with what the options fill. Throws 400 unless it fits the schema. */
+/** Passes what the options fill to a core function. Throws 400 unless it matches the schema. */
 export const take = <Arguments extends unknown[], Schema extends TSchema, Answer>(
   schema: Schema,
   run: CoreCall<[...Arguments, Static<Schema>], Answer>,
 ): InputCall<Arguments, Answer> => ({ schema, run })
 
-/** What a printer may look at besides the answer. */
+/** What a printer may use in addition to the answer. */
 interface PrintContext<Core, Arguments> {
   core: Core
   gateway: Gateway
@@ -50,20 +53,20 @@ interface PrintContext<Core, Arguments> {
 
 type Cell = string | number | null
 
-/** What stands under each heading of a table. */
+/** The cell under each heading of a table. */
 type Columns<Row, Context> = Record<string, (row: Row, context: Context) => Cell>
 
-/** Prints an answer for people, as a function says or as a table of the rows in its `data`. */
+/** Prints an answer for people: a function, or the columns of a table of the rows in `data`. */
 type Printer<Answer, Context> =
   | ((answer: Answer, context: Context) => void)
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
-/** A verb to which one may say how its answer is printed for people. */
+/** A verb whose output for people can be set. */
 interface Printing<Answer, Context> {
   prints(printer: Printer<Answer, Context>): Command
 }
 
-/** A command that prints the fields of its answer's `data`, where the answer has such. */
+/** A command that prints the fields of its answer's `data` if there are any. */
 type VerbCommand<Answer, Context> = Printing<Answer, Context> &
   (Answer extends { data: unknown[] }
     ? unknown
@@ -71,15 +74,15 @@ type VerbCommand<Answer, Context> = Printing<Answer, Context> &
       ? Command
       : unknown)
 
-/** What the verbs over one core module have in common. */
+/** Settings that the verbs over one core module share. */
 interface Shared {
-  /** What their arguments are, for the help. */
+  /** Descriptions of their arguments, for the help. */
   args?: Record<string, string>
-  /** Who acts, where it is another than the operator. */
+  /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
 }
 
-/** Makes the command of a noun, or of a group of its verbs. */
+/** Creates the command of a noun, or of a group of its verbs. */
 export function defineNoun(name: string, description: string, verbs: Command[]): Command {
   const noun = new Command(name).description(description)
   for (const verb of verbs) noun.addCommand(verb)
@@ -87,10 +90,10 @@ export function defineNoun(name: string, description: string, verbs: Command[]):
 }
 
 /**
- * Makes a maker of verbs over one core module, which `load` imports when a verb runs and not
- * before. A verb has its name with its arguments, a description, the options that it offers, and
- * the core function that it calls; `--json` prints exactly what that returns. Without it, a verb
- * prints the fields of the answer's `data` or what its `prints` says, which a list has to have.
+ * Creates a function that defines verbs over one core module, which `load` imports when a verb runs
+ * and not before. A verb has a name with its arguments, a description, its options, and the core
+ * function that it calls. `--json` prints exactly what that function returns. Otherwise a verb
+ * prints the fields of the answer's `data`, or what `printAs` says, which lists must have.
  */
 export const defineVerbs =
   <Core>(load: () => Promise<Core>, shared: Shared = {}) =>
@@ -110,7 +113,7 @@ export const defineVerbs =
       verb.printer = printer
       return command
     }
-    // The compiler cannot tell which of its forms the type has.
+    // The compiler cannot tell which form of the type applies.
     return Object.assign(command, { prints }) as never
   }
 
@@ -127,7 +130,7 @@ function makeCommand(
   return command
 }
 
-/** A verb when it runs. Its types were checked where it was defined. */
+/** A verb at run time. Its types were checked where it was defined. */
 interface Verb extends Shared {
   load(): Promise<unknown>
   fields: Fields[]
@@ -151,8 +154,8 @@ async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void>
 }
 
 /**
- * Reads what the options fill, and returns what fills in the rest of it. Throws what `inputOf`
- * does before a gateway is opened, unless only that knows a part.
+ * Reads the fields that options fill, and returns a function that adds those that need a gateway.
+ * Throws what `parseInput` does before a gateway is opened, unless a field needs one.
  */
 async function prepareInput(
   fields: Fields[],
@@ -201,6 +204,6 @@ function printRows<Row, Context>(
 /** Prints the fields of an answer's `data`. */
 export const printData = ({ data }: { data: object }): void => printFields({ ...data })
 
-/** Prints that what the first argument names is gone. */
+/** Prints that the thing named by the first argument is deleted. */
 export const printDeleted = (_: unknown, { args: [id] }: { args: [string, ...unknown[]] }): void =>
   print(`Deleted ${id}`)

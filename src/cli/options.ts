@@ -5,14 +5,14 @@ import type { Gateway, Parts } from '../core/gateway.ts'
 import { misfit } from '../core/kernel/schema.ts'
 import type { ConfigFile } from './config-file.ts'
 
-/** What every command takes. */
+/** The options of every command. */
 export interface CommonOptions {
   json?: boolean
   data?: string
   config?: string
 }
 
-/** Adds the options that every command takes. */
+/** Adds the options of every command. */
 export const common = (command: Command): Command =>
   command
     .option('--json', 'print exactly what the API would return')
@@ -22,11 +22,11 @@ export const common = (command: Command): Command =>
       'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)',
     )
 
-/** The option that names the dialect of a body: one of these, chat where it is left out. */
+/** Creates the option that names the dialect of a body. It defaults to chat. */
 export const dialectOption = (names: readonly string[]): Option =>
-  new Option('--dialect <dialect>', 'how the body speaks').choices(names).default('chat')
+  new Option('--dialect <dialect>', 'the dialect of the body').choices(names).default('chat')
 
-/** A number on the command line. */
+/** Parses a number on the command line. */
 export function numeric(text: string): number {
   const value = Number(text)
   if (text.trim() === '' || !Number.isFinite(value))
@@ -34,7 +34,7 @@ export function numeric(text: string): number {
   return value
 }
 
-/** Flags as the API's own input. Throws `invalid_request` with the same sentence that the API gives. */
+/** Converts flags to the API's input. Throws `invalid_request` with the same message as the API. */
 export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unknown>): Static<T> {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
   const wrong = misfit(schema, given)
@@ -46,17 +46,20 @@ export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unkn
   return given as Static<T>
 }
 
-/** Where things are: flag before environment before default. */
+/** Returns the data directory: the flag, else the environment, else the default. */
 export const dataDirectory = ({ data }: CommonOptions): string =>
   data ?? process.env.GATEWAY_DATA ?? './gateway-data'
 
-/** The config that is found. Throws `invalid_request` for one that is wrong. */
+/** Loads the config. Throws `invalid_request` if it is wrong. */
 export async function configOf(options: CommonOptions): Promise<ConfigFile> {
   const { configPlaces, readConfig } = await import('./config-file.ts')
   return readConfig(configPlaces(options.config, dataDirectory(options)))
 }
 
-/** What a gateway is opened with: the config, the data directory, and the secret if the environment has one. */
+/**
+ * Returns what a gateway is opened with: the config, the data directory, and the secret if the
+ * environment has one.
+ */
 export function partsOf(
   options: CommonOptions,
   { config }: ConfigFile,
@@ -65,7 +68,10 @@ export function partsOf(
   return { config, data: dataDirectory(options), ...(secret ? { secret } : {}) }
 }
 
-/** The id of the workspace that an option names by id or slug: a slug is a name for people, the API knows ids. Throws 404. */
+/**
+ * Finds the id of the workspace that an option names by id or slug. Slugs are names for people; the
+ * API takes ids. Throws 404.
+ */
 export async function workspaceId(
   gateway: Gateway,
   idOrSlug: string | undefined,

@@ -22,17 +22,20 @@ export function fail(thrown: unknown): number {
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
-/** Prints the answer as the API would, alone on stdout. */
+/** Prints the answer as the API returns it, alone on stdout. */
 export const printJson = (answer: unknown): void => print(JSON.stringify(answer, null, 2))
 
-/** Prints the answer: as JSON when asked for, else by `show`. */
+/** Prints the answer as JSON if requested, else with `printText`. */
 export const output = <Answer>(
   json: boolean | undefined,
   answer: Answer,
   show: (answer: Answer) => void,
 ): void => (json ? printJson(answer) : show(answer))
 
-/** Prints rows under headings, each column as wide as its widest cell. Nothing in a cell can move the cursor. */
+/**
+ * Prints rows under headings, each column as wide as its widest cell. No control character of a
+ * cell reaches the terminal.
+ */
 export function printTable(headings: string[], rows: (string | number | null)[][]): void {
   const cells = [headings, ...rows].map(row => row.map(cell => printable(String(cell ?? '-'))))
   const widths = headings.map((_, column) =>
@@ -47,7 +50,7 @@ export function printTable(headings: string[], rows: (string | number | null)[][
     )
 }
 
-/** Prints the fields of one thing, a line each. */
+/** Prints the fields of an object, one per line. */
 export function printFields(fields: Record<string, unknown>): void {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
   for (const [name, value] of Object.entries(fields))
@@ -61,7 +64,7 @@ const shown = (value: unknown): string =>
     ? '-'
     : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
 
-/** Dollars as a table shows them: cents, or as many places as the sum needs. */
+/** Formats an amount in USD with cents, or with as many decimals as it needs. */
 export const dollars = (usd: number | null): string =>
   usd === null
     ? '-'

@@ -4,12 +4,13 @@ import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import { type CommonOptions, configOf, partsOf } from './options.ts'
 
-/** What a command does with a gateway, as its operator. */
+/** What a command does with a gateway as its operator. */
 type Use<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
 
 /**
- * Runs something with the gateway of this data directory, and closes it whatever happens. Throws 404 where the directory is named and is not
- * there: what a misspelt one answers with would be about nothing, and what it takes would be lost.
+ * Runs a task with the gateway of this data directory, and closes the gateway in any case. Throws
+ * 404 where a named directory does not exist: the result for a misspelt one would be meaningless,
+ * and what it stores would be lost.
  */
 export async function withGateway<Result>(
   options: CommonOptions,
@@ -21,7 +22,7 @@ export async function withGateway<Result>(
   return withNewGateway(options, use)
 }
 
-/** The same, and makes the directory where there is none. */
+/** Runs a task like `withGateway`, and creates the directory if there is none. */
 export async function withNewGateway<Result>(
   options: CommonOptions,
   use: Use<Result>,

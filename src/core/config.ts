@@ -17,11 +17,11 @@ const Seconds = (value: number, description: string) =>
 
 const ProviderConfig = Type.Partial(
   Type.Object({
-    name: Text('How the provider is shown'),
-    protocol: Text('How it speaks: openai-chat, anthropic-messages, gemini, …'),
+    name: Text('The display name of the provider'),
+    protocol: Text('The protocol: openai-chat, anthropic-messages, gemini, …'),
     base_url: Type.String({
       format: 'url',
-      description: 'What stands before the protocol’s own path',
+      description: 'The address before the protocol’s own path',
     }),
     api_key: Type.String({ format: 'visible-ascii', description: 'The credential' }),
     auth: Auth,
@@ -29,18 +29,18 @@ const ProviderConfig = Type.Partial(
     service_account: ServiceAccountConfig,
     region: Type.String({
       format: 'slug',
-      description: 'Where the provider runs, if its address has a region',
+      description: 'The region, if the provider’s address has one',
     }),
     project: Type.String({
       format: 'slug',
-      description: 'Whose account it is, if its address has a project',
+      description: 'The project, if the provider’s address has one',
     }),
     headers: Type.Record(Type.String(), Type.String({ format: 'visible-ascii' }), {
       description: 'Headers sent with every request',
     }),
     quirks: Type.Partial(Quirks, {
       ...closed,
-      description: 'In what it differs from others that speak OpenAI’s chat',
+      description: 'How it differs from others that speak OpenAI’s chat',
     }),
   }),
   closed,
@@ -51,9 +51,7 @@ const EndpointConfig = Type.Object(
   {
     provider: Text('A name under providers, or a built-in one'),
     model: Text('The provider’s own name for the model'),
-    protocol: Type.Optional(
-      Text('How this model is spoken to, where it is not the provider’s own way'),
-    ),
+    protocol: Type.Optional(Text('The protocol of this model, if it is not the provider’s')),
     usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
@@ -68,8 +66,7 @@ const EndpointConfig = Type.Object(
         },
         {
           ...closed,
-          description:
-            'What was agreed with the provider; what is publicly known of him when omitted',
+          description: 'What was agreed with the provider; its public policy when omitted',
         },
       ),
     ),
@@ -83,13 +80,13 @@ export type EndpointConfig = Static<typeof EndpointConfig>
 const ModelConfig = Type.Object(
   {
     id: Type.String({ pattern: '^[^/\\s]+/[^/\\s]+$', description: '<author>/<slug>' }),
-    name: Type.Optional(Text('How the model is shown')),
+    name: Type.Optional(Text('The display name of the model')),
     description: Type.Optional(Type.String()),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     input_modalities: Type.Optional(Type.Array(oneOf(...INPUT_MODALITIES), { minItems: 1 })),
     output_modalities: Type.Optional(Type.Array(oneOf(...OUTPUT_MODALITIES), { minItems: 1 })),
     distillable: Type.Optional(
-      Type.Boolean({ description: 'Whether its author allows its texts to train other models' }),
+      Type.Boolean({ description: 'Whether its author allows training other models on its texts' }),
     ),
     endpoints: Type.Array(EndpointConfig, { minItems: 1 }),
   },
@@ -97,7 +94,7 @@ const ModelConfig = Type.Object(
 )
 export type ModelConfig = Static<typeof ModelConfig>
 
-/** Every setting: its name, its default, its meaning. */
+/** All settings: their names, defaults and meanings. */
 export const Config = Type.Object(
   {
     service_name: Type.String({
@@ -139,34 +136,37 @@ export const Config = Type.Object(
     }),
     providers: Type.Record(Type.String(), ProviderConfig, {
       default: {},
-      description: 'Who can be called',
+      description: 'The providers that can be called',
     }),
     models: Type.Array(ModelConfig, {
       default: [],
-      description: 'Added to the built-in catalogue, or laid over its model of the same id',
+      description: 'Added to the built-in catalogue, or overriding its model with the same id',
     }),
     routing: Type.Object(
       {
         choice: Type.Union([Type.Literal('weighted'), Type.Literal('listed')], {
           default: 'weighted',
           description:
-            'Who is asked first of those that serve a model: one at random, the cheaper the likelier, or whoever is listed first',
+            'Which endpoint of a model is tried first: a random one, where cheaper ones are ' +
+            'likelier, or the one that is listed first',
         }),
         failures: Type.Integer({
           default: 5,
           minimum: 0,
           maximum: 1_000_000,
           description:
-            'After so many failures in a row, or when half of twice as many calls fail within 30 seconds, an endpoint rests; 0: never',
+            'An endpoint cools down after this many failures in a row, or when half of twice as ' +
+            'many calls fail within 30 seconds; 0: never',
         }),
         hedge: Type.Union([Type.Boolean(), Type.Literal('never')], {
           default: false,
           description:
-            'A streamed call that has no first part when 95 of 100 have one asks a second endpoint as well, where provider.hedge does not say otherwise; never: whatever that says',
+            'Starts a second endpoint for a streamed call that is slower to its first part than ' +
+            '95 of 100 calls, unless provider.hedge says otherwise; never: ignores provider.hedge',
         }),
         pause_seconds: Seconds(
           5,
-          'How long it rests; twice as long each time it fails again, to five minutes',
+          'How long it cools down; doubled at each further failure, up to five minutes',
         ),
       },
       { ...closed, default: {} },
@@ -185,32 +185,34 @@ export const Config = Type.Object(
         strict: Type.Boolean({
           default: false,
           description:
-            'A call that a limit cannot pay in full is sent with the max_tokens that it can, rather than refused',
+            'Lowers max_tokens to what a limit can pay for, instead of refusing the call',
         }),
         max_tokens: Type.Integer({
           default: 16_384,
           minimum: 16,
           maximum: 10_000_000,
           description:
-            'The output that is set aside for, and sent along under a limit, where neither the caller nor the endpoint bounds it',
+            'The output tokens to reserve, and to send under a limit, where neither the caller ' +
+            'nor the endpoint bounds them',
         }),
         credits: Type.Boolean({
           default: false,
           description:
-            'Nothing is spent through the gateway’s own credentials but what was paid in (gateway credits add)',
+            'Spends no more through the gateway’s own credentials than was paid in (gateway ' +
+            'credits add)',
         }),
-        requests_per_minute: Type.Optional(Most('The calls that one API key may make in a minute')),
-        concurrent_requests: Type.Optional(Most('The calls of one API key that may run at once')),
+        requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
+        concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         free_models: Type.Union(
           [
             Type.Literal(false),
             Type.Object(
               {
                 requests_per_minute: Type.Optional(
-                  Most('The calls of :free models that all keys together may make in a minute'),
+                  Most('The calls per minute to :free models, of all keys together'),
                 ),
                 requests_per_day: Type.Optional(
-                  Most('The same in a day, midnight to midnight UTC'),
+                  Most('The same per day, from midnight to midnight UTC'),
                 ),
               },
               closed,
@@ -219,7 +221,8 @@ export const Config = Type.Object(
           {
             default: false,
             description:
-              'How often :free models may be called; the public service allows 20 in a minute and 1000 in a day',
+              'How often :free models may be called; the public service allows 20 calls per ' +
+              'minute and 1000 per day',
           },
         ),
       },
@@ -227,12 +230,12 @@ export const Config = Type.Object(
     ),
     timeouts: Type.Object(
       {
-        connect_seconds: Seconds(5, 'Until a provider has accepted the connection'),
+        connect_seconds: Seconds(5, 'Until a provider accepts the connection'),
         first_byte_seconds: Seconds(600, 'Silence before a whole answer begins'),
         first_byte_stream_seconds: Seconds(120, 'Silence before a streamed answer begins'),
         idle_seconds: Seconds(90, 'Silence within a streamed answer'),
-        total_seconds: Seconds(1800, 'The longest that one answer may take'),
-        keep_alive_seconds: Seconds(10, 'Between two comments to a waiting stream'),
+        total_seconds: Seconds(1800, 'The longest time for one answer'),
+        keep_alive_seconds: Seconds(10, 'Between two comments in a waiting stream'),
       },
       { ...closed, default: {} },
     ),
@@ -241,7 +244,8 @@ export const Config = Type.Object(
         durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {
           default: 'normal',
           description:
-            'normal: what was answered survives a killed process; full: a power loss too, at the price of one sync per batch',
+            'normal: answered calls survive a killed process; full: they survive a power loss ' +
+            'too, at the cost of one sync per batch',
         }),
       },
       { ...closed, default: {} },
@@ -251,12 +255,12 @@ export const Config = Type.Object(
 )
 export type Config = Static<typeof Config>
 
-/** The settings of a gateway that was told nothing. */
+/** Returns the settings of a gateway without a config file. */
 export const defaultConfig = (): Config => fillIn(Config, {}) as Config
 
 /**
- * The settings in a config file's text, with `${NAME}` taken from `env`.
- * Throws `invalid_request` with the path, what was expected and what was found.
+ * Parses a config file's text, with `${NAME}` taken from `env`. Throws `invalid_request` with the
+ * path, what was expected and what was found.
  */
 export function parseConfig(text: string, env: Record<string, string | undefined>): Config {
   const given = withVariables(parseYaml(text) ?? {}, env, '')
@@ -270,16 +274,17 @@ export function parseConfig(text: string, env: Record<string, string | undefined
 
 function misfitting({ path, expected, found }: Misfit, config: unknown): GatewayError {
   const [holder, name] = placeOf(path, config)
-  // What stands where a setting's name belongs, and is none, may be a secret that slipped.
+  // An unknown name may be a misplaced secret, so it is not repeated.
   const isShown = expected !== 'no such field' || /^[a-z_]{1,40}$/i.test(name)
   const at = isShown ? path : holder
   return invalid(
-    `${at || 'The config file'}: expected ${isShown ? expected : 'only fields that there are'}, found ${found}`,
+    `${at || 'The config file'}: ` +
+      `expected ${isShown ? expected : 'only fields that there are'}, found ${found}`,
     at,
   )
 }
 
-// A name may have dots in it.
+// A name may contain dots.
 function placeOf(path: string, config: unknown): [holder: string, name: string] {
   const names = path.split('.')
   let [at, depth] = [config, 0]
@@ -291,7 +296,8 @@ function placeOf(path: string, config: unknown): [holder: string, name: string] 
   return [names.slice(0, depth).join('.'), names.slice(depth).join('.')]
 }
 
-// A variable is text. Where only a number fits, and it reads as one, it is that number: `port: ${PORT}`.
+// A variable is text. For `port: ${PORT}` it becomes a number: where the setting needs one and the
+// text is one.
 function misfitOf(config: unknown, text: string): Misfit | undefined {
   const wrong = misfit(Config, config)
   if (!wrong || !text.includes('${') || !/^(number|integer)\b/.test(wrong.expected)) return wrong
@@ -313,9 +319,8 @@ function parseYaml(text: string): unknown {
   try {
     return Bun.YAML.parse(text)
   } catch (cause) {
-    throw invalid(
-      `The config file is not valid YAML: ${cause instanceof Error ? cause.message : 'it cannot be read'}`,
-    )
+    const reason = cause instanceof Error ? cause.message : 'it cannot be read'
+    throw invalid(`The config file is not valid YAML: ${reason}`)
   }
 }
 
@@ -347,7 +352,8 @@ function substitute(text: string, env: Record<string, string | undefined>, path:
   })
 }
 
-// Defaults of objects before those of their members, so that an omitted section is filled in whole.
+// The default of an object comes before those of its members, so that an omitted section is filled
+// in completely.
 function fillIn(
   schema: { properties?: Record<string, unknown>; default?: unknown },
   given: unknown,

@@ -16,7 +16,7 @@ describe('gateway audit', () => {
   })
   afterAll(() => rmSync(data, { recursive: true, force: true }))
 
-  test('lists what was done at the terminal, the first keys too, and which fields it touched', async () => {
+  test('lists changes at the terminal, first keys included, with the changed fields', async () => {
     const { code, stdout } = await run('audit', 'list')
     const [heading, ...lines] = stdout.trimEnd().split('\n')
     expect([code, heading?.split(/ {2,}/)]).toEqual([
@@ -34,7 +34,7 @@ describe('gateway audit', () => {
     )
   })
 
-  test('takes every filter of the API, a workspace by its slug', async () => {
+  test('takes every filter of the API, and a workspace by its slug', async () => {
     const total = async (...args: string[]) =>
       JSON.parse((await run('audit', 'list', '--json', ...args)).stdout).total_count
     expect(await total('--action', 'keys.update')).toBe(1)
@@ -64,7 +64,7 @@ describe('beside a running server', () => {
   })
   afterAll(() => server[Symbol.asyncDispose]())
 
-  test('--json prints exactly what the API returns, of what both did', async () => {
+  test('--json prints exactly what the API returns, for changes by either', async () => {
     await server.fetch('/keys', { key: server.management_key, json: { name: 'over HTTP' } })
     await gateway(['keys', 'create', '--name', 'at the terminal', '--data', server.data])
     const overHttp = await (await server.fetch('/audit', { key: server.management_key })).json()

@@ -3,7 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gateway, type Server, startServer } from '../support/server.ts'
 
-/** How long a change may take until calls are held to it, in milliseconds. What it does take is told. */
+/**
+ * The longest time until a change must affect calls, in milliseconds. The test prints the time it
+ * takes.
+ */
 const BOUND = 5_000
 const STREAMS = 4
 /** Milliseconds between two words of a stream. */
@@ -26,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => server[Symbol.asyncDispose]())
 
-/** A stream of the server's that ticks, and when it did. */
+/** A stream of the server that ticks, with the times of its ticks. */
 interface Ticking {
   ticks: number[]
   status: number
@@ -55,7 +58,7 @@ async function listen(response: Response, ticks: number[]): Promise<void> {
 const largestGap = ({ ticks }: Ticking): number =>
   Math.max(...ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? tick)))
 
-/** A call for which what the terminal has changed shows, by its status. */
+/** A call whose status shows what the terminal has changed. */
 type Probe = () => Promise<number>
 
 const statusOf = async (answer: Promise<Response>): Promise<number> => {
@@ -77,12 +80,12 @@ const get =
   () =>
     statusOf(server.fetch(path, { key }))
 
-test('twenty-odd commands of all nouns beside a server that streams: each binds the next calls, and no stream waits for one', async () => {
+test('commands of all nouns beside a server affect the next calls and stop no stream', async () => {
   const streams = await Promise.all(Array.from({ length: STREAMS }, ticking))
   const delays: number[] = []
   const commands: string[] = []
 
-  /** Runs a command, in whose time every stream has to go on. */
+  /** Runs a command, during which every stream must continue. */
   async function run(args: string[], stdin?: string): Promise<string> {
     const before = streams.map(({ ticks }) => ticks.length)
     const { code, stdout, stderr } = await gateway(
@@ -96,7 +99,7 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   }
   const json = async (...args: string[]) => JSON.parse(await run([...args, '--json']))
 
-  /** Calls until it is answered so, and notes how long that took. */
+  /** Calls until the status is the expected one, and records how long that took. */
   async function until(status: number, probe: Probe): Promise<void> {
     const began = performance.now()
     for (let found = await probe(); found !== status; found = await probe()) {
@@ -196,7 +199,8 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   const told = (numbers: number[]) => `${Math.round(Math.max(...numbers))} ms at most`
   const [bound, gap] = [told(delays), told(streams.map(largestGap))]
   process.stdout.write(
-    `${commands.length} commands; until a change binds: ${bound}; between two events of a stream: ${gap}\n`,
+    `${commands.length} commands; until a change applies: ${bound}; ` +
+      `between two events of a stream: ${gap}\n`,
   )
   for (const stream of streams) stream.stop()
 }, 120_000)

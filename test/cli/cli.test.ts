@@ -7,16 +7,16 @@ import { gateway, type Ran, type Server, startServer } from '../support/server.t
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-/** An empty directory of its own. */
+/** Creates an empty directory. */
 const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
 
-/** What a command answered with `--json`. Throws when it failed. */
+/** Returns what a command printed with `--json`. Throws if it failed. */
 function jsonOf({ code, stdout, stderr }: Ran) {
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`)
   return JSON.parse(stdout)
 }
 
-/** The exit code, and whether it said why in one line on stderr and nothing on stdout. */
+/** Returns the exit code, and whether the reason is one line on stderr with nothing on stdout. */
 const refusal = ({ code, stdout, stderr }: Ran) => ({
   code,
   said: stdout,
@@ -25,7 +25,7 @@ const refusal = ({ code, stdout, stderr }: Ran) => ({
 const refused = (code: number) => ({ code, said: '', oneLine: true })
 
 describe('help', () => {
-  test('of every command opens nothing: no data directory is made', async () => {
+  test('of every command opens nothing and creates no data directory', async () => {
     const cwd = emptyDirectory()
     const commands = [
       '',
@@ -55,7 +55,7 @@ describe('help', () => {
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  test('--version is the version, and neither it nor the schema makes a data directory', async () => {
+  test('--version prints the version, and like the schema creates no directory', async () => {
     const cwd = emptyDirectory()
     const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
     expect(await gateway(['--version'], { cwd })).toEqual({
@@ -67,7 +67,7 @@ describe('help', () => {
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  test('is what a command line without a command gets, as wrong usage', async () => {
+  test('is printed for a command line without a command, as wrong usage', async () => {
     for (const args of [[], ['keys']]) {
       const { code, stdout, stderr } = await gateway(args)
       expect([code, stdout, stderr.startsWith('Usage: gateway')]).toEqual([2, '', true])
@@ -75,8 +75,8 @@ describe('help', () => {
   })
 })
 
-describe('what is written', () => {
-  test('is for its owner alone, in a directory that others may read too', async () => {
+describe('every file', () => {
+  test('is readable by its owner only, even in a directory that others may read', async () => {
     const cwd = emptyDirectory()
     const data = join(cwd, 'shared')
     mkdirSync(data, { mode: 0o755 })
@@ -125,14 +125,14 @@ describe('wrong usage is exit code 2 and one line', () => {
     expect(refusal(await gateway(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
   })
 
-  test('and says nothing that could move the cursor', async () => {
+  test('prints no character that moves the cursor', async () => {
     const { stderr } = await gateway(['keys', 'list', '--\u001b[31mred'], { cwd: emptyDirectory() })
     expect(stderr).not.toContain('\u001b')
   })
 })
 
 describe('init', () => {
-  test('makes the data directory, for its owner only, and prints its first keys', async () => {
+  test('creates the data directory for its owner only, and prints its first keys', async () => {
     const data = join(emptyDirectory(), 'new', 'data')
     const made = jsonOf(await gateway(['init', '--json', '--data', data]))
     expect(made).toEqual({
@@ -151,7 +151,7 @@ describe('init', () => {
     expect(refusal(await gateway(['init', '--json', '--data', data]))).toEqual(refused(4))
   })
 
-  test('finds its directory by the flag before GATEWAY_DATA before ./gateway-data', async () => {
+  test('finds its directory by the flag, then GATEWAY_DATA, then ./gateway-data', async () => {
     const cwd = emptyDirectory()
     await gateway(['init'], { cwd })
     await gateway(['init'], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-env') } })
@@ -162,7 +162,7 @@ describe('init', () => {
     expect(readdirSync(cwd).sort()).toEqual(['by-env', 'by-flag', 'gateway-data'])
   })
 
-  test('alone makes a directory that is named: of one that is not there nothing is told, and nothing is put into it', async () => {
+  test('alone creates a named directory; other commands report it as missing', async () => {
     const cwd = emptyDirectory()
     const misspelt = join(cwd, 'gateway-dat')
     expect(refusal(await gateway(['keys', 'list', '--data', misspelt]))).toEqual(refused(3))
@@ -177,7 +177,7 @@ describe('init', () => {
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  test('where no directory can be made fails with 1', async () => {
+  test('fails with 1 where no directory can be created', async () => {
     const file = join(emptyDirectory(), 'file')
     writeFileSync(file, '')
     expect(refusal(await gateway(['init', '--data', file]))).toEqual(refused(1))
@@ -196,7 +196,7 @@ describe('byok', () => {
   const run = (args: string[], more: { stdin?: string; env?: Record<string, string> } = {}) =>
     gateway(['byok', ...args, '--data', data], more)
 
-  test('create takes the key from stdin, a file or a variable, and prints nothing of it', async () => {
+  test('create reads the key from stdin, a file or a variable, and prints none of it', async () => {
     const file = join(data, 'key.txt')
     writeFileSync(file, `${SECRET}\n`)
     const create = ['create', '--provider', 'openai', '--json']
@@ -218,7 +218,7 @@ describe('byok', () => {
     expect(stdout).toContain('history')
   })
 
-  test('create refuses what is no key with 2, and a key as an argument too', async () => {
+  test('create refuses an invalid key with 2, and a key as an argument too', async () => {
     const create = ['create', '--provider', 'openai']
     for (const ran of [
       run(create),
@@ -232,7 +232,7 @@ describe('byok', () => {
       expect(refusal(await ran)).toEqual(refused(2))
   })
 
-  test('list says what state a key is in; get, update and delete are of one', async () => {
+  test('list shows the state of each key; get, update and delete work on one', async () => {
     const { data: made } = jsonOf(
       await run(['create', '--provider', 'groq', '--json', '--required'], { stdin: SECRET }),
     )
@@ -284,7 +284,7 @@ describe('byok', () => {
       expect(refusal(await run([verb, made.id]))).toEqual(refused(3))
   })
 
-  test('of a workspace that does not exist are not found', async () => {
+  test('in a workspace that does not exist are not found', async () => {
     expect(refusal(await run(['list', '--workspace', 'nowhere']))).toEqual(refused(3))
   })
 })
@@ -299,7 +299,7 @@ describe('keys', () => {
     await gateway(['init', '--data', data])
   })
 
-  test('create makes a key by the rules of the API and prints it once', async () => {
+  test('create creates a key by the rules of the API and prints it once', async () => {
     const flags = [
       '--name',
       'ci',
@@ -331,7 +331,7 @@ describe('keys', () => {
     expect(hint).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
   })
 
-  test('update changes what it names; none takes a limit away', async () => {
+  test('update changes the named fields; none removes a limit', async () => {
     const { data: made } = await keysJson(
       'create',
       '--name',
@@ -374,7 +374,7 @@ describe('keys', () => {
     ).toBe(false)
   })
 
-  test('list leaves disabled keys out unless all are asked for', async () => {
+  test('list leaves out disabled keys without --all', async () => {
     const { data: made } = await keysJson('create', '--name', 'hidden')
     await keys('update', made.hash, '--disable')
     const hashes = async (...args: string[]) =>
@@ -385,7 +385,7 @@ describe('keys', () => {
     expect(stdout).toMatch(new RegExp(`hidden +gw-v1-\\S+ +\\$0\\.00 +- +disabled +${made.hash}`))
   })
 
-  test('delete says so, and the key is gone', async () => {
+  test('delete confirms the deletion, and the key is gone', async () => {
     const { data: made } = await keysJson('create', '--name', 'short')
     expect(await keysJson('delete', made.hash)).toEqual({ deleted: true })
     expect(refusal(await keys('get', made.hash))).toEqual(refused(3))
@@ -393,7 +393,7 @@ describe('keys', () => {
     expect(refusal(await keys('update', made.hash, '--name', 'x'))).toEqual(refused(3))
   })
 
-  test('of a workspace that does not exist are not found', async () => {
+  test('in a workspace that does not exist are not found', async () => {
     expect(refusal(await keys('create', '--name', 'x', '--workspace', 'nowhere'))).toEqual(
       refused(3),
     )
@@ -489,7 +489,7 @@ describe('workspaces, members and budgets', () => {
       expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
   })
 
-  test('a workspace that is in use, taken or misspelled is refused with 2, and so is the default one unless it is confirmed', async () => {
+  test('deleting a used, unknown or unconfirmed default workspace fails with 2', async () => {
     await create('used')
     await json('keys', 'create', '--name', 'x', '--workspace', 'used')
     for (const args of [
@@ -504,7 +504,7 @@ describe('workspaces, members and budgets', () => {
       expect([args, refusal(await run('workspaces', ...args))]).toEqual([args, refused(2)])
   })
 
-  test('members come, change, are put into a workspace, and go with their keys', async () => {
+  test('members are created, added to a workspace, and deactivated with their keys', async () => {
     await create('place')
     const person = ['--email', 'ada@acme.example', '--first-name', 'Ada', '--role', 'admin']
     const { data: ada } = await json('members', 'create', ...person)
@@ -553,7 +553,7 @@ describe('workspaces, members and budgets', () => {
     expect((await json('members', 'update', ada.id, '--activate')).data).toEqual(changed)
   })
 
-  test('members of whom nobody knows are not found, and no address is none', async () => {
+  test('unknown members are not found, and an invalid address is refused', async () => {
     for (const args of [
       ['update', 'nobody', '--role', 'admin'],
       ['deactivate', 'nobody'],
@@ -570,7 +570,7 @@ describe('workspaces, members and budgets', () => {
       expect([args, refusal(await run('members', ...args))]).toEqual([args, refused(2)])
   })
 
-  test('budgets are set, listed, shown and deleted, of the default workspace or another', async () => {
+  test('budgets are set, listed, shown and deleted in any workspace', async () => {
     await create('spender')
     const { data: made, include_byok_in_budgets } = await json(
       'budgets',
@@ -607,7 +607,7 @@ describe('workspaces, members and budgets', () => {
     expect((await json('budgets', 'list')).data).toEqual([])
   })
 
-  test('the default workspace goes where that is confirmed', async () => {
+  test('the default workspace is deleted if that is confirmed', async () => {
     expect((await run('workspaces', 'delete', 'default', '--confirm-default')).stdout).toBe(
       'Deleted default\n',
     )
@@ -634,7 +634,7 @@ describe('presets', () => {
     await gateway(['init', '--data', data])
   })
 
-  test('create makes a version after the other, from a body in any dialect', async () => {
+  test('create adds one version after another, from a body in any dialect', async () => {
     const chat = bodyOf({
       model: 'a/b',
       stop: 'END',
@@ -670,7 +670,7 @@ describe('presets', () => {
     })
   })
 
-  test('create and update say what they did, and list, get and versions print it', async () => {
+  test('create and update report the result, and list, get and versions print it', async () => {
     expect(
       (await presets('create', 'shown', '--body', bodyOf({ model: 'a/b', prompt: 'x' }))).stdout,
     ).toBe('shown is at version 1\n')
@@ -687,7 +687,7 @@ describe('presets', () => {
     expect((await presets('versions', 'shown', '1')).stdout).toMatch(/^config +{"model":"a\/b"}$/m)
   })
 
-  test('that are not there, or in no workspace, are not found, and what contradicts itself is refused', async () => {
+  test('that do not exist are not found, and contradicting options are refused', async () => {
     for (const args of [
       ['get', 'none'],
       ['versions', 'none'],
@@ -702,7 +702,7 @@ describe('presets', () => {
 })
 
 describe('config', () => {
-  test('check says what a good file holds, and warns of a model without prices', async () => {
+  test('check summarizes a good file, and warns of a model without prices', async () => {
     const cwd = emptyDirectory()
     const file = join(cwd, 'gateway.yaml')
     writeFileSync(
@@ -729,7 +729,7 @@ describe('config', () => {
     ])
   })
 
-  test('is found by the flag, GATEWAY_CONFIG, the data directory and the current one, in this order', async () => {
+  test('is found by the flag, GATEWAY_CONFIG, the data or the current directory', async () => {
     const cwd = emptyDirectory()
     const data = join(cwd, 'data')
     mkdirSync(data)
@@ -744,7 +744,7 @@ describe('config', () => {
     expect(await found([])).toBe('gateway.yaml')
   })
 
-  test('schema is a JSON Schema with every setting in it', async () => {
+  test('schema is a JSON Schema with every setting', async () => {
     const schema = jsonOf(await gateway(['config', 'schema']))
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema')
     expect(Object.keys(schema.properties)).toContain('providers')
@@ -761,7 +761,7 @@ describe('beside a running server', () => {
   const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
   const api = async (path: string, key = server.management_key) =>
     (await server.fetch(path, { key })).json()
-  // The models of a config are as old as the process that has read it.
+  // Models of a config are as old as the process that read it.
   const undated = (answer: unknown) =>
     JSON.parse(JSON.stringify(answer, (name, value) => (name === 'created' ? 0 : value)))
   const generationIds: string[] = []
@@ -782,7 +782,7 @@ describe('beside a running server', () => {
 
   afterAll(() => server[Symbol.asyncDispose]())
 
-  test('--json is exactly what the API answers', async () => {
+  test('--json is exactly what the API returns', async () => {
     const keys = await api('/keys')
     expect(await json('keys', 'list')).toEqual(keys)
     const [{ hash }] = (keys as { data: [{ hash: string }] }).data
@@ -827,7 +827,7 @@ describe('beside a running server', () => {
     )
   })
 
-  test('generations list shows the newest first, and as many as are asked for', async () => {
+  test('generations list shows the newest first, up to the limit', async () => {
     const ids = async (...args: string[]) =>
       (await json('generations', 'list', ...args)).data.map((one: { id: string }) => one.id)
     expect(await ids()).toEqual([...generationIds].reverse())
@@ -845,7 +845,7 @@ describe('beside a running server', () => {
     expect((await run('models', 'get', 'acme/small')).stdout).toMatch(/^id +acme\/small$/m)
   })
 
-  test('models list gives what is asked for, and refuses what is no order', async () => {
+  test('models list applies its filters, and refuses an unknown order', async () => {
     expect(
       (await run('models', 'list', '--callable')).stdout
         .split('\n')
@@ -865,7 +865,7 @@ describe('beside a running server', () => {
     expect(refusal(await run('models', 'list', '--sort', 'beauty'))).toEqual(refused(2))
   })
 
-  test('models endpoints and providers list say who is configured', async () => {
+  test('models endpoints and providers list show what is configured', async () => {
     expect((await run('models', 'endpoints', 'acme/small')).stdout).toMatch(/^sandbox +configured/m)
     expect((await run('models', 'endpoints', 'openai/gpt-4o')).stdout).toMatch(
       /^openai +- .* 2\.5 +10$/m,
@@ -878,7 +878,10 @@ describe('beside a running server', () => {
 
   const NEW_WITHIN = 1_000
 
-  /** The milliseconds until the server answers this key with the status. Throws after five seconds. */
+  /**
+   * Returns the milliseconds until the server answers this key with the status. Throws after five
+   * seconds.
+   */
   async function untilAnswered(key: string, status: number): Promise<number> {
     const began = performance.now()
     while ((await server.fetch('/key', { key })).status !== status) {
@@ -888,7 +891,7 @@ describe('beside a running server', () => {
     return performance.now() - began
   }
 
-  test('a key that the terminal makes works within a second, and is refused within one when disabled or deleted', async () => {
+  test('a new, disabled or deleted key takes effect within a second', async () => {
     const { key, data } = await json('keys', 'create', '--name', 'late')
     expect(await untilAnswered(key, 200)).toBeLessThan(NEW_WITHIN)
     await run('keys', 'update', data.hash, '--disable')
@@ -899,7 +902,7 @@ describe('beside a running server', () => {
     expect(await untilAnswered(key, 401)).toBeLessThan(NEW_WITHIN)
   })
 
-  test('a second server on the same data refuses with a conflict', async () => {
+  test('a second server on the same data fails with a conflict', async () => {
     expect(refusal(await run('serve', '--port', '0'))).toEqual(refused(4))
     expect((await server.fetch('/key')).status).toBe(200)
   })

@@ -11,7 +11,7 @@ describe('gateway credits', () => {
   beforeAll(() => gateway(['init', '--data', data], { cwd: data }))
   afterAll(() => rmSync(data, { recursive: true, force: true }))
 
-  test('adds, corrects, shows and lists, and says so where nothing counts in credits', async () => {
+  test('adds, corrects, shows and lists, and says so where credits are not counted', async () => {
     const added = await run('add', '--amount', '25', '--note', 'March')
     expect(added).toEqual({
       code: 0,
@@ -80,7 +80,7 @@ describe('beside a running server', () => {
       }
     ).data
 
-  test('what the terminal adds is spent by the server, and what that spends is shown at the terminal', async () => {
+  test('the server spends what the terminal adds, and the terminal shows it', async () => {
     const refused = await chat()
     const { error } = (await refused.json()) as { error: { message: string } }
     expect([refused.status, error.message]).toEqual([

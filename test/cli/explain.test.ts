@@ -70,7 +70,7 @@ const explain = (args: string[], stdin?: string) =>
   })
 
 describe('gateway explain', () => {
-  test('shows for people who would be asked, who not, and what it would come to', async () => {
+  test('shows people the endpoints, what was dropped, and the estimated cost', async () => {
     const { code, stdout, stderr } = await explain(['request.json', '--key', hash])
     expect([code, stderr]).toEqual([0, ''])
     const lines = stdout.split('\n').map(line => line.split(/ {2,}/))
@@ -94,7 +94,7 @@ describe('gateway explain', () => {
     expect(stdout).not.toContain('secret')
   })
 
-  test('shows what it would be refused for', async () => {
+  test('shows the reason for which a call would be refused', async () => {
     const { code, stdout } = await explain(
       ['-'],
       JSON.stringify({ ...REQUEST, provider: { only: ['nobody'] } }),
@@ -105,7 +105,7 @@ describe('gateway explain', () => {
     ])
   })
 
-  test('takes other dialects, another workspace, a way in and a session', async () => {
+  test('takes other dialects, another workspace, a region and a session', async () => {
     await gateway(['workspaces', 'create', '--name', 'Team', '--slug', 'team', '--data', data])
     const args = [
       '-',

@@ -17,7 +17,7 @@ function jsonOf({ code, stdout, stderr }: Ran) {
 const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
 const create = async (...args: string[]) => (await json('create', '--name', 'rules', ...args)).data
 
-/** The exit code of a refusal, which is one line on stderr and nothing else. */
+/** Returns the exit code of a refusal, which is one line on stderr and nothing else. */
 function codeOf({ code, stdout, stderr }: Ran): number {
   expect([stdout, stderr]).toEqual(['', expect.stringMatching(/^gateway: [^\n]+\n$/)])
   return code
@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 
 describe('guardrails', () => {
-  test('create says everything that the API takes, by options and by a file', async () => {
+  test('create sets everything that the API takes, by options and by a file', async () => {
     const file = join(data, 'rules.json')
     writeFileSync(
       file,
@@ -104,7 +104,7 @@ describe('guardrails', () => {
     expect((await run('get', made.id)).stdout).toMatch(/limit_usd +5\n/)
   })
 
-  test('update clears with none, and turns off', async () => {
+  test('update clears with none, and switches off', async () => {
     const { id } = await create(
       '--allow-models',
       'sandbox/echo',
@@ -147,7 +147,7 @@ describe('guardrails', () => {
     expect([changed.filterOutput, changed.enforce_zdr_xai]).toEqual([undefined, false])
   })
 
-  test('update of a workspace’s default one takes the workspace’s name', async () => {
+  test('update takes the name of a workspace for its default guardrail', async () => {
     const { data: made } = await json('update', 'default', '--ignore-providers', 'azure')
     expect(made).toMatchObject({
       name: `Workspace ${made.workspace_id} Default`,
@@ -159,7 +159,7 @@ describe('guardrails', () => {
     expect(codeOf(await run('update', 'default', '--name', 'mine'))).toBe(2)
   })
 
-  test('get and delete take the workspace’s name for its default one too', async () => {
+  test('get and delete take the name of a workspace for its default guardrail too', async () => {
     const { data: made } = await json('update', 'default', '--ignore-providers', 'azure')
     expect((await json('get', 'default')).data.id).toBe(made.id)
     expect((await run('delete', 'default')).code).toBe(0)
@@ -175,7 +175,7 @@ describe('guardrails', () => {
     )
   })
 
-  test('assign, unassign and assignments are of keys or of members', async () => {
+  test('assign, unassign and assignments take keys or members', async () => {
     const { id } = await create()
     expect(await json('assign', id, '--keys', hash)).toEqual({ assigned_count: 1 })
     expect(await json('assign', id, '--members', user)).toEqual({ assigned_count: 1 })
@@ -201,7 +201,7 @@ describe('guardrails', () => {
     for (const verb of ['get', 'update', 'delete']) expect(codeOf(await run(verb, id))).toBe(3)
   })
 
-  test('refuses with the API’s sentences', async () => {
+  test('refuses with the messages of the API', async () => {
     const { id } = await create()
     const WRONG = [
       ['create'],

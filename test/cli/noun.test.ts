@@ -32,7 +32,7 @@ const NewBoat = Type.Object({
   port: Type.Optional(Type.String()),
 })
 
-/** A noun's core module. */
+/** The core module of a noun. */
 const boats = {
   NewBoat,
   createBoat: (_: Gateway, actor: { kind: string }, input: object) => ({
@@ -78,7 +78,7 @@ const command = () =>
 
 const nowhere = join(directory, 'nowhere')
 
-/** What a line prints, about the data directory of this file or another. */
+/** Returns what a line prints, for the data directory of this file or another. */
 async function run(line: string, data = directory): Promise<string> {
   out = ''
   await command().parseAsync([...line.split(' '), '--data', data], { from: 'user' })
@@ -99,18 +99,18 @@ test('--json prints what the core function returns, and nothing else', async () 
   expect(await jsonOf('delete Ada')).toEqual({ deleted: true })
 })
 
-test('without it a verb prints the fields of `data`, or as it was told', async () => {
+test('without it a verb prints the fields of `data`, or as its printer says', async () => {
   expect(await run('list')).toBe('NAME  METRES\nAda   7\n')
   expect(await run('move Ada Kiel')).toBe('name  Ada\nto    Kiel\n')
   expect(await run('delete Ada')).toBe('Deleted Ada\n')
 })
 
-test('arguments come as they are called in the signature, one that is not there as undefined', async () => {
+test('arguments follow the signature, with undefined for a missing one', async () => {
   expect((await jsonOf('move Ada Kiel')).data).toEqual({ name: 'Ada', to: 'Kiel' })
   expect((await jsonOf('move Ada')).data).toEqual({ name: 'Ada', to: null })
 })
 
-test('options fill the input: later ones win, what nobody says fills nothing, `none` is null', async () => {
+test('options fill the input: later ones win, omitted ones are absent, none is null', async () => {
   const { data } = await jsonOf('create --name Ada')
   expect(data).toEqual({ by: 'operator', name: 'Ada', tags: ['filed'] })
   const full = await jsonOf('create --name Ada --length none --tags a,b --disable --enable')
@@ -123,16 +123,16 @@ test('options fill the input: later ones win, what nobody says fills nothing, `n
   })
 })
 
-test('what only a gateway knows is found when one is open', async () => {
+test('fields that need a gateway are found when one is open', async () => {
   expect((await jsonOf('berth')).data).toMatchObject({ name: 'from a file', port: 'gateway' })
 })
 
-test('what does not fit is refused before a gateway is opened, unless that has to be asked', async () => {
+test('invalid input is refused before a gateway is opened, unless a field needs one', async () => {
   await expect(run('create --name A', nowhere)).rejects.toThrow('name: expected')
   await expect(run('berth', nowhere)).rejects.toThrow('There is no data directory')
 })
 
-test('demanded options are demanded, and the same ones elsewhere are not', () => {
+test('demanded options are mandatory, and the same ones elsewhere are not', () => {
   const [option] = demand(NAME).options
   expect([option?.mandatory, NAME.options[0]?.mandatory]).toEqual([true, false])
 })

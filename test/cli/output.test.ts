@@ -36,7 +36,7 @@ afterEach(() => {
   for (const spy of spies) spy.mockRestore()
 })
 
-describe('fail', () => {
+describe('a failure', () => {
   test.each([
     [1, new Error('x')],
     [1, 'x'],
@@ -53,7 +53,7 @@ describe('fail', () => {
     expect([out, err]).toEqual(['', 'gateway: x\n'])
   })
 
-  test('keeps a message of several lines, or with escapes in it, on one harmless line', () => {
+  test('with several lines or escapes stays on one harmless line', () => {
     fail(new Error('a\nb\u001b[31mc\r'))
     expect(err).toBe('gateway: a\uFFFDb\uFFFD[31mc\uFFFD\n')
   })
@@ -72,7 +72,7 @@ describe('tables', () => {
     expect(out).toBe('NAME   N\n日本   1\né      -\nplain  300\n')
   })
 
-  test('print nothing that could move the cursor', () => {
+  test('print no character that moves the cursor', () => {
     printTable(['NAME'], [['\u001b[2Ja\u0007\u202Eb\u009b1m']])
     printFields({ name: '\u001b[2J', nested: { name: '\u202E' }, nothing: null })
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
@@ -81,18 +81,18 @@ describe('tables', () => {
   })
 })
 
-describe('dollars', () => {
-  test('are shown with cents, or not at all where they are not known', () => {
+describe('amounts in dollars', () => {
+  test('have cents, and are a dash where they are not known', () => {
     expect([null, 0, 5, 0.7, -5].map(dollars)).toEqual(['-', '$0.00', '$5.00', '$0.70', '-$5.00'])
   })
 
-  test('never hide a part of the sum that matters', () => {
+  test('never hide a significant digit', () => {
     for (const usd of [0.0000045, 0.000000001, 0.0149, 1.005])
       expect(Number(dollars(usd).slice(1))).toBe(usd)
   })
 })
 
-test('a reader who stops reading is no failure', async () => {
+test('a reader that closes the pipe early causes no failure', async () => {
   const main = join(import.meta.dir, '../../src/cli/main.ts')
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const shell = Bun.spawn(

@@ -42,7 +42,7 @@ beforeEach(() => {
 const check = (...args: string[]) => gateway(['providers', 'check', ...args], { cwd })
 
 describe('providers check', () => {
-  test('shows how each is, and fails with 1 when one is not well', async () => {
+  test('shows the state of each, and fails with 1 when one fails', async () => {
     const { code, stdout, stderr } = await check('--timeout', '0.5')
     const rows = stdout.trimEnd().split('\n')
     expect([code, stderr, stdout.includes('secret')]).toEqual([1, '', false])
@@ -55,7 +55,7 @@ describe('providers check', () => {
     )
   })
 
-  test('of those that are well, or of which that cannot be told, is 0', async () => {
+  test('exits with 0 when each is well or cannot be checked', async () => {
     const { code, stdout } = await check('good', 'open', '--json')
     const milliseconds = expect.any(Number)
     const error = 'answers; lists its models without a credential, so that was not checked'

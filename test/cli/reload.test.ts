@@ -37,7 +37,7 @@ beforeEach(async () => {
 })
 afterEach(() => server[Symbol.asyncDispose]())
 
-/** A config by which `acme/small` is served there, with two secrets in it. */
+/** A config with a provider for `acme/small` and with two secrets. */
 const configAt = ({ url }: Upstream, more: object = {}) => {
   const config = routesConfig({ 'acme/small': { local: url } })
   const providers = {
@@ -67,7 +67,7 @@ interface Line {
   settings?: string[]
 }
 
-/** Stops the server: what it said of its config. */
+/** Stops the server, and returns the log lines about its config. */
 async function told(): Promise<Line[]> {
   const { code, stderr } = await server.stop()
   expect(code).toBe(0)
@@ -80,8 +80,8 @@ async function told(): Promise<Line[]> {
   return lines.filter(({ event }) => event.startsWith('config.'))
 }
 
-describe('a config that is changed while the gateway runs', () => {
-  test('is in effect for the next call, however the file was written', async () => {
+describe('a config that changes while the gateway runs', () => {
+  test('applies to the next call, however the file was written', async () => {
     expect(await answer()).toBe('first')
     write(configAt(second))
     await isServedBy('second')
@@ -110,7 +110,7 @@ describe('a config that is changed while the gateway runs', () => {
     expect([lines[0]?.changed, lines[1]?.changed]).toEqual([[], ['providers.local']])
   })
 
-  test('is told which settings wait for a restart, and the rest of it is taken', async () => {
+  test('reports the settings that need a restart, and applies the others', async () => {
     write(
       configAt(second, {
         server: { port: 1, site_url: 'https://example.com' },
@@ -123,12 +123,12 @@ describe('a config that is changed while the gateway runs', () => {
       {
         event: 'config.needs_restart',
         settings: ['server.port', 'server.site_url', 'storage.durability'],
-        consequence: 'they are as they were at the start',
+        consequence: 'they keep their values until a restart',
       } as Line,
     ])
   })
 
-  test('leaves a stream alone that runs, though its model and its provider are gone', async () => {
+  test('does not affect a running stream, even without its model and provider', async () => {
     first.answer(() => [sseHead(), delta('whole '), { wait: 'changed' }, delta('answer'), ending()])
     const running = chat(server, { stream: true })
     await first.reached('changed')
@@ -143,7 +143,7 @@ describe('a config that is changed while the gateway runs', () => {
   })
 })
 
-describe('a config that is wrong', () => {
+describe('a wrong config', () => {
   const WRONG: [what: string, text: () => string, path: string | undefined, reason: string][] = [
     [
       'broken YAML',
@@ -184,7 +184,7 @@ describe('a config that is wrong', () => {
     ['an empty file', () => '', undefined, 'expected settings, found an empty file'],
   ]
 
-  test('changes nothing, raises an alarm that tells no secret, and the alarm ends when it is mended', async () => {
+  test('changes nothing and raises an alarm without secrets until it is corrected', async () => {
     for (const [, text] of WRONG) {
       write(text())
       hangUp()
@@ -202,7 +202,7 @@ describe('a config that is wrong', () => {
       expect(lines[i]?.reason).toStartWith(`${file()}: ${reason}`)
   }, 60_000)
 
-  test('is told of in the words of `config check`, which fails with 2', async () => {
+  test('is reported in the words of `config check`, which fails with 2', async () => {
     const [, , [, text]] = WRONG as [unknown, unknown, (typeof WRONG)[number]]
     write(text())
     await isRejected(true)
@@ -213,7 +213,7 @@ describe('a config that is wrong', () => {
     ])
   })
 
-  test('because it is gone, does not drop a provider', async () => {
+  test('that is deleted drops no provider', async () => {
     rmSync(file())
     await isRejected(true)
     expect(await answer()).toBe('first')
@@ -222,7 +222,7 @@ describe('a config that is wrong', () => {
     expect(await metric(server, 'gateway_config_rejected')).toBe(0)
   })
 
-  test('only while it is being written raises no alarm', async () => {
+  test('that is still being written raises no alarm', async () => {
     const text = JSON.stringify(configAt(second), null, 1)
     const pieces = 12
     const length = Math.ceil(text.length / pieces)
@@ -238,7 +238,7 @@ describe('a config that is wrong', () => {
   })
 })
 
-test('a hundred changes under load, every tenth of them wrong, cost no call', async () => {
+test('a hundred changes under load, every tenth of them wrong, fail no call', async () => {
   const CHANGES = 100
   let isOver = false
   const served: Record<string, number> = {}
@@ -272,7 +272,7 @@ test('a hundred changes under load, every tenth of them wrong, cost no call', as
   expect(events.filter(event => event === 'config.rejected').length).toBeGreaterThanOrEqual(10)
 }, 60_000)
 
-test('a hangup reads the config while there is a terminal, and ends the server when it is gone', async () => {
+test('a hangup reloads the config while a terminal is open, and else ends the server', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   let printed = ''
   const data = (_: unknown, bytes: Uint8Array) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { GROUP_ID, PATCH_OP, USER_ID } from '../support/scim.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
 
-/** The terminal beside a running server: two processes on one data directory. */
+/** The terminal and a running server: two processes on one data directory. */
 let server: Server
 let token: string
 let group: string
@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]())
 
 describe('tokens', () => {
-  test('are printed once, listed without their secret, and revoked for the server that runs', async () => {
+  test('are printed once, listed without secrets, and revoked in a running server', async () => {
     const { code, stdout } = await run('token', 'create', '--name', 'next')
     expect(code).toBe(0)
     const [plaintext = '', told] = stdout.split('\n')
@@ -65,7 +65,7 @@ describe('tokens', () => {
 })
 
 describe('mappings', () => {
-  /** How everybody is in a workspace, as the data directory has it. */
+  /** Lists the members of a workspace as the data directory has them. */
   function roles(): string[] {
     const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
     const rows = db.query('select role, source from workspace_members').all() as {
@@ -76,7 +76,7 @@ describe('mappings', () => {
     return rows.map(row => `${row.role} ${row.source}`)
   }
 
-  test('are made, shown, changed and deleted, and the server sees it', async () => {
+  test('are created, shown, changed and deleted, and the server applies them', async () => {
     expect((await run('groups', 'list')).stdout).toMatch(
       new RegExp(`^NAME +EXTERNAL ID +ID\\nEngineers +- +${group}\\n$`),
     )
@@ -114,7 +114,7 @@ describe('mappings', () => {
     expect((await run('mappings', 'get', data.id)).code).toBe(3)
   })
 
-  test('what the server is told at the same time as the terminal is all there', async () => {
+  test('concurrent changes by the server and the terminal are all kept', async () => {
     const more = Promise.all(
       Array.from({ length: 12 }, async (_, i) => {
         const user = await made('/Users', {

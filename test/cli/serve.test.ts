@@ -9,7 +9,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
 
-/** A port that nobody listens on at this moment. */
+/** A port that is free at this moment. */
 function freePort(): number {
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const { port } = listener
@@ -19,7 +19,7 @@ function freePort(): number {
 
 interface Started {
   code: number
-  /** What it printed until it listened. */
+  /** The lines that it printed until it listened. */
   printed: string
   port: number
 }
@@ -55,7 +55,7 @@ describe('serve', () => {
     const cwd = emptyDirectory()
     const first = await started(cwd, ['--port', '0'])
     const second = await started(cwd, ['--port', '0'])
-    // The inference key stands in the line to try it with as well.
+    // The inference key is also in the line that shows how to try it.
     expect(new Set(first.printed.match(KEYS)).size).toBe(2)
     expect(first.printed).toContain(`curl http://127.0.0.1:${first.port}/api/v1/chat/completions`)
     expect(first.printed.trimEnd().split('\n').at(-1)).toBe(
@@ -64,7 +64,7 @@ describe('serve', () => {
     expect(second.printed).toBe(`gateway listens on http://127.0.0.1:${second.port}\n`)
   })
 
-  test('prints events as JSON when asked to, a line each', async () => {
+  test('prints events as JSON on request, one per line', async () => {
     const { printed, port } = await started(emptyDirectory(), ['--port', '0', '--log', 'json'])
     const events = printed
       .trimEnd()
@@ -87,7 +87,7 @@ describe('serve', () => {
     expect((await started(cwd, ['--port', '0'])).printed).not.toMatch(KEYS)
   })
 
-  test('takes its port from the flag before GATEWAY_PORT before the config', async () => {
+  test('takes its port from the flag, then GATEWAY_PORT, then the config', async () => {
     const cwd = emptyDirectory()
     const [flag, variable, file] = [freePort(), freePort(), freePort()]
     writeFileSync(join(cwd, 'gateway.yaml'), `server: { port: ${file} }`)
@@ -97,7 +97,7 @@ describe('serve', () => {
     expect((await started(cwd, [])).port).toBe(file)
   })
 
-  test('a port that is taken fails in one line, and the first keys are not lost with it', async () => {
+  test('a used port fails in one line, and does not lose the first keys', async () => {
     const cwd = emptyDirectory()
     const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     const failed = await gateway(['serve', '--port', String(taken.port)], { cwd })
@@ -107,7 +107,7 @@ describe('serve', () => {
     expect(`${failed.stdout}${next.printed}`.match(KEYS)).toHaveLength(2)
   })
 
-  test('a port on which another gateway serves is taken too', async () => {
+  test('a port of another gateway counts as used too', async () => {
     await using server = await startServer()
     const { code, stderr } = await gateway(['serve', '--port', new URL(server.url).port], {
       cwd: emptyDirectory(),
@@ -123,21 +123,21 @@ describe('serve', () => {
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1])
   })
 
-  test('a wrong config is wrong usage, and the data directory can be served afterwards', async () => {
+  test('a wrong config is wrong usage, and the data directory still works afterwards', async () => {
     const cwd = emptyDirectory()
     writeFileSync(join(cwd, 'bad.yaml'), 'providers: { openai: {} }')
     expect((await gateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(2)
     expect((await started(cwd, ['--port', '0'])).printed).toMatch(KEYS)
   })
 
-  test('ends with 0 even when it is asked to in the moment in which it listens', async () => {
+  test('ends with 0 even if it is stopped just as it begins to listen', async () => {
     const cwd = emptyDirectory()
     const codes = []
     for (let i = 0; i < 5; i++) codes.push((await started(cwd, ['--port', '0'])).code)
     expect(codes).toEqual([0, 0, 0, 0, 0])
   })
 
-  test('ends with 0 when it is asked to, and lets the next one have the data', async () => {
+  test('ends with 0 when it is stopped, and releases the data directory', async () => {
     await using first = await startServer()
     expect((await first.stop()).code).toBe(0)
     await using second = await startServer({ data: first.data })
@@ -151,7 +151,7 @@ describe('serve', () => {
     expect((await second.fetch('/key', { key: first.inference_key })).status).toBe(200)
   })
 
-  test('answers at once after it said that it listens', async () => {
+  test('answers as soon as it reports that it listens', async () => {
     await using server = await startServer()
     expect(await (await fetch(`${server.url}/health`)).json()).toEqual({ status: 'ok' })
     expect((await fetch(`${server.url}/ready`)).status).toBe(200)

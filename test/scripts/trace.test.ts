@@ -17,7 +17,7 @@ async function trace(...flags: string[]) {
 const filesOf = ({ wings }: Count): string[] => Object.values(wings).flat()
 
 describe('a traced call', () => {
-  test('goes from the route through the inference, and is planned in a part of that', async () => {
+  test('goes from the route through the inference, part of which is its planning', async () => {
     const { code, stdout, stderr } = await trace('--json')
     expect([stderr, code]).toEqual(['', 0])
     const { whole, planning, steps }: Report = JSON.parse(stdout)
@@ -31,20 +31,20 @@ describe('a traced call', () => {
     expect(files).toEqual(expect.arrayContaining(filesOf(planning)))
   })
 
-  test('of the keys is not planned', async () => {
+  test('of the keys has no plan', async () => {
     const { stdout } = await trace('--keys', '--json')
     const { whole, planning }: Report = JSON.parse(stdout)
     expect(filesOf(whole)).toContain('src/server/resource.ts')
     expect(planning).toEqual({ files: 0, changes: 0, wings: {} })
   })
 
-  test('that nobody knows is refused', async () => {
+  test('with an unknown flag is refused', async () => {
     const { code, stderr } = await trace('--keys', '--stream')
     expect([code, stderr]).toEqual([2, expect.stringContaining('--keys stands alone')])
   })
 })
 
-/** What an instrumented text calls while this is looked at in it. */
+/** What an instrumented text calls while this test looks at it. */
 function enteredBy(source: string, looked: string): string[] {
   const { text } = instrument(source, { file: 7, spans: ['plan'] })
   const entered: string[] = []
@@ -59,7 +59,7 @@ function enteredBy(source: string, looked: string): string[] {
   return entered
 }
 
-describe('an instrumented file tells of', () => {
+describe('an instrumented file reports', () => {
   test('functions and arrows, whatever their body', () => {
     const source = `function a() { return b(1)({}) }
       const b = x => ({ y }) => [x, y]
@@ -68,7 +68,7 @@ describe('an instrumented file tells of', () => {
     expect(enteredBy(source, 'a(); c.d(); c.e()')).toEqual(entered)
   })
 
-  test('getters, private methods and constructors, also those that nobody wrote', () => {
+  test('getters, private methods and constructors, also implicit ones', () => {
     const source = `class A { constructor() {} get x() { return this.#y() } #y() {} }
       class B extends A { z = 1 }
       class C {}`
@@ -82,7 +82,7 @@ describe('an instrumented file tells of', () => {
     expect(enteredBy('const plan = () => ({})', 'plan()')).toEqual(['7 plan from', 'to'])
   })
 
-  test('no span of which that cannot be known', () => {
+  test('no span for a generator', () => {
     const watched = { file: 7, spans: ['plan'] }
     expect(() => instrument('function* plan() {}', watched)).toThrow('plan is a generator')
   })
@@ -92,12 +92,12 @@ describe('planning', () => {
   const planning = { file: 'src/core/plan.ts', functions: ['plan', 'order'] }
   const entry = { file: 'src/core/plan.ts', name: 'plan', planning: true }
 
-  test('that was not loaded is missed', () => {
+  test('that was not loaded is reported as missing', () => {
     const missing = 'src/core/plan.ts has no function plan, order'
     expect(() => new Tracer(ROOT, planning).mustKnowPlanning()).toThrow(missing)
   })
 
-  test('that did not run is missed, where there should be a plan', () => {
+  test('that did not run is reported as missing, where there should be a plan', () => {
     const entries = [entry]
     const traced = { name: 'call', plans: true, entries }
     const missing = 'did not run order of src/core/plan.ts'
@@ -105,7 +105,7 @@ describe('planning', () => {
     expect(reportOf({ ...traced, plans: false }, planning).planning.files).toBe(1)
   })
 
-  test('lasts until its promise is settled', async () => {
+  test('lasts until its promise settles', async () => {
     const tracer = new Tracer(ROOT, planning)
     const source = `const [a, b] = [() => 1, () => 2]
       const plan = async () => { await 0; return a() }`

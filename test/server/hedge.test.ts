@@ -28,12 +28,15 @@ import {
 } from '../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third'] as const
-/** Dollars for a million tokens, read or written, of each of them. */
+/** The price at each provider in USD per million tokens, read or written. */
 const PRICE = { first: 1, second: 10, third: 100 }
-/** What 10 tokens in and 5 out cost there. */
+/** The cost there of 10 tokens in and 5 out. */
 const costAt = (name: keyof typeof PRICE) => (15 * PRICE[name]) / 1_000_000
 
-/** Short enough to wait for; and long enough that an answer which is there at once is there before it, however busy the machine is. */
+/**
+ * Short enough to wait for, and long enough for an immediate answer to arrive first on a busy
+ * machine.
+ */
 const SOON = { hedge: { after_ms: 40 } }
 const LATER = { hedge: { after_ms: 800 } }
 
@@ -96,7 +99,10 @@ async function left({ hits }: Upstream): Promise<void> {
   await hits.at(-1)?.clientLeft
 }
 
-/** The call was answered by one alone, its record names these tries in order, and it is charged what its client was told. */
+/**
+ * Expects that one endpoint alone answered, that the record has these attempts in order, and that
+ * the charge is the cost in the answer.
+ */
 async function expectAnswer(
   outcome: Outcome,
   name: keyof typeof PRICE,
@@ -124,7 +130,7 @@ async function expectAnswer(
 describe('two endpoints at once', () => {
   beforeEach(() => start())
 
-  test('a slow one loses to the next, is hung up on, and is not paid', async () => {
+  test('a slow one loses to the next, is disconnected, and is not paid', async () => {
     upstreams[0].answer(() => never)
     await expectAnswer(await ask(), 'second', [
       ['first', null],
@@ -137,7 +143,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('one that has begun with nothing that a caller could use loses too', async () => {
+  test('one that has only sent nothing of use to a caller loses too', async () => {
     upstreams[0].answer(() => [sseHead(), delta({ role: 'assistant', content: '' }), never])
     await expectAnswer(await ask(), 'second', [
       ['first', 200],
@@ -146,7 +152,7 @@ describe('two endpoints at once', () => {
     await left(upstreams[0])
   })
 
-  test('where the first answers in time nobody else is asked, then or later', async () => {
+  test('where the first answers in time no other is tried, then or later', async () => {
     await expectAnswer(await ask({ provider: LATER }), 'first', [['first', 200]])
     await Bun.sleep(1_000)
     expect([hits(), await hedges('second')]).toEqual([
@@ -155,7 +161,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('where the first fails in time the second is asked as ever, and may be hedged itself', async () => {
+  test('where the first fails in time the second is tried, and may be hedged itself', async () => {
     upstreams[0].answer(() => status(500))
     upstreams[1].answer(() => never)
     await expectAnswer(await ask({ provider: LATER }), 'third', [
@@ -166,7 +172,7 @@ describe('two endpoints at once', () => {
     await left(upstreams[1])
   })
 
-  test('both are slow, and the first is quicker all the same', async () => {
+  test('both are slow, and the first is still quicker', async () => {
     upstreams[0].answer(hit => [{ wait: 'late' }, from('first')(hit)])
     upstreams[1].answer(() => never)
     const call = send()
@@ -183,7 +189,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('the first fails, and the second goes on', async () => {
+  test('the first fails, and the second continues', async () => {
     upstreams[0].answer(() => [{ wait: 'fails' }, status(500)])
     upstreams[1].answer(hit => [{ wait: 'goes on' }, from('second')(hit)])
     const call = send()
@@ -201,7 +207,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('the second fails, and the first goes on', async () => {
+  test('the second fails, and the first continues', async () => {
     upstreams[0].answer(hit => [{ wait: 'first goes on' }, from('first')(hit)])
     upstreams[1].answer(() => status(500))
     const call = send()
@@ -217,7 +223,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('both fail, and the third is asked; but no fourth try is made', async () => {
+  test('both fail, and the third is tried, but no fourth', async () => {
     upstreams[0].answer(() => [{ wait: 'both fail' }, status(500)])
     upstreams[1].answer(() => [{ ms: 10 }, status(503)])
     const call = send()
@@ -228,7 +234,7 @@ describe('two endpoints at once', () => {
     expect(hits()).toEqual([1, 1, 1])
   })
 
-  test('both fail, and nobody is left: the error names both', async () => {
+  test('both fail with no other left, and the error names both', async () => {
     upstreams[0].answer(() => [{ wait: 'nobody is left' }, status(500)])
     upstreams[1].answer(() => status(503))
     const call = send({ model: 'acme/pair' })
@@ -242,7 +248,7 @@ describe('two endpoints at once', () => {
     expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
   })
 
-  test('what the second refuses the first would too: it is not waited for', async () => {
+  test('a refusal by the second would be the first’s too, so the call ends', async () => {
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => status(400))
     expect((await ask()).status).toBe(400)
@@ -250,7 +256,7 @@ describe('two endpoints at once', () => {
     expect(hits()).toEqual([1, 1, 0])
   })
 
-  test('and the call goes on with the next model', async () => {
+  test('and the call continues with the next model', async () => {
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => status(400))
     const outcome = await ask({ model: 'acme/pair', models: ['acme/other'] })
@@ -258,7 +264,7 @@ describe('two endpoints at once', () => {
     await left(upstreams[0])
   })
 
-  test('what another model refuses says nothing of the first', async () => {
+  test('a refusal by another model says nothing about the first', async () => {
     upstreams[0].answer(hit => [{ wait: 'another model' }, from('first')(hit)])
     upstreams[2].answer(() => status(400))
     const call = send({ model: 'acme/one', models: ['acme/other'] })
@@ -270,7 +276,7 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('a client that leaves takes both with him', async () => {
+  test('a client that disconnects ends both', async () => {
     for (const upstream of upstreams) upstream.answer(() => never)
     const call = send()
     await upstreams[1].hit()
@@ -282,7 +288,7 @@ describe('two endpoints at once', () => {
     expect(hits()).toEqual([1, 1, 0])
   })
 
-  test('a client that leaves while the hedge answers is charged for that alone', async () => {
+  test('a client that disconnects while the hedge answers is charged for that alone', async () => {
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => [sseHead(), delta('second'), never])
     const call = send()
@@ -295,7 +301,7 @@ describe('two endpoints at once', () => {
     expect(ledger).toBeWithin(1, nanosOf(costAt('second')))
   })
 
-  test('nothing is set aside twice: a limit that pays for one call pays for a hedged one, and for no other beside it', async () => {
+  test('a limit that pays for one call pays for one hedged call, and for no more', async () => {
     const most = { max_tokens: 1_000 }
     key = await limitedKey(server, 0.11)
     upstreams[0].answer(() => never)
@@ -315,14 +321,14 @@ describe('two endpoints at once', () => {
     })
   })
 
-  test('what was sent to both is shown to a caller who asks for it', async () => {
+  test('the debug option shows the requests to both', async () => {
     upstreams[0].answer(() => never)
     const outcome = await ask({ debug: { echo_upstream_body: true } })
     expect(textOf(outcome)).toBe('second')
     expect(outcome.body.match(/echo_upstream_body/g)).toHaveLength(2)
   })
 
-  test('in Anthropic’s dialect as well', async () => {
+  test('also in Anthropic’s dialect', async () => {
     upstreams[0].answer(() => never)
     const json = {
       model: 'acme/small',
@@ -337,7 +343,7 @@ describe('two endpoints at once', () => {
   })
 })
 
-describe('both of them', () => {
+describe('both endpoints', () => {
   const manage = async (path: string, json: object) =>
     (await (await server.fetch(path, { key: server.management_key, json })).json()) as {
       data: { id: string }
@@ -345,7 +351,7 @@ describe('both of them', () => {
 
   beforeEach(() => start())
 
-  test('get what content filters leave, and so does the client of the quicker one', async () => {
+  test('receive the filtered call, and the client gets the filtered answer', async () => {
     const { data } = await manage('/guardrails', {
       name: 'No addresses',
       content_filter_builtins: [{ slug: 'email', action: 'redact' }],
@@ -365,7 +371,7 @@ describe('both of them', () => {
     ])
   })
 
-  test('may be of one provider with different credentials: whose answers is who pays', async () => {
+  test('may be one provider with two credentials, of which the answering one pays', async () => {
     await manage('/byok', { provider: 'first', key: 'sk-mine-0123456789', is_fallback: true })
     const withMine = ({ headers }: Hit) => headers.authorization === 'Bearer sk-mine-0123456789'
     upstreams[0].answer(hit => (withMine(hit) ? stream(['mine']) : never))
@@ -378,7 +384,7 @@ describe('both of them', () => {
     expect([textOf(again), usageOf(again)?.cost]).toEqual(['ours', costAt('first')])
   })
 
-  test('stand in the routing metadata', async () => {
+  test('are in the routing metadata', async () => {
     upstreams[0].answer(() => never)
     const headers = { 'x-gateway-metadata': 'enabled' }
     const call = chat(server, { stream: true, max_tokens: 50, provider: SOON }, { key, headers })
@@ -400,8 +406,8 @@ describe('both of them', () => {
 const FAILED = 'gateway_attempts_failed_total{provider="first",error_type="provider_unavailable"}'
 const REFUSED = 'gateway_attempts_failed_total{provider="third",error_type="invalid_request"}'
 
-describe('who is no hedge', () => {
-  test('anybody, while too many calls are on their second tries', async () => {
+describe('no hedge starts', () => {
+  test('while too many calls are on their second attempt', async () => {
     await start()
     for (const upstream of upstreams)
       upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
@@ -418,7 +424,7 @@ describe('who is no hedge', () => {
     expect(textOf(await ask())).toBe('second')
   })
 
-  test('one that rests', async () => {
+  test('at an endpoint that is cooling down', async () => {
     await start({ pause_seconds: 600 })
     upstreams[1].answer(() => status(500))
     for (let i = 0; i < 5; i++) await ask({ provider: { only: ['second'] } })
@@ -427,7 +433,7 @@ describe('who is no hedge', () => {
     expect(hits()).toEqual([1, 5, 1])
   })
 
-  test('one that the caller does not want', async () => {
+  test('at an endpoint that the caller excludes', async () => {
     await start()
     upstreams[0].answer(() => never)
     expect(textOf(await ask({ provider: { ...SOON, ignore: ['second'] } }))).toBe('third')
@@ -436,7 +442,7 @@ describe('who is no hedge', () => {
     expect(hits()).toEqual([2, 0, 1])
   })
 
-  test('anybody, for a whole answer', async () => {
+  test('for an answer without streaming', async () => {
     await start({ failures: 0, hedge: true })
     upstreams[0].answer(hit => [{ ms: 120 }, from('first')(hit)])
     expect(textOf(await ask({ stream: false }))).toBe('first')
@@ -444,7 +450,7 @@ describe('who is no hedge', () => {
   })
 })
 
-describe('how long a first part is waited for', () => {
+describe('the time until a hedge starts', () => {
   const slow = () => upstreams[0].answer(hit => [{ ms: 400 }, from('first')(hit)])
   const measure = async (times: number) => {
     for (let i = 0; i < times; i++) await ask({ provider: { hedge: false } })
@@ -465,14 +471,14 @@ describe('how long a first part is waited for', () => {
     expect(textOf(await ask({ provider: { hedge } }))).toBe(answers)
   })
 
-  test('the config rules it out for all calls, whatever they say', async () => {
+  test('never applies if the config forbids hedges', async () => {
     await start({ failures: 0, hedge: 'never' })
     slow()
     expect(textOf(await ask())).toBe('first')
     expect(hits()).toEqual([1, 0, 0])
   })
 
-  test('the config wants it for all calls, and a call may say no', async () => {
+  test('applies to all calls if the config wants it, unless a call refuses', async () => {
     await start({ failures: 0, hedge: true })
     await measure(20)
     slow()
@@ -495,7 +501,7 @@ describe('how long a first part is waited for', () => {
   })
 })
 
-test('who was given up has not failed, and counts as slow as he was', async () => {
+test('an endpoint that lost has not failed, and its delay counts as its latency', async () => {
   await start({ failures: 1 })
   upstreams[0].answer(() => never)
   for (let i = 0; i < 3; i++) expect(textOf(await ask())).toBe('second')
@@ -513,7 +519,7 @@ interface Shown {
   latency_last_30m: { p50: number } | null
 }
 
-test('two hundred at once leave no running call, nothing held and no connection', async () => {
+test('two hundred at once leave no running call, no hold and no connection', async () => {
   await start()
   key = await limitedKey(server, 100)
   let slow = 0
@@ -525,7 +531,7 @@ test('two hundred at once leave no running call, nothing held and no connection'
   expect(new Set(texts)).toEqual(new Set(['first', 'second']))
   const [started = 0, wins] = await hedges('second')
   expect([hits()[0], wins]).toEqual([200, won])
-  // Some have lost before their request was out.
+  // Some lost before their request was sent.
   expect(hits()[1]).toBeWithin(won, started + 1)
   await Promise.all(upstreams.map(upstream => upstream.emptied()))
   expect(await metric(server, 'gateway_running_calls')).toBe(0)

@@ -18,9 +18,9 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a thousand tokens of the first provider, two of the second. */
+/** One USD per thousand tokens at the first provider, two at the second. */
 const PRICE = 1_000_000
-/** What "Hi" is expected to be: a token, and what frames it. */
+/** The estimate for "Hi": one token, and its framing. */
 const PROMPT = 7
 /** Forty characters are ten tokens by the rule of thumb. */
 const WORDS = 'word '.repeat(8)
@@ -70,7 +70,10 @@ const started = () => {
 const ask = (fields: object = { stream: true }) =>
   chat(server, { max_tokens: 50, ...fields }, { key })
 
-/** Kills the server, starts it twice, and expects that the first start settles the call at so much and the second finds nothing. */
+/**
+ * Kills the server and starts it twice. Expects that the first start settles the call at this
+ * amount and the second finds nothing.
+ */
 async function expectRecovered(nanos: number): Promise<void> {
   await server.kill()
   expect(booksOf(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
@@ -94,7 +97,7 @@ async function expectRecovered(nanos: number): Promise<void> {
   expect(await faultsIn(data)).toBeNull()
 }
 
-/** When the last checkpoint has seen what was delivered. */
+/** Resolves once the last checkpoint has recorded what was delivered. */
 const checkpointed = () =>
   eventually(
     async () => heldIn(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1,
@@ -131,7 +134,7 @@ const BARRIERS: [
 
 describe('A-06 kill -9', () => {
   test.each(BARRIERS)(
-    '%s: the prompt is paid, and what was delivered by the last checkpoint',
+    '%s: charges the prompt, and what was delivered by the last checkpoint',
     async (_, fields, script, seen, tokens) => {
       first.plan(script())
       const call = ask(fields)
@@ -143,7 +146,7 @@ describe('A-06 kill -9', () => {
     30_000,
   )
 
-  test('while a fallback is asked: the prompt is paid once, at the price of whoever was to answer first', async () => {
+  test('while a fallback is tried: charges the prompt once, at the first’s price', async () => {
     first.plan(status(500, 'No'))
     second.plan(gate)
     ask()
@@ -151,7 +154,7 @@ describe('A-06 kill -9', () => {
     await expectRecovered(PROMPT * PRICE)
   }, 30_000)
 
-  test('while a fallback answers: at its own price', async () => {
+  test('while a fallback answers: charges its own price', async () => {
     first.plan(status(500, 'No'))
     second.plan([sseHead(), delta(WORDS), gate])
     const call = ask()
@@ -161,15 +164,15 @@ describe('A-06 kill -9', () => {
   }, 30_000)
 
   test.each<[name: string, script: () => Script, seen: string | null, nanos: number]>([
-    ['gives nothing yet: the prompt is paid once', () => gate, null, PROMPT * PRICE],
+    ['has sent nothing yet: charges the prompt once', () => gate, null, PROMPT * PRICE],
     [
-      'answers: at its own price, and it alone',
+      'answers: charges its own price, and nothing for the other',
       () => [sseHead(), delta(WORDS), gate],
       'word',
       (PROMPT + 10) * 2 * PRICE,
     ],
   ])(
-    'while a second endpoint is asked beside the first, and %s',
+    'while a second endpoint is hedging the first, and %s',
     async (_, script, seen, nanos) => {
       first.plan(gate)
       second.plan(script())
@@ -182,7 +185,7 @@ describe('A-06 kill -9', () => {
     30_000,
   )
 
-  test('after an answer: it is charged as it was counted, and nothing more', async () => {
+  test('after an answer: charges what was counted, and nothing more', async () => {
     first.plan([sseHead(), delta('Hel'), finish('stop', usage(10, 5)), done(), '0\r\n\r\n'])
     const outcome = await ask().outcome()
     await server.kill()
@@ -198,7 +201,7 @@ describe('A-06 kill -9', () => {
     expect(await faultsIn(data)).toBeNull()
   }, 30_000)
 
-  test('of many calls at once leaves no way to spend what they have spent again', async () => {
+  test('with many calls at once: their spending cannot be spent again', async () => {
     first.plan(gate)
     const asked = Array.from({ length: 8 }, () => ask())
     await first.hit(asked.length)
@@ -212,7 +215,7 @@ describe('A-06 kill -9', () => {
   }, 30_000)
 })
 
-test('S-05 a second server on the same directory does not start, and settles nothing of the first one', async () => {
+test('S-05 a second server on one directory does not start, and settles nothing', async () => {
   first.plan(gate)
   ask()
   await first.hit()
@@ -225,7 +228,7 @@ test('S-05 a second server on the same directory does not start, and settles not
   await expectRecovered(PROMPT * PRICE)
 }, 30_000)
 
-test('a terminal that writes while calls hold and settle loses nothing, and neither do they', async () => {
+test('a terminal that writes while calls hold and settle loses no data', async () => {
   first.answer(() => [sseHead(), delta('Hello'), finish('stop', usage(1, 1)), done(), '0\r\n\r\n'])
   const writing = Array.from({ length: 4 }, (_, i) =>
     gateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]),

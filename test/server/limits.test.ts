@@ -25,7 +25,10 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a million tokens of output, and nothing for input: a call of this bound costs at most ten cents. */
+/**
+ * One USD per million tokens of output, and nothing for input: a call with this bound costs at most
+ * ten cents.
+ */
 const BOUND = 100_000
 const PRICED = { prompt: 0, completion: 1 }
 const READS = { prompt: 1, completion: 0 }
@@ -68,7 +71,7 @@ const config = (more: Record<string, unknown> = {}) => ({
   ...more,
 })
 
-/** What a call costs is the upstream's choice: from five cents to ten. */
+/** The upstream decides what a call costs: from five to ten cents. */
 const tokens = () => BOUND / 2 + Math.floor((Math.random() * BOUND) / 2)
 
 const answer = (streamed: boolean): Script =>
@@ -83,7 +86,7 @@ const answer = (streamed: boolean): Script =>
       ]
     : completion('Hello', { usage: usage(1, tokens()) })
 
-/** So many calls at once, every other one streamed. */
+/** Makes this many calls at once, every other one streamed. */
 const atOnce = (
   count: number,
   key: string,
@@ -104,7 +107,7 @@ const spentBy = (outcomes: Outcome[]) =>
 
 describe('A-01 a limit of one dollar', () => {
   for (const count of [1, 10, 100, 1_000]) {
-    test(`holds for ${count} calls at once: nobody pays more, whoever is refused asked nobody`, async () => {
+    test(`holds for ${count} calls at once, and refused calls reach no provider`, async () => {
       const key = await limitedKey(server, 1)
       const outcomes = await atOnce(count, key)
       const answered = outcomes.filter(({ status }) => status === 200)
@@ -116,12 +119,12 @@ describe('A-01 a limit of one dollar', () => {
       const { usage: spent, limit_remaining } = await keyState(server, key)
       expect(spent).toBeLessThanOrEqual(1)
       expect(nanosOf(spent)).toBe(spentBy(answered))
-      // What remains is the limit less what was spent: nothing is held any more.
+      // What remains is the limit less the spending: there are no holds left.
       expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
     }, 60_000)
   }
 
-  test('is used up to less than the price of one call by calls that come one after another', async () => {
+  test('is used up to less than the price of one call by consecutive calls', async () => {
     const key = await limitedKey(server, 1)
     let last = 200
     for (let i = 0; last === 200 && i < 25; i++)
@@ -132,7 +135,7 @@ describe('A-01 a limit of one dollar', () => {
     expect(spent).toBeGreaterThan(0.9)
   })
 
-  test('says which limit it was, in the public words, and nothing is left of the call', async () => {
+  test('names the limit in public terms, and leaves nothing of the call', async () => {
     const key = await limitedKey(server, 0.01)
     const { status, body } = await chat(server, { max_tokens: BOUND }, { key }).outcome()
     expect(status).toBe(402)
@@ -144,13 +147,13 @@ describe('A-01 a limit of one dollar', () => {
     expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 0.01 })
   })
 
-  test('does not stop what is free', async () => {
+  test('does not stop free calls', async () => {
     const key = await limitedKey(server, 0)
     expect((await chat(server, { model: 'acme/free' }, { key }).outcome()).status).toBe(200)
     expect((await chat(server, { max_tokens: 1 }, { key }).outcome()).status).toBe(402)
   })
 
-  test('is given back in full by calls that fail, that are cut, and whose clients leave', async () => {
+  test('is restored in full by failed, cut and abandoned calls', async () => {
     const key = await limitedKey(server, 1)
     upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }])
     const left = Array.from({ length: 5 }, () =>
@@ -187,7 +190,7 @@ describe('A-03 limits within limits', () => {
       reset_interval: 'daily',
     })
 
-  /** Two keys of one member in one workspace, with all of these limits on the first. */
+  /** Creates two keys of one member in one workspace, with all of these limits on the first. */
   async function nested(
     limits: Record<'key' | 'guardrail' | 'member' | 'default' | 'workspace', number>,
   ) {
@@ -242,7 +245,7 @@ describe('A-03 limits within limits', () => {
     default: 'Guardrail weekly budget of $0.60 exceeded. Contact your org admin.',
     workspace: 'Workspace monthly budget of $0.60 exceeded. Contact your org admin.',
   }
-  /** Which of them count what another key of the same member in the same workspace spends. */
+  /** The limits that count what another key of the same member in the same workspace spends. */
   const SHARED = ['member', 'default', 'workspace']
 
   for (const scope of Object.keys(SAID) as (keyof typeof SAID)[]) {
@@ -267,7 +270,7 @@ describe('A-03 limits within limits', () => {
   }
 })
 
-describe('A-18 a call without a bound', () => {
+describe('A-18 a call without max_tokens', () => {
   const CENTS = { limits: { max_tokens: 50_000 } }
 
   test('on a nearly empty limit is refused', async () => {
@@ -276,7 +279,7 @@ describe('A-18 a call without a bound', () => {
     expect(upstream.hits.length).toBe(0)
   })
 
-  test('under a limit is sent with the bound that was set aside for', async () => {
+  test('under a limit is sent with the reserved max_tokens', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config(CENTS) })
     const key = await limitedKey(server, 1)
@@ -289,7 +292,7 @@ describe('A-18 a call without a bound', () => {
     expect(upstream.hits[0]?.json).not.toHaveProperty('max_tokens')
   })
 
-  test('is sent with the max_tokens that the limit can pay for, where limits are strict', async () => {
+  test('is sent with the max_tokens that the limit can pay for, if limits are strict', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config({ limits: { strict: true } }) })
     const key = await limitedKey(server, 0.01)
@@ -297,7 +300,7 @@ describe('A-18 a call without a bound', () => {
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 10_000 })
   })
 
-  test('that bounds itself is not made larger, and one that cannot say anything useful is refused', async () => {
+  test('with max_tokens is not raised, and one with too few is refused', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config({ limits: { strict: true } }) })
     const key = await limitedKey(server, 0.01)
@@ -309,27 +312,27 @@ describe('A-18 a call without a bound', () => {
   })
 })
 
-describe('A-18 what a call brings along', () => {
+describe('A-18 additional costs of a call', () => {
   const LONG = 'lorem ipsum '.repeat(20_000)
   const said = (content: object[]) => ({ messages: [{ role: 'user', content }] })
 
   const WAYS: [name: string, body: object][] = [
-    ['in its words', { messages: [{ role: 'user', content: LONG }] }],
-    ['in a parameter that nobody here knows', { documents: [{ text: LONG }] }],
-    ['in a member of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
+    ['in its text', { messages: [{ role: 'user', content: LONG }] }],
+    ['in an unknown parameter', { documents: [{ text: LONG }] }],
+    ['in a field of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
     ['in a name', { messages: [{ role: 'user', content: 'Hi', name: LONG }] }],
     [
       'in a file',
       said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }]),
     ],
     ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LONG } }] }],
-    ['in the form of its answer', { response_format: { type: 'grammar', grammar: LONG } }],
+    ['in its response_format', { response_format: { type: 'grammar', grammar: LONG } }],
   ]
 
   test.each(WAYS)(
-    '%s is set aside for: together they spend no more than the limit',
+    '%s are reserved: together the calls spend no more than the limit',
     async (_, body) => {
-      // Ordinary text has four bytes to a token.
+      // Ordinary text has four bytes per token.
       upstream.answer(hit =>
         completion('Hello', { usage: usage(Math.ceil(hit.body.length / 4), 1) }),
       )
@@ -344,7 +347,7 @@ describe('A-18 what a call brings along', () => {
     },
   )
 
-  test('under the name of a preset is set aside for: its instructions, and its bound', async () => {
+  test('of a preset are reserved: its instructions, and its max_tokens', async () => {
     const preset = (slug: string, body: object) =>
       server.fetch(`/presets/${slug}/chat/completions`, {
         json: { model: 'acme/reader', messages: [{ role: 'user', content: 'x' }], ...body },
@@ -357,7 +360,7 @@ describe('A-18 what a call brings along', () => {
     expect(upstream.hits.length).toBe(0)
   })
 
-  test('as a fallback is set aside for at the dearest price', async () => {
+  test('of a fallback are reserved at the highest price', async () => {
     const key = await limitedKey(server, 0.01)
     const call = chat(
       server,
@@ -369,8 +372,8 @@ describe('A-18 what a call brings along', () => {
   })
 })
 
-describe('while another process holds the store', () => {
-  /** Keeps the lock as a terminal would that writes. */
+describe('while another process locks the store', () => {
+  /** Holds the lock as a writing terminal would. */
   function lock(): () => void {
     const db = new Database(join(server.data, 'gateway.db'))
     db.run('begin immediate')
@@ -381,7 +384,7 @@ describe('while another process holds the store', () => {
   }
 
   for (const model of ['acme/small', 'acme/free']) {
-    test(`a call of ${model} goes out all the same, and its answer ends when its record is written`, async () => {
+    test(`a call of ${model} goes out, and its answer ends once its record is kept`, async () => {
       const unlock = lock()
       const call = chat(server, { model, max_tokens: 10 }).outcome()
       await upstream.hit()
@@ -393,7 +396,7 @@ describe('while another process holds the store', () => {
     })
   }
 
-  test('for too long, new calls are refused and ask nobody', async () => {
+  test('for too long, new calls are refused and reach no provider', async () => {
     const unlock = lock()
     const first = chat(server, { max_tokens: 10 }).outcome()
     await upstream.hit()

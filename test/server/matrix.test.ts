@@ -10,14 +10,15 @@ import { TOKENS } from '../support/voices/voice.ts'
 import { voices } from '../support/voices.ts'
 
 /*
- * Every client's dialect with every provider's protocol, in everything that both can say: official clients on one side, a
- * server that speaks the protocol on the other. A new dialect or protocol is in the table the moment it is listed.
+ * Every client's dialect with every provider's protocol, in everything that both support: official
+ * clients on one side, a server for the protocol on the other. A new dialect or protocol is in the
+ * table as soon as it is listed.
  */
 
 const DIALECTS: Record<string, Dialect> = { chat, messages }
 const PROTOCOLS = Object.keys(protocols.text).filter(name => name !== 'sandbox')
 
-/** What cannot be, and why. `ARCHITECTURE.md` says it too. */
+/** Combinations that are impossible, and why. `ARCHITECTURE.md` lists them too. */
 const HOLES: Record<string, string> = {
   'chat cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
   'messages cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
@@ -68,7 +69,7 @@ const SCENES: Record<string, Scene> = {
 let server: Server
 let upstream: VoiceServer
 
-/** One cell: a client that asks through the gateway, and what the provider heard. */
+/** One cell: a client that calls through the gateway, and what the provider received. */
 interface Cell {
   ask(scene: string, asking?: Partial<Asking>): Promise<Reading>
   heard(): Heard
@@ -210,7 +211,7 @@ const cellOf = (dialect: Dialect, protocol: string, stream: boolean): Cell => ({
   heard: () => upstream.heardBy(protocol),
 })
 
-test('every protocol that answers with text has a voice here', () => {
+test('every protocol that answers with text has a mock here', () => {
   expect(Object.keys(voices)).toEqual(expect.arrayContaining(PROTOCOLS))
 })
 

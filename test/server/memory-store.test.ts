@@ -16,7 +16,7 @@ const MODEL = {
   ],
 }
 
-/** One answer of the API, as a client has it. */
+/** One answer of the API, as a client receives it. */
 interface Answer {
   asked: string
   status: number
@@ -24,7 +24,7 @@ interface Answer {
   body: any
 }
 
-/** A gateway's API over a store, and all that it has answered. */
+/** A gateway's API over a store, and all of its answers. */
 async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
   const gateway = await testGateway({
     secret: 's'.repeat(32),
@@ -53,7 +53,7 @@ async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
   return { gateway, keys, answers, ask }
 }
 
-/** Everything that a store is asked for by the API, with refusals among it. */
+/** Uses everything that the API needs of a store, refusals included. */
 async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): Promise<void> {
   const made = async (path: string, json: object) => (await ask('POST', path, json)).body
   const messages = [{ role: 'user', content: 'Hello “𝄞”' }]
@@ -163,7 +163,7 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
   await ask('GET', `/keys/${keys.hash}`)
 }
 
-test('every flow of the API goes over a store that is not SQLite, and answers the same', async () => {
+test('every flow of the API gives the same answers over a store that is not SQLite', async () => {
   const [sqlite, memory] = [await serve(), await serve({ store: openMemoryStore({ seed: 7 }) })]
   await walk(sqlite)
   await walk(memory)
@@ -179,7 +179,7 @@ test('every flow of the API goes over a store that is not SQLite, and answers th
   await Promise.all([sqlite.gateway.close(), memory.gateway.close()])
 })
 
-test('a call is on record when its answer has ended, with its charge, in a store that takes its time', async () => {
+test('a call is recorded with its charge when its answer ends, even in a slow store', async () => {
   const store = openMemoryStore({ seed: 3 })
   const { gateway, keys, ask } = await serve({ store })
   const messages = [{ role: 'user', content: 'Hi' }]

@@ -12,7 +12,7 @@ import {
   type Upstream,
 } from '../support/upstream.ts'
 
-/** Stands in every body, and may come back in no answer. */
+/** Part of every body, and of no answer. */
 const CANARY = 'canary-77c1'
 const KEEP_ALIVE = 0.1
 const asked = { model: 'acme/small', messages: [{ role: 'user', content: CANARY }] }
@@ -49,7 +49,7 @@ interface Event {
   [name: string]: unknown
 }
 
-/** The events of a stream. Each is named as its type is. */
+/** The events of a stream. Each is named after its type. */
 function eventsOf({ body }: Outcome): Event[] {
   return body.split('\n\n').flatMap(block => {
     if (block === '') return []
@@ -81,13 +81,13 @@ async function expectRefused(
 describe('the key', () => {
   test.each<[name: string, headersOf: (key: string) => Record<string, string>]>([
     ['in x-api-key', key => ({ 'x-api-key': key })],
-    ['as a bearer', key => ({ authorization: `Bearer ${key}` })],
+    ['as a bearer token', key => ({ authorization: `Bearer ${key}` })],
     [
       'as a bearer, with an empty x-api-key',
       key => ({ authorization: `Bearer ${key}`, 'x-api-key': '' }),
     ],
     ['in x-api-key, with an empty authorization', key => ({ authorization: '', 'x-api-key': key })],
-  ])('is taken %s', async (_, headersOf) => {
+  ])('is accepted %s', async (_, headersOf) => {
     expect(
       await messages(asked, { headers: headersOf(server.inference_key) }).outcome(),
     ).toMatchObject({ status: 200 })
@@ -97,10 +97,10 @@ describe('the key', () => {
     ['that is missing', () => ({})],
     ['that is unknown', () => ({ 'x-api-key': `sk-${CANARY}` })],
     ['of two words', key => ({ 'x-api-key': `${key} ${key}` })],
-    ['with a bearer before it', key => ({ 'x-api-key': `Bearer ${key}` })],
-    ['beside a bearer that is wrong', key => ({ 'x-api-key': key, authorization: 'Bearer wrong' })],
+    ['with Bearer before it', key => ({ 'x-api-key': `Bearer ${key}` })],
+    ['with a wrong bearer token', key => ({ 'x-api-key': key, authorization: 'Bearer wrong' })],
     ['under another name', key => ({ 'api-key': key })],
-  ])('is refused %s, before the body is looked at', async (_, headersOf) => {
+  ])('is refused %s, before the body is read', async (_, headersOf) => {
     const headers = headersOf(server.inference_key)
     await expectRefused(await messages(asked, { headers }).outcome(), 401, 'authentication_error')
     const call = request(`${server.base}/messages`, {
@@ -111,7 +111,7 @@ describe('the key', () => {
     await expectRefused(await call.outcome(), 401, 'authentication_error')
   })
 
-  test('of a manager may not ask', async () => {
+  test('of a manager may not call models', async () => {
     await expectRefused(
       await messages(asked, { headers: { 'x-api-key': server.management_key } }).outcome(),
       403,
@@ -119,7 +119,7 @@ describe('the key', () => {
     )
   })
 
-  test('in x-api-key is for this route alone', async () => {
+  test('is accepted in x-api-key on this route alone', async () => {
     const outcome = await request(`${server.base}/chat/completions`, {
       json: asked,
       headers: keyed(),
@@ -133,7 +133,7 @@ const each = (field: string, ...values: unknown[]) => values.map(value => [field
 const content = (...blocks: unknown[]) => [{ role: 'user', content: blocks }]
 const image = (source: unknown) => content({ type: 'image', source })
 
-/** Every parameter with a range or a shape, and values outside it. */
+/** Every parameter with a range or a form, and values outside it. */
 const WRONG: (readonly [field: string, value: unknown])[] = [
   ...each('model', undefined, 5, '', [CANARY], null),
   ...each('models', CANARY, [5], ['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7', 'a/8']),
@@ -239,7 +239,7 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
   ...each('messages', content({ type: 'text', text: CANARY, cache_control: { type: CANARY } })),
 ]
 
-describe('a request is refused with the field that does not fit when', () => {
+describe('a request is refused with the name of the invalid field when', () => {
   test.each(
     WRONG.map(
       ([field, value]) =>
@@ -254,7 +254,7 @@ describe('a request is refused with the field that does not fit when', () => {
     )
   })
 
-  test('it is too large, or no JSON', async () => {
+  test('it is too large, or not JSON', async () => {
     await expectRefused(
       await messages(undefined, { body: `{"${CANARY}`, headers: keyed() }).outcome(),
       400,
@@ -273,7 +273,7 @@ describe('a request is refused with the field that does not fit when', () => {
     )
   })
 
-  test('a number is too long to count with, or stands where an object must', async () => {
+  test('a number is too long to count with, or is where an object must be', async () => {
     for (const field of ['max_tokens', 'top_k', 'thinking', 'metadata', 'provider']) {
       const body = JSON.stringify(asked).replace('{', `{"${field}":12345678901234567890,`)
       await expectRefused(
@@ -289,7 +289,7 @@ describe('a request is refused with the field that does not fit when', () => {
     }
   })
 
-  test('the method or the path is another', async () => {
+  test('the method or the path is wrong', async () => {
     const get = await request(`${server.base}/messages`, {
       method: 'GET',
       headers: keyed(),
@@ -310,7 +310,7 @@ describe('a request is refused with the field that does not fit when', () => {
 describe('trap 26: integers that JavaScript would round', () => {
   const LONG = '12345678901234567890'
 
-  test('reach the provider as they were written, in arguments and in schemas', async () => {
+  test('reach the provider unchanged, in arguments and in schemas', async () => {
     const tool = `{"name":"get","input_schema":{"type":"object","properties":{"id":{"type":"integer","maximum":${LONG}}}}}`
     const use = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"get","input":{"id":${LONG}}}]}`
     const result =
@@ -321,7 +321,7 @@ describe('trap 26: integers that JavaScript would round', () => {
     expect(upstream.hits[0]?.body).toContain(`"arguments":"{\\"id\\":${LONG}}"`)
   })
 
-  test('reach the client as they were written, whole and streamed', async () => {
+  test('reach the client unchanged, whole and streamed', async () => {
     const call = {
       index: 0,
       id: 'a',
@@ -339,10 +339,10 @@ describe('trap 26: integers that JavaScript would round', () => {
   })
 })
 
-describe('a stream that has to wait', () => {
+describe('a waiting stream', () => {
   const PING = 'event: ping\ndata: {"type":"ping"}\n\n'
 
-  test('is kept alive with pings until its answer comes, and between its words', async () => {
+  test('is kept alive with pings until its answer, and between its words', async () => {
     upstream.plan([
       { wait: 'begun' },
       sseHead(),
@@ -373,7 +373,7 @@ describe('a stream that has to wait', () => {
     expect(outcome.body).not.toContain('\n:')
   })
 
-  test('trap 74: and then fails gets the error as an event, and nothing after it', async () => {
+  test('trap 74: that then fails gets the error as an event, and nothing after it', async () => {
     upstream.plan([{ wait: 'failed' }, status(500, CANARY)])
     const call = messages({ ...asked, stream: true })
     await call.sees(PING)
@@ -394,7 +394,7 @@ describe('a stream that has to wait', () => {
     })
   })
 
-  test('and fails at once has a plain error and its status', async () => {
+  test('that fails at once has a plain error and its status', async () => {
     upstream.plan(status(429, CANARY, { 'retry-after': '2' }))
     const outcome = await messages({ ...asked, stream: true }).outcome()
     expect(outcome).toMatchObject({ status: 429, headers: { 'retry-after': '2' } })
@@ -425,7 +425,7 @@ describe('a finished call', () => {
     },
   )
 
-  test('whose client has left is over for its provider too', async () => {
+  test('whose client disconnects ends at its provider too', async () => {
     upstream.plan([sseHead(), delta('Hello'), { wait: 'never' }])
     const call = messages({ ...asked, stream: true })
     await call.sees('"Hello"')

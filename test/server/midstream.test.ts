@@ -70,12 +70,15 @@ beforeEach(async () => {
 
 afterEach(() => upstream.emptied())
 
-/** What a good stream says at its end. */
+/** The end of a good stream. */
 const said = () => [finish(), usageChunk(), done()]
 
 let gates = 0
 
-/** Has the provider say "Hello", sees it at the client, and only then lets the script go on. */
+/**
+ * Makes the provider send "Hello", waits until the client has it, and then lets the script
+ * continue.
+ */
 async function afterHello(
   then: Script,
   start: Script = [sseHead(), delta('Hel'), delta('lo')],
@@ -88,7 +91,7 @@ async function afterHello(
   return call.outcome()
 }
 
-describe('an answer that breaks off ends in one error, one count and [DONE], when the stream', () => {
+describe('a broken answer ends in one error, one usage and [DONE] when the stream', () => {
   test.each<[name: string, then: Script, code: number, type: string]>([
     ['U-13 is closed between two chunks', { end: 'fin' }, 502, 'provider_unavailable'],
     [
@@ -154,7 +157,7 @@ describe('an answer that breaks off ends in one error, one count and [DONE], whe
     )
   })
 
-  test('U-15 has a line of 64 MiB, of which no more is taken than the gateway can stand', async () => {
+  test('U-15 has a line of 64 MiB, of which only a limited part is read', async () => {
     upstream.plan(hugeLine(64 * 1024 * 1024))
     await expectBroken(
       await chat(server, { stream: true }, { key }).outcome(),
@@ -195,7 +198,7 @@ describe('an answer that breaks off ends in one error, one count and [DONE], whe
   }
 })
 
-describe('a stream is as good as any other when it', () => {
+describe('a stream succeeds when it', () => {
   test.each<[name: string, script: () => Script, text: string]>([
     ['U-14 starts with a byte order mark', bomSse, 'Hello'],
     ['U-14 has all kinds of garbage in it', garbageSse, 'Hello'],
@@ -243,7 +246,7 @@ describe('a stream is as good as any other when it', () => {
       expectWhole(outcome, 'Hél🌍lo')
   })
 
-  test('U-19 counts twice: the last count is the one told', async () => {
+  test('U-19 counts twice: the last count is reported', async () => {
     upstream.plan(usageTwice())
     const outcome = await chat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
@@ -278,7 +281,7 @@ describe('a stream is as good as any other when it', () => {
     await expectEstimate()
   })
 
-  test('U-29 sends headers that are nobody else’s business', async () => {
+  test('U-29 sends headers that are not for clients', async () => {
     const headers = {
       'set-cookie': `a=${CANARY}`,
       authorization: CANARY,
@@ -318,7 +321,7 @@ describe('a stream is as good as any other when it', () => {
   }
 })
 
-test('words that come in one piece with the error after them still reach the client', async () => {
+test('words that come together with the error after them still reach the client', async () => {
   const outcome = await afterHello([
     bytesOf([delta(' world'), event(errorBody(500, CANARY))]),
     chunkedEnd(),
@@ -342,7 +345,7 @@ test('U-12 silence in one stream does not end another', async () => {
   expect(heard(whole.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
 })
 
-/** Runs a thing so many times, ten at once. */
+/** Runs a function a number of times, ten at once. */
 async function inTens<T>(count: number, run: () => Promise<T>): Promise<T[]> {
   const results: T[] = []
   while (results.length < count)

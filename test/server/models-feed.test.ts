@@ -4,7 +4,7 @@ import { getModel } from '../../src/core/catalog/models.ts'
 import { modelsFeed } from '../../src/server/models-feed.ts'
 import { testGateway } from '../support/gateway.ts'
 
-test('a feed is well-formed, whatever a model is called', async () => {
+test('a feed is well-formed for every model name', async () => {
   const echo = shownModel(getModel(await testGateway(), 'sandbox/echo'))
   const model = { ...echo, id: 'acme/"&<x>', name: 'a\0\x01\x1b[31m\b\ufffe\ud800b\tc]]> & <i> 😀' }
   const xml = await modelsFeed([model], 'gateway', new URL('http://127.0.0.1')).text()
@@ -12,7 +12,7 @@ test('a feed is well-formed, whatever a model is called', async () => {
   expect(xml).toContain('<guid isPermaLink="false">acme/&quot;&amp;&lt;x&gt;</guid>')
 })
 
-test('an item has the day of its release, where that is known', async () => {
+test('an item has the day of its release, where it is known', async () => {
   const echo = shownModel(getModel(await testGateway(), 'sandbox/echo'))
   const feed = (created: number) =>
     modelsFeed([{ ...echo, created }], 'gateway', new URL('http://127.0.0.1')).text()

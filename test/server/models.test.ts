@@ -30,7 +30,7 @@ const ids = async (path: string, key: string | null = null) =>
   (await list(path, key)).data.map(model => model.id)
 
 describe('/models', () => {
-  test('is filtered, sorted and paged by its query, and its next link leads on', async () => {
+  test('is filtered, sorted and paged by its query, with a next link', async () => {
     const first = await list(
       '/models?q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3',
     )
@@ -53,7 +53,7 @@ describe('/models', () => {
     ['region=mars', 'region'],
     ['category=gardening', 'category'],
     ['context=many', 'context'],
-  ])('with %s is a 400 that names it', async (query, field) => {
+  ])('with %s is a 400 with the name of the field', async (query, field) => {
     const response = await get(`/models?${query}`)
     const { error } = (await response.json()) as {
       error: { message: string; metadata: { field: string } }
@@ -62,13 +62,13 @@ describe('/models', () => {
     expect(error.message).toStartWith(`${field}: expected`)
   })
 
-  test('leaves alone what it does not know, whatever its name', async () => {
+  test('ignores unknown parameters, whatever their name', async () => {
     const all = (await list('/models')).total_count
     for (const name of ['constructor', 'toString', '__proto__', 'hasOwnProperty'])
       expect((await list(`/models?${name}=1`)).total_count).toBe(all)
   })
 
-  test('as RSS is a feed with an item a model, each of whose characters is safe', async () => {
+  test('as RSS is a feed with one item per model and safe characters only', async () => {
     const response = await get('/models?use_rss=true&q=claude')
     expect(response.headers.get('content-type')).toBe('application/rss+xml; charset=utf-8')
     const xml = await response.text()
@@ -83,7 +83,7 @@ describe('/models', () => {
 })
 
 describe('/models/user', () => {
-  test('is the key’s, and lists what can be called', async () => {
+  test('lists what the key can call', async () => {
     expect((await get('/models/user')).status).toBe(401)
     expect(await ids('/models/user', server.inference_key)).toEqual([
       ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
@@ -103,7 +103,7 @@ describe('one model', () => {
     expect((await get('/models/openai/gpt-none/endpoints')).status).toBe(404)
   })
 
-  test('that no configured provider serves is a 404 for a call, with the names of those who would', async () => {
+  test('without a configured provider is a 404 for a call, naming its providers', async () => {
     const json = { model: 'openai/gpt-4o', messages: [{ role: 'user', content: 'Hi' }] }
     const response = await server.fetch('/chat/completions', { json })
     const { error } = (await response.json()) as { error: { message: string } }
@@ -114,7 +114,7 @@ describe('one model', () => {
   })
 })
 
-test('a call whose cost nobody knows says so in the answer, and once in the log', async () => {
+test('an unknown cost is reported in the answer, and once in the log', async () => {
   const json = { model: 'acme/unpriced', messages: [{ role: 'user', content: 'Hi' }] }
   for (const _ of [1, 2]) {
     upstream.plan(completion())
@@ -130,7 +130,7 @@ test('a call whose cost nobody knows says so in the answer, and once in the log'
       event: 'price.missing',
       provider: 'local',
       model: 'acme/unpriced',
-      consequence: 'what its calls cost is not known and not charged',
+      consequence: 'the cost of its calls is unknown and not charged',
     },
   ])
 })

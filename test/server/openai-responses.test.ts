@@ -5,8 +5,8 @@ import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
- * A chat client, and a model that speaks Responses: once at a provider that nobody here wrote, which understands what it is sent,
- * and once at one that keeps it word for word.
+ * A chat client, and a model with the Responses protocol: once at an independent mock provider,
+ * which understands what it receives, and once at one that stores it word for word.
  */
 
 let mock: LLMock
@@ -76,8 +76,8 @@ async function streamed(body: object) {
   }
 }
 
-describe('a provider that nobody here wrote', () => {
-  test('answers with words and thoughts, whole and streamed alike', async () => {
+describe('an independent mock provider', () => {
+  test('answers with text and reasoning, whole and streamed alike', async () => {
     mock.onMessage('Think', { content: 'Hello', reasoning: 'Let me think', ...COUNTED })
     const body = { messages: [{ role: 'user', content: 'Think' }] }
     const { choices, usage } = await whole(body)
@@ -136,7 +136,7 @@ describe('a provider that nobody here wrote', () => {
   })
 })
 
-describe('a provider that keeps what it is sent', () => {
+describe('a provider that stores what it receives', () => {
   test('gets its reasoning back between the question and the call', async () => {
     const reasoning = {
       type: 'reasoning',

@@ -52,7 +52,7 @@ describe('/openapi.json', () => {
     expect(description.servers).toEqual([{ url: 'http://127.0.0.1:8080' }])
   })
 
-  test('tells of the header that asks how a call was routed', () => {
+  test('describes the header that requests routing metadata', () => {
     const heeding = operations().filter(({ parameters }) =>
       parameters.some(one => one.in === 'header' && one.name === 'X-Gateway-Metadata'),
     )
@@ -76,13 +76,13 @@ describe('/openapi.json', () => {
     expect(described.sort()).toEqual([...new Set(routes)].sort())
   })
 
-  test('gives every operation a name of its own, a summary, and its answers', () => {
+  test('gives every operation a unique name, a summary, and its answers', () => {
     const ids = operations().map(one => one.operationId)
     expect(new Set(ids).size).toBe(ids.length)
     for (const { summary, tags, responses } of operations()) {
       expect(summary).not.toBe('')
       expect(tags).toHaveLength(1)
-      // A door that is closed for good has no good answer.
+      // A route that is closed for good has no successful answer.
       expect(
         Object.keys(responses).some(status => status.startsWith('2') || status === '410'),
       ).toBe(true)
@@ -90,7 +90,7 @@ describe('/openapi.json', () => {
     }
   })
 
-  test('describes every parameter of a path, and every path has those it describes', () => {
+  test('describes every parameter of a path, and no others', () => {
     for (const [path, methods] of Object.entries(description.paths))
       for (const { parameters } of Object.values(methods))
         expect(parameters.filter(one => one.in === 'path').map(one => `{${one.name}}`)).toEqual(
@@ -98,7 +98,7 @@ describe('/openapi.json', () => {
         )
   })
 
-  test('says of each operation whether it needs a key, as it does', async () => {
+  test('says of each operation whether it needs a key, truthfully', async () => {
     for (const { method, path, operation: described } of describedRoutes(app)) {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
       const either = described.eitherHeader ? [{ apiKey: [] }, { apiKeyHeader: [] }] : undefined
@@ -130,7 +130,7 @@ describe('/openapi.json', () => {
     }
   })
 
-  test('has the explanation as another answer of every call', () => {
+  test('has the explanation as a further answer of every call', () => {
     const other = { $ref: '#/components/schemas/Explanation', description: expect.any(String) }
     for (const path of [
       '/api/v1/chat/completions',
@@ -149,7 +149,7 @@ describe('/openapi.json', () => {
     }
   })
 
-  test('tells nothing of this installation', async () => {
+  test('reveals nothing about this installation', async () => {
     const { management } = await testKeys(gateway)
     expect(JSON.stringify(description)).not.toContain(management.slice(0, 12))
     expect(JSON.stringify(description)).not.toContain(gateway.memory.owner.workspace_id)
@@ -168,7 +168,7 @@ describe('a route that does not declare who may use it', () => {
   const described = (open: boolean) =>
     operation({ id: 'x', tag: 'X', summary: 'X', statuses: [200], ...(open ? { open } : {}) })
 
-  /** The app as it would be with this group of routes beside its own. */
+  /** The app as it would be with this group of routes in addition to its own. */
   function appWith(group: (gateway: Gateway) => unknown) {
     const models = Object.getOwnPropertyDescriptor(Elysia.prototype, 'group')
     const original = models?.value as (this: unknown, ...args: unknown[]) => unknown
@@ -182,7 +182,7 @@ describe('a route that does not declare who may use it', () => {
     }
   }
 
-  test('does not start: without a description, without a guard, or with a guard and yet open', () => {
+  test('does not start without a description, without a guard, or guarded yet open', () => {
     expect(() => appWith(() => new Elysia().get('/planted', () => 'x'))).toThrow(
       'GET /planted does not declare who may use it',
     )
@@ -208,7 +208,7 @@ describe('a route that does not declare who may use it', () => {
     ).not.toThrow()
   })
 
-  test('the guard of one group does not reach another', () => {
+  test('is not covered by the guard of another group', () => {
     const two = new Elysia()
       .use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a'))
       .use(new Elysia().get('/b', () => 'b'))

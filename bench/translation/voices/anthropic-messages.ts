@@ -1,6 +1,6 @@
 import { type Block, chunksOf, named, SIGNATURE, TOKENS, TOOL, type Voice } from '../speech.ts'
 
-/** Anthropic's messages. */
+/** Renders a stream of Anthropic's messages. */
 export const anthropicMessages: Voice = ({ thoughts, texts, inputs }) =>
   chunksOf(
     [START, { type: 'ping' }],

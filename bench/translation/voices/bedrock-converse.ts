@@ -1,7 +1,9 @@
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
 import { type Block, chunksOf, SIGNATURE, TOKENS, TOOL, type Voice } from '../speech.ts'
 
-/** Amazon's Converse: each event is an object with one member, which names it. */
+/**
+ * Renders a stream of Amazon's Converse: each event is an object with one member, which names it.
+ */
 export const bedrockConverse: Voice = ({ thoughts, texts, inputs }) =>
   chunksOf(
     [{ messageStart: { role: 'assistant' } }],

@@ -1,6 +1,6 @@
 import { type Block, chunksOf, named, TOKENS, TOOL, type Voice } from '../speech.ts'
 
-/** Cohere's chat, version 2. */
+/** Renders a stream of Cohere's chat, version 2. */
 export const cohereChat: Voice = ({ thoughts, texts, inputs }) =>
   chunksOf(
     [

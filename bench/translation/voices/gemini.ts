@@ -1,6 +1,9 @@
 import { chunksOf, SIGNATURE, TOKENS, TOOL, unnamed, type Voice } from '../speech.ts'
 
-/** Google's generateContent: it counts in every event, and gives a call in one piece. */
+/**
+ * Renders a stream of Google's generateContent: every event has the usage, and a tool call is one
+ * piece.
+ */
 export const gemini: Voice = ({ thoughts, texts, inputs }) =>
   chunksOf(
     [],
@@ -13,7 +16,7 @@ export const gemini: Voice = ({ thoughts, texts, inputs }) =>
     unnamed,
   ).filter(chunk => chunk.length > 0)
 
-/** The same, with the arguments of a call in pieces, as Vertex streams them. */
+/** Renders the same, with the arguments of a call in pieces, as Vertex streams them. */
 export const geminiPartialArgs: Voice = ({ inputs }) =>
   chunksOf(
     [

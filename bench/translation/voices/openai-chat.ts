@@ -1,6 +1,9 @@
 import { chunksOf, TOKENS, TOOL, unnamed, type Voice } from '../speech.ts'
 
-/** OpenAI's chat completions, with `reasoning_content` as the servers that think send it. */
+/**
+ * Renders a stream of OpenAI's chat completions, with `reasoning_content` as servers that think
+ * send it.
+ */
 export const openaiChat: Voice = ({ thoughts, texts, inputs }) => [
   ...chunksOf(
     [chunk({ role: 'assistant', content: '', refusal: null })],

@@ -1,6 +1,9 @@
 import { type Block, chunksOf, named, SIGNATURE, TOKENS, TOOL, type Voice } from '../speech.ts'
 
-/** OpenAI's responses: what was said in pieces is said again at the end of its item, and once more at the end of all. */
+/**
+ * Renders a stream of OpenAI's responses: what comes in pieces is repeated at the end of its item,
+ * and again at the end of the stream.
+ */
 export const openaiResponses: Voice = ({ thoughts, texts, inputs }) => {
   const items = [reasoning(thoughts), message(texts), functionCall(inputs)].filter(
     ({ block }) => block.deltas.length > 0,

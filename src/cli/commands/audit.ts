@@ -8,7 +8,7 @@ const WORKSPACE: Fields = {
   options: [
     new Option(
       '--workspace <id>',
-      'the changes in one workspace, by id or slug; by id if it is gone',
+      'the changes in one workspace, by id or slug; by id if it is deleted',
     ),
   ],
   find: ({ memory: { workspaces } }, { workspace }) => ({
@@ -17,19 +17,19 @@ const WORKSPACE: Fields = {
 }
 const CHANGES = [
   ...PAGE,
-  fill('action', '--action <noun.verb>', 'one kind of change, as keys.create'),
-  fill('resource_id', '--resource <id>', 'the changes of one thing, by its id or hash'),
-  fill('user_id', '--user <id>', 'what this user did'),
-  fill('key_hash', '--key <hash>', 'what was done with this API key'),
+  fill('action', '--action <noun.verb>', 'one kind of change, such as keys.create'),
+  fill('resource_id', '--resource <id>', 'the changes of one resource, by its id or hash'),
+  fill('user_id', '--user <id>', 'the changes by this user'),
+  fill('key_hash', '--key <hash>', 'the changes made with this API key'),
   WORKSPACE,
-  fill('since', '--since <time>', 'from this moment on, ISO 8601 in UTC with seconds'),
-  fill('until', '--until <time>', 'before this moment'),
+  fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
+  fill('until', '--until <time>', 'before this time'),
 ]
 
-/** `gateway audit`: what was changed, and by whom. */
+/** `gateway audit`: changes, and who made them. */
 export const auditCommand = () =>
-  defineNoun('audit', 'what was changed, and by whom', [
-    verb('list', 'list the changes, the newest first', CHANGES, of =>
+  defineNoun('audit', 'changes, and who made them', [
+    verb('list', 'list the changes, newest first', CHANGES, of =>
       take(of.AuditQuery, of.listAudit),
     ).prints({
       WHEN: change => change.created_at,

@@ -20,18 +20,20 @@ const verb = defineVerbs(
 const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BUDGET = [
   WORKSPACE,
-  demand(fill('limit_usd', '--limit <usd>', 'what may be spent, in USD', NUMBER)),
+  demand(fill('limit_usd', '--limit <usd>', 'the limit in USD', NUMBER)),
   fill(
     'include_byok_in_budgets',
     '--include-byok <counts>',
-    'whether own provider keys count against all budgets of the workspace: yes or no',
+    'whether its own provider keys count against all its budgets: yes or no',
     YES_OR_NO,
   ),
 ]
 
-/** `gateway budgets`: what a workspace may spend, by the same functions and rules as over HTTP. */
+/**
+ * `gateway budgets`: spending limits of a workspace, by the same functions and rules as over HTTP.
+ */
 export const budgetsCommand = () =>
-  defineNoun('budgets', 'what the keys of a workspace may spend together', [
+  defineNoun('budgets', 'spending limits for all keys of a workspace together', [
     verb(
       'list',
       'list the budgets of a workspace',

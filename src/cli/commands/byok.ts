@@ -13,7 +13,7 @@ import {
 import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
 import { printFields } from '../output.ts'
 
-/** Where a key may be. */
+/** The options that name where to read a key. */
 type KeySource = {
   keyFile?: string
   keyEnv?: string
@@ -25,7 +25,7 @@ const verb = defineVerbs(async () => ({
   ...(await import('../../core/catalog/byok/schema.ts')),
 }))
 
-/** Offers the places where a key may be read from, and reads it from stdin where that is meant. */
+/** Declares the sources that a key may be read from, and reads it from stdin where that applies. */
 const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
   options: [
     new Option(
@@ -38,8 +38,8 @@ const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => (
 })
 
 const SETTINGS = [
-  fill('name', '--name <name>', 'what it is called'),
-  fill('is_fallback', '--fallback', 'tried after the gateway’s own credential, not before it'),
+  fill('name', '--name <name>', 'its name'),
+  fill('is_fallback', '--fallback', 'try it after the gateway’s own credential, not before'),
   fill('is_byok_only', '--only', 'the gateway’s own credential serves no model of this provider'),
   fill(
     'is_required',
@@ -49,13 +49,13 @@ const SETTINGS = [
   fill(
     'declared_zdr',
     '--zdr <declared>',
-    'whether the provider keeps nothing for you: yes, no, or none for what is publicly known',
+    'whether the provider retains nothing for you: yes, no, or none for its public policy',
     { read: readDeclared },
   ),
   fill(
     'allowed_models',
     '--models <slugs>',
-    'for these models only, with commas between; none for all',
+    'for these models only, comma-separated; none for all',
     LIST,
   ),
   fill('allowed_api_key_hashes', '--keys <hashes>', 'for these API keys only; none for all', LIST),
@@ -64,31 +64,32 @@ const SETTINGS = [
 const NEW = [
   makeKeyFields(() => true),
   ...SETTINGS,
-  demand(fill('provider', '--provider <slug>', 'whose key it is')),
-  fill('disabled', '--disabled', 'not to be used yet'),
+  demand(fill('provider', '--provider <slug>', 'the provider of the key')),
+  fill('disabled', '--disabled', 'create it disabled'),
   fillWorkspace('its workspace, by id or slug'),
 ]
 const CHANGE = [
   makeKeyFields(({ keyStdin }) => keyStdin === true),
   ...SETTINGS,
   offer('--key-stdin', 'read a new key from stdin'),
-  offer('--no-fallback', 'tried before the gateway’s own credential again'),
+  offer('--no-fallback', 'try it before the gateway’s own credential again'),
   offer('--no-only', 'the gateway’s own credential may serve the provider again'),
   offer('--no-required', 'the gateway’s own credential may serve the key’s models again'),
-  fillDisabled('not to be used any more', 'to be used again'),
+  fillDisabled('stop using it', 'use it again'),
 ]
 const LISTED = [
   ...PAGE,
-  fill('provider', '--provider <slug>', 'of one provider'),
+  fill('provider', '--provider <slug>', 'the keys of one provider'),
   fillWorkspace('another workspace, by id or slug'),
 ]
 
 /** `gateway byok`: callers' own provider keys, by the same functions and rules as over HTTP. */
 export const byokCommand = () =>
-  defineNoun('byok', 'provider keys of a workspace’s own, used before the gateway’s', [
+  defineNoun('byok', 'a workspace’s own provider keys, used before the gateway’s', [
     verb(
       'create',
-      'add a provider key. It is read from stdin, a file or a variable, and is no argument: those stay in the shell’s history',
+      'add a provider key. It is read from stdin, a file or a variable, not from an argument, ' +
+        'which would stay in the shell’s history',
       NEW,
       of => take(of.NewByokKey, of.createByokKey),
     ),
@@ -106,7 +107,7 @@ export const byokCommand = () =>
       ({ data }, { core, gateway, args: [id] }) =>
         printFields({ ...data, state: core.stateOf(gateway, id) }),
     ),
-    verb('update <id>', 'change a provider key; a new one takes the old one’s place', CHANGE, of =>
+    verb('update <id>', 'change a provider key; a new key replaces it', CHANGE, of =>
       take(of.ByokChange, of.updateByokKey),
     ),
     verb('delete <id>', 'delete a provider key', [], of => of.deleteByokKey).prints(printDeleted),
@@ -119,8 +120,8 @@ function readDeclared(text: string): boolean | null {
 }
 
 /**
- * Reads the key from where the options say; undefined when they name no place. Space around it is
- * no part of it.
+ * Reads the key from the source that the options name, or returns undefined where they name none.
+ * Space around it is ignored.
  */
 async function readKey({ keyFile, keyEnv }: KeySource, isFromStdin: boolean) {
   if (keyFile !== undefined) return (await readKeyFile(keyFile)).trim()

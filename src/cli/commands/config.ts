@@ -4,7 +4,7 @@ import type { ConfigFile } from '../config-file.ts'
 import { type CommonOptions, common, configOf } from '../options.ts'
 import { output, print, printJson } from '../output.ts'
 
-/** `gateway config`: is the config file right, and what may stand in it. */
+/** `gateway config`: checks the config file, and prints its schema. */
 export const configCommand = () =>
   new Command('config')
     .description('the config file')
@@ -32,7 +32,8 @@ async function check(file: string | undefined, options: CommonOptions): Promise<
     { file: found.file, models: models.length, providers: providers.length, unpriced },
     () => {
       print(
-        `${found.file ?? 'No config file: the defaults'}: ${counted(models.length, 'model')} at ${counted(providers.length, 'provider')}`,
+        `${found.file ?? 'No config file: the defaults'}: ` +
+          `${counted(models.length, 'model')} at ${counted(providers.length, 'provider')}`,
       )
       for (const id of unpriced)
         print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)

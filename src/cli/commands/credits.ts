@@ -5,14 +5,16 @@ import { dollars, print } from '../output.ts'
 const verb = defineVerbs(() => import('../../core/ledger/credits.ts'))
 
 const CREDIT = [
-  demand(fill('amount', '--amount <usd>', 'USD; negative to correct', NUMBER)),
-  fill('note', '--note <text>', 'what it is'),
+  demand(fill('amount', '--amount <usd>', 'USD; negative for a correction', NUMBER)),
+  fill('note', '--note <text>', 'a note for people'),
 ]
 
-/** `gateway credits`: what was paid in, where the config counts in credits. The only door to pay in. */
+/**
+ * `gateway credits`: prepaid credits, where the config counts them. Credits can be added only here.
+ */
 export const creditsCommand = () =>
-  defineNoun('credits', 'what was paid in, and what was spent of it', [
-    verb('add', 'pay in, or correct what was paid in', CREDIT, of =>
+  defineNoun('credits', 'prepaid credits, and what was spent of them', [
+    verb('add', 'add credits, or correct an amount', CREDIT, of =>
       take(of.NewCredit, of.addCredit),
     ).prints(({ data }, { core, gateway, actor }) => {
       const { total_credits } = core.getCredits(gateway, actor).data
@@ -20,8 +22,8 @@ export const creditsCommand = () =>
       if (!gateway.config.limits.credits)
         print('The config does not count in credits: limits.credits is off')
     }),
-    verb('show', 'show what was paid in, and what was spent of it', [], of => of.getCredits),
-    verb('list', 'list what was paid in, the newest first', PAGE, of =>
+    verb('show', 'show the credits added and spent', [], of => of.getCredits),
+    verb('list', 'list the credits added, newest first', PAGE, of =>
       take(of.CreditQuery, of.listCredits),
     ).prints({
       WHEN: credit => credit.created_at,

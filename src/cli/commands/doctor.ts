@@ -2,14 +2,11 @@ import { defineVerbs } from '../noun.ts'
 
 const verb = defineVerbs(() => import('../../core/doctor.ts'))
 
-/**
- * `gateway doctor`: whether everything that money depends on is as it must be. Exits with 1 when
- * it is not.
- */
+/** `gateway doctor`: checks everything that money depends on. Exits with 1 if a check fails. */
 export const doctorCommand = () =>
   verb(
     'doctor',
-    'check the ledger, its counters and the store; also while a server runs',
+    'check the ledger, its counters and the store, also while a server runs',
     [],
     of => async gateway => {
       const { data } = await of.examine(gateway)

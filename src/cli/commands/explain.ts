@@ -18,25 +18,27 @@ interface ExplainOptions extends CommonOptions {
   session?: string
 }
 
-/** `gateway explain`: what would become of a call, and why, without making it. */
+/** `gateway explain`: what would happen to a call, and why, without making it. */
 export const explainCommand = () =>
-  common(new Command('explain').description('tell what would become of a call, without making it'))
-    .argument('<request>', 'the body of the request in JSON, or - for the standard input')
-    .option('--key <hash>', 'as if this key asked')
-    .option('--workspace <id>', 'as if somebody in this workspace asked, by id or slug (default)')
+  common(
+    new Command('explain').description('explain what would happen to a call, without making it'),
+  )
+    .argument('<request>', 'the body of the request in JSON, or - for standard input')
+    .option('--key <hash>', 'call with this key')
+    .option('--workspace <id>', 'call from this workspace, by id or slug (default)')
     .addOption(dialectOption(DIALECTS))
     .addOption(
-      new Option('--region <region>', 'by which way the call comes in')
+      new Option('--region <region>', 'the ingress region of the call')
         .choices(REGIONS)
         .default('global'),
     )
-    .option('--session <id>', 'the session that the call belongs to')
+    .option('--session <id>', 'the session of the call')
     .addHelpText('after', BESIDE)
     .action(explain)
 
 const BESIDE = `
-A server that runs knows more: who rests, how quick they are and where sessions are. It tells
-of a request with "debug": {"dry_run": true, "key": "<hash>"} in it, to management keys.`
+A running server knows more: cooldowns, latencies and sessions. It explains a request with
+"debug": {"dry_run": true, "key": "<hash>"} to management keys.`
 
 async function explain(file: string, options: ExplainOptions): Promise<void> {
   if (options.key !== undefined && options.workspace !== undefined)
@@ -61,7 +63,7 @@ const contextOf = ({ region, session }: ExplainOptions): CallContext => ({
   betas: [],
 })
 
-/** What is in the file, and no more than a body may be: some files never end. */
+/** Reads the file up to the largest size of a body: some files never end. */
 async function bytesOf(file: string): Promise<Uint8Array> {
   const { LARGEST_BODY } = await import('../../core/kernel/body.ts')
   const pieces: Uint8Array[] = []
@@ -114,7 +116,7 @@ function showEndpoints({ endpoints }: Explanation): void {
   )
 }
 
-// Of most models most providers are not configured: their names will do.
+// Most models have mostly unconfigured providers, for which the names are enough.
 function showDropped({ dropped }: Explanation): void {
   printSection(
     ['DROPPED', 'MODEL', 'BY', 'WHY'],
@@ -221,7 +223,8 @@ const remarksOf = ({
 
 function endingOf({ endpoints: [first], set_aside, error }: Explanation): string {
   if (error) return `It would be refused: ${error.code} ${error.message}`
-  if (!first) return 'It would go to nobody.'
+  if (!first) return 'It would go to no endpoint.'
   const held = set_aside?.credits ?? set_aside?.byok ?? null
-  return `It would go to ${first.provider} first, as ${first.upstream_model}${held === null ? '' : `, with ${dollars(held)} set aside`}.`
+  const reserved = held === null ? '' : `, with ${dollars(held)} set aside`
+  return `It would go to ${first.provider} first, as ${first.upstream_model}${reserved}.`
 }

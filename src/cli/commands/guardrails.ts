@@ -23,7 +23,7 @@ const verb = defineVerbs(
     ...(await import('../../core/policy/guardrails/schema.ts')),
     ...(await import('../../core/identity/default-guardrail.ts')),
   }),
-  { args: { id: 'its id; a workspace’s id or slug for the default one there' } },
+  { args: { id: 'its id; the id or slug of a workspace for its default one' } },
 )
 const assignmentVerb = defineVerbs(async () => ({
   ...(await import('../../core/policy/assignments.ts')),
@@ -37,7 +37,7 @@ const WORDS: Fields = {
     new Option('--name <name>', 'what it is called'),
     new Option(
       '--from <file>',
-      'fields as the API takes them, in a file of JSON; options win over them',
+      'a JSON file with fields as the API takes them; options override them',
     ),
   ],
   read: async ({ name, from }: { name?: string; from?: string }) => ({
@@ -62,7 +62,7 @@ const RULES = [
   fill(
     'allowed_models',
     '--allow-models <slugs>',
-    'these models only, with commas between; none for all',
+    'these models only, comma-separated; none for all',
     LIST,
   ),
   fill(
@@ -76,18 +76,19 @@ const RULES = [
   fill(
     'allowed_data_regions',
     '--regions <regions>',
-    'only calls that come in by these: global, europe, us',
+    'only calls from these ingress regions: global, europe, us',
     LIST,
   ),
   fillSwitches(
     ZDR,
     '--zdr <groups>',
-    'zero data retention for the models of these, and of no others: anthropic, openai, google, xai, other; or all',
+    'zero data retention for the models of exactly these: anthropic, openai, google, xai, ' +
+      'other; or all',
   ),
   fillSwitches(
     TRAINING,
     '--training <kinds>',
-    'who may train on prompts, and nobody else: free, paid',
+    'exactly these models may train on prompts: free, paid',
   ),
   fill(
     'content_filter_builtins',
@@ -95,7 +96,7 @@ const RULES = [
     'built-in content filters and what they do: email=redact,phone=block',
     { read: (text: string) => splitList(text)?.map(readFilter) ?? null },
   ),
-  fill('filterOutput', '--filter-output', 'scan what models say as well'),
+  fill('filterOutput', '--filter-output', 'scan the output of models too'),
   fill('limit_usd', '--limit <usd>', 'budget in USD, or none', USD_OR_NULL),
   fill('reset_interval', '--reset <interval>', 'daily, weekly, monthly, or none', OR_NULL),
   fill('include_byok_in_budgets', '--byok-in-budgets', 'count spending through own provider keys'),
@@ -104,22 +105,22 @@ const NEW = [...RULES, fillWorkspace('its workspace, by id or slug')]
 const CHANGE = [
   ...RULES,
   offer('--no-byok-in-budgets', 'do not count spending through own provider keys'),
-  offer('--no-filter-output', 'do not scan what models say'),
+  offer('--no-filter-output', 'do not scan the output of models'),
 ]
 const LISTED = [...PAGE, fillWorkspace('another workspace, by id or slug')]
-const ASSIGNED = [...PAGE, offer('--members', 'members, not keys')]
+const ASSIGNED = [...PAGE, offer('--members', 'members instead of keys')]
 const ASSIGNEES = [
-  fill('key_hashes', '--keys <hashes>', 'of API keys, with commas between', LIST),
-  fill('member_user_ids', '--members <ids>', 'of members, with commas between', LIST),
+  fill('key_hashes', '--keys <hashes>', 'API keys, comma-separated', LIST),
+  fill('member_user_ids', '--members <ids>', 'members, comma-separated', LIST),
 ]
 
 /** `gateway guardrails`: rules for calls, by the same functions and checks as over HTTP. */
 export const guardrailsCommand = () =>
   defineNoun(
     'guardrails',
-    'rules for calls: whom they may go to, what they may cost, what may stand in them',
+    'rules for calls: where they may go, what they may cost, what they may contain',
     [
-      verb('create', 'create a guardrail, which holds for nobody until it is assigned', NEW, of =>
+      verb('create', 'create a guardrail, which has no effect until it is assigned', NEW, of =>
         take(of.NewGuardrail, of.createGuardrail),
       ),
       verb('list', 'list the guardrails of a workspace', LISTED, of =>
@@ -139,7 +140,7 @@ export const guardrailsCommand = () =>
       ),
       verb(
         'update <id>',
-        'change a guardrail. A workspace’s default one is made by its first change',
+        'change a guardrail. The first change of a workspace’s default one creates it',
         CHANGE,
         of =>
           take(of.GuardrailChange, (gateway, actor, name, change) =>
@@ -155,7 +156,7 @@ export const guardrailsCommand = () =>
       ).prints(printDeleted),
       assignmentVerb(
         'assign <id>',
-        'give keys or members a guardrail, in the place of the one that they have',
+        'assign a guardrail to keys or members, replacing the one that they have',
         ASSIGNEES,
         (of, flags: Assignees) =>
           namesKeys(flags)
@@ -164,7 +165,7 @@ export const guardrailsCommand = () =>
       ).prints(({ assigned_count }) => print(`Assigned ${assigned_count}`)),
       assignmentVerb(
         'unassign <id>',
-        'take a guardrail from keys or members',
+        'unassign a guardrail from keys or members',
         ASSIGNEES,
         (of, flags: Assignees) =>
           namesKeys(flags)
@@ -173,7 +174,7 @@ export const guardrailsCommand = () =>
       ).prints(({ unassigned_count }) => print(`Unassigned ${unassigned_count}`)),
       assignmentVerb(
         'assignments [id]',
-        'list who has a guardrail of their own: this one, or any',
+        'list keys or members with a guardrail of their own: this one, or any',
         ASSIGNED,
         (of, { members }: { members?: boolean }) =>
           take(of.GuardrailPage, async (gateway, actor, id, page) =>
@@ -196,14 +197,14 @@ export const guardrailsCommand = () =>
 
 type Assignees = { keys?: string; members?: string }
 
-/** Whether a line names keys and not members. Throws 400 unless it names one of the two. */
+/** Returns whether a line names keys and not members. Throws 400 unless it names one of the two. */
 function namesKeys({ keys, members }: Assignees): boolean {
   if ((keys === undefined) === (members === undefined))
     throw invalid('assign: expected --keys or --members, one of the two')
   return keys !== undefined
 }
 
-/** Finds the id of a guardrail, of which a workspace's id or slug names the default one. */
+/** Finds the id of a guardrail. A workspace's id or slug stands for its default one. */
 function findId(
   { defaultGuardrailId }: { defaultGuardrailId(workspace: string): string },
   gateway: Gateway,
@@ -214,10 +215,10 @@ function findId(
   return workspace ? defaultGuardrailId(workspace.id) : name
 }
 
-/** The fields that a word of an option stands for. */
+/** The fields that each word of an option switches. */
 type Switches = Record<string, string[]>
 
-/** Offers an option that switches on the fields of the words that it names, and off all others. */
+/** Declares an option that switches on the fields of its words, and off all others. */
 function fillSwitches(switches: Switches, flags: string, description: string): Fields {
   const option = new Option(flags, description)
   const name = option.attributeName()
@@ -226,7 +227,7 @@ function fillSwitches(switches: Switches, flags: string, description: string): F
   return { options: [option], read }
 }
 
-// `all` names every word, and `none` no word.
+// `all` stands for every word and `none` for no word.
 function readSwitches(switches: Switches, name: string, text: string): Record<string, boolean> {
   const words = text === 'all' ? Object.keys(switches) : (splitList(text) ?? [])
   if (words.some(word => !Object.hasOwn(switches, word)))

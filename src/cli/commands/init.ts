@@ -4,10 +4,10 @@ import { type CommonOptions, common, dataDirectory } from '../options.ts'
 import { output, print } from '../output.ts'
 import { withNewGateway } from '../with-gateway.ts'
 
-/** `gateway init`: a data directory with its default workspace and its first two keys. */
+/** `gateway init`: creates a data directory with its default workspace and its first two keys. */
 export const initCommand = () =>
   common(
-    new Command('init').description('make the data directory and print its first keys, once'),
+    new Command('init').description('create the data directory and print its first keys, once'),
   ).action(init)
 
 async function init(options: CommonOptions): Promise<void> {
@@ -18,7 +18,7 @@ async function init(options: CommonOptions): Promise<void> {
   output(options.json, made, printFirstKeys)
 }
 
-/** Prints the first keys for a person. They are not kept anywhere else. */
+/** Prints the first keys for a person. They are not stored anywhere else. */
 export function printFirstKeys({
   management_key,
   inference_key,

@@ -24,18 +24,18 @@ const LIMITS = [
 const NEW = [
   ...LIMITS,
   demand(NAME),
-  offer('--management', 'a key that manages, and cannot infer'),
+  offer('--management', 'a management key, which cannot call models'),
   fill('expires_at', '--expires-at <time>', 'ISO 8601 in UTC with seconds'),
   fillWorkspace('its workspace, by id or slug'),
 ]
 const CHANGE = [
   ...LIMITS,
   NAME,
-  fillDisabled('open nothing any more', 'open again'),
+  fillDisabled('disable it', 'enable it again'),
   offer('--no-byok-in-limit', 'do not count spending through own provider keys'),
 ]
 const LISTED = [
-  fill('include_disabled', '--all', 'disabled ones too', { read: () => 'true' }),
+  fill('include_disabled', '--all', 'include disabled keys', { read: () => 'true' }),
   fillWorkspace('another workspace, by id or slug'),
 ]
 

@@ -22,15 +22,15 @@ const NEW = [...PERSON, demand(EMAIL)]
 const CHANGE = [
   ...PERSON,
   EMAIL,
-  fill('active', '--activate', 'take back who left; the keys stay disabled'),
+  fill('active', '--activate', 'reactivate a member; their keys stay disabled'),
 ]
-const LISTED = [...PAGE, offer('--workspace <id>', 'of this workspace, by id or slug')]
+const LISTED = [...PAGE, offer('--workspace <id>', 'the members of this workspace, by id or slug')]
 const IDS: Fields = { options: [], read: (_, [user_ids]) => ({ user_ids }) }
 const PLACE = [IDS, demand(offer('--workspace <id>', 'the workspace, by id or slug'))]
 
 /**
- * `gateway members`: the organization's people and who of them is in which workspace, by the same
- * functions and rules as over HTTP.
+ * `gateway members`: the people of the organization and of each workspace, by the same functions
+ * and rules as over HTTP.
  */
 export const membersCommand = () =>
   defineNoun('members', 'the organization’s people, and the workspaces’', [
@@ -68,7 +68,7 @@ export const membersCommand = () =>
     ),
     verb(
       'deactivate <id>',
-      'take a member out of the organization and disable every key that he made',
+      'deactivate a member and disable every key that they created',
       [],
       of => async (gateway, actor, id) => {
         await of.deactivateMember(gateway, actor, id)
@@ -77,7 +77,7 @@ export const membersCommand = () =>
     ).prints((_, { args: [id] }) => print(`Deactivated ${id}`)),
     verb(
       'add <ids...>',
-      'put members into a workspace',
+      'add members to a workspace',
       PLACE,
       (of, { workspace }: { workspace: string }) =>
         take(of.MemberIds, (gateway, actor, _, input) =>
@@ -88,7 +88,7 @@ export const membersCommand = () =>
     ),
     verb(
       'remove <ids...>',
-      'take members out of a workspace',
+      'remove members from a workspace',
       PLACE,
       (of, { workspace }: { workspace: string }) =>
         take(of.MemberIds, (gateway, actor, _, input) =>

@@ -8,34 +8,34 @@ const verb = defineVerbs(async () => ({
 }))
 
 const QUERY = [
-  offer('--callable', 'only what the configured providers serve'),
-  fill('q', '--q <words>', 'words of the name or the slug'),
+  offer('--callable', 'only models of configured providers'),
+  fill('q', '--q <words>', 'words in the name or the slug'),
   fill('model_authors', '--author <authors>', 'by these authors'),
   fill('providers', '--provider <names>', 'served by one of these providers'),
   fill(
     'input_modalities',
     '--input <modalities>',
-    'that take all of these: text, image, file, audio, video',
+    'accepting all of these: text, image, file, audio, video',
   ),
   fill(
     'output_modalities',
     '--output <modalities>',
-    'that give one of these: text, image, audio, embeddings, …, or all (text)',
+    'producing one of these: text, image, audio, embeddings, …, or all (text)',
   ),
   fill('context', '--context <tokens>', 'with at least this context', NUMBER),
-  fill('max_price', '--max-price <usd>', 'at most so much per million tokens of input', NUMBER),
+  fill('max_price', '--max-price <usd>', 'the most per million tokens of input', NUMBER),
   fill(
     'sort',
     '--sort <order>',
     'newest, pricing-low-to-high, pricing-high-to-low or context-high-to-low',
   ),
-  fill('limit', '--limit <n>', 'as many', NUMBER),
-  fill('offset', '--offset <n>', 'after so many', NUMBER),
+  fill('limit', '--limit <n>', 'how many at most', NUMBER),
+  fill('offset', '--offset <n>', 'how many to skip', NUMBER),
 ]
 
-/** `gateway models`: what is known and what can be called. */
+/** `gateway models`: known models, and which can be called. */
 export const modelsCommand = () =>
-  defineNoun('models', 'models, and who serves them', [
+  defineNoun('models', 'models and their endpoints', [
     verb('list', 'list the models', QUERY, (of, { callable }: { callable?: boolean }) =>
       take(of.ModelQuery, (gateway, _, query) =>
         callable ? of.listCallableModels(gateway, query) : of.listModels(gateway, query),
@@ -50,7 +50,7 @@ export const modelsCommand = () =>
     verb('get <slug>', 'show a model', [], of => (gateway, _, slug) => of.showModel(gateway, slug)),
     verb(
       'endpoints <slug>',
-      'show who serves a model',
+      'list the endpoints of a model',
       [],
       of => (gateway, _, slug) => of.listEndpoints(gateway, slug, null),
     ).prints(({ data: { endpoints } }, { gateway: { catalog } }) =>

@@ -7,7 +7,7 @@ import { defineNoun, defineVerbs, take } from '../noun.ts'
 import { dialectOption, workspaceId } from '../options.ts'
 import { print, printFields, printTable } from '../output.ts'
 
-// A preset belongs to the workspace of whoever asks: the operator's, or the one that is named.
+// A preset belongs to the workspace of the actor: the operator's, or the one that is named.
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/catalog/presets.ts')),
@@ -27,10 +27,7 @@ const verb = defineVerbs(
 const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BODY: Fields = {
   options: [
-    new Option(
-      '--body <file>',
-      'the body in JSON, or - for the standard input',
-    ).makeOptionMandatory(),
+    new Option('--body <file>', 'the body in JSON, or - for standard input').makeOptionMandatory(),
     dialectOption(Object.keys(TEXT_DIALECTS)),
   ],
   read: ({ body }: { body: string }) => readBody(body),
@@ -40,9 +37,9 @@ const CHANGE = [
   demand(fill('status', '--status <status>', 'active, disabled or archived')),
 ]
 
-/** `gateway presets`: configurations by name, by the same functions and rules as over HTTP. */
+/** `gateway presets`: named configurations, by the same functions and rules as over HTTP. */
 export const presetsCommand = () =>
-  defineNoun('presets', 'configurations by name', [
+  defineNoun('presets', 'named configurations', [
     verb(
       'create <slug>',
       'create a preset, or its next version, from the body of an inference request',
@@ -62,7 +59,7 @@ export const presetsCommand = () =>
       STATUS: preset => preset.status,
       UPDATED: preset => preset.updated_at,
     }),
-    verb('get <slug>', 'show a preset as it is used', [WORKSPACE], of => of.getPreset),
+    verb('get <slug>', 'show a preset with its current version', [WORKSPACE], of => of.getPreset),
     verb(
       'versions <slug> [version]',
       'list the versions of a preset, or show one',
@@ -79,7 +76,9 @@ export const presetsCommand = () =>
     ).prints(({ data }) => print(`${data.slug} is ${data.status}`)),
   ])
 
-/** Reads a body from a file, or from the standard input for `-`. Throws 400 for no JSON object. */
+/**
+ * Reads a body from a file, or from standard input for `-`. Throws 400 unless it is a JSON object.
+ */
 async function readBody(file: string): Promise<Json> {
   const source = file === '-' ? Bun.stdin : Bun.file(file)
   const text = await source.text().catch(() => {

@@ -10,12 +10,14 @@ const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.t
 
 const TIMEOUT: Fields = {
   options: [
-    new Option('--timeout <seconds>', 'how long each may take').argParser(numeric).default(10),
+    new Option('--timeout <seconds>', 'how long each check may take')
+      .argParser(numeric)
+      .default(10),
   ],
   read: ({ timeout }: { timeout: number }) => checkTimeout(timeout),
 }
 
-/** `gateway providers`: who serves models, and who is configured. */
+/** `gateway providers`: known providers, and which are configured. */
 export const providersCommand = () =>
   defineNoun('providers', 'providers of models', [
     verb('list', 'list the providers', [], of => of.listProviders).prints(
@@ -32,7 +34,7 @@ export const providersCommand = () =>
     ),
     checkVerb(
       'check [provider...]',
-      'ask the configured providers for something that costs nothing',
+      'check the configured providers with a request that costs nothing',
       [TIMEOUT],
       (of, { timeout }: { timeout: number }) =>
         async (gateway, _, providers) => {
@@ -49,7 +51,6 @@ export const providersCommand = () =>
     }),
   ])
 
-/** Seconds. */
 const LONGEST = 600
 
 function checkTimeout(seconds: number): Record<string, never> {

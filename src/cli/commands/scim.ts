@@ -15,7 +15,7 @@ const mappingVerb = defineVerbs(async () => ({
 }))
 const jobVerb = defineVerbs(() => import('../../core/identity/scim/sync-jobs.ts'))
 
-const NEW_TOKEN = [demand(fill('name', '--name <name>', 'what it is called'))]
+const NEW_TOKEN = [demand(fill('name', '--name <name>', 'its name'))]
 const ROLE = demand(fill('role', '--role <role>', 'admin or member'))
 const NEW_MAPPING = [
   demand(fill('scim_group_id', '--group <id>', 'the group')),
@@ -24,8 +24,8 @@ const NEW_MAPPING = [
 ]
 const DELETION: Fields = {
   options: [
-    new Option('--keep-members', 'they stay in the workspace, as if put there by hand'),
-    new Option('--remove-members', 'they leave it, unless another mapping puts them there'),
+    new Option('--keep-members', 'keep its members in the workspace, as if added by hand'),
+    new Option('--remove-members', 'remove its members, except those of another mapping'),
   ],
   read: ({ keepMembers, removeMembers }: { keepMembers?: boolean; removeMembers?: boolean }) => {
     if (keepMembers === removeMembers) throw invalid('expected --keep-members or --remove-members')
@@ -34,18 +34,17 @@ const DELETION: Fields = {
 }
 
 /**
- * `gateway scim`: what an identity provider signs in with, its groups, and which workspaces they
- * are put into.
+ * `gateway scim`: the tokens of an identity provider, its groups, and their mappings to workspaces.
  */
 export const scimCommand = () =>
   defineNoun(
     'scim',
-    'an identity provider: its tokens, its groups, and the workspaces that they are put into',
+    'an identity provider: its tokens, its groups, and their mappings to workspaces',
     [tokens(), groups(), mappings(), sync()],
   )
 
 const tokens = () =>
-  defineNoun('token', 'what an identity provider signs in with; several may be good at a time', [
+  defineNoun('token', 'tokens of an identity provider; several may be valid at a time', [
     tokenVerb('create', 'create a token and print it once', NEW_TOKEN, of =>
       take(of.NewScimToken, of.createScimToken),
     ).prints(({ token, data }) => {
@@ -73,8 +72,8 @@ const groups = () =>
   ])
 
 const mappings = () =>
-  defineNoun('mappings', 'which group is in which workspace, and in which role', [
-    mappingVerb('create', 'put a group into a workspace', NEW_MAPPING, of =>
+  defineNoun('mappings', 'mappings of groups to workspaces and roles', [
+    mappingVerb('create', 'map a group to a workspace', NEW_MAPPING, of =>
       take(of.NewGroupMapping, of.createGroupMapping),
     ),
     mappingVerb('list', 'list the mappings', PAGE, of =>
@@ -86,14 +85,11 @@ const mappings = () =>
       ID: mapping => mapping.id,
     }),
     mappingVerb('get <id>', 'show a mapping', [], of => of.getGroupMapping),
-    mappingVerb('update <id>', 'give a group another role', [ROLE], of =>
+    mappingVerb('update <id>', 'change the role of a mapping', [ROLE], of =>
       take(of.GroupMappingChange, of.updateGroupMapping),
     ),
-    mappingVerb(
-      'delete <id>',
-      'delete a mapping; what becomes of its members has to be said',
-      [DELETION],
-      of => take(of.GroupMappingDeletion, of.deleteGroupMapping),
+    mappingVerb('delete <id>', 'delete a mapping, and keep or remove its members', [DELETION], of =>
+      take(of.GroupMappingDeletion, of.deleteGroupMapping),
     ).prints(printDeleted),
   ])
 

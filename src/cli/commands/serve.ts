@@ -23,12 +23,12 @@ interface ServeOptions extends CommonOptions {
   log: string
 }
 
-/** `gateway serve`: the server. The only command that knows it. */
+/** `gateway serve`: runs the server. Only this command knows the server. */
 export const serveCommand = () =>
   common(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
     .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', numeric)
-    .option('--drain <seconds>', 'how long running answers may go on after SIGTERM', numeric, 30)
+    .option('--drain <seconds>', 'how long running answers may continue after SIGTERM', numeric, 30)
     .option('--log <format>', 'text or json', 'text')
     .action(serve)
 
@@ -46,7 +46,7 @@ async function serve(options: ServeOptions): Promise<void> {
   process.exit(0)
 }
 
-/** From the first connection to the last answer. */
+/** Serves from the first connection to the last answer. */
 async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
@@ -75,7 +75,7 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
   log('stopped', {})
 }
 
-/** What must be right and done before anybody is served. Throws where it is not. */
+/** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
 async function prepare(gateway: Gateway, log: Log): Promise<void> {
   const { mustBeWhole, recover } = await import('../../core/inference/recover.ts')
   const { unreadableKeys } = await import('../../core/catalog/byok.ts')
@@ -87,21 +87,22 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
   if (recovered > 0)
     log('calls.recovered', {
       calls: recovered,
-      consequence: 'they are charged what they were known to have come to',
+      consequence: 'they are charged their last known cost',
     })
 }
 
-// Before anything else can fail: they are shown only now.
+// Before anything else can fail, since they are shown only once.
 function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
   if (format === 'json') print(JSON.stringify({ event: 'keys', ...keys }))
   else printFirstKeys(keys)
 }
 
-// The line with the address is the last: whoever waits for it has then read everything.
+// The line with the address comes last: a program that waits for it has then read everything.
 function showAddress(format: string, url: string, key: string | undefined): void {
   if (format !== 'json' && key)
     print(
-      `Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`,
+      `Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' ` +
+        `-d '${GREETING}'`,
     )
   print(
     format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`,
@@ -120,18 +121,19 @@ function addressOf(options: ServeOptions, { config }: Gateway): { host: string; 
   return { host, port }
 }
 
-/** The milliseconds of an answer that a killed process may forget to charge. */
+/** In milliseconds. A killed process may forget to charge this much of an answer. */
 const CHECKPOINT_EVERY = 1_000
 
-/** The milliseconds within which what another process has changed is taken over. */
+/** In milliseconds. Changes by another process are applied within this time. */
 const CHANGES_EVERY = 50
 
-// `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
+// `gateway keys create` runs while the server does. Its write changes the store's version, which
+// takes microseconds to read.
 const watchForChanges = (gateway: Gateway) => every(CHANGES_EVERY, () => gateway.catchUp())
 
 /**
- * Does something every so many milliseconds, and leaves out the times at which it still runs: what
- * asks a slow store does not pile up. A failure is left to the next time.
+ * Runs the work at an interval in milliseconds, and skips a turn while it still runs: requests to a
+ * slow store do not pile up. A failure is left to the next turn.
  */
 function every(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeout {
   let isRunning = false
@@ -144,10 +146,13 @@ function every(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeo
   return setInterval(() => void once(), milliseconds)
 }
 
-/** The milliseconds between two looks at the config file. What has changed is taken over when two of them have found the same. */
+/**
+ * In milliseconds, between two looks at the config file. A change is applied when two looks have
+ * found the same file.
+ */
 const LOOKS_EVERY = 1_000
 
-// From here on a hangup asks for the config to be read again, unless it is what it says: who closes his terminal wants an end.
+// From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
 async function watchConfig(
   gateway: Gateway,
   options: ServeOptions,
@@ -177,7 +182,7 @@ function hasTerminal(): boolean {
   }
 }
 
-// The first signal drains. The second means now.
+// The first signal drains the server. The second ends it at once.
 function stopSignal(): Promise<void> {
   return new Promise(resolve => {
     let asked = false
@@ -191,7 +196,8 @@ function stopSignal(): Promise<void> {
   })
 }
 
-// A bug ends the call that met it, not the others. Where it is, is told here and nowhere else; what it was about, nowhere.
+// A bug ends the call that met it, not the others. Only its place in the code is logged, never the
+// data of the call.
 function logBugs(log: Log): void {
   const bug = (thrown: unknown) => {
     const { name, stack } = thrown instanceof Error ? thrown : new Error()
@@ -209,7 +215,10 @@ function logBugs(log: Log): void {
 
 type Log = (event: string, facts: Record<string, unknown>) => void
 
-/** One line an event on stderr. What a third party said goes nowhere but here, and only as a short cause. */
+/**
+ * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
+ * short cause, and goes nowhere else.
+ */
 function logger(format: string, gateway: Gateway): Log {
   const log: Log = (event, facts) => {
     const line =
@@ -227,7 +236,7 @@ function logger(format: string, gateway: Gateway): Log {
     log('byok.unreadable', {
       id,
       provider,
-      consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used',
+      consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
@@ -251,29 +260,32 @@ function logCalls(log: Log, { events }: Gateway): void {
     log('price.missing', {
       provider: provider.slug,
       model,
-      consequence: 'what its calls cost is not known and not charged',
+      consequence: 'the cost of its calls is unknown and not charged',
     })
   })
   events.on('filter.matched', finding => log('filter.matched', { ...finding }))
 }
 
-// Settings by their names, and what is wrong with them in the words of `config check`: never what they say.
+// Settings are logged by name, and errors in the words of `config check`. Values are never logged.
 function logConfig(log: Log, { events }: Gateway): void {
   events.on('config.applied', ({ changed, needsRestart: settings }) => {
     log('config.applied', { changed })
     if (settings.length > 0)
-      log('config.needs_restart', { settings, consequence: 'they are as they were at the start' })
+      log('config.needs_restart', {
+        settings,
+        consequence: 'they keep their values until a restart',
+      })
   })
   events.on('config.rejected', ({ error: { message, metadata } }) =>
     log('config.rejected', {
       path: metadata.field,
       reason: message,
-      consequence: 'the config before stays in effect',
+      consequence: 'the previous config stays in effect',
     }),
   )
 }
 
-// A connection's error has a code; its text may hold an address with a credential in it.
+// The error of a connection has a code. Its text may contain an address with a credential.
 function causeOf(error: unknown): string | undefined {
   const cause = error instanceof GatewayError ? error.cause : error
   if (cause instanceof GatewayError) return causeOf(cause)

@@ -11,14 +11,14 @@ const verb = defineVerbs(
   },
 )
 
-const NAME = fill('name', '--name <name>', 'what it is called')
+const NAME = fill('name', '--name <name>', 'its name')
 const SLUG = fill(
   'slug',
   '--slug <slug>',
-  'its name in addresses: small letters and digits, with hyphens between',
+  'its name in URLs: lower-case letters and digits, separated by hyphens',
 )
 const SETTINGS = [
-  fill('description', '--description <text>', 'what it is for; none for nothing', OR_NULL),
+  fill('description', '--description <text>', 'what it is for; none to remove it', OR_NULL),
   fill(
     'default_text_model',
     '--text-model <slug>',
@@ -40,7 +40,7 @@ const SETTINGS = [
   fill(
     'disabled_server_tools',
     '--disabled-tools <names>',
-    'server tools that its calls may not use, with commas between; none for none',
+    'server tools that its calls may not use, comma-separated; none for none',
     LIST,
   ),
   fill(
@@ -52,30 +52,33 @@ const SETTINGS = [
   fill(
     'is_observability_io_logging_enabled',
     '--io-logging <on>',
-    'whether what is said is kept: yes or no',
+    'whether prompts and answers are stored: yes or no',
     YES_OR_NO,
   ),
   fill(
     'io_logging_sampling_rate',
     '--io-logging-rate <share>',
-    'of how many calls, 0.0001 to 1',
+    'the share of calls that are stored, 0.0001 to 1',
     NUMBER,
   ),
 ]
 const NEW = [...SETTINGS, demand(NAME), demand(SLUG)]
-const CHANGE = [...SETTINGS, NAME, fill('slug', '--slug <slug>', 'its name in addresses')]
+const CHANGE = [...SETTINGS, NAME, fill('slug', '--slug <slug>', 'its name in URLs')]
 const DELETION = [
   fill(
     'confirm_default_workspace_deletion',
     '--confirm-default',
-    'the default one too; the inference keys that name no workspace are disabled for good',
+    'also the default one; inference keys without a workspace are disabled for good',
     { read: () => 'true' },
   ),
 ]
 
-/** `gateway workspaces`: places for keys and rules, by the functions and rules of the API. */
+/**
+ * `gateway workspaces`: containers for keys and rules, by the same functions and rules as over
+ * HTTP.
+ */
 export const workspacesCommand = () =>
-  defineNoun('workspaces', 'workspaces: places for keys and rules', [
+  defineNoun('workspaces', 'workspaces, which contain keys and rules', [
     verb('create', 'create a workspace', NEW, of => take(of.NewWorkspace, of.createWorkspace)),
     verb('list', 'list the workspaces', PAGE, of =>
       take(of.WorkspaceQuery, of.listWorkspaces),
@@ -90,7 +93,7 @@ export const workspacesCommand = () =>
     verb('update <id>', 'change a workspace', CHANGE, of =>
       take(of.WorkspaceChange, of.updateWorkspace),
     ),
-    verb('delete <id>', 'delete a workspace with all that is in it', DELETION, of =>
+    verb('delete <id>', 'delete a workspace with everything in it', DELETION, of =>
       take(of.WorkspaceDeletion, of.deleteWorkspace),
     ).prints(printDeleted),
   ])

@@ -5,18 +5,18 @@ import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
 import { type ConfigFile, naming, placeOf, readConfig } from '../config-file.ts'
 
 /**
- * Takes the config that is found at these places over into a gateway that runs, whenever it has changed. One that is wrong changes nothing
- * and raises the alarm, until there is one that is not.
+ * Applies the config at these paths to a running gateway whenever it changes. A wrong config
+ * changes nothing and raises an alarm until a correct one is found.
  */
 export class ConfigWatch {
   readonly #gateway: Gateway
   readonly #places: string[]
-  /** What was taken last. */
+  /** The config that was applied last. */
   #taken: ConfigFile
-  /** How the file looked last, and when it was last read. */
+  /** The signature of the file at the last look, and at the last read. */
   #seen: string | null = null
   #read: string | null = null
-  /** Which one was the last that was not taken. */
+  /** The signature of the last file that was rejected. */
   #told: string | null = null
   #busy: Promise<void> | null = null
 
@@ -27,14 +27,14 @@ export class ConfigWatch {
   }
 
   /**
-   * Looks whether the file is another one. What has changed since the last look is left alone until the next: an editor may be writing it.
-   * Never throws.
+   * Looks whether the file has changed. A change since the last look is left until the next one: an
+   * editor may still be writing it. Never throws.
    */
   look(): Promise<void> {
     return this.#busy ?? this.#alone(() => this.#takeChanged())
   }
 
-  /** Reads the file at once, changed or not. Never throws. */
+  /** Reads the file now, whether it has changed or not. Never throws. */
   async reload(): Promise<void> {
     while (this.#busy) await this.#busy
     await this.#alone(async () => this.#take(await lookOf(this.#places), true))
@@ -50,14 +50,14 @@ export class ConfigWatch {
   async #takeChanged(): Promise<void> {
     const look = await lookOf(this.#places)
     const isSettled = look === this.#seen
-    // A pipe can be read once, and was at the start.
+    // A pipe can be read only once, and was read at the start.
     if (this.#seen === null && look === NO_FILE) this.#read = look
     this.#seen = look
     if (isSettled && look !== this.#read) await this.#take(look, false)
   }
 
   async #take(look: string, isAsked: boolean): Promise<void> {
-    // Noted before it is read: what is written meanwhile makes it another one.
+    // Noted before the read, so that a write meanwhile counts as a change.
     this.#read = look
     try {
       const found = await this.#found(look)
@@ -74,7 +74,8 @@ export class ConfigWatch {
     }
   }
 
-  // What was no fault of the text (a disk, the store) may be over at the next look, and is told of once.
+  // A failure that is not the text's (a disk, the store) may be over at the next look. It is
+  // reported once.
   #reject(error: GatewayError, look: string, isAsked: boolean): void {
     if (error.cause !== undefined) this.#read = null
     if (isAsked || look !== this.#told) rejectConfig(this.#gateway, error)
@@ -89,7 +90,7 @@ export class ConfigWatch {
     this.#told = null
   }
 
-  // Of a pipe nobody knows when it ends, and the defaults would drop every provider.
+  // A pipe may never end, and falling back to the defaults would drop every provider.
   async #found(look: string): Promise<ConfigFile> {
     if (look === NO_FILE)
       throw invalid(`${placeOf(this.#places)}: expected a file, which can be read again`)
@@ -103,7 +104,10 @@ export class ConfigWatch {
 const NOTHING = 'nothing'
 const NO_FILE = 'no file'
 
-/** What can be told of what is at the first of these places without reading it: another look is another file. */
+/**
+ * Reads the signature of what is at the first of these paths, without its content. Another
+ * signature means another file.
+ */
 async function lookOf(places: string[]): Promise<string> {
   const place = placeOf(places)
   const found =

@@ -17,15 +17,15 @@ import type { CatalogWorld } from './world.ts'
 
 declare module '../events.ts' {
   interface EventMap {
-    /** A caller's provider key was sealed with another secret: it is not used. */
+    /** A caller's provider key was sealed with another secret, so it is not used. */
     'byok.unreadable': Pick<ByokKey, 'id' | 'provider'>
   }
 }
 
 /**
  * Keeps a provider key of a workspace, sealed. The plaintext goes to its provider and nowhere else.
- * Throws 400 for a provider that nobody knows, a key that cannot be one of his, a workspace or an
- * API key that does not exist, and for a fallback that is the only way.
+ * Throws 400 for an unknown provider, for a key that cannot be one of that provider's, for a
+ * workspace or an API key that does not exist, and for a fallback that is also the only key.
  */
 export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: NewByokKey) {
   const provider = providerOf(gateway, input.provider)
@@ -56,8 +56,8 @@ export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: 
 }
 
 /**
- * One page of a workspace's provider keys, by provider and then in the order in which they are
- * tried. Throws 400 for what does not exist.
+ * Lists one page of a workspace's provider keys, by provider and then in the order in which they
+ * are tried. Throws 400 for a workspace or a provider that does not exist.
  */
 export function listByokKeys(gateway: CatalogWorld, actor: Actor, query: ByokQuery) {
   return pageOf(byokKeysOf(gateway, actor, query), query, ({ key }) => showByokKey(key))
@@ -75,14 +75,14 @@ function byokKeysOf(
   return own.toSorted(({ key: a }, { key: b }) => compareTexts(a.provider, b.provider))
 }
 
-/** One provider key by its id. Throws 404, also for another workspace's. */
+/** Returns one provider key by its id. Throws 404, also for a key of another workspace. */
 export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => ({
   data: showByokKey(byokKeyOf(gateway, actor, id).key),
 })
 
 /**
- * Changes a provider key; a new `key` takes the place of the old one. Throws 404, and 400 as
- * `createByokKey` does.
+ * Changes a provider key. A new `key` replaces the old one. Throws 404, and 400 as `createByokKey`
+ * does.
  */
 export async function updateByokKey(
   gateway: CatalogWorld,
@@ -108,8 +108,8 @@ export async function updateByokKey(
 }
 
 /**
- * Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws
- * 404.
+ * Deletes a provider key. From the next call on it is not used, and its sealed credential is gone.
+ * Throws 404.
  */
 export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: string) {
   const { key } = byokKeyOf(gateway, actor, id)
@@ -120,8 +120,8 @@ export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: str
 }
 
 /**
- * What can be done with a key at this moment: `unreadable` was sealed with another secret,
- * `unserved` has nobody to go to.
+ * Returns whether a key can be used now. An `unreadable` key was sealed with another secret. An
+ * `unserved` key belongs to a provider that this gateway does not know.
  */
 export function stateOf(
   gateway: CatalogWorld,
@@ -134,7 +134,8 @@ export function stateOf(
 }
 
 /**
- * The keys of the actor's workspace that may be used for him, in the order in which they are tried.
+ * Lists the keys of the actor's workspace that the actor may use, in the order in which they are
+ * tried.
  */
 export function byokKeysFor(
   { memory: { byok } }: CatalogWorld,
@@ -155,17 +156,18 @@ const allowsKey = ({ allowed_api_key_hashes: list }: ByokKey, hash: string | nul
   list === null || (hash !== null && list.includes(hash))
 
 /**
- * The provider keys that were sealed with another secret than this gateway has. They are not used.
+ * Lists the provider keys that were sealed with another secret than this gateway's. They are not
+ * used.
  */
 export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] => byok.unreadable()
 
 /**
- * Reads every provider key, to be opened when it is taken over. What was opened of the same
- * credential is kept.
+ * Reads every provider key and decrypts each as the iterator reaches it. Keeps what was built from
+ * a credential that has not changed.
  */
 export async function readByokKeys(gateway: CatalogWorld): Promise<Iterable<OpenedKey>> {
   const keys = await gateway.store.byok.all()
-  // Each as it is taken: the config may have changed since, and with it where a key goes.
+  // Lazily: the config may have changed since the read, and with it where a key goes.
   return keys.values().map(key => opened(gateway, key, gateway.memory.byok.get(key.id)))
 }
 
@@ -194,8 +196,8 @@ function check(
 ): void {
   if (is_fallback && is_byok_only)
     throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
-  // One of another workspace is none: it could not use this key, and nobody shall learn here that
-  // it exists.
+  // An API key of another workspace counts as missing. It could not use this provider key, and the
+  // answer must not reveal that it exists.
   const isLive = (hash: string) => {
     const key = gateway.memory.keys.get(hash)
     return key?.workspace_id === workspace_id && isUsable(key, gateway.clock.now())

@@ -21,17 +21,20 @@ import { openProviders, type Provider } from './providers.ts'
 import { routerModelCalled, routerModels } from './routers.ts'
 import type { CatalogWorld } from './world.ts'
 
-/** What keeps calls away from endpoints. */
+/** A rule that keeps calls away from endpoints. */
 export interface EndpointRule {
   excludes(endpoint: Endpoint): boolean
 }
 
-/** One model at one provider: the thing a call is sent to. */
+/** One model at one provider, to which a call is sent. */
 export interface Endpoint {
-  /** The same in every reading of the catalogue and of callers' keys, and nobody else's: what is known of it is kept by it. */
+  /**
+   * Unique, and stable whenever the catalogue or callers' keys are read again. What is measured of
+   * the endpoint is stored by it.
+   */
   id: string
   provider: Provider
-  /** How it is spoken to there: the provider's own way, unless this model has another. */
+  /** The protocol: the provider's own, unless this model has another. */
   protocol: string
   /** Our slug of the model. */
   model: string
@@ -40,35 +43,35 @@ export interface Endpoint {
   prices: Prices | null
   context_length: number | null
   max_completion_tokens: number | null
-  /** Null: all. */
+  /** Null means all. */
   supported_parameters: Set<string> | null
   data_policy: { training: boolean; retention_days: number | null }
   region: string | null
   quantization: string
-  /** The model's author is known to allow that its texts train other models. */
+  /** Whether the model's author is known to allow training other models on its texts. */
   distillable: boolean
-  /** With a caller's own credential instead of the gateway's. */
+  /** Whether it uses a caller's own credential instead of the gateway's. */
   is_byok: boolean
 }
 
-/** What can be called under one slug. */
+/** A model: what can be called under one slug. */
 export interface Model {
   id: string
   name: string
   description: string
-  /** When it was released, in Unix seconds. Null where nobody knows. */
+  /** The time of its release in Unix seconds. Null where it is not known. */
   created: number | null
   context_length: number | null
   input_modalities: string[]
   output_modalities: string[]
-  /** Null where it is not known to reason. */
+  /** Null unless it is known to reason. */
   reasoning: { mandatory: boolean; supported_efforts?: string[] } | null
   endpoints: Endpoint[]
-  /** It is no model, but a choice among models. */
+  /** Set for a router, which is a choice among models and no model itself. */
   router?: Router
 }
 
-/** The models by slug. `get` and `has` know aliases too; the others do not count them. */
+/** The models by slug. `get` and `has` know aliases too, `values` and `size` do not count them. */
 export interface Models {
   get(slug: string): Model | undefined
   has(slug: string): boolean
@@ -76,25 +79,28 @@ export interface Models {
   readonly size: number
 }
 
-/** Everything that is known, by slug and by provider. Callable is what a configured provider serves. */
+/** The known models and providers. A model can be called if a configured provider serves it. */
 export interface Catalog {
   models: Models
   providers: Map<string, Provider>
-  /** When it was opened at first: the age of models that only the config knows. */
+  /**
+   * The time at which the first catalogue was opened. It is the age of models that only the config
+   * knows.
+   */
   since: Date
-  /** How many this process has opened, with this one. */
+  /** The number of catalogues that this process has opened, this one included. */
   edition: number
-  /** What the program brings along. Read on the first need, and once. */
+  /** Returns the built-in catalogue. It is read once, on first use. */
   builtIn: () => BuiltIn
 }
 
-// Plainly a sandbox: its answers are made in this process and cost nothing.
+// Named as sandboxes: their answers are made in this process and cost nothing.
 const SANDBOX: ModelConfig[] = [
   {
     id: 'sandbox/echo',
     name: 'Sandbox: Echo',
     description:
-      'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
+      'A sandbox, not a model: it repeats the message, needs no network and costs nothing.',
     context_length: 1_000_000,
     input_modalities: ['text', 'image', 'file', 'audio'],
     endpoints: [
@@ -105,7 +111,8 @@ const SANDBOX: ModelConfig[] = [
     id: 'sandbox/embed',
     name: 'Sandbox: Embed',
     description:
-      'A sandbox, not a model: its vectors are made of the words themselves. It needs no network and costs nothing.',
+      'A sandbox, not a model: it computes vectors from the words themselves, needs no network ' +
+      'and costs nothing.',
     context_length: 1_000_000,
     output_modalities: ['embeddings'],
     endpoints: [
@@ -115,10 +122,11 @@ const SANDBOX: ModelConfig[] = [
 ]
 
 /**
- * The catalogue of the config laid over the built-in one. A model of the config whose id is built in lays the fields that it gives over that
- * model's; its endpoints stand before all others and instead of the built-in ones of the same providers. A provider's credential alone makes all
- * that the built-in catalogue has of him callable. What `before` has of the same settings is kept. Throws `invalid_request` naming the first
- * setting that is wrong.
+ * Opens the catalogue: the config's models over the built-in ones. If a model of the config has a
+ * built-in id, its fields override that model's. Its endpoints come first and replace the built-in
+ * ones of the same providers. A provider's credential alone makes all of its built-in models
+ * callable. What `before` has for unchanged settings is kept. Throws `invalid_request` naming the
+ * first setting that is wrong.
  */
 export function openCatalog(
   config: Config,
@@ -196,21 +204,25 @@ function checkEndpoints(
 const unspoken = (path: string, protocols: string[]) =>
   invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
-/** The model under this slug or alias, or a router. Throws 404. */
+/** Returns the model with this slug or alias, or a router. Throws 404. */
 export function getModel(gateway: CatalogWorld, id: string): Model {
   const model = modelCalled(gateway, id) ?? routerModelCalled(gateway.config, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
 
-/** The model that somebody means by this name, if there is one. */
+/** Finds the model that a name stands for, with or without a variant. */
 export const modelCalled = ({ catalog: { models } }: CatalogWorld, id: string): Model | undefined =>
   models.get(id) ?? models.get(withoutVariant(id))
 
-// Variants that say how to choose an endpoint, not what is called. `:free` is another model.
+// These variants say how to choose an endpoint, not which model is called. `:free` is another
+// model.
 const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
 
-/** A model as `GET /model/{author}/{slug}` shows it. An alias tells whose it is. Throws 404. */
+/**
+ * Returns a model as `GET /model/{author}/{slug}` shows it. An alias also names its target. Throws
+ * 404.
+ */
 export function showModel(gateway: CatalogWorld, id: string) {
   const model = getModel(gateway, id)
   const shown = shownModel(model)
@@ -221,8 +233,8 @@ export function showModel(gateway: CatalogWorld, id: string) {
 }
 
 /**
- * A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. How quick they are is for those who have a key
- * (wire reference A.13). Throws 404.
+ * Returns a model with its endpoints, as `GET /models/{author}/{slug}/endpoints` shows it. Only
+ * callers with a key see latency and throughput (wire reference A.13). Throws 404.
  */
 export function listEndpoints(gateway: CatalogWorld, id: string, actor: Actor | null) {
   return {
@@ -239,7 +251,10 @@ function measured(
   return actor ? all : { ...all, latency_last_30m: null, throughput_last_30m: null }
 }
 
-/** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
+/**
+ * Lists the models that match the query, as `GET /models` shows them: one page, or all where the
+ * query names no page.
+ */
 export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
   return linkedPageOf(
     matching(allModels(gateway), query, gateway.clock.now()),
@@ -248,13 +263,16 @@ export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
   )
 }
 
-/** All models, and the routers, which clients pick like models. */
+/** Yields all models and then the routers, which clients select like models. */
 function* allModels({ config, catalog }: CatalogWorld): Iterable<Model> {
   yield* catalog.models.values()
   yield* routerModels(config)
 }
 
-/** What this gateway can call under these rules, with the endpoints that it can call only, as `GET /models/user` shows it. */
+/**
+ * Lists the models that this gateway can call under these rules, each with its callable endpoints
+ * only, as `GET /models/user` shows them.
+ */
 export function listCallableModels(
   gateway: CatalogWorld,
   query: ModelQuery = {},
@@ -274,7 +292,7 @@ function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Mod
   }
 }
 
-/** The routers that have something to choose among these. */
+/** Lists the routers that can choose among these models. */
 function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
   const texts = models.filter(({ output_modalities }) => output_modalities.includes('text'))
   const isFreeThere = texts.some(({ endpoints }) => endpoints.some(costsNothing))
@@ -283,7 +301,7 @@ function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
   )
 }
 
-/** The embedding models, as `GET /embeddings/models` shows them. */
+/** Lists the embedding models, as `GET /embeddings/models` shows them. */
 export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
   return linkedPageOf(
@@ -293,12 +311,15 @@ export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}
   )
 }
 
-/** How many models there are, as `GET /models/count` shows it. */
+/** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
   return { data: { count: matching(allModels(gateway), query, gateway.clock.now()).length } }
 }
 
-/** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
+/**
+ * Lists every endpoint that retains nothing it is sent, as `GET /endpoints/zdr` shows them. The
+ * sandbox is left out: it has no provider that could retain anything.
+ */
 export function listZdrEndpoints(gateway: CatalogWorld) {
   const models = [...gateway.catalog.models.values()].filter(model =>
     SANDBOX.every(({ id }) => id !== model.id),
@@ -314,10 +335,8 @@ export function listZdrEndpoints(gateway: CatalogWorld) {
 
 function linkedPageOf(models: Model[], query: ModelQuery, path: string) {
   const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
-  const next =
-    offset + limit < models.length
-      ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}`
-      : null
+  const following = textsOf({ ...query, offset: offset + limit, limit })
+  const next = offset + limit < models.length ? `${path}?${new URLSearchParams(following)}` : null
   const { data, total_count } = pageOf(models, { offset, limit }, shownModel)
   return { data, links: { next }, total_count }
 }

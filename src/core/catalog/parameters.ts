@@ -19,12 +19,15 @@ const UNKNOWN_TO_ANTHROPIC: Parameter[] = [
   ...(['logit_bias', 'logprobs', 'top_logprobs', 'prediction', 'seed'] as const),
 ]
 
-/** What nobody who speaks so knows. A protocol that is not here may know everything: its servers differ. */
+/**
+ * Parameters that no server of a protocol knows. A protocol that is missing here may know every
+ * parameter: its servers differ.
+ */
 const UNKNOWN_TO_PROTOCOL: Record<string, Parameter[]> = {
   'anthropic-messages': UNKNOWN_TO_ANTHROPIC,
   'anthropic-vertex': UNKNOWN_TO_ANTHROPIC,
   gemini: ['min_p', 'top_a', 'repetition_penalty', 'logit_bias', 'prediction', 'verbosity'],
-  // What Converse has no word for is what Anthropic has none for.
+  // Converse lacks the same parameters as Anthropic.
   'bedrock-converse': UNKNOWN_TO_ANTHROPIC,
   'cohere-chat': [
     'min_p',
@@ -46,7 +49,10 @@ const UNKNOWN_TO_PROTOCOL: Record<string, Parameter[]> = {
   ],
 }
 
-/** What a provider refuses with an error, whatever the model, besides what its quirks drop. */
+/**
+ * Parameters that a provider refuses with an error for every model, in addition to those that its
+ * quirks drop.
+ */
 const UNKNOWN_TO_PROVIDER: Record<string, Parameter[]> = {
   openai: OPEN_WEIGHTS,
   azure: OPEN_WEIGHTS,
@@ -57,7 +63,7 @@ const UNKNOWN_TO_PROVIDER: Record<string, Parameter[]> = {
   perplexity: TOOLS,
 }
 
-/** What a provider refuses for models that reason. */
+/** Parameters that a provider refuses for models that reason. */
 const UNKNOWN_TO_REASONERS: Record<string, Parameter[]> = {
   openai: [...SAMPLING, 'stop', 'prediction'],
   azure: [...SAMPLING, 'stop', 'prediction'],
@@ -67,17 +73,18 @@ const UNKNOWN_TO_REASONERS: Record<string, Parameter[]> = {
 export interface Served {
   provider: string
   protocol: string
-  /** What its quirks drop. */
+  /** The parameters that its quirks drop. */
   dropped: string[]
-  /** Null where nobody knows. */
+  /** Null where it is not known. */
   reasoning: boolean | null
-  /** Whether text comes out. */
+  /** Whether the model produces text. */
   isText: boolean
 }
 
 /**
- * Says what an endpoint of the catalogue supports. Generous: what is not known to be refused is forwarded, for the endpoint to judge. Endpoints
- * that support the same share one set.
+ * Returns a function that lists the parameters an endpoint supports. The list is generous: unless a
+ * parameter is known to be refused it is forwarded, and the endpoint decides. Endpoints that
+ * support the same parameters share one set.
  */
 export function openParameters(): (served: Served) => Set<string> {
   const known = new Map<string, Set<string>>()

@@ -10,14 +10,14 @@ import type { DesignatedPreset, Preset, PresetVersion } from './presets/store.ts
 import { auditPreset, withoutVersion } from './presets/view.ts'
 import type { CatalogWorld } from './world.ts'
 
-/** Presets of one workspace. */
+/** The most presets that one workspace may have. */
 const MOST = 1_000
 
 /**
- * Creates a preset, or the next version of one that exists, which is used from then on. A disabled
- * preset stays disabled. Throws 400 for a slug that cannot stand in a URL or too large a config,
- * 403 for a management key, 404 for an archived preset, and 409 when another made the same version
- * at the same moment.
+ * Creates a preset, or the next version of an existing one, which is used from then on. A disabled
+ * preset stays disabled. Throws 400 for a slug that cannot be part of a URL or for too large a
+ * config, 403 for a management key, 404 for an archived preset, and 409 when another request
+ * created the same version at the same moment.
  */
 export async function createPreset(
   gateway: CatalogWorld,
@@ -48,7 +48,11 @@ async function firstVersion(
   if (presetsOf(gateway, workspace_id).length >= MOST)
     throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
   const [id, now] = [gateway.ids.uuid(), isoNow(gateway)]
-  const designated_version = versionOf(gateway, id, 1, user_id, draft)
+  const designated_version = versionOf(gateway, draft, {
+    preset_id: id,
+    version: 1,
+    creator_id: user_id,
+  })
   const preset: DesignatedPreset = {
     id,
     workspace_id,
@@ -74,13 +78,11 @@ async function nextVersion(
   existing: DesignatedPreset,
   draft: Draft,
 ): Promise<DesignatedPreset> {
-  const version = versionOf(
-    gateway,
-    existing.id,
-    existing.designated_version.version + 1,
-    actor.user_id,
-    draft,
-  )
+  const version = versionOf(gateway, draft, {
+    preset_id: existing.id,
+    version: existing.designated_version.version + 1,
+    creator_id: actor.user_id,
+  })
   const change = {
     designated_version_id: version.id,
     updated_at: version.created_at,
@@ -94,38 +96,28 @@ async function nextVersion(
 
 function versionOf(
   gateway: CatalogWorld,
-  preset_id: string,
-  version: number,
-  creator_id: string,
   draft: Draft,
+  about: Pick<PresetVersion, 'preset_id' | 'version' | 'creator_id'>,
 ): PresetVersion {
   const now = isoNow(gateway)
-  return {
-    id: gateway.ids.uuid(),
-    preset_id,
-    version,
-    creator_id,
-    ...draft,
-    created_at: now,
-    updated_at: now,
-  }
+  return { id: gateway.ids.uuid(), ...about, ...draft, created_at: now, updated_at: now }
 }
 
-/** Lists one page of a workspace's presets, the last updated first. */
+/** Lists one page of a workspace's presets, most recently updated first. */
 export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQuery) {
   const presets = presetsOf(gateway, actor.workspace_id)
   return pageOf(presets.sort(newestFirst('updated_at', 'slug')), query, withoutVersion)
 }
 
 /**
- * One preset with the version that is used, whatever its status. Throws 400 for what is no slug,
+ * Returns one preset with its current version, whatever its status. Throws 400 for an invalid slug,
  * and 404.
  */
 export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({
   data: presetOf(gateway, actor, checkedSlug(slug)),
 })
 
-/** One page of a preset's versions, the oldest first. Throws 400 for what is no slug, and 404. */
+/** Lists one page of a preset's versions, oldest first. Throws 400 for an invalid slug, and 404. */
 export async function listPresetVersions(
   gateway: CatalogWorld,
   actor: Actor,
@@ -133,7 +125,7 @@ export async function listPresetVersions(
   { offset = 0, limit = PAGE_SIZE }: PresetQuery,
 ) {
   const { id, designated_version } = presetOf(gateway, actor, checkedSlug(slug))
-  // The newest is the one that is used, and none is ever removed.
+  // The newest version is the current one, and no version is ever removed.
   return {
     data: await gateway.store.presets.versions(id, offset, limit),
     total_count: designated_version.version,
@@ -142,7 +134,7 @@ export async function listPresetVersions(
 
 const NUMBER = /^[1-9]\d{0,8}$/
 
-/** One version of a preset. Throws 400 for what is no slug or no number of a version, and 404. */
+/** Returns one version of a preset. Throws 400 for an invalid slug or version number, and 404. */
 export async function getPresetVersion(
   gateway: CatalogWorld,
   actor: Actor,
@@ -155,7 +147,7 @@ export async function getPresetVersion(
   return { data: requireFound(version, 'Preset version') }
 }
 
-/** Changes whether a preset can be used. Throws 400 for what is no slug, and 404. */
+/** Changes whether a preset can be used. Throws 400 for an invalid slug, and 404. */
 export async function updatePreset(
   gateway: CatalogWorld,
   actor: Actor,
@@ -172,14 +164,16 @@ export async function updatePreset(
   return { data: requireFound(changed, 'Preset') }
 }
 
-/** The preset that a call names. Throws 404 for one that is not there, disabled or archived. */
+/**
+ * Returns the preset that a call names. Throws 404 for one that is missing, disabled or archived.
+ */
 export function usablePreset(gateway: CatalogWorld, actor: Actor, slug: string): DesignatedPreset {
   const preset = presetOf(gateway, actor, slug)
   if (preset.status !== 'active') throw notFound(`This preset is ${preset.status}`)
   return preset
 }
 
-/** Names a preset among those of all workspaces. No id has a slash. */
+/** Builds the name of a preset, unique among all workspaces. No id has a slash. */
 export const presetName = ({ workspace_id, slug }: Pick<Preset, 'workspace_id' | 'slug'>): string =>
   `${workspace_id}/${slug}`
 
@@ -189,7 +183,7 @@ const presetsOf = (gateway: CatalogWorld, workspace_id: string): DesignatedPrese
 const presetOf = (gateway: CatalogWorld, { workspace_id }: Actor, slug: string): DesignatedPreset =>
   requireFound(gateway.memory.presets.get(presetName({ workspace_id, slug })), 'Preset')
 
-// The unreserved characters of RFC 3986, 2.3, and none of the names that paths resolve.
+// The unreserved characters of RFC 3986, 2.3, without the names that paths resolve.
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,99}$/
 
 function checkedSlug(slug: string): string {

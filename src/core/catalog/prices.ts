@@ -2,12 +2,12 @@ import type { UsdPerMillionTokens } from '../config/prices.ts'
 import { attosOfUsd, attosPerThousandth, attosPerToken } from '../kernel/money.ts'
 import { UNIT_ROWS } from '../language/units.ts'
 
-/** What has a price. */
+/** The name of a price. */
 type Priced = Exclude<keyof UsdPerMillionTokens, 'tiers'>
 
 /**
- * Prices as the ledger has them, in atto-dollars: per token, per call (`request`), and per count of
- * a unit, which is a thousandth of it where it is measured in fractions.
+ * Prices as the ledger counts them, in atto-dollars: per token, per call (`request`), and per unit.
+ * Where a unit is measured in fractions the price is that of a thousandth.
  */
 export type Prices = Partial<Record<Priced, bigint>> & BasePrices
 
@@ -17,13 +17,16 @@ interface BasePrices {
   tiers?: Tier[]
 }
 
-/** The whole prices of an input of more than `above` tokens. */
+/** All prices for an input of more than `above` tokens. */
 export interface Tier {
   above: number
   prices: Prices
 }
 
-/** The exact prices of a price list. Its tiers are whole: what one leaves out it has from the one below. */
+/**
+ * Converts a price list to exact prices. Each tier is complete: it takes what it leaves out from
+ * the tier below.
+ */
 export function pricesOf({ tiers = [], ...rates }: UsdPerMillionTokens): Prices {
   const base = exact(rates) as Prices
   if (tiers.length === 0) return base
@@ -47,18 +50,24 @@ function exact(rates: Partial<Record<Priced, number>>): Partial<Record<Priced, b
   return prices
 }
 
-/** How the prices are made exact that are not per token. */
+/** Converters for the prices that are not per token. */
 const EACH = new Map<Priced, (usd: number) => bigint>([
   ['request', attosOfUsd],
   ...UNIT_ROWS.map(row => [row.price, row.parts === 1 ? attosOfUsd : attosPerThousandth] as const),
 ])
 
-/** The prices of a call by the count of its whole input, cached or not: a tier is chosen before anything is priced. */
+/**
+ * Picks the prices of a call by its whole input, cached or not: the tier is chosen before anything
+ * is priced.
+ */
 export function pricesFor(prices: Prices, inputTokens: number): Prices {
   return prices.tiers?.findLast(tier => inputTokens > tier.above)?.prices ?? prices
 }
 
-/** Of each price the dearest that a call may be counted at whose input has at most so many tokens: fewer may be in another tier. */
+/**
+ * Returns the highest of each price that may apply to an input of at most so many tokens: a smaller
+ * input may be in another tier.
+ */
 export function dearestFor(prices: Prices, mostInputTokens: number): Prices {
   let dearest = prices
   for (const tier of prices.tiers ?? NONE)
@@ -77,9 +86,9 @@ function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): 
 }
 
 /**
- * Returns what a token read, a token written and a count of each unit cost together, in
- * atto-dollars: by this number endpoints are compared. Units that come beside others are left out.
- * Every plan asks for it, so it is added up once for each list of prices.
+ * Returns the sum of what one token read, one token written and one of each unit cost, in
+ * atto-dollars. Endpoints are compared by it. Units that come beside others are left out. Every
+ * plan needs it, so it is computed once for each price list.
  */
 export function sumPrices(prices: Prices): bigint {
   const known = SUMS.get(prices)
@@ -94,9 +103,9 @@ const SUMS = new WeakMap<Prices, bigint>()
 
 const COMPARED = UNIT_ROWS.filter(row => !row.isBeside).map(row => row.price)
 
-/** Whether under these prices nothing costs anything. */
+/** Returns whether every price is zero. */
 export const isFree = ({ tiers = NONE, ...rates }: Prices): boolean =>
   Object.values(rates).every(rate => rate === 0n) && tiers.every(({ prices }) => isFree(prices))
 
-/** The prices of an endpoint that costs nothing. */
+/** The prices of a free endpoint. */
 export const FREE: Prices = { prompt: 0n, completion: 0n }

@@ -1,10 +1,10 @@
 import type { Quirks } from '../config/quirks.ts'
 import type { ProviderRow } from './providers.ts'
 
-/** Ways of sampling that OpenAI's own API does not have. */
+/** Sampling parameters that OpenAI's own API does not have. */
 const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
-/** OpenAI itself refuses what it does not know, parameters and members of a message alike. */
+/** OpenAI refuses what it does not know, both parameters and fields of a message. */
 const OPENAI: Partial<Quirks> = {
   output_bound: 'max_completion_tokens',
   reasoning_back: 'none',
@@ -14,15 +14,15 @@ const OPENAI: Partial<Quirks> = {
   dropped: [...SAMPLING_EXTRAS, 'input_type'],
 }
 
-/** Knows what OpenAI's chat was before it had developers, and no markers for a cache. */
+/** Supports OpenAI's chat as it was before the developer role, without cache markers. */
 const PLAIN: Partial<Quirks> = { developer_role: false, cache_markers: false }
 
 /** Serves open models, some of which think aloud in the text. */
 const OPEN_MODELS: Partial<Quirks> = { ...PLAIN, think_tags: true, reasoning_back: 'reasoning' }
 
 /**
- * The providers known by name: how each speaks and where it is. A credential in the config is all that is missing, and what the
- * blanks of an address ask for.
+ * The providers known by name: the protocol and address of each. The config adds only the
+ * credential, and the values for the blanks of an address.
  */
 export const PROVIDERS = {
   openai: {

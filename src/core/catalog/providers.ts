@@ -8,30 +8,39 @@ import { factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
 import type { CatalogWorld } from './world.ts'
 
-/** A provider as the built-in list has it: data, no code. */
+/** A row of the built-in list of providers: data, no code. */
 export interface ProviderRow {
   name: string
   protocol: string
-  /** Null where each customer has an address of their own; `{region}` and `{project}` are blanks that the config fills. */
+  /**
+   * Null where each customer has their own address. The config fills the blanks `{region}` and
+   * `{project}`.
+   */
   base_url: string | null
-  /** The addresses of single regions that are made otherwise. */
+  /** Addresses of regions that do not follow the template. */
   regions?: Record<string, string>
-  /** How the credential travels, where it is not the protocol's own way. */
+  /** How the credential is sent, where it is not the protocol's own way. */
   auth?: Auth
-  /** What a config may give instead of an `api_key`. */
+  /** The credential that a config may give instead of an `api_key`. */
   instead?: 'aws' | 'service_account'
   /** Needs no credential. */
   keyless?: boolean
-  /** In what it differs from others that speak OpenAI's chat. */
+  /** How it differs from others that speak OpenAI's chat. */
   quirks?: Partial<Quirks>
 }
 
-/** A provider: one that calls can be sent to, or one that is known by name only. */
+/** A provider that calls can be sent to, or one that is known by name only. */
 export interface Provider extends Credential {
   slug: string
-  /** Of which catalogue of this process these settings are: with others, its endpoints are judged anew. */
+  /**
+   * The number of the catalogue of this process that these settings are from. With other settings
+   * its endpoints are judged anew.
+   */
   edition: number
-  /** The config has all that a call needs. Nothing is ever sent to another. */
+  /**
+   * Whether the config has all that a call needs. Nothing is ever sent to a provider that is not
+   * configured.
+   */
   configured: boolean
   name: string
   protocol: string
@@ -41,7 +50,7 @@ export interface Provider extends Credential {
   quirks: Quirks
 }
 
-/** What is wrong with a provider's settings. */
+/** A setting of a provider that is wrong, and what was expected. */
 export interface Fault {
   field: string
   expected: string
@@ -55,8 +64,9 @@ export interface ProviderFault extends Fault {
 const KNOWN: Record<string, ProviderRow> = PROVIDERS
 
 /**
- * Every provider that is known, the configured ones over the built-in rows, and what is missing to use those that were configured wrongly.
- * The sandbox is always configured. Those that `before` has with the same settings are kept, with what hangs on them.
+ * Opens every known provider, the configured ones over the built-in rows, and reports what is
+ * missing where the config is incomplete. The sandbox is always configured. Providers that `before`
+ * has with the same settings are kept, with everything attached to them.
  */
 export function openProviders(
   config: Record<string, ProviderConfig>,
@@ -77,7 +87,7 @@ export function openProviders(
 
 const ALWAYS: Record<string, ProviderConfig> = { sandbox: {} }
 
-// An account that is another object would have to buy its access tokens again.
+// A new account object would have to buy its access tokens again.
 function keptOf(
   slug: string,
   given: ProviderConfig,
@@ -105,7 +115,7 @@ const unconfigured = (
   quirks: { ...NO_QUIRKS, ...quirks },
 })
 
-/** The provider with these settings, or what is wrong with them. */
+/** Opens the provider with these settings, or returns what is wrong with them. */
 export function openProvider(
   slug: string,
   given: ProviderConfig,
@@ -150,7 +160,7 @@ export function openProvider(
   }
 }
 
-// The client itself says where a request goes and how long it is.
+// The HTTP client sets these itself.
 const CONNECTION = [
   'host',
   'content-length',
@@ -164,11 +174,14 @@ const CONNECTION = [
 const isOwnHeader = (name: string) =>
   /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION.includes(name.toLowerCase())
 
-// So that none is sent twice, once in our spelling and once in the operator's.
+// A header must not be sent twice, once in our spelling and once in the operator's.
 const lowerCased = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
-/** The providers, as `GET /providers` shows them: the facts that are public, null where nobody is sure. */
+/**
+ * Lists the providers as `GET /providers` shows them. A public fact is null where it is not
+ * certain.
+ */
 export function listProviders({ catalog }: CatalogWorld) {
   return { data: [...catalog.providers.values()].map(shownProvider) }
 }

@@ -2,7 +2,10 @@ import type { Config } from '../config.ts'
 import { ROUTERS, type Router, routerCalled } from '../language/routing.ts'
 import type { Model } from './models.ts'
 
-/** The routers as models, so that a client can pick one. Nobody serves them, and what they cost is what the chosen model costs. */
+/**
+ * Lists the routers as models, so that clients can select them. They have no endpoints, and a call
+ * costs what the chosen model costs.
+ */
 export function routerModels(config: Config): Model[] {
   const known = made.get(config) ?? ROUTERS.map(router => routerModel(config, router))
   made.set(config, known)
@@ -15,7 +18,7 @@ const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
   auto: {
     name: 'Auto Router',
     description:
-      'Chooses a model for each call: by its task, by what it needs, and by what it may cost.',
+      'Chooses a model for each call by its task, its requirements, and what it may cost.',
   },
   'auto-beta': {
     name: 'Auto Router (beta)',
@@ -23,8 +26,7 @@ const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
   },
   free: {
     name: 'Free Router',
-    description:
-      'Chooses one of the models that cost nothing, at random, which takes what the call has.',
+    description: 'Chooses at random one of the free models that accept the call.',
   },
 }
 
@@ -43,7 +45,7 @@ const routerModel = ({ service_name }: Config, router: Router): Model => ({
   router,
 })
 
-/** The router that somebody means by this name, as a model. */
+/** Finds the router with this name, as a model. */
 export function routerModelCalled(config: Config, slug: string): Model | undefined {
   const router = routerCalled(config, slug)
   return router && routerModels(config)[ROUTERS.indexOf(router)]

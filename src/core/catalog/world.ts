@@ -8,7 +8,7 @@ import type { Measured } from './models/shown.ts'
 import type { Catalog, Endpoint } from './models.ts'
 import type { DesignatedPreset, PresetStore } from './presets/store.ts'
 
-/** What this wing reaches for. */
+/** What this wing needs from the gateway. */
 export interface CatalogWorld extends IdentityWorld {
   catalog: Catalog
   store: IdentityWorld['store'] & { byok: ByokStore; presets: PresetStore }

@@ -1,18 +1,27 @@
 import type { Config } from '../config.ts'
 
-/** A config as far as a running process can take it, and the settings that it takes at its start only, where they differ. */
+/**
+ * The part of a config that a running process can apply, and the names of changed settings that
+ * need a restart.
+ */
 export interface Applicable {
   config: Config
   needsRestart: string[]
 }
 
-/** What of `wanted` a process can take that runs with another: all but where it listens and is found, and how its store is opened. */
+/**
+ * Returns what a running process can apply of `next`: everything except where it listens, its
+ * public address, and how its store is opened.
+ */
 export function applicable({ server, storage }: Config, wanted: Config): Applicable {
   const config = { ...wanted, server, storage }
   return { config, needsRestart: changedSettings(config, wanted) }
 }
 
-/** The settings in which two configs differ, by their names: `limits.max_tokens`, `providers.openai`, `models`. Never what they say. */
+/**
+ * Lists the names of the settings in which two configs differ: `limits.max_tokens`,
+ * `providers.openai`, `models`. Never their values.
+ */
 export const changedSettings = (before: Config, after: Config): string[] =>
   changedIn(before, after).flatMap(section => {
     const [a, b] = [membersOf(before, section), membersOf(after, section)]
@@ -29,6 +38,6 @@ function membersOf(config: Config, section: string): object | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
 }
 
-// A provider may be called like something that every object has.
+// A provider may be named like a member that every object has.
 const memberOf = (object: object, name: string): unknown =>
   Object.getOwnPropertyDescriptor(object, name)?.value

@@ -2,10 +2,11 @@ import { type Static, type TNumber, type TOptional, Type } from '@sinclair/typeb
 import { closed } from '../kernel/schema-builders.ts'
 import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
 
-// A model at ten thousand dollars a million tokens does not exist: such a price is one typed per token or in cents.
+// No model costs ten thousand dollars per million tokens: such a price was entered per token or in
+// cents.
 const Usd = { minimum: 0, maximum: 10_000 }
 const Rate = (description: string) => Type.Optional(Type.Number({ ...Usd, description }))
-// A search costs cents; ten dollars is the price of a thousand.
+// A search costs cents. Ten dollars is the price of a thousand searches.
 function Each(one: string, maximum = 1) {
   return Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD for one ${one}` }))
 }
@@ -14,21 +15,21 @@ const PER_UNIT = {} as Record<UnitPrice, TOptional<TNumber>>
 for (const { price, one, dearest } of UNIT_ROWS) PER_UNIT[price] = Each(one, dearest)
 
 const RATES = {
-  cache_read: Rate('Input read from the cache; like prompt when absent'),
-  cache_write: Rate('Input written to the cache; like prompt when absent'),
-  cache_write_1h: Rate('Input written to the cache for an hour; like cache_write when absent'),
-  reasoning: Rate('Reasoning; like completion when absent'),
-  audio: Rate('Audio input; like prompt when absent'),
-  audio_output: Rate('Audio output; like completion when absent'),
-  image: Rate('Image input, where the provider counts it apart'),
-  image_output: Rate('Image output; like completion when absent'),
+  cache_read: Rate('Input read from the cache; same as prompt when absent'),
+  cache_write: Rate('Input written to the cache; same as prompt when absent'),
+  cache_write_1h: Rate('Input written to the cache for an hour; same as cache_write when absent'),
+  reasoning: Rate('Reasoning; same as completion when absent'),
+  audio: Rate('Audio input; same as prompt when absent'),
+  audio_output: Rate('Audio output; same as completion when absent'),
+  image: Rate('Image input, where the provider counts it separately'),
+  image_output: Rate('Image output; same as completion when absent'),
 }
 
 const Tier = Type.Object(
   {
     above: Type.Integer({
       minimum: 1,
-      description: 'Holds when the whole input is of more tokens than this',
+      description: 'Applies when the whole input has more tokens than this',
     }),
     prompt: Rate('Input'),
     completion: Rate('Output'),
@@ -37,7 +38,7 @@ const Tier = Type.Object(
   closed,
 )
 
-/** Prices as the config file has them: USD per million tokens, and USD for one request or unit. */
+/** Prices in the config file: USD per million tokens, and USD for one request or unit. */
 export const UsdPerMillionTokens = Type.Object(
   {
     prompt: Type.Number({ ...Usd, description: 'Input that was not cached' }),
@@ -47,7 +48,7 @@ export const UsdPerMillionTokens = Type.Object(
     ...PER_UNIT,
     tiers: Type.Optional(
       Type.Array(Tier, {
-        description: 'Other prices for long inputs; what a tier leaves out stays as it is',
+        description: 'Other prices for long inputs; a tier keeps the prices that it leaves out',
       }),
     ),
   },

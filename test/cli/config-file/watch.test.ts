@@ -28,13 +28,13 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }))
 interface Watched {
   gateway: Gateway
   watch: ConfigWatch
-  /** What was told since it was last asked for. */
+  /** Returns the events since the last call of this function. */
   told(): string[]
-  /** Looks so many times: what was told. */
+  /** Looks a number of times, and returns the events. */
   looks(times: number): Promise<string[]>
 }
 
-/** A gateway that was opened with what is at these places, and whose config is watched. */
+/** A gateway that was opened with the config at these paths, and the watch on that config. */
 async function watched(places = [file]): Promise<Watched> {
   const found = await readConfig(places)
   const gateway = await openGateway({ config: found.config })
@@ -52,8 +52,8 @@ async function watched(places = [file]): Promise<Watched> {
 
 const write = (text: string, to = file) => writeFileSync(to, text)
 
-describe('a config file that is watched', () => {
-  test('is taken when two looks have found the same change', async () => {
+describe('a watched config file', () => {
+  test('is applied when two looks have found the same change', async () => {
     write('service_name: one')
     const { gateway, looks } = await watched()
     expect(await looks(5)).toEqual([])
@@ -64,7 +64,7 @@ describe('a config file that is watched', () => {
     expect(await looks(3)).toEqual([])
   })
 
-  test('is taken when it was changed between its reading at the start and the first look', async () => {
+  test('is applied if it changed between its reading at the start and the first look', async () => {
     write('service_name: one')
     const { looks } = await watched()
     write('service_name: two')
@@ -85,7 +85,7 @@ describe('a config file that is watched', () => {
     expect(gateway.instance.configStatus.rejected).toBe(false)
   })
 
-  test('is taken when another is put in its place by its name, of the same size and age', async () => {
+  test('is applied when another of the same size and age replaces it by renaming', async () => {
     write('service_name: one')
     utimesSync(file, 1_000, 1_000)
     const { looks } = await watched()
@@ -97,7 +97,7 @@ describe('a config file that is watched', () => {
     expect(await looks(2)).toEqual(['applied service_name'])
   })
 
-  test('is read whole, the one or the other, also when another is put in its place meanwhile', async () => {
+  test('is read whole, one or the other, even when it is replaced meanwhile', async () => {
     const texts = ['service_name: one', `service_name: two\n# ${'x'.repeat(100)}`]
     for (let i = 0; i < 100; i++) {
       const [before = '', after = ''] = i % 2 ? texts : texts.toReversed()
@@ -109,7 +109,7 @@ describe('a config file that is watched', () => {
     }
   })
 
-  test('is taken when a link on the way to it leads elsewhere, as where a cluster mounts it', async () => {
+  test('is applied when a link on its path changes, as in a cluster’s mount', async () => {
     for (const name of ['one', 'two']) {
       mkdirSync(join(directory, name))
       write(`service_name: ${name}`, join(directory, name, 'gateway.yaml'))
@@ -123,7 +123,7 @@ describe('a config file that is watched', () => {
     expect(await looks(2)).toEqual(['applied service_name'])
   })
 
-  test('that is touched and says the same is nothing new, unless it is asked for', async () => {
+  test('that is touched without a change is ignored, unless a reload is requested', async () => {
     write('service_name: one')
     const { watch, told, looks } = await watched()
     await looks(2)
@@ -133,7 +133,7 @@ describe('a config file that is watched', () => {
     expect(told()).toEqual(['applied '])
   })
 
-  test('is read at once when that is asked for', async () => {
+  test('is read at once on request', async () => {
     write('service_name: one')
     const { watch, told } = await watched()
     write('service_name: two')
@@ -141,7 +141,7 @@ describe('a config file that is watched', () => {
     expect(told()).toEqual(['applied service_name'])
   })
 
-  test('is taken in the order in which it is asked for, one at a time', async () => {
+  test('is applied in the order of the requests, one at a time', async () => {
     write('service_name: one')
     const { gateway, watch, told } = await watched()
     write('service_name: two')
@@ -151,7 +151,7 @@ describe('a config file that is watched', () => {
   })
 })
 
-describe('a config file that is wrong', () => {
+describe('a wrong config file', () => {
   const TEXT = 'service_name: one'
 
   test.each([
@@ -162,8 +162,12 @@ describe('a config file that is wrong', () => {
       'server: { port: 80',
       'The config file is not valid YAML: YAML Parse error: Unexpected token',
     ],
-    ['is no mapping', '- a', 'The config file: expected a mapping of settings'],
-    ['does not fit', 'service_name: 5', 'service_name: expected string, found a number'],
+    ['is not a mapping', '- a', 'The config file: expected a mapping of settings'],
+    [
+      'does not match the schema',
+      'service_name: 5',
+      'service_name: expected string, found a number',
+    ],
     [
       'names an unset variable',
       `providers: { openai: { api_key: "\${GATEWAY_NO_SUCH}" } }`,
@@ -180,7 +184,7 @@ describe('a config file that is wrong', () => {
       'The config file is not valid YAML: YAML Parse error: Unexpected character',
     ],
   ])(
-    'because it %s, is told of once, in the words of `config check`, and ends with the next good one',
+    'because it %s, is reported once, as by `config check`, until the next good one',
     async (_, text, reason) => {
       write(TEXT)
       const { gateway, watch, told, looks } = await watched()
@@ -210,14 +214,14 @@ describe('a config file that is wrong', () => {
     },
   )
 
-  test('because it is too large to be read while everybody waits, is not read', async () => {
+  test('that is too large to be read without blocking is not read', async () => {
     write(TEXT)
     const { looks } = await watched()
     truncateSync(file, 17 * 1024 * 1024)
     expect(await looks(3)).toEqual([`rejected ${file}: expected at most 16777216 bytes`])
   })
 
-  test('because it is gone, is told of, and nothing falls back to the defaults', async () => {
+  test('that is deleted is reported, and nothing falls back to the defaults', async () => {
     write(TEXT)
     const { gateway, looks } = await watched()
     await looks(2)
@@ -229,7 +233,7 @@ describe('a config file that is wrong', () => {
     expect(await looks(2)).toEqual(['applied service_name'])
   })
 
-  test('because something else was in the way is tried again, and told of once', async () => {
+  test('that could not be read for another reason is tried again, and reported once', async () => {
     write(TEXT)
     const { gateway, looks } = await watched()
     await looks(2)
@@ -243,7 +247,7 @@ describe('a config file that is wrong', () => {
     expect(await looks(3)).toEqual([])
   })
 
-  test('is told of once for each change, and when it is asked for', async () => {
+  test('is reported once for each change, and on request', async () => {
     write(TEXT)
     const { watch, told, looks } = await watched()
     write('service_name: 5')
@@ -254,7 +258,7 @@ describe('a config file that is wrong', () => {
     expect(told()).toHaveLength(1)
   })
 
-  test('because it is gone, is told of each time that it goes', async () => {
+  test('that is deleted is reported each time', async () => {
     write(TEXT)
     const { gateway, looks } = await watched()
     for (let i = 0; i < 2; i++) {
@@ -268,8 +272,8 @@ describe('a config file that is wrong', () => {
 
   test.each([
     ['a directory', () => mkdirSync(file)],
-    ['a pipe to which nobody writes', () => void Bun.spawnSync(['mkfifo', file])],
-  ])('because it is %s now, is told of and not waited for', async (_, make) => {
+    ['a pipe without a writer', () => void Bun.spawnSync(['mkfifo', file])],
+  ])('that is replaced by %s is reported at once', async (_, make) => {
     write(TEXT)
     const { watch, told, looks } = await watched()
     await looks(1)
@@ -284,10 +288,10 @@ describe('a config file that is wrong', () => {
   })
 })
 
-describe('a config that is looked for in several places', () => {
+describe('a config with several possible paths', () => {
   const places = () => [file, join(directory, 'second.yaml')]
 
-  test('is taken when it appears where none was', async () => {
+  test('is applied when it appears where none was', async () => {
     const { gateway, looks } = await watched(places())
     expect(await looks(5)).toEqual([])
     write('service_name: two', join(directory, 'second.yaml'))
@@ -297,7 +301,7 @@ describe('a config that is looked for in several places', () => {
     expect(gateway.config.service_name).toBe('one')
   })
 
-  test('is the one that is left when the first is gone, as after a restart', async () => {
+  test('is the remaining one when the first is deleted, as after a restart', async () => {
     write('service_name: one')
     write('service_name: two', join(directory, 'second.yaml'))
     const { gateway, looks } = await watched(places())
@@ -318,7 +322,7 @@ describe('a config that is looked for in several places', () => {
     expect(gateway.config.service_name).toBe('two')
   })
 
-  test('stays as it was when all are gone', async () => {
+  test('keeps its values when all are deleted', async () => {
     write('service_name: one')
     const { gateway, looks } = await watched(places())
     rmSync(file)
@@ -327,7 +331,7 @@ describe('a config that is looked for in several places', () => {
   })
 })
 
-test('a config that came through a pipe is not looked for again', async () => {
+test('a config that came through a pipe is not read again', async () => {
   const fifo = join(directory, 'pipe')
   Bun.spawnSync(['mkfifo', fifo])
   const writing = Bun.write(join(directory, 'source'), 'service_name: one').then(() =>

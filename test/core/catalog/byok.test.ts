@@ -38,7 +38,9 @@ const create = async (input: Partial<NewByokKey> = {}) =>
   (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input }))
     .data
 
-/** Asks the API with the management key, or another; null for none. No answer has a secret in it. */
+/**
+ * Calls the API with the management key or another, or with none for null. No answer has a secret.
+ */
 async function ask(...asked: Parameters<typeof api>) {
   const answer = await api(...asked)
   expect(JSON.stringify(answer)).not.toContain('canary')
@@ -72,7 +74,7 @@ describe('POST /byok', () => {
     })
   })
 
-  test('keeps every field that it takes', async () => {
+  test('keeps every field that it accepts', async () => {
     const given = {
       name: null,
       disabled: true,
@@ -102,7 +104,7 @@ describe('POST /byok', () => {
     expect(made.map(one => one.sort_order)).toEqual([0, 1, 0, 0, 2])
   })
 
-  test('knows providers by the public name and by ours, and shows the public one', async () => {
+  test('accepts providers by the public name and by ours, and shows the public one', async () => {
     const named = async (provider: string) => (await create({ provider, key: SECRET })).provider
     expect(await named('zai')).toBe('z-ai')
     expect(await named('google')).toBe('google-ai-studio')
@@ -112,7 +114,7 @@ describe('POST /byok', () => {
   })
 
   test.each([
-    ['a provider that nobody knows', { provider: 'nobody' }, 'provider'],
+    ['an unknown provider', { provider: 'nobody' }, 'provider'],
     ['a provider that every object has', { provider: 'constructor' }, 'provider'],
     ['an empty key', { key: '' }, 'key'],
     ['a key that would break a header', { key: 'sk-canary\nx: y' }, 'key'],
@@ -162,7 +164,7 @@ describe('POST /byok', () => {
     expect([...gateway.memory.byok.values()]).toEqual([])
   })
 
-  test('an API key that was disabled is none that a provider key may be for', async () => {
+  test('a disabled API key cannot be listed on a provider key', async () => {
     await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
     expect(
       (
@@ -173,7 +175,7 @@ describe('POST /byok', () => {
     ).toBe(400)
   })
 
-  test('an API key of another workspace is none either, and is refused in the same words', async () => {
+  test('an API key of another workspace is refused in the same words', async () => {
     await otherWorkspace(gateway, OTHER)
     const { data } = await createKey(gateway, operator(gateway), {
       name: 'theirs',
@@ -192,7 +194,7 @@ describe('POST /byok', () => {
 })
 
 describe('GET /byok', () => {
-  test('lists a workspace by provider and turn, in pages, with how many there are', async () => {
+  test('lists a workspace by provider and order, in pages, with the total', async () => {
     for (const provider of ['openai', 'groq', 'openai']) await create({ provider })
     const listed = async (query: string) => (await ask('GET', `/byok${query}`)).json
     const shown = ({
@@ -245,7 +247,7 @@ describe('one provider key', () => {
       expect((await ask(method, path, method === 'PATCH' ? { body: {} } : {})).status).toBe(404)
   })
 
-  test('takes a new key in the place of the old one', async () => {
+  test('accepts a new key that replaces the old one', async () => {
     const made = await create()
     const { json } = await ask('PATCH', `/byok/${made.id}`, {
       body: { key: 'gsk-another-canary-key-xyz' },
@@ -256,7 +258,7 @@ describe('one provider key', () => {
     )
   })
 
-  test('stays as it is when nothing is changed', async () => {
+  test('does not change without changes', async () => {
     const made = await create()
     expect(await ask('PATCH', `/byok/${made.id}`, { body: {} })).toEqual({
       status: 200,
@@ -264,7 +266,7 @@ describe('one provider key', () => {
     })
   })
 
-  test('cannot be changed into what could not be made', async () => {
+  test('cannot be changed into a state that could not be created', async () => {
     const made = await create({ is_fallback: true })
     const refused = async (body: object) =>
       (await ask('PATCH', `/byok/${made.id}`, { body })).status
@@ -276,7 +278,7 @@ describe('one provider key', () => {
   })
 })
 
-describe('who may', () => {
+describe('permissions', () => {
   const OPERATIONS: [method: string, path: string, body?: object][] = [
     ['GET', '/byok'],
     ['POST', '/byok', { provider: 'openai', key: SECRET }],
@@ -286,7 +288,7 @@ describe('who may', () => {
   ]
 
   test.each(OPERATIONS)(
-    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    '%s %s is 401 without a key, 403 with an inference key, and 500 without a store',
     async (method, path, body) => {
       const more = body ? { body } : {}
       expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
@@ -298,7 +300,7 @@ describe('who may', () => {
     },
   )
 
-  test('a management key of another workspace finds its own keys only; one of the default workspace finds all', async () => {
+  test('a management key of the default workspace finds all keys, others their own', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     for (const method of ['GET', 'PATCH', 'DELETE']) {
@@ -329,7 +331,7 @@ describe('a credential', () => {
   }
   const openedAs = (id: string, slug: string) => gateway.memory.byok.get(id)?.providers.get(slug)
 
-  test('travels as its provider asks, to where he is', async () => {
+  test('is sent to its provider in that provider’s way', async () => {
     const [openai, anthropic] = [
       await create({ key: ` ${SECRET}\n` }),
       await create({ provider: 'anthropic' }),
@@ -368,7 +370,7 @@ describe('a credential', () => {
     }
   })
 
-  test('of a Google service account serves all of Vertex, and buys its tokens at Google, whatever it says', async () => {
+  test('of a service account serves all of Vertex, and buys tokens only at Google', async () => {
     const key = JSON.stringify({ ...account, token_uri: 'http://127.0.0.1:1/canary' })
     const made = await create({ provider: 'google-vertex', key })
     expect(made.label).toBe('robo...ple')
@@ -382,7 +384,7 @@ describe('a credential', () => {
     }
   })
 
-  test('takes the address and the headers that the config gives, and nothing of its account', async () => {
+  test('uses the address and headers of the config, and none of its account', async () => {
     const headers = { 'X-Team': 'a', Authorization: 'Bearer canary', 'OpenAI-Organization': 'org' }
     gateway = await testGateway({
       config: {
@@ -400,7 +402,7 @@ describe('a credential', () => {
     expect(gateway.catalog.providers.get('openai')?.api_key?.reveal()).toBe('own')
   })
 
-  test('that is short shows nothing of itself in its label', async () => {
+  test('that is short shows no part in its label', async () => {
     expect((await create({ key: 'short-key' })).label).toBe('...')
   })
 })
@@ -439,7 +441,7 @@ describe('in memory and on disk', () => {
     expect(credential(await open(), id)).toBe(SECRET)
   })
 
-  test('a secret of the operator’s own leaves no file; with another one the key is unreadable, told of, unused, and nothing breaks', async () => {
+  test('with another secret than its own it is unreadable, reported and unused', async () => {
     const id = await add(await open('one'))
     expect(readdirSync(directory)).not.toContain('secret.key')
     const [same, wrong] = [await open('one'), await open('two')]
@@ -454,7 +456,7 @@ describe('in memory and on disk', () => {
     expect([stateOf(wrong, id), credential(wrong, id)]).toEqual(['active', 'sk-anew-0123456789'])
   })
 
-  test('what another process adds, changes and deletes is taken over', async () => {
+  test('changes by another process are applied', async () => {
     const [server, terminal] = [await open(), await open()]
     const id = await add(terminal)
     await server.catchUp()
@@ -473,7 +475,7 @@ describe('in memory and on disk', () => {
     expect(listByokKeys(server, operator(server), {}).total_count).toBe(0)
   })
 
-  test('what this process does while it takes over is kept', async () => {
+  test('changes by this process during a reload are kept', async () => {
     const [server, terminal] = [await open(), await open()]
     const [kept, gone] = [await add(server), await add(server)]
     await add(terminal)
@@ -489,13 +491,13 @@ describe('in memory and on disk', () => {
   })
 })
 
-describe('whom a key may serve', () => {
+describe('the users of a key', () => {
   const asked = (more: Partial<Actor> = {}) =>
     byokKeysFor(gateway, { ...operator(gateway), kind: 'inference', ...more }).map(
       one => one.key.id,
     )
 
-  test('is said by its workspace, its users, its API keys, and whether it is disabled', async () => {
+  test('depend on its workspace, users, API keys, and whether it is disabled', async () => {
     await otherWorkspace(gateway, OTHER)
     const { id: all } = await create()
     const { id: users } = await create({ allowed_user_ids: ['ada'] })
@@ -519,7 +521,7 @@ test('every provider of the public list can have a key, under the public name', 
       )
     }),
   )
-  // These say where they are in the credential, or in the config.
+  // These have their region in the credential or in the config.
   expect(refusals.filter(one => one !== true)).toEqual([
     'amazon-bedrock: key: expected the region in https://bedrock-runtime.{region}.amazonaws.com',
     'azure: key: expected the address before the protocol’s own path',

@@ -27,7 +27,7 @@ const QUANTIZATIONS = [
   'fp32',
 ]
 
-/** Where a price of one endpoint is not one. */
+/** The prices of an endpoint that are out of bounds. */
 function wrongPrice({ id, provider, prices }: EndpointRow & { id: string }): string[] {
   if (!prices) return []
   const wrong = misfit(UsdPerMillionTokens, prices)
@@ -40,7 +40,7 @@ const at = (id: string, provider: string) =>
   rows.get(id)?.endpoints.find(endpoint => endpoint.provider === provider)
 
 describe('the built-in catalogue', () => {
-  test('is of hundreds of models at dozens of providers', () => {
+  test('has hundreds of models at dozens of providers', () => {
     expect(models.length).toBeGreaterThan(300)
     expect(new Set(endpoints.map(endpoint => endpoint.provider)).size).toBeGreaterThanOrEqual(25)
     expect(endpoints.filter(endpoint => endpoint.prices).length).toBeGreaterThan(
@@ -67,13 +67,13 @@ describe('the built-in catalogue', () => {
     expect(wrong).toEqual([])
   })
 
-  test('knows every provider that it names', () => {
+  test('has only known providers', () => {
     expect(
       endpoints.map(endpoint => endpoint.provider).filter(slug => !Object.hasOwn(PROVIDERS, slug)),
     ).toEqual([])
   })
 
-  test('has prices within their bounds, and none that is nothing but zeros, unless the model says that it is free', () => {
+  test('has prices within bounds, all zero only for models marked as free', () => {
     expect(endpoints.flatMap(wrongPrice)).toEqual([])
     const free = endpoints.filter(
       ({ prices }) => prices && prices.prompt === 0 && prices.completion === 0,
@@ -118,7 +118,7 @@ describe('the built-in catalogue', () => {
     ).toEqual([])
   })
 
-  test('has days that have been, and knows them of nearly all that gives text', () => {
+  test('has release days in the past, for nearly every text model', () => {
     const today = new Date().toISOString().slice(0, 10)
     const dated = models.flatMap(({ id, created }) =>
       created === undefined ? [] : [{ id, created }],
@@ -153,11 +153,11 @@ describe('the built-in catalogue', () => {
     ['qwen/qwen3-235b-a22b-thinking-2507', '2025-07-25'],
     ['mistralai/mixtral-8x7b-instruct-v0.1', '2023-12-11'],
     ['moonshotai/kimi-k2', '2025-07-11'],
-  ])('knows when %s came out', (id, day) => {
+  ])('has the release day of %s', (id, day) => {
     expect(rows.get(id)?.created).toBe(day)
   })
 
-  test('has what a provider lists for nothing as old as the same model elsewhere', () => {
+  test('has free variants as old as the model itself', () => {
     const free = models.filter(
       ({ id }) => id.endsWith(':free') && rows.has(id.slice(0, -':free'.length)),
     )
@@ -172,7 +172,7 @@ describe('the built-in catalogue', () => {
     expect(aliases.get('anthropic/claude-haiku-4-5')).toBe('anthropic/claude-haiku-4.5')
   })
 
-  test('has what the providers’ own price pages say', () => {
+  test('has the prices of the providers’ own price pages', () => {
     expect(at('anthropic/claude-haiku-4.5', 'anthropic')).toMatchObject({
       model: 'claude-haiku-4-5',
       prices: {
@@ -211,7 +211,7 @@ describe('the built-in catalogue', () => {
     })
   })
 
-  test('knows who cannot be kept from reasoning', () => {
+  test('marks models that always reason', () => {
     const always = [
       'deepseek/deepseek-r1',
       'minimax/minimax-m2',
@@ -222,7 +222,7 @@ describe('the built-in catalogue', () => {
     expect(rows.get('deepseek/deepseek-v3.2')?.reasoning?.mandatory).toBe(false)
   })
 
-  test('names every author as he is written', () => {
+  test('names every author in the author’s spelling', () => {
     const bare = models
       .filter(({ id, name }) => name.startsWith(`${id.slice(0, id.indexOf('/'))}: `))
       .map(({ name }) => name)
@@ -244,7 +244,7 @@ describe('the built-in catalogue', () => {
     )
   })
 
-  test('names the makers of models before those who serve them too, and resellers last', () => {
+  test('names the makers of models before other providers, and resellers last', () => {
     const slugs = rows.get('anthropic/claude-haiku-4.5')?.endpoints.map(one => one.provider) ?? []
     expect(slugs[0]).toBe('anthropic')
     expect(slugs.slice(-2)).toEqual(['openrouter', 'vercel'])

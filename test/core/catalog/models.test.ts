@@ -39,7 +39,7 @@ describe('a model of the config whose id is built in', () => {
   })
   const model = models.get('openai/gpt-4o')
 
-  test('lays the fields that it gives over the built-in ones and leaves the others', () => {
+  test('overrides the built-in fields that it sets, and leaves the others', () => {
     expect(model).toMatchObject({
       name: 'Ours',
       context_length: 5_000,
@@ -47,7 +47,7 @@ describe('a model of the config whose id is built in', () => {
     })
   })
 
-  test('has its endpoints first, and instead of the built-in ones of the same providers', () => {
+  test('puts its endpoints first, replacing the built-in ones of the same providers', () => {
     const slugs = model?.endpoints.map(one => one.provider.slug) ?? []
     expect(slugs.slice(0, 2)).toEqual(['mine', 'openai'])
     expect(slugs.filter(slug => slug === 'openai')).toHaveLength(1)
@@ -61,7 +61,7 @@ describe('a model of the config whose id is built in', () => {
 })
 
 describe('a credential', () => {
-  test('makes what the catalogue has of its provider callable, and nothing else', () => {
+  test('makes the built-in models of its provider callable, and nothing else', () => {
     const { models } = open({ providers: { openai: { api_key: 'sk' } } })
     const states = models
       .get('openai/gpt-4o')
@@ -70,7 +70,7 @@ describe('a credential', () => {
     expect(states).toContainEqual(['azure', false])
   })
 
-  test('does not make a model callable there whose way of speaking this version does not know', () => {
+  test('does not make a model callable whose protocol this version does not support', () => {
     const speaking = (protocols: string[]) => {
       const { models } = openCatalog(parseConfig('', {}), protocols, NOW)
       return models
@@ -83,7 +83,7 @@ describe('a credential', () => {
     )
   })
 
-  test('changes nothing of what is publicly known of its provider; the config may', () => {
+  test('does not change its provider’s public policy; the config may', () => {
     const providers = {
       anthropic: { protocol: 'openai-chat', api_key: 'sk' },
       deepseek: { api_key: 'sk' },
@@ -135,7 +135,7 @@ describe('the data', () => {
     return { models, reads: () => reads }
   }
 
-  test('is read when a model is first asked for, and once', () => {
+  test('is read once, when a model is first needed', () => {
     const { models, reads } = counted()
     expect(reads()).toBe(0)
     expect(models.get('a/b')?.created).toBe(Date.parse('2026-01-02') / 1000)
@@ -143,20 +143,20 @@ describe('the data', () => {
     expect([models.has('a/none'), models.size, reads()]).toEqual([false, 1, 1])
   })
 
-  test('of a model is opened once, by whatever name it is asked for', () => {
+  test('of a model is opened once, under all of its names', () => {
     const { models } = counted()
     expect(models.get('a/old')).toBe(models.get('a/b') as never)
     expect([...models.values()]).toEqual([models.get('a/b') as never])
   })
 })
 
-describe('looking a model up', () => {
+describe('looking up a model', () => {
   let gateway: Gateway
   beforeAll(async () => {
     gateway = await testGateway()
   })
 
-  test('by an alias shows the model and says whose alias it is', () => {
+  test('by an alias shows the model and the alias target', () => {
     const { data } = showModel(gateway, 'anthropic/claude-haiku-4-5')
     expect(data).toMatchObject({
       id: 'anthropic/claude-haiku-4-5',
@@ -166,13 +166,13 @@ describe('looking a model up', () => {
     expect(showModel(gateway, 'anthropic/claude-haiku-4.5').data).not.toHaveProperty('alias_target')
   })
 
-  test('with a variant that is about routing shows the model', () => {
+  test('with a routing variant shows the model', () => {
     for (const variant of ['nitro', 'floor', 'online', 'exacto', 'thinking'])
       expect(getModel(gateway, `openai/gpt-4o:${variant}`).id).toBe('openai/gpt-4o')
     expect(showModel(gateway, 'openai/gpt-4o:nitro').data).not.toHaveProperty('alias_target')
   })
 
-  test('free of charge finds the free one, and nothing where there is none', () => {
+  test('with :free finds the free variant, and nothing where there is none', () => {
     expect(showModel(gateway, 'google/gemma-4-31b-it:free').data.pricing).toEqual({
       prompt: '0',
       completion: '0',
@@ -182,7 +182,7 @@ describe('looking a model up', () => {
     expect(() => getModel(gateway, 'x'.repeat(10_000))).toThrow(/^"x{200}" is not/)
   })
 
-  test('says of an endpoint whether tools can be chosen there', () => {
+  test('shows whether an endpoint supports tool_choice', () => {
     const choices = (id: string) =>
       listEndpoints(gateway, id, null).data.endpoints[0]?.supports_tool_choice.auto
     expect([
@@ -192,7 +192,7 @@ describe('looking a model up', () => {
     ]).toEqual([true, false, false])
   })
 
-  test('shows an unknown price as such, never as free', () => {
+  test('shows an unknown price as unknown, never as free', () => {
     const { data } = listEndpoints(gateway, 'nvidia/cosmos-reason2-8b', null)
     expect(data.endpoints.map(one => one.pricing)).toEqual([{ prompt: '-1', completion: '-1' }])
   })
@@ -241,7 +241,7 @@ describe('listing models', () => {
   ]
   const acme = (query: ModelQuery) => ids({ ...query, model_authors: 'acme' })
 
-  test('without a query gives all that answer in text, those of the config first', () => {
+  test('without a query returns all text models, those of the config first', () => {
     expect(ids({}).slice(0, 4)).toEqual([
       'sandbox/echo',
       'acme/cheap',
@@ -253,7 +253,7 @@ describe('listing models', () => {
     expect(listModels(gateway).total_count).toBe(ids({}).length)
   })
 
-  test('a page at a time gives each once and ends', () => {
+  test('in pages returns each once and ends', () => {
     const seen: string[] = []
     let next: string | null = '/api/v1/models?limit=150&output_modalities=all'
     while (next) {
@@ -271,7 +271,7 @@ describe('listing models', () => {
     expect(new Set(seen).size).toBe(seen.length)
   })
 
-  test('by what comes out and what goes in', () => {
+  test('by input and output modalities', () => {
     expect(acme({ output_modalities: 'image' })).toEqual(['acme/picture'])
     expect(acme({ output_modalities: 'image,text' })).toHaveLength(4)
     expect(acme({ output_modalities: 'all' })).toHaveLength(4)
@@ -283,12 +283,12 @@ describe('listing models', () => {
     expect(ids({ input_modalities: 'audio,video' })).toContain('google/gemini-2.5-pro')
   })
 
-  test('by words of the name or slug, whatever their case and order', () => {
+  test('by words in the name or slug, in any case and order', () => {
     expect(ids({ q: 'THING some' })).toEqual(['acme/unpriced'])
     expect(ids({ q: 'haiku 4.5' })).toEqual(['anthropic/claude-haiku-4.5'])
   })
 
-  test('by price: what is not known is within no bound', () => {
+  test('by price excludes unknown prices', () => {
     expect(acme({ min_price: 0 })).toEqual(['acme/cheap', 'acme/free'])
     expect(acme({ max_price: 6.999999 })).toEqual(['acme/free'])
     expect(acme({ min_price: 7, max_price: 7 })).toEqual(['acme/cheap'])
@@ -333,7 +333,7 @@ describe('listing models', () => {
     expect(ids({ max_age_days: age - 1 })).not.toContain(dated)
   })
 
-  test('by what nobody here measures gives none, as no model is known to be within it', () => {
+  test('by unmeasured values returns none', () => {
     expect(all({ category: 'programming' })).toEqual([])
     expect(all({ min_coding_index: 0 })).toEqual([])
     expect(all({ max_tool_success_rate: 1 })).toEqual([])
@@ -356,13 +356,13 @@ describe('listing models', () => {
     expect(acme({ sort: 'most-popular' })).toEqual(acme({}))
   })
 
-  test('sorted by age puts the newest first', () => {
+  test('sorted by age starts with the newest', () => {
     const created = list({ sort: 'newest' }).map(model => model.created)
     expect(created).toEqual(created.toSorted((a, b) => b - a))
     expect(ids({ sort: 'newest', q: 'gpt-4o' }).slice(-1)).toEqual(['openai/gpt-4o-2024-05-13'])
   })
 
-  test('whose release nobody knows are shown as of 0, stand last, and are of no age', () => {
+  test('with an unknown release shows created 0, sorts last, and has no age', () => {
     const undated = 'perplexity/sonar-reasoning-pro'
     expect(list({ q: undated })[0]?.created).toBe(0)
     expect(ids({ sort: 'newest', model_authors: 'perplexity,openai' }).at(-1)).toBe(undated)
@@ -372,7 +372,7 @@ describe('listing models', () => {
     expect(listEndpoints(gateway, undated, null).data.created).toBe(0)
   })
 
-  test('that can be called gives those of configured providers, at their prices', () => {
+  test('that can be called returns those of configured providers, at their prices', () => {
     const { data } = listCallableModels(gateway, { output_modalities: 'all' })
     const names = data.map(model => model.id)
     expect(names.slice(0, 6)).toEqual([
@@ -390,7 +390,7 @@ describe('listing models', () => {
     )
   })
 
-  test('that embed gives no other, and endpoints that keep nothing are of providers known for it', () => {
+  test('returns only embedding models, and ZDR endpoints of known providers', () => {
     const { data } = listEmbeddingsModels(gateway, { limit: 1000 })
     expect(data.map(model => model.id)).toEqual(
       expect.arrayContaining([
@@ -426,7 +426,7 @@ describe('the id of an endpoint', () => {
   const ids = () =>
     [...open(config).models.values()].flatMap(model => model.endpoints.map(({ id }) => id))
 
-  test('says what it is, and tells those apart that are listed twice', () => {
+  test('is built from what it is, and distinguishes duplicates', () => {
     expect(ids().filter(id => id.startsWith('acme/small'))).toEqual([
       'acme/small mine/m',
       'acme/small mine/m/eu',
@@ -437,7 +437,7 @@ describe('the id of an endpoint', () => {
     ])
   })
 
-  test('is nobody else’s in the whole catalogue, and the same when it is opened again', () => {
+  test('is unique in the whole catalogue, and stable when it is opened again', () => {
     expect(new Set(ids()).size).toBe(ids().length)
     expect(ids().length).toBeGreaterThan(1_000)
     expect(ids()).toEqual(ids())

@@ -14,16 +14,16 @@ const served = (more: Partial<Served> = {}): Served => ({
 const lacking = (more: Partial<Served>) =>
   ALL_PARAMETERS.filter(name => !parametersOf(served(more)).has(name))
 
-describe('what an endpoint supports', () => {
-  test('is everything where nothing is known against it', () => {
+describe('the parameters of an endpoint', () => {
+  test('are all where nothing is known against them', () => {
     expect(lacking({})).toEqual([])
   })
 
-  test('is everything of a provider whose name every object has a member for', () => {
+  test('are all for a provider that is named like a member of every object', () => {
     expect(lacking({ provider: 'constructor', reasoning: true })).toEqual([])
   })
 
-  test('is no reasoning where the model is known not to, and no tools where no text comes out', () => {
+  test('lack reasoning for models that do not reason, and tools without text output', () => {
     expect(lacking({ reasoning: false })).toEqual([
       'include_reasoning',
       'reasoning',
@@ -34,22 +34,22 @@ describe('what an endpoint supports', () => {
     )
   })
 
-  test('is no sampling where a provider refuses it of models that reason', () => {
+  test('lack sampling where a provider refuses it for models that reason', () => {
     expect(lacking({ provider: 'openai', reasoning: true })).toContain('temperature')
     expect(lacking({ provider: 'openai', reasoning: false })).not.toContain('temperature')
     expect(lacking({ provider: 'openrouter', reasoning: true })).toEqual([])
   })
 
-  test('is not what a way of speaking has no word for', () => {
+  test('lack what the protocol does not have', () => {
     expect(lacking({ provider: 'anthropic', protocol: 'anthropic-messages' })).toContain('seed')
     expect(lacking({ provider: 'google', protocol: 'gemini' })).toContain('logit_bias')
   })
 
-  test('is not what its quirks drop', () => {
+  test('lack what its quirks drop', () => {
     expect(lacking({ dropped: ['seed', 'user'] })).toEqual(['seed'])
   })
 
-  test('is always an output bound', () => {
+  test('always include an output bound', () => {
     for (const protocol of [
       'openai-chat',
       'openai-responses',
@@ -61,7 +61,7 @@ describe('what an endpoint supports', () => {
       expect(parametersOf(served({ protocol })).has('max_tokens')).toBe(true)
   })
 
-  test('is one set for endpoints alike', () => {
+  test('are one set for equal endpoints', () => {
     expect(parametersOf(served())).toBe(parametersOf(served()))
   })
 })

@@ -40,7 +40,7 @@ const create = (slug: string, body: object = {}, dialect = 'messages', key?: str
 const UUID = /^[0-9a-f-]{36}$/
 
 describe('E6 POST /presets/{slug}/messages', () => {
-  test('E6 creates a slug that is not there, with that name, active, at version 1', async () => {
+  test('E6 creates a missing slug, with that name, active, at version 1', async () => {
     const { status, json } = await create('my-Preset_1.0', {
       max_tokens: 100,
       temperature: 0.5,
@@ -84,7 +84,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     })
   })
 
-  test('E6 makes another version of a slug that is there, and uses it from then on', async () => {
+  test('E6 adds a version to an existing slug, and uses it from then on', async () => {
     const first = await create('p', { temperature: 0 })
     clock.pass(1_000)
     const second = await create('p', { max_tokens: 5, system: 'Two' })
@@ -104,7 +104,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     expect((await ask('GET', '/presets/p')).json).toEqual(second.json)
   })
 
-  test('E6 keeps only what overlaps with a config, and ignores the rest without a word', async () => {
+  test('E6 keeps only fields of a config, and silently ignores the others', async () => {
     const ignored = {
       stream: true,
       prompt: 'x',
@@ -123,7 +123,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     expect(Object.keys(json.data.designated_version.config).sort()).toEqual(['model', 'top_k'])
   })
 
-  test('a management key may not, and the operator may', async () => {
+  test('a management key is refused, and the operator is not', async () => {
     expect((await create('p', {}, 'messages', keys.management)).status).toBe(403)
     expect(
       (await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} }))
@@ -131,7 +131,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     ).toBe('p')
   })
 
-  test('two that make the same version at the same moment: one has it, the other hears of a conflict', async () => {
+  test('of two that create the same version at once, one gets a conflict', async () => {
     const make = () =>
       createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
     const outcomes = async () => (await Promise.allSettled([make(), make()])).map(one => one.status)
@@ -145,7 +145,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     ])
   })
 
-  test('a disabled preset gets its next version and stays disabled; an archived one gets none', async () => {
+  test('a disabled preset gets a version and stays disabled; an archived one fails', async () => {
     await create('p')
     const statusOf = async (status: 'disabled' | 'archived') => {
       await updatePreset(gateway, operator(gateway), 'p', { status })
@@ -166,7 +166,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     ['an umlaut', '%C3%BC'],
     ['an at sign', '@preset'],
     ['101 characters', 'a'.repeat(101)],
-  ])('a slug with %s is refused, wherever it stands', async (_, slug) => {
+  ])('a slug with %s is refused in every route', async (_, slug) => {
     const asked = [
       create(slug),
       ask('GET', `/presets/${slug}`),
@@ -177,7 +177,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
       expect([status, json.error.metadata.field]).toEqual([400, 'slug'])
   })
 
-  test('a slug of 100 characters is one', async () => {
+  test('a slug may have 100 characters', async () => {
     expect((await create('a'.repeat(100))).status).toBe(200)
   })
 
@@ -245,7 +245,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
       'text.format.schema',
     ],
     ['instructions that are none', 'responses', { instructions: 5 }, 'instructions'],
-  ])('%s is refused in %s, and makes nothing', async (_, dialect, body, field) => {
+  ])('%s is refused in %s, and creates nothing', async (_, dialect, body, field) => {
     const { status, json } = await ask('POST', `/presets/p/${dialect}`, { body })
     expect([status, json.error.metadata.field]).toEqual([400, field])
     expect((await ask('GET', '/presets/p')).status).toBe(404)
@@ -258,7 +258,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     expect([await sent('ü'.repeat(bytes / 2 + 1))]).toEqual([400])
   })
 
-  test('a workspace has at most 1000 presets, and the next version of one is none more', async () => {
+  test('a workspace has at most 1000 presets, which still get new versions', async () => {
     const draft = { system_prompt: null, config: {} }
     for (let i = 0; i < 1_000; i++) await createPreset(gateway, operator(gateway), `p${i}`, draft)
     expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([400, 200])
@@ -277,7 +277,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
   })
 })
 
-describe('the config is in the chat API’s words', () => {
+describe('the config is in the chat API’s terms', () => {
   const configOf = async (dialect: string, body: object) => {
     const { json } = await ask('POST', `/presets/p/${dialect}`, { body })
     return {
@@ -287,7 +287,7 @@ describe('the config is in the chat API’s words', () => {
   }
   const parameters = { type: 'object', properties: {} }
 
-  test('when it was a chat request, as it came', async () => {
+  test('for a chat request, unchanged', async () => {
     const kept = {
       ...{
         model: 'acme/small',
@@ -315,7 +315,7 @@ describe('the config is in the chat API’s words', () => {
     })
   })
 
-  test('when it was a chat request with functions, which are tools', async () => {
+  test('for a chat request with functions, as tools', async () => {
     const functions = [{ name: 'f', parameters }]
     expect(
       await configOf('chat/completions', { prompt: 'x', functions, function_call: { name: 'f' } }),
@@ -328,7 +328,7 @@ describe('the config is in the chat API’s words', () => {
     })
   })
 
-  test('when it was a request in Anthropic’s format', async () => {
+  test('for a request in Anthropic’s format', async () => {
     const search = { type: 'web_search_20250305', name: 'web_search' }
     const body = {
       ...ASKED,
@@ -377,7 +377,7 @@ describe('the config is in the chat API’s words', () => {
     })
   })
 
-  test('when it was a Responses request', async () => {
+  test('for a Responses request', async () => {
     const body = {
       ...{
         model: 'acme/small',
@@ -420,7 +420,7 @@ describe('the config is in the chat API’s words', () => {
 })
 
 describe('GET /presets', () => {
-  test('lists the last updated first, in pages, without their versions', async () => {
+  test('lists the last updated first, in pages, without versions', async () => {
     for (const slug of ['a', 'b', 'c', 'a']) {
       await create(slug)
       clock.pass(1_000)
@@ -452,7 +452,7 @@ describe('GET /presets', () => {
 })
 
 describe('GET /presets/{slug}/versions', () => {
-  test('lists the oldest first, in pages, and gives each of them', async () => {
+  test('lists the oldest first, in pages, and returns each of them', async () => {
     for (let i = 1; i <= 3; i++) await create('p', { max_tokens: i })
     const numbers = async (query: string) => {
       const { json } = await ask('GET', `/presets/p/versions${query}`)
@@ -470,7 +470,7 @@ describe('GET /presets/{slug}/versions', () => {
   })
 
   test.each(['0', '01', '-1', '1.5', 'latest', '9999999999'])(
-    'the version %s is no number of one',
+    'the version %s is refused as a number',
     async version => {
       await create('p')
       const { status, json } = await ask('GET', `/presets/p/versions/${version}`)
@@ -489,13 +489,13 @@ const OPERATIONS: [method: string, path: string][] = [
   ['POST', '/presets/p/responses'],
 ]
 
-describe('who may', () => {
-  test.each(OPERATIONS)('nobody without a good key: %s %s', async (method, path) => {
+describe('permissions', () => {
+  test.each(OPERATIONS)('a request without a valid key: %s %s', async (method, path) => {
     const asked = [ask(method, path, { key: null }), ask(method, path, { key: 'gw-v1-nobody' })]
     expect((await Promise.all(asked)).map(one => one.status)).toEqual([401, 401])
   })
 
-  test('another workspace sees nothing, and has its own of the same slug', async () => {
+  test('another workspace sees nothing, and has its own preset of the same slug', async () => {
     await create('p', { max_tokens: 1 })
     const { key } = await otherWorkspace(gateway, OTHER, 'inference')
     const seen = ['/presets/p', '/presets/p/versions', '/presets/p/versions/1'].map(path =>
@@ -512,18 +512,15 @@ describe('who may', () => {
     })
   })
 
-  test.each(OPERATIONS)(
-    'a memory that fails is a 500 that tells nothing: %s %s',
-    async (method, path) => {
-      gateway.memory.presets = new Proxy(gateway.memory.presets, {
-        get() {
-          throw new Error('secret of the store')
-        },
-      })
-      const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
-      expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
-    },
-  )
+  test.each(OPERATIONS)('a store failure is a 500 without details: %s %s', async (method, path) => {
+    gateway.memory.presets = new Proxy(gateway.memory.presets, {
+      get() {
+        throw new Error('secret of the store')
+      },
+    })
+    const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
+    expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
+  })
 
   test('a management key may read', async () => {
     await create('p')
@@ -535,7 +532,7 @@ describe('who may', () => {
 })
 
 describe('a status', () => {
-  test('says whether calls may be made with it, and when it changed', async () => {
+  test('says whether calls may use the preset, and when it changed', async () => {
     await create('p')
     const failure = () => {
       try {
@@ -562,7 +559,7 @@ describe('a status', () => {
   })
 })
 
-describe('beside another process', () => {
+describe('with another process', () => {
   let data: string
   let server: Gateway
   let terminal: Gateway
@@ -583,7 +580,7 @@ describe('beside another process', () => {
     getPreset(where, operator(where), slug).data.designated_version.version
   const made = (where: Gateway, slug = 'p') => createPreset(where, operator(where), slug, draft)
 
-  test('what it has made and changed is known as soon as this one has caught up', async () => {
+  test('its changes are known as soon as this one has caught up', async () => {
     await made(terminal)
     await made(terminal)
     await updatePreset(terminal, operator(terminal), 'p', { status: 'disabled' })
@@ -594,7 +591,7 @@ describe('beside another process', () => {
     expect(versionAt(server, 'p')).toBe(2)
   })
 
-  test('a version that the other one has made meanwhile is a conflict, and the next try is the one after it', async () => {
+  test('a version that the other created meanwhile is a conflict; a retry succeeds', async () => {
     await made(server)
     await terminal.catchUp()
     await made(terminal)
@@ -603,7 +600,7 @@ describe('beside another process', () => {
     expect((await made(server)).data.designated_version.version).toBe(3)
   })
 
-  test('what this process makes while it reads is not lost', async () => {
+  test('changes by this process during a reload are kept', async () => {
     await made(terminal, 'theirs')
     const { all } = server.store.presets
     server.store.presets.all = async () => {
@@ -619,7 +616,7 @@ describe('beside another process', () => {
     ).toEqual(['ours', 'theirs'])
   })
 
-  test('they are there after the directory was closed and opened', async () => {
+  test('presets survive a restart', async () => {
     await made(server)
     const again = await openGateway({ data })
     expect(getPreset(again, operator(again), 'p')).toEqual(getPreset(server, operator(server), 'p'))

@@ -30,7 +30,7 @@ function refusal(prices: object): string {
 }
 
 describe('prices', () => {
-  test('per million tokens and per piece are exact in atto-dollars', () => {
+  test('per million tokens and per unit are exact in atto-dollars', () => {
     expect(
       pricesOf({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 }),
     ).toEqual({
@@ -41,14 +41,14 @@ describe('prices', () => {
     })
   })
 
-  test('of what is measured in fractions are per thousandth', () => {
+  test('of units measured in fractions are per thousandth', () => {
     expect(pricesOf({ prompt: 0, completion: 0, per_second: 0.1, per_image: 0.04 })).toMatchObject({
       per_second: 100_000_000_000_000n,
       per_image: 40_000_000_000_000_000n,
     })
   })
 
-  test('compare endpoints by tokens and units, and not by what comes beside', () => {
+  test('compare endpoints by tokens and units, without units beside others', () => {
     const sum = (list: object) => sumPrices(pricesOf({ prompt: 1, completion: 2, ...list }))
     expect(sum({ web_search: 0.01, request: 0.01, cache_read: 1 })).toBe(3_000_000_000_000n)
     expect(sum({ per_image: 0.04 }) - sum({ per_image: 0.03 })).toBe(10_000_000_000_000_000n)
@@ -59,7 +59,7 @@ describe('prices', () => {
     expect(pricesFor(prices, 10_000_000)).toBe(prices)
   })
 
-  test('of a tier hold above its bound, not at it', () => {
+  test('of a tier apply above its bound, not at it', () => {
     const prices = pricesOf({ prompt: 1, completion: 2, tiers: [{ above: 10, prompt: 3 }] })
     expect(pricesFor(prices, 10).prompt).toBe(1_000_000_000_000n)
     expect(pricesFor(prices, 11)).toMatchObject({
@@ -73,13 +73,13 @@ describe('prices in the config', () => {
   const path = 'models.0.endpoints.0.usd_per_million_tokens'
   const good = { prompt: 1, completion: 2 }
 
-  test('may name every class, and tiers', () => {
+  test('may have every class, and tiers', () => {
     const tiers = [{ above: 200_000, prompt: 2, cache_read: 0.2 }]
     const prices = { ...good, cache_write_1h: 2, image: 1, request: 0.01, web_search: 0.01, tiers }
     expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
   })
 
-  test('may name every unit', () => {
+  test('may have every unit', () => {
     const perUnit = Object.fromEntries(UNIT_ROWS.map(row => [row.price, row.dearest]))
     const prices = { ...good, ...perUnit }
     expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
@@ -90,7 +90,7 @@ describe('prices in the config', () => {
     const refused = [-0.01, dearest * 1.01]
     const messages = refused.map(given => refusal({ ...good, [price]: given }))
     expect(messages).toEqual(refused.map(given => `${bound}, found ${given}`))
-    // JSON has no NaN, and YAML's is read as one.
+    // JSON has no NaN, but YAML does.
     expect(() => config({ ...good, [price]: Number.NaN })).toThrow(`${path}.${price}`)
     expect(() => parseConfig(yaml(`${price}: .nan`), {})).toThrow(`${path}.${price}`)
     expect(() => parseConfig(yaml(`${price}: .inf`), {})).toThrow(`${path}.${price}`)
@@ -119,7 +119,7 @@ describe('prices in the config', () => {
       { ...good, tiers: [{ above: 5, web_search: 1 }] },
       `${path}.tiers.0.web_search: expected no such field, found a number`,
     ],
-  ])('%j is refused with its place', (prices, message) => {
+  ])('%j is refused with its path', (prices, message) => {
     expect(refusal(prices)).toBe(message)
   })
 })

@@ -9,7 +9,7 @@ import {
 import { type ProviderConfig, parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 
-/** All that the built-in rows may speak, whether this version does or not. */
+/** The protocols of the built-in rows, whether this version supports them or not. */
 const PROTOCOLS = [
   'openai-chat',
   'anthropic-messages',
@@ -23,7 +23,7 @@ const PROTOCOLS = [
 const opened = (slug: string, given: ProviderConfig) =>
   openProviders(providersOf(slug, given), PROTOCOLS)
 
-/** The provider's settings as they are after a config file was read. */
+/** The provider's settings as read from a config file. */
 const providersOf = (slug: string, given: ProviderConfig) =>
   parseConfig(JSON.stringify({ providers: { [slug]: given } }), {}).providers
 
@@ -56,14 +56,14 @@ const local = (protocol: string, more: ProviderConfig = {}): ProviderConfig => (
   ...more,
 })
 
-/** Rows of a table with the names of what is given, so that no key is printed. */
+/** Rows of a table with the names of the settings, so that no key is printed. */
 const named = <Rest extends unknown[]>(rows: [slug: string, given: ProviderConfig, ...Rest][]) =>
   rows.map(
     ([slug, given, ...rest]) =>
       [slug, Object.keys(given).join(' and ') || 'nothing', given, ...rest] as const,
   )
 
-describe('how a credential travels', () => {
+describe('a credential', () => {
   test.each(
     named<[Provider['auth']]>([
       ['openai', { api_key: 'k' }, 'bearer'],
@@ -91,11 +91,11 @@ describe('how a credential travels', () => {
       ['openai', { auth: 'none' }, 'none'],
       ['sandbox', {}, 'none'],
     ]),
-  )('to %s with %s', (slug, _, given, auth) => {
+  )('is sent to %s as %s', (slug, _, given, auth) => {
     expect(providerOf(slug, given).auth).toBe(auth)
   })
 
-  test('only what travels is kept', () => {
+  test('is kept only if it is sent', () => {
     expect(providerOf('bedrock', { aws: AWS, api_key: 'k', region: 'us-east-1' })).toMatchObject({
       aws: null,
       service_account: null,
@@ -139,7 +139,7 @@ describe('credentials', () => {
     expect(account?.private_key.reveal()).toBe(pem)
   })
 
-  test('show themselves to nobody who prints them', () => {
+  test('never appear when they are printed', () => {
     const secrets = ['aws-secret', 'lent', 'PRIVATE KEY']
     const providers = [
       providerOf('bedrock', { aws: { ...AWS, session_token: 'lent' }, region: 'us-east-1' }),
@@ -200,7 +200,7 @@ describe('credentials', () => {
         'the address that sells tokens',
       ],
     ]),
-  )('missing for %s with %s are named', (slug, _, given, field, expected) => {
+  )('that are missing for %s with %s are named', (slug, _, given, field, expected) => {
     expect(faultOf(slug, given)).toEqual({ slug, field, expected })
   })
 })
@@ -246,7 +246,7 @@ describe('an address with blanks', () => {
       ['vertex', { api_key: 'k', region: 'us-central1' }, 'project'],
       ['vertex', { api_key: 'k', region: 'global' }, 'project'],
     ]),
-  )('says what is missing for %s with %s', (slug, _, given, field) => {
+  )('names what is missing for %s with %s', (slug, _, given, field) => {
     expect(faultOf(slug, given)).toMatchObject({
       slug,
       field,
@@ -263,7 +263,7 @@ describe('an address with blanks', () => {
     },
   )
 
-  test('that is not filled is an error of the config that names the setting', () => {
+  test('without a value is an error of the config that names the setting', () => {
     const config = parseConfig('providers: { bedrock: { api_key: k } }', {})
     expect(() => openCatalog(config, PROTOCOLS, new Date())).toThrow(
       new GatewayError(

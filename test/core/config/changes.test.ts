@@ -7,7 +7,7 @@ const local = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_
 const model = { id: 'a/b', endpoints: [{ provider: 'local', model: 'x' }] }
 
 describe('the settings in which two configs differ', () => {
-  test('are none where they say the same, in whatever order', () => {
+  test('are none where they are equal, in any order', () => {
     const other = { api_key: 'sk-one', base_url: 'http://127.0.0.1:9/v1', protocol: 'openai-chat' }
     expect(
       changedSettings(
@@ -17,7 +17,7 @@ describe('the settings in which two configs differ', () => {
     ).toEqual([])
   })
 
-  test('are named by section and member, and what is a list as a whole', () => {
+  test('are named by section and member, and a list as a whole', () => {
     const after = config({
       providers: { local },
       models: [model],
@@ -32,7 +32,7 @@ describe('the settings in which two configs differ', () => {
     ])
   })
 
-  test('are those too that are gone', () => {
+  test('include removed ones', () => {
     const before = config({
       providers: { local },
       limits: { ...config().limits, requests_per_minute: 5 },
@@ -43,12 +43,12 @@ describe('the settings in which two configs differ', () => {
     ])
   })
 
-  test('are told without what they say', () => {
+  test('are named without their values', () => {
     const after = config({ providers: { local: { ...local, api_key: 'sk-two' } } })
     expect(changedSettings(config({ providers: { local } }), after)).toEqual(['providers.local'])
   })
 
-  test('may be of a provider that is called like a member of every object', () => {
+  test('may be those of a provider named like a member of every object', () => {
     const providers = JSON.parse('{"__proto__": {"name": "P"}, "constructor": {"name": "C"}}')
     expect(changedSettings(config(), config({ providers })).sort()).toEqual([
       'providers.__proto__',
@@ -57,8 +57,8 @@ describe('the settings in which two configs differ', () => {
   })
 })
 
-describe('what a running process can take of a config', () => {
-  test('is all but what is only read at the start, which is named', () => {
+describe('the config that a running process can apply', () => {
+  test('is all except settings that are read at the start, which are named', () => {
     const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com' }
     const { config: taken, needsRestart } = applicable(
       config(),

@@ -12,7 +12,7 @@ const model = (id: string, input = 1, output = 2): PiModel => ({
 const aliases = (listed: PiModel[], known = listed.map(one => one.id)) =>
   latestAliases(listed, new Set(known))
 
-describe('a name that moves', () => {
+describe('a latest alias', () => {
   test('is the highest version of its family, and of no other', () => {
     const listed = [
       model('~a/big-flash-latest'),
@@ -25,11 +25,11 @@ describe('a name that moves', () => {
     expect(aliases(listed)).toEqual([['~a/big-flash-latest', 'a/big-4-flash']])
   })
 
-  test('is nobody’s where the prices tell that it is another', () => {
+  test('has no target where the prices differ', () => {
     expect(aliases([model('~a/big-latest', 5), model('a/big-4', 1)])).toEqual([])
   })
 
-  test('is nobody’s where the family is not in the catalogue', () => {
+  test('has no target where the family is not in the catalogue', () => {
     expect(aliases([model('~a/big-latest'), model('a/big-4')], [])).toEqual([])
   })
 })

@@ -12,7 +12,7 @@ const pi = (cost: PiModel['cost']): PiModel => ({
 const priced = (prices: PricedModel['prices']): PricedModel => ({ id: 'x', prices })
 
 describe('pi-ai’s prices', () => {
-  test('keep what is known: a zero there is not a price', () => {
+  test('keep what is known: zero there is no price', () => {
     expect(piPrices(pi({ input: 0, output: 0 }))).toBeUndefined()
     expect(piPrices(pi({ input: 1, output: 2, cacheRead: 0.1, cacheWrite: 0 }))).toEqual({
       prompt: 1,
@@ -30,7 +30,7 @@ describe('pi-ai’s prices', () => {
 })
 
 describe('genai-prices’ prices', () => {
-  test('per thousand pieces become prices of one', () => {
+  test('per thousand units become prices of one', () => {
     expect(
       genaiPrices(
         priced({ input_mtok: 3, output_mtok: 15, web_searches_kcount: 10, requests_kcount: 5 }),
@@ -44,7 +44,7 @@ describe('genai-prices’ prices', () => {
     })
   })
 
-  test('that nobody can count here are none', () => {
+  test('without a unit here are left out', () => {
     expect(genaiPrices(priced({ audio_hours: 0.1 }), '2026-01-01')).toBeUndefined()
   })
 
@@ -60,7 +60,7 @@ describe('genai-prices’ prices', () => {
     })
   })
 
-  test('by date are those that hold on the day, by the hour the dearest', () => {
+  test('by date are those of the day, by hour the highest', () => {
     const dated = [
       { prices: { input_mtok: 1, output_mtok: 1 } },
       {
@@ -79,7 +79,7 @@ describe('genai-prices’ prices', () => {
 })
 
 describe('both', () => {
-  test('that agree are one, with what only the finer tells', () => {
+  test('that agree are joined, with the details of genai-prices', () => {
     const finer = { prompt: 1, completion: 2, cache_write_1h: 2 }
     expect(joined({ prompt: 1, completion: 2, cache_read: 0.1 }, finer)).toEqual({
       prices: { prompt: 1, completion: 2, cache_read: 0.1, cache_write_1h: 2 },
@@ -87,7 +87,7 @@ describe('both', () => {
     })
   })
 
-  test('that do not are the newer’s alone', () => {
+  test('that differ are pi-ai’s alone', () => {
     expect(
       joined({ prompt: 1, completion: 2 }, { prompt: 3, completion: 2, web_search: 0.01 }),
     ).toEqual({
@@ -97,7 +97,7 @@ describe('both', () => {
   })
 })
 
-test('a price that no model has is not sound', () => {
+test('a price that no model has is implausible', () => {
   expect(isSound({ prompt: 150, completion: 600 })).toBe(true)
   for (const prompt of [-1, 1_001, Number.NaN, Number.POSITIVE_INFINITY])
     expect(isSound({ prompt, completion: 1 })).toBe(false)

@@ -3,7 +3,7 @@ import { RELEASED } from '../../../scripts/catalog/released.data.ts'
 import { ReleaseDays } from '../../../scripts/catalog/released.ts'
 import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
 
-/** The day of a model of which all this is told. */
+/** Returns the day of a model from these sources. */
 function dayOf(slug: string, told: string[] = [], names: string[] = [], tellingOf = slug) {
   const days = new ReleaseDays('2026-11-21')
   for (const day of told) days.tell(tellingOf, day)
@@ -12,7 +12,7 @@ function dayOf(slug: string, told: string[] = [], names: string[] = [], tellingO
 }
 
 describe('the day of a release', () => {
-  test('is the slug’s own, then the table’s, then what most lists tell, then the first in a name', () => {
+  test('is the slug’s, then the table’s, then the most frequent, then the first in a name', () => {
     const told = ['2025-01-03', '2025-01-02', '2025-01-02']
     const names = ['x-20250105', 'x-2025-01-04']
     expect(dayOf('acme/x-2024-08-06', told, names)).toBe('2024-08-06')
@@ -22,11 +22,11 @@ describe('the day of a release', () => {
     expect(dayOf('acme/x')).toBeUndefined()
   })
 
-  test('is the first of those that as many lists tell', () => {
+  test('is the first of equally frequent days', () => {
     expect(dayOf('acme/x', ['2025-02-01', '2025-01-01'])).toBe('2025-01-01')
   })
 
-  test('is none that has not been, nor what is no day', () => {
+  test('is never in the future, nor an invalid day', () => {
     expect(
       dayOf(
         'acme/x',
@@ -36,14 +36,14 @@ describe('the day of a release', () => {
     ).toBeUndefined()
   })
 
-  test('is the same for what costs nothing', () => {
+  test('is the same for the free variant', () => {
     expect(dayOf('acme/x:free', ['2025-01-01'], [], 'acme/x')).toBe('2025-01-01')
     expect(dayOf('acme/x', ['2025-01-01'], [], 'acme/x:free')).toBe('2025-01-01')
     expect(dayOf('acme/x', [], ['x-20250101'], 'acme/x:free')).toBe('2025-01-01')
   })
 })
 
-test('the table tells of models that there are, each once, and is what the catalogue has', () => {
+test('the table has existing models, each once, with the catalogue’s days', () => {
   const { rows } = readBuiltIn()
   const wrong = Object.entries(RELEASED).filter(
     ([slug, day]) => (rows.get(slug) ?? rows.get(`${slug}:free`))?.created !== day,

@@ -47,11 +47,11 @@ describe('a provider’s own name', () => {
     ['deepseek-ai/DeepSeek-V4.1-Flash-Fast', undefined],
     ['Qwen/Qwen3.8-27B-Thinking', undefined],
     ['mistral/gpt-oss-120b', undefined],
-  ])('%s of %s is none of those: a near name is another model', (own, home) => {
+  ])('%s of %s has no such slug: a similar name is another model', (own, home) => {
     expect(joined(own, home)).toBeUndefined()
   })
 
-  test('tells of its weights', () => {
+  test('contains the quantization', () => {
     expect(partsOf('zai-org/GLM-4.6-FP8', undefined)).toEqual({
       author: 'z-ai',
       name: 'glm-4.6-fp8',
@@ -59,17 +59,17 @@ describe('a provider’s own name', () => {
     })
   })
 
-  test('without an author is nobody’s, unless its family is known', () => {
+  test('without an author has none, unless its family is known', () => {
     expect(partsOf('mystery-7b', undefined)).toBeUndefined()
     expect(partsOf('mixtral-8x7b', undefined)?.author).toBe('mistralai')
   })
 
-  test('that joins nothing becomes a slug of its own', () => {
+  test('that matches no slug becomes one of its own', () => {
     expect(newSlug({ author: 'acme', name: 'big_model-1.5' })).toMatch(SLUG)
   })
 })
 
-test('slugs that read alike join nothing by reading', () => {
+test('slugs that normalize alike are found by their exact name only', () => {
   const alike = new Slugs()
   alike.add('acme/one-15')
   alike.add('acme/one-1.5')

@@ -3,7 +3,10 @@ import type { ProviderConfig } from '../../config.ts'
 import { parseObject } from '../../kernel/json.ts'
 import { type Fault, openProvider, type Provider } from '../providers.ts'
 
-/** Headers of the operator's own account: they would contradict a caller's key, or be a credential beside it. */
+/**
+ * Headers of the operator's own account. They would contradict a caller's key, or be a second
+ * credential.
+ */
 const ACCOUNT_HEADERS = [
   'authorization',
   'x-api-key',
@@ -14,9 +17,10 @@ const ACCOUNT_HEADERS = [
 ]
 
 /**
- * The provider as it is called with a caller's credential instead of the operator's, or what is wrong with the credential. That is a
- * plain key, or a JSON object: a Google service account, AWS credentials (`access_key_id`, `secret_access_key`, perhaps
- * `session_token`; also in camelCase, as AWS prints them), or `api_key`; each may have a `region`.
+ * Opens the provider with a caller's credential instead of the operator's, or returns what is wrong
+ * with the credential. A credential is a plain key or a JSON object: a Google service account, AWS
+ * credentials (`access_key_id`, `secret_access_key`, optionally `session_token`; also in camelCase,
+ * as AWS prints them), or `api_key`. Each may have a `region`.
  */
 export function providerWith(
   { slug, protocol }: Provider,
@@ -38,7 +42,7 @@ export function providerWith(
     Object.entries(headers).filter(([name]) => !ACCOUNT_HEADERS.includes(name.toLowerCase())),
   )
   const given: ProviderConfig = { ...rest, headers: own, ...credential, ...travels }
-  // Google's own default for accounts that name no place.
+  // Google's own default for accounts that name no region.
   if (given.service_account !== undefined) given.region ??= 'global'
   return openProvider(slug, given, [protocol])
 }
@@ -67,14 +71,15 @@ const EXPECTED: Fault = {
   expected: 'a key in printable ASCII, or the JSON of a service account or of AWS credentials',
 }
 
-// What else stands in a header could end it and begin another.
+// Any other character could end the header and begin another.
 const isKey = (value: unknown): value is string =>
   typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
 
 const isRegion = (value: unknown): value is string =>
   typeof value === 'string' && /^[a-z0-9-]{1,64}$/.test(value)
 
-// Where tokens are bought is Google's to say, not a caller's: or the gateway would send what he likes wherever he likes.
+// A caller must not choose where tokens are bought, or the gateway would send requests to any
+// address.
 const withoutAddress = ({ token_uri: _, ...account }: Record<string, unknown>) => account
 
 function awsIn(object: Record<string, unknown>): NonNullable<ProviderConfig['aws']> | undefined {
@@ -85,7 +90,10 @@ function awsIn(object: Record<string, unknown>): NonNullable<ProviderConfig['aws
   return { access_key_id, secret_access_key, ...(isKey(session_token) ? { session_token } : {}) }
 }
 
-/** A short piece of the credential, by which its owner knows it again: of a JSON object, of the name in it, never of the secret. */
+/**
+ * Returns a short label by which the owner recognizes the credential. For a JSON object it shows
+ * the account name, never the secret.
+ */
 export function labelOf(text: string): string {
   const object = text.startsWith('{') ? parseObject(text) : undefined
   const name =
@@ -93,6 +101,6 @@ export function labelOf(text: string): string {
   return masked(object ? (typeof name === 'string' ? name : '') : text)
 }
 
-// Of what is short nearly all would be shown.
+// Most of a short secret would be visible.
 const masked = (text: string) =>
   text.length < 16 ? '...' : `${text.slice(0, 4)}...${text.slice(-3)}`

@@ -7,23 +7,23 @@ import type { CatalogWorld } from '../world.ts'
 import { providerWith } from './credential.ts'
 import type { ByokKey } from './store.ts'
 
-/** A key with what is in it, as calls use it. */
+/** A provider key with its decrypted credential, as calls use it. */
 export interface OpenedKey {
   key: ByokKey
-  /** False: it was sealed with another secret than this gateway has. */
+  /** False when it was sealed with another secret than this gateway's. */
   isReadable: boolean
   /**
-   * How many credentials this process has known it to have had: with another one, its endpoints are
-   * judged anew.
+   * Counts the credentials that this process has seen for the key. With a new credential its
+   * endpoints are judged anew.
    */
   credentials: number
-  /** Its providers with its credential, by our slugs: empty where it cannot be used. */
+  /** Its providers with its credential, by our slugs. Empty when it cannot be used. */
   providers: Map<string, Provider>
-  /** The catalogue's endpoints with its credential, as far as calls have asked for them. */
+  /** The catalogue's endpoints with its credential, as far as calls have needed them. */
   endpoints: WeakMap<Endpoint, Endpoint>
 }
 
-/** The key opened. What `before` has of the same credential is kept. */
+/** Decrypts a key. Keeps what `before` has if the credential is the same. */
 export function opened(gateway: CatalogWorld, key: ByokKey, before?: OpenedKey): OpenedKey {
   const endpoints = new WeakMap<Endpoint, Endpoint>()
   if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
@@ -40,8 +40,8 @@ export function opened(gateway: CatalogWorld, key: ByokKey, before?: OpenedKey):
 }
 
 /**
- * What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway
- * runs all the same.
+ * Returns the sealed text, or undefined where it cannot be decrypted. A gateway without a secret
+ * decrypts nothing and runs all the same.
  */
 export function textOf(gateway: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
   try {
@@ -58,16 +58,16 @@ function providersOf(gateway: CatalogWorld, provider: string, text: string): Map
   return new Map(made.filter(one => 'name' in one).map(one => [one.slug, one]))
 }
 
-/** The providers of ours that the public slug stands for. */
+/** Lists our providers that the public slug stands for. */
 export const knownAs = ({ catalog }: CatalogWorld, provider: string): Provider[] =>
   [...catalog.providers.values()].filter(({ slug }) => publicSlugOf(slug) === provider)
 
-/** Every key, in memory, by its id and by its workspace. */
+/** Holds every provider key in memory, by id and by workspace. */
 export class OpenedKeys extends Mirror<OpenedKey> {
   readonly #tell: (unreadable: ByokKey) => void
   #byWorkspace: Map<string, OpenedKey[]> | undefined
 
-  /** Each key that cannot be opened, and could before or is new, is told of. */
+  /** Reports each key that cannot be decrypted and either is new or could be decrypted before. */
   constructor(read: () => Promise<Iterable<OpenedKey>>, tell: (unreadable: ByokKey) => void) {
     super({
       read,
@@ -79,13 +79,13 @@ export class OpenedKeys extends Mirror<OpenedKey> {
     this.#tell = tell
   }
 
-  /** The keys of a workspace, in the order in which they are tried. */
+  /** Lists the keys of a workspace in the order in which they are tried. */
   of(workspace_id: string): OpenedKey[] {
     this.#byWorkspace ??= this.#arrange()
     return this.#byWorkspace.get(workspace_id) ?? NONE
   }
 
-  /** The keys that were sealed with another secret than this gateway has. They are not used. */
+  /** Lists the keys that were sealed with another secret than this gateway's. They are not used. */
   unreadable(): ByokKey[] {
     return this.where(({ isReadable }) => !isReadable).map(({ key }) => key)
   }

@@ -1,4 +1,6 @@
-/** The providers that callers' own keys may be for, by the public service's slugs (wire reference B.2). */
+/**
+ * The providers that accept callers' own keys, by the public service's slugs (wire reference B.2).
+ */
 export const PUBLIC_PROVIDERS = [
   'ai21',
   'aion-labs',

@@ -12,7 +12,10 @@ const Plaintext = Type.String({
   description: 'A key, or the JSON of a service account or AWS credentials',
 })
 
-/** What may be said of a provider key when it is made and later, besides the key itself. */
+/**
+ * The settings of a provider key that both creation and change accept. The key itself is not among
+ * them.
+ */
 export const CHANGEABLE = {
   allowed_api_key_hashes: Hashes,
   allowed_models: Texts,

@@ -3,7 +3,7 @@ import type { CatalogWorld } from '../world.ts'
 import { textOf } from './opened.ts'
 import type { ByokKey } from './store.ts'
 
-/** Shows a provider key as the wire has it: never what was sealed. */
+/** Returns a provider key as the wire shows it, without the sealed credential. */
 export const showByokKey = ({ sealed: _, ...shown }: ByokKey) => shown
 
 /** Makes the audit entry of a change of a provider key. */
@@ -12,7 +12,8 @@ export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', {
   show: tellByokKey,
 })
 
-// Of the key itself only what tells whether it is the same again; null where it does not open.
+// Of the key itself only a fingerprint, which tells whether it is the same again. Null where it
+// cannot be decrypted.
 function tellByokKey(key: ByokKey, gateway: CatalogWorld): object {
   const text = textOf(gateway, key)
   return { ...showByokKey(key), key: text === undefined ? null : gateway.secrets.fingerprint(text) }

@@ -2,14 +2,17 @@ import { readFileSync } from 'node:fs'
 import data from '../models.data.json' with { type: 'file' }
 import type { CatalogData, ModelRow } from './rows.ts'
 
-/** The built-in catalogue as its data has it, by slug. */
+/** The built-in models as the data file has them, by slug. */
 export interface BuiltIn {
   rows: Map<string, ModelRow>
-  /** Another name → the slug. */
+  /** Maps each alias to its slug. */
   aliases: Map<string, string>
 }
 
-/** Reads the data when it is first asked for: what stands in the file may be another version's by then, while this one runs. */
+/**
+ * Returns a function that reads the data on its first call and keeps it: later the file may be that
+ * of another version, while this process still runs.
+ */
 export function readingOnce(): () => BuiltIn {
   let builtIn: BuiltIn | undefined
   return () => {
@@ -18,10 +21,16 @@ export function readingOnce(): () => BuiltIn {
   }
 }
 
-/** Whether the data is in the program itself, where nothing can happen to it. In a checkout it is a file. */
+/**
+ * Returns whether the data is embedded in the executable, where it cannot change. In a checkout it
+ * is a file.
+ */
 export const isInProgram = (): boolean => data.startsWith('/$bunfs/')
 
-/** Reads the data: a few milliseconds, so nobody does before a model is asked for. Throws where it is not what it was. */
+/**
+ * Reads the data. It takes a few milliseconds, so it is deferred until a model is needed. Throws
+ * where the file is damaged.
+ */
 export function readBuiltIn(file: string = data): BuiltIn {
   try {
     const { models, aliases } = JSON.parse(readFileSync(file, 'utf8')) as CatalogData
@@ -30,7 +39,7 @@ export function readBuiltIn(file: string = data): BuiltIn {
       aliases: new Map(Object.entries(aliases)),
     }
   } catch (cause) {
-    // For who starts it: a caller hears that something is wrong, and not where.
+    // For the operator who starts the program. A caller learns that something is wrong, not where.
     throw new Error(`${file}: the built-in catalogue cannot be read`, { cause })
   }
 }

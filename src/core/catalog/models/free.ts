@@ -1,13 +1,16 @@
 import type { Endpoint, Model } from '../models.ts'
 import { isFree } from '../prices.ts'
 
-/** What a slug ends with that asks for what costs nothing. */
+/** The suffix of a slug that asks for a free variant. */
 export const FREE_VARIANT = ':free'
 
-/** Whether a call of it costs nothing. */
+/** Returns whether a call of the endpoint costs nothing. */
 export const costsNothing = ({ prices }: Endpoint): boolean => prices !== null && isFree(prices)
 
-/** A model of those endpoints of another that cost nothing (wire reference K.4). Undefined where all of them cost something. */
+/**
+ * Builds the free variant of a model from its endpoints that cost nothing (wire reference K.4).
+ * Returns undefined where all of them cost something.
+ */
 export function freeVariantOf(model: Model): Model | undefined {
   const id = model.id + FREE_VARIANT
   const endpoints = model.endpoints

@@ -4,7 +4,10 @@ import type { BuiltIn } from './built-in.ts'
 import { FREE_VARIANT, freeVariantOf } from './free.ts'
 import { type Opening, openModel } from './open.ts'
 
-/** The models of the config over the built-in ones. Each is opened when it is first asked for, and the built-in data when a model is. */
+/**
+ * The models of the config over the built-in ones. Each is opened on first use, and the built-in
+ * data when the first model is.
+ */
 export class LazyModels implements Models {
   readonly #given: Map<string, ModelConfig>
   readonly #read: () => BuiltIn
@@ -26,7 +29,7 @@ export class LazyModels implements Models {
     return this.get(slug) !== undefined
   }
 
-  /** The config's in its order, then the built-in ones by slug. */
+  /** Yields the config's models in their order, then the built-in ones by slug. */
   *values(): Iterable<Model> {
     for (const slug of this.#slugs()) {
       const model = this.get(slug)
@@ -57,7 +60,7 @@ export class LazyModels implements Models {
     return model
   }
 
-  // A model's free variant, where no model has that slug itself.
+  // A model with that slug of its own takes precedence over a free variant.
   #openFree(slug: string): Model | undefined {
     const base = slug.endsWith(FREE_VARIANT) ? slug.slice(0, -FREE_VARIANT.length) : ''
     const model = base === '' || base.includes(':') ? undefined : this.get(base)

@@ -6,17 +6,17 @@ import { dataPolicyOf } from '../providers/facts.ts'
 import type { Provider } from '../providers.ts'
 import type { EndpointRow, ModelRow } from './rows.ts'
 
-/** What is needed to open a model. */
+/** Everything that opening a model needs. */
 export interface Opening {
   providers: Map<string, Provider>
-  /** What this version speaks. */
+  /** The protocols that this version supports. */
   protocols: string[]
-  /** Unix seconds: the age of models that only the config knows. */
+  /** In Unix seconds: the release time of models that only the config knows. */
   created: number
   parametersOf: (served: Served) => Set<string>
 }
 
-/** The model of the config, of the built-in row, or the one laid over the other. */
+/** Opens a model from the config, from the built-in row, or from the config laid over the row. */
 export function openModel(
   id: string,
   given: ModelConfig | undefined,
@@ -50,13 +50,14 @@ export function openModel(
 const releaseOf = ({ created }: ModelRow) =>
   created === undefined ? null : Date.parse(created) / 1000
 
-/** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
+/**
+ * Builds an endpoint's id from what it is, independent of its position in a list. Slugs of models
+ * and providers have no space.
+ */
 function idOf(
   model: string,
   { slug, edition }: Provider,
-  upstreamModel: string,
-  region?: string,
-  quantization?: string,
+  { model: upstreamModel, region, quantization }: EndpointConfig | EndpointRow,
 ): string {
   const provider = edition === 1 ? slug : `${slug} ${edition}`
   return [`${model} ${provider}`, upstreamModel, region, quantization]
@@ -64,7 +65,7 @@ function idOf(
     .join('/')
 }
 
-/** What is listed twice is two, each with what is known of it. */
+/** Numbers endpoints that are listed twice, so that each has measurements of its own. */
 function distinct(endpoints: Endpoint[]): Endpoint[] {
   const ids = new Set<string>()
   return endpoints.map(endpoint => {
@@ -75,11 +76,12 @@ function distinct(endpoints: Endpoint[]): Endpoint[] {
   })
 }
 
-// A model that its provider serves in a way of speaking that this version does not know cannot be had there.
+// A model cannot be called where its provider serves it in a protocol that this version does not
+// support.
 const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) =>
   protocol === undefined || protocols.includes(protocol)
 
-// The config was checked when it was read, the data when it was made.
+// The config was checked when it was read, the data when it was generated.
 function providerOf({ provider }: { provider: string }, { providers }: Opening): Provider {
   const known = providers.get(provider)
   if (!known) throw new Error(`There is no provider ${provider}`)
@@ -92,7 +94,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
   const { usd_per_million_tokens: prices, data_policy } = given
   const policy = dataPolicyOf(provider.slug)
   return {
-    id: idOf(model.id, provider, given.model, given.region, given.quantization),
+    id: idOf(model.id, provider, given),
     provider,
     protocol: given.protocol ?? provider.protocol,
     model: model.id,
@@ -122,7 +124,7 @@ function builtInEndpoint(
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
-    id: idOf(model.id, provider, row.model, row.region, row.quantization),
+    id: idOf(model.id, provider, row),
     provider,
     protocol,
     model: model.id,

@@ -16,11 +16,13 @@ const Count = (minimum: number, description: string) =>
   Type.Optional(Type.Integer({ minimum, description }))
 const List = (description: string) => Type.Optional(Type.String({ description }))
 
-/** Which page of a list. Without either the list is whole. */
+/** The page of a list. Without offset and limit the list is whole. */
 export const PageQuery = pageQuery(1000)
 export type PageQuery = Static<typeof PageQuery>
 
-const OUTPUTS = List('What comes out, one of these, separated by commas, or all; text when omitted')
+const OUTPUTS = List(
+  'Output modalities, one of these, separated by commas, or all; text when omitted',
+)
 
 /** The query of `GET /models/count`. */
 export const CountQuery = Type.Object({ output_modalities: OUTPUTS })
@@ -30,9 +32,9 @@ export type CountQuery = Static<typeof CountQuery>
 export const CallableQuery = Type.Object({ ...PageQuery.properties, ...CountQuery.properties })
 export type CallableQuery = Static<typeof CallableQuery>
 
-const UNMEASURED = 'Nobody measures it here: no model is known to be within it'
+const UNMEASURED = 'This gateway does not measure it, so no model matches'
 
-/** The query of `GET /models`. What is not known of a model matches no wish for it. */
+/** The query of `GET /models`. A filter never matches a model whose value is not known. */
 export const ModelQuery = Type.Object({
   ...CallableQuery.properties,
   category: Type.Optional(
@@ -41,12 +43,12 @@ export const ModelQuery = Type.Object({
         ...['programming', 'roleplay', 'marketing', 'marketing/seo', 'technology', 'science'],
         ...['translation', 'legal', 'finance', 'health', 'trivia', 'academia'],
       ].map(word => Type.Literal(word)),
-      { description: 'Nobody sorts models so here: none is known to be in one' },
+      { description: 'This gateway has no categories, so no model matches' },
     ),
   ),
-  supported_parameters: List('Parameters, all of them with one endpoint'),
-  input_modalities: List('What goes in, all of these'),
-  q: List('Words of the name or the slug, all of them'),
+  supported_parameters: List('Parameters, all supported by one endpoint'),
+  input_modalities: List('Input modalities, all of these'),
+  q: List('Words in the name or the slug, all of them'),
   context: Count(1, 'The least context in tokens'),
   min_price: Amount('USD per million tokens of input'),
   max_price: Amount('USD per million tokens of input'),
@@ -87,11 +89,11 @@ export const ModelQuery = Type.Object({
         ],
         ...['agentic-high-to-low', 'design-arena-elo-high-to-low'],
       ].map(word => Type.Literal(word)),
-      { description: 'What nobody measures here leaves the order as it is' },
+      { description: 'Orders that this gateway does not measure change nothing' },
     ),
   ),
   use_rss: List('true: an RSS feed'),
-  use_rss_chat_links: List('Taken and not needed: there is no chat page to link to'),
+  use_rss_chat_links: List('Accepted and ignored: there is no chat page to link to'),
 })
 export type ModelQuery = Static<typeof ModelQuery>
 
@@ -145,7 +147,10 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   max_tool_success_rate: never,
 }
 
-/** The models that fit every wish of the query, sorted as it says. `output_modalities` is text unless it says otherwise. */
+/**
+ * Returns the models that match every filter of the query, sorted as it says. `output_modalities`
+ * defaults to text.
+ */
 export function matching(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
   const filters = [byOutput(query.output_modalities ?? 'text'), ...filtersOf(query, now)]
   const found = [...models].filter(model => filters.every(filter => filter(model)))
@@ -153,7 +158,7 @@ export function matching(models: Iterable<Model>, query: ModelQuery, now: Date):
   return order ? found.sort(order) : found
 }
 
-// The query may hold anything: only the names that are known are looked at.
+// The query may hold anything, so only known names are read.
 function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
   return Object.entries(FILTERS).flatMap(([name, filter]) => {
     const wanted = query[name as keyof ModelQuery]
@@ -172,7 +177,7 @@ const listed = (text: string) => text.split(',').map(one => one.trim())
 const supports = ({ supported_parameters }: Endpoint, name: string) =>
   supported_parameters ? supported_parameters.has(name) : ALL_PARAMETERS.some(one => one === name)
 
-/** Whether an endpoint is known to keep nothing of what it is sent. */
+/** Returns whether an endpoint is known to retain nothing it is sent. */
 export const keepsNothing = ({ data_policy }: Endpoint): boolean => data_policy.retention_days === 0
 
 const priced =
@@ -188,7 +193,7 @@ const aged =
 
 type Order = (a: Model, b: Model) => number
 
-/** What is not known stands last, whichever way. */
+/** Unknown values come last in both directions. */
 const ORDERS: Record<string, Order> = {
   newest: (a, b) => (b.created ?? 0) - (a.created ?? 0),
   'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
@@ -196,7 +201,7 @@ const ORDERS: Record<string, Order> = {
   'pricing-high-to-low': byPrice((a, b) => b - a),
 }
 
-// Twice the average: it sorts alike.
+// Twice the average, which sorts the same.
 function byPrice(compare: (a: bigint, b: bigint) => bigint): Order {
   const sum = (prices: Prices | null) => prices && sumPrices(prices)
   return (first, second) => {

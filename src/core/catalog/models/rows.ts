@@ -1,15 +1,15 @@
 import type { UsdPerMillionTokens } from '../../config/prices.ts'
 
-/** One model at one provider, as the generated data has it. */
+/** A row of the generated data: one model at one provider. */
 export interface EndpointRow {
   provider: string
   /** The provider's own name for it. */
   model: string
-  /** Absent: the provider's own. */
+  /** Absent for the provider's own protocol. */
   protocol?: string
   /** Absent where no price is known. */
   prices?: UsdPerMillionTokens
-  /** Absent: the model's. */
+  /** Absent where it is the model's. */
   context_length?: number
   max_completion_tokens?: number
   /** Absent where it is not known. */
@@ -18,11 +18,14 @@ export interface EndpointRow {
   region?: string
 }
 
-/** A model as the generated data has it. Absent modalities are text. */
+/** A row of the generated data: one model. Absent modalities are text. */
 export interface ModelRow {
   id: string
   name: string
-  /** The day of its release, ISO 8601; of some only the month was known, and it is the first. Absent where nobody knows. */
+  /**
+   * The day of its release, ISO 8601. Where only the month is known it is the first. Absent where
+   * it is not known.
+   */
   created?: string
   context_length?: number
   input?: string[]
@@ -36,7 +39,7 @@ export interface CatalogData {
   /** The day of its generation, ISO 8601. */
   generated: string
   sources: { name: string; version: string; licence: string }[]
-  /** Another name → the slug. */
+  /** Maps each alias to its slug. */
   aliases: Record<string, string>
   models: ModelRow[]
 }

@@ -5,7 +5,10 @@ import { UNIT_ROWS } from '../../language/units.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { FREE, type Prices, type Tier } from '../prices.ts'
 
-/** What was measured of an endpoint, in the public list's words: milliseconds to the first token, tokens per second, percents of calls. */
+/**
+ * The measurements of an endpoint in the public list's terms: milliseconds to the first token,
+ * tokens per second, percent of calls.
+ */
 export interface Measured {
   status: number
   uptime_last_5m: number | null
@@ -15,12 +18,13 @@ export interface Measured {
   throughput_last_30m: Percentiles | null
 }
 
-/** What was shown of a model once. A model does not change. */
+/** Caches the public shape of each model. A model does not change. */
 const shown = new WeakMap<Model, ReturnType<typeof show>>()
 
 /**
- * A model in the public shape (wire reference B.4). `pricing` is of its cheapest priced endpoint, in USD per token. `created` must be a number
- * there: of a release that nobody knows it is 0, which no model is of and which sorts as old.
+ * Returns a model in the public shape (wire reference B.4). `pricing` is that of its cheapest
+ * priced endpoint, in USD per token. `created` must be a number there: an unknown release is 0,
+ * which no real model has and which sorts as old.
  */
 export function shownModel(model: Model) {
   const known = shown.get(model) ?? show(model)
@@ -55,7 +59,7 @@ function show(model: Model) {
   }
 }
 
-/** A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. */
+/** Returns a model with its endpoints, as `GET /models/{author}/{slug}/endpoints` shows it. */
 export function shownEndpoints(model: Model, measured: (endpoint: Endpoint) => Measured) {
   const { id, name, description } = model
   const created = model.created ?? 0
@@ -70,10 +74,10 @@ export function shownEndpoints(model: Model, measured: (endpoint: Endpoint) => M
   }
 }
 
-// Left out where nobody knows that it reasons.
+// Left out unless the model is known to reason.
 const shownReasoning = ({ reasoning }: Model) => (reasoning ? { reasoning } : {})
 
-/** One endpoint in the public shape, with what was measured of it. */
+/** Returns an endpoint in the public shape, with its measurements. */
 export function shownEndpoint(model: Model, endpoint: Endpoint, measured: Measured) {
   return {
     name: `${endpoint.provider.name} | ${model.id}`,
@@ -99,7 +103,7 @@ function shownToolChoice({ supported_parameters }: Endpoint) {
   return { auto: chooses, none: chooses, required: chooses, function: chooses }
 }
 
-/** Where nothing is cached that the caller has not marked. */
+/** Protocols that cache only what the caller has marked. */
 const MARKED = ['anthropic-messages', 'bedrock-converse']
 
 function shownArchitecture(model: Model) {
@@ -112,7 +116,7 @@ function shownArchitecture(model: Model) {
   }
 }
 
-/** Families of tokenizers in the public list's names (ModelGroup), by slug: the first that fits. */
+/** Tokenizer families in the public list's names (ModelGroup), by slug. The first match counts. */
 const TOKENIZERS: [slug: RegExp, tokenizer: string][] = [
   [/^openai\//, 'GPT'],
   [/^anthropic\//, 'Claude'],
@@ -130,14 +134,17 @@ const TOKENIZERS: [slug: RegExp, tokenizer: string][] = [
   [/^meta-llama\/llama-2/, 'Llama2'],
 ]
 
-/** The family of the model's tokenizer. Models that give no text have none. */
+/** Returns the family of the model's tokenizer, `Media` for models that produce no text. */
 export function tokenizerOf({ id, output_modalities, router }: Model): string {
   if (router) return 'Router'
   if (output_modalities.every(one => one === 'image' || one === 'video')) return 'Media'
   return TOKENIZERS.find(([slug]) => slug.test(id))?.[1] ?? 'Other'
 }
 
-/** Prices in the public shape. An unknown one is "-1", as the public service marks prices it cannot tell: never "0", which is free. */
+/**
+ * Returns prices in the public shape. An unknown price is "-1", as the public service marks it, and
+ * never "0", which means free.
+ */
 export function shownPrices(prices: Prices | null) {
   if (!prices) return { prompt: '-1', completion: '-1' }
   const { audio_output, image_output, image, reasoning, request } = prices
@@ -158,7 +165,7 @@ export function shownPrices(prices: Prices | null) {
   }
 }
 
-/** The rates that a tier may change, in their public names. */
+/** Returns the rates that a tier may change, by their public names. */
 const perToken = ({
   prompt,
   completion,
@@ -175,7 +182,7 @@ const perToken = ({
   audio,
 })
 
-/** The prices of units that the public list has a name for. */
+/** Returns the prices of the units for which the public list has a name. */
 function perUnit(prices: Prices): Record<string, bigint> {
   const listed: Record<string, bigint> = {}
   for (const { price, listedAs, parts } of UNIT_ROWS) {
@@ -200,7 +207,7 @@ const texts = (rates: Record<string, bigint | undefined>): Record<string, string
     ),
   )
 
-/** The lowest known prices of a model's endpoints. Null where none is known. */
+/** Returns the lowest known prices of the endpoints. Null where none is known. */
 export function cheapest(endpoints: Endpoint[]): Prices | null {
   const priced = endpoints.flatMap(endpoint => endpoint.prices ?? [])
   return priced.reduce<Prices | null>(

@@ -3,10 +3,10 @@ import type { Json } from '../../kernel/json.ts'
 import type { PresetVersion } from './store.ts'
 
 /**
- * What a preset may hold of a request, by the chat API's names: what says how to answer. What is
- * asked (`messages`, `prompt`), how it is sent (`stream`) and for whom it is (`user`, `session_id`,
- * `trace`, `metadata`, `debug`) belongs to one call and is not kept; neither is what nobody knows,
- * or a preset would send a provider what no request can take back.
+ * The fields of a request that a preset keeps, by the chat API's names: those that say how to
+ * answer. What is asked (`messages`, `prompt`), how it is sent (`stream`) and who asks (`user`,
+ * `session_id`, `trace`, `metadata`, `debug`) belongs to one call. Unknown fields are not kept
+ * either: a preset would send a provider something that no request can take back.
  */
 const CONFIG_KEYS = [
   ...['model', 'models', 'route', 'provider', 'plugins'],
@@ -56,17 +56,20 @@ const CONFIG_KEYS = [
   ],
 ]
 
-/** What of a body in the chat API's words a preset keeps. Null is absence. */
+/** Picks the fields of a chat body that a preset keeps. Null counts as absent. */
 export const configOf = (body: Json): Json =>
   Object.fromEntries(CONFIG_KEYS.filter(key => body[key] != null).map(key => [key, body[key]]))
 
-/** What a preset is made of, whichever dialect it was asked for in. */
+/** The content of a preset, whichever dialect it was written in. */
 export type Draft = Pick<PresetVersion, 'system_prompt' | 'config'>
 
-/** Bytes of a version, system prompt and config together. It is in memory as long as it is used. */
+/**
+ * The most bytes of a version, system prompt and config together. It stays in memory as long as it
+ * is current.
+ */
 const LARGEST = 256 * 1024
 
-/** Throws 400 for a draft that is too large to be kept. */
+/** Throws 400 for a draft that is too large to keep. */
 export function checkSize({ system_prompt, config }: Draft): void {
   const size = Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
   if (size > LARGEST) throw invalid(`body: expected at most ${LARGEST} bytes to keep`)

@@ -7,6 +7,6 @@ import { STATUSES } from './store.ts'
 export const PresetQuery = PageQuery
 export type PresetQuery = Static<typeof PresetQuery>
 
-/** What the terminal may change of a preset. The public API changes none of it. */
+/** The body of a change at the terminal. The public API changes no preset. */
 export const PresetChange = Type.Object({ status: oneOf(...STATUSES) })
 export type PresetChange = Static<typeof PresetChange>

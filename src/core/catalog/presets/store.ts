@@ -1,12 +1,12 @@
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { Json } from '../../kernel/json.ts'
 
-/** The ways in which a preset can stand. */
+/** The statuses of a preset. */
 export const STATUSES = ['active', 'disabled', 'archived'] as const
 
 /**
- * A configuration by name: how a workspace wants its calls answered (wire reference A.5 and I).
- * Times in ISO 8601.
+ * A named configuration: how a workspace wants its calls answered (wire reference A.5 and I). Times
+ * are ISO 8601.
  */
 export interface Preset {
   id: string
@@ -17,42 +17,42 @@ export interface Preset {
   status: (typeof STATUSES)[number]
   status_updated_at: string | null
   creator_user_id: string | null
-  /** The version that calls are made with: the newest. */
+  /** The version that calls use: the newest. */
   designated_version_id: string
   created_at: string
   updated_at: string
 }
 
-/** What a preset says, once and for all: a change is another version, counted from 1. */
+/** The immutable content of a preset. A change creates another version, counted from 1. */
 export interface PresetVersion {
   id: string
   preset_id: string
   version: number
   creator_id: string
   system_prompt: string | null
-  /** Fields of a chat request, whichever dialect they came in. */
+  /** Fields of a chat request, whichever dialect they were written in. */
   config: Json
   created_at: string
   updated_at: string
 }
 
-/** A preset with the version that is used. */
+/** A preset with its current version. */
 export interface DesignatedPreset extends Preset {
   designated_version: PresetVersion
 }
 
 /**
- * Remembers presets. A slug is unique in its workspace, a version's number in its preset: 409 for a
- * second one.
+ * Stores presets. A slug is unique in its workspace and a version's number in its preset: a second
+ * one throws 409.
  */
 export interface PresetStore {
   all(): Promise<DesignatedPreset[]>
-  /** A new preset with its first version, both or neither. */
+  /** Inserts a preset with its first version, both or neither. */
   insert(preset: DesignatedPreset, entry: AuditEntry): Promise<void>
-  /** Another version, which is used from now on, both or neither. */
+  /** Inserts a version and makes it the current one, both or neither. */
   designate(version: PresetVersion, updated_at: string, entry: AuditEntry): Promise<void>
   update(id: string, change: Partial<Preset>, entry: AuditEntry): Promise<void>
-  /** Some of a preset's versions, the oldest first. */
+  /** Returns one page of a preset's versions, oldest first. */
   versions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>
   version(preset_id: string, version: number): Promise<PresetVersion | undefined>
 }

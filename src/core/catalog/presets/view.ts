@@ -1,7 +1,7 @@
 import { byId, defineAudit } from '../../identity/audit/entry.ts'
 import type { DesignatedPreset, Preset } from './store.ts'
 
-/** Shows a preset as lists have it. */
+/** Returns a preset as lists show it, without its current version. */
 export const withoutVersion = ({ designated_version: _, ...preset }: DesignatedPreset): Preset =>
   preset
 

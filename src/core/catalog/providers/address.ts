@@ -6,7 +6,10 @@ import type { Credential } from './credential.ts'
 /** The blanks that a built-in address may have. */
 type Blank = 'region' | 'project'
 
-/** Where a configured provider is: where the config says, else the built-in address with its blanks filled, or what is missing for it. */
+/**
+ * Builds the address of a configured provider: the config's, else the built-in one with its blanks
+ * filled. Returns what is missing where a blank has no value.
+ */
 export function addressOf(
   given: ProviderConfig,
   row: ProviderRow | undefined,

@@ -1,4 +1,4 @@
-/** What the public service calls a provider, where it is not what we call it. */
+/** The public service's slugs of providers that have another slug here. */
 export const ALIASES: Record<string, string[]> = {
   'amazon-bedrock': ['bedrock'],
   'arcee-ai': ['arcee'],

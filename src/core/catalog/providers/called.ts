@@ -6,13 +6,16 @@ const publicSlugs = new Map(
   Object.entries(ALIASES).flatMap(([said, slugs]) => slugs.map(slug => [slug, said])),
 )
 
-/** What the public service calls a provider of ours. */
+/** Returns the public service's slug of one of our providers. */
 export const publicSlugOf = (slug: string): string => publicSlugs.get(slug) ?? slug
 
-/** Whether this provider is meant by what a caller said. */
+/** Returns whether a caller's name for a provider means this one. */
 type Meaning = (provider: Provider, said: string) => boolean
 
-/** From the narrowest: the first by which anybody is meant holds, so that no name takes another's place. */
+/**
+ * From the narrowest to the widest. The first matcher that fits any provider decides, so that no
+ * name hides another.
+ */
 const MEANINGS: Meaning[] = [
   ({ slug }, said) => slug === said || slug.startsWith(`${said}/`),
   ({ name }, said) => name === said,
@@ -22,8 +25,9 @@ const MEANINGS: Meaning[] = [
 ]
 
 /**
- * The slugs of the providers that a caller means: by our slug, by the public service's, or by the name that is shown; in the catalogue's order.
- * A base slug means its variants too (wire reference C.3). What nobody is called means nobody.
+ * Finds the slugs of the providers that a caller names: by our slug, by the public service's, or by
+ * the displayed name, in the catalogue's order. A base slug includes its variants (wire reference
+ * C.3). Returns none for an unknown name.
  */
 export function slugsOfCalled(providers: Iterable<Provider>, said: string): string[] {
   const all = [...providers]
@@ -31,7 +35,7 @@ export function slugsOfCalled(providers: Iterable<Provider>, said: string): stri
   return meaning ? all.filter(provider => meaning(provider, said)).map(({ slug }) => slug) : []
 }
 
-/** Every name by which a provider may be meant, in lower case. */
+/** Lists every name of a provider, in lower case. */
 export const namesOf = ({ slug, name }: Provider): string[] =>
   [slug, name, ...publicSlugsOf(slug)].map(one => one.toLowerCase())
 

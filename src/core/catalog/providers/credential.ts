@@ -5,7 +5,7 @@ import { parseObject } from '../../kernel/json.ts'
 import { Secret } from '../../kernel/secret.ts'
 import type { Fault, ProviderRow } from '../providers.ts'
 
-/** What signs a request to AWS. */
+/** Credentials that sign a request to AWS. */
 export interface AwsCredentials {
   access_key_id: string
   secret_access_key: Secret
@@ -13,7 +13,7 @@ export interface AwsCredentials {
   region: string
 }
 
-/** What buys access tokens of Google. */
+/** An account that buys access tokens from Google. */
 export interface ServiceAccount {
   client_email: string
   private_key: Secret
@@ -22,7 +22,7 @@ export interface ServiceAccount {
   project_id: string | null
 }
 
-/** What a provider trusts us by: `auth` says which of the others it is. */
+/** The credential for a provider. `auth` says which of the others it is. */
 export interface Credential {
   auth: Auth
   api_key: Secret | null
@@ -30,7 +30,7 @@ export interface Credential {
   service_account: ServiceAccount | null
 }
 
-/** The credential of a configured provider, or what is missing of it. */
+/** Builds the credential of a configured provider, or returns what is missing. */
 export function credentialOf(
   given: ProviderConfig,
   row: ProviderRow | undefined,
@@ -50,13 +50,13 @@ export function credentialOf(
   }
 }
 
-/** What each protocol's own provider wants; every other one takes a bearer's token. */
+/** How each protocol's own provider authenticates. Every other one takes a bearer token. */
 const AUTH_OF: Record<string, Auth> = {
   'anthropic-messages': 'x-api-key',
   gemini: 'x-goog-api-key',
 }
 
-// What the config says, else what the credentials given are for, else what the provider wants.
+// The config decides, then the kind of credential that it has, then the provider.
 function authOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Auth {
   if (given.auth) return given.auth
   if (given.service_account !== undefined) return 'google-service-account'

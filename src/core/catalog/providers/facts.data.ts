@@ -1,8 +1,9 @@
 import type { ProviderFacts } from './facts.ts'
 
 /**
- * Public facts of providers, as of 2026-11-21, for a paying customer without a contract of his own. Only what is sure: what is missing counts as
- * "may train" and "keeps data". An operator who has agreed otherwise says so in the config, endpoint by endpoint (`data_policy`).
+ * Public facts of providers, as of 2026-11-21, for a paying customer without a contract of their
+ * own. Only certain facts are listed: a missing one counts as "may train" and "keeps data". An
+ * operator with another agreement says so in the config, endpoint by endpoint (`data_policy`).
  */
 export const FACTS = {
   openai: {
@@ -28,7 +29,7 @@ export const FACTS = {
     training: false,
     retention_days: 30,
   },
-  // Whether AI Studio trains depends on whether the key is of a paying project.
+  // AI Studio trains on what it is sent unless the key belongs to a paying project.
   google: {
     privacy_policy_url: 'https://policies.google.com/privacy',
     terms_of_service_url: 'https://ai.google.dev/gemini-api/terms',
@@ -113,7 +114,8 @@ export const FACTS = {
     retention_days: 0,
   },
   cerebras: { privacy_policy_url: 'https://www.cerebras.ai/privacy-policy', headquarters: 'US' },
-  // It passes calls for Google's and Anthropic's models on to them, and what they keep is theirs to say: no row of a provider's is true of those.
+  // It passes calls for Google's and Anthropic's models on to them, and they decide what is kept.
+  // No row of a provider would be true for those models.
   deepinfra: {
     privacy_policy_url: 'https://deepinfra.com/privacy',
     terms_of_service_url: 'https://deepinfra.com/terms',

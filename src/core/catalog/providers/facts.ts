@@ -1,7 +1,7 @@
 import { own } from '../../kernel/json.ts'
 import { FACTS } from './facts.data.ts'
 
-/** What a provider says of itself in public. Null: nobody here is sure. */
+/** What a provider publishes about itself. Null where it is not certain. */
 export interface ProviderFacts {
   privacy_policy_url: string | null
   terms_of_service_url: string | null
@@ -11,7 +11,7 @@ export interface ProviderFacts {
   datacenters: string[] | null
   /** Whether it trains on what its paying API is sent. */
   training: boolean | null
-  /** For how many days it keeps what it is sent. */
+  /** The number of days for which it keeps what it is sent. */
   retention_days: number | null
 }
 
@@ -27,10 +27,13 @@ const UNKNOWN: ProviderFacts = {
 
 const known: Record<string, Partial<ProviderFacts>> = FACTS
 
-/** The public facts of a provider. */
+/** Returns the public facts of a provider. */
 export const factsOf = (slug: string): ProviderFacts => ({ ...UNKNOWN, ...own(known, slug) })
 
-/** What a provider does with data, where it counts: what is not known may train, and keeps data for who knows how long. */
+/**
+ * Returns a provider's data policy as rules apply it. An unknown provider counts as one that
+ * trains, and that keeps data for an unknown time.
+ */
 export function dataPolicyOf(slug: string): { training: boolean; retention_days: number | null } {
   const { training, retention_days } = factsOf(slug)
   return { training: training ?? true, retention_days }

@@ -6,7 +6,7 @@ const TOKENS = { prompt: 1, completion: 2 }
 
 const shown = (units: object): object => shownPrices(pricesOf({ ...TOKENS, ...units }))
 
-test('prices of units are listed by the names that the public list has, in USD for one', () => {
+test('unit prices are listed under their public names, in USD per unit', () => {
   const units = { request: 0.005, web_search: 0.01, per_input_image: 0.002, per_image: 0.04 }
   expect(shown(units)).toEqual({
     prompt: '0.000001',
@@ -18,7 +18,7 @@ test('prices of units are listed by the names that the public list has, in USD f
   })
 })
 
-test('prices that the public list has no name for are left out', () => {
+test('prices without a public name are left out', () => {
   const units = {
     per_second: 0.5,
     per_megapixel: 0.02,

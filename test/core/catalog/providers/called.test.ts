@@ -14,7 +14,7 @@ const config = {
 const { providers } = openProviders(config, ['openai-chat', 'sandbox'])
 const called = (said: string) => slugsOfCalled(providers.values(), said)
 
-describe('a provider is meant by', () => {
+describe('a provider is found by', () => {
   test.each([
     ['our slug', 'openai', ['openai']],
     ['our slug, however it is spelled', 'OPENAI', ['openai']],
@@ -26,7 +26,7 @@ describe('a provider is meant by', () => {
     ['the name of several', 'Google', ['vertex', 'vertex-anthropic']],
     ['the name that is shown, however it is spelled', 'z.ai', ['zai']],
     ['the base of its slug', 'local', ['local/eu', 'local/us']],
-    ['its slug, whoever else is shown by that name', 'groq', ['groq']],
+    ['its slug, even if another is displayed by that name', 'groq', ['groq']],
     ['nothing else', 'nobody', []],
     ['no part of a slug', 'open', []],
     ['no name of JavaScript’s own', 'constructor', []],
@@ -34,7 +34,7 @@ describe('a provider is meant by', () => {
     expect(called(said)).toEqual(slugs)
   })
 
-  test('every public name of the table, which names providers that there are', () => {
+  test('every public name of the table, which stand for existing providers', () => {
     for (const [said, slugs] of Object.entries(ALIASES)) {
       expect(Object.keys(PROVIDERS)).toEqual(expect.arrayContaining(slugs))
       expect(Object.keys(PROVIDERS)).not.toContain(said)
@@ -43,7 +43,7 @@ describe('a provider is meant by', () => {
   })
 })
 
-test('a provider has the name that is shown, our slug and the public one', () => {
+test('a provider has its displayed name, our slug and the public one', () => {
   expect([...providers.values()].filter(({ slug }) => slug === 'bedrock').map(namesOf)).toEqual([
     ['bedrock', 'amazon bedrock', 'amazon-bedrock'],
   ])

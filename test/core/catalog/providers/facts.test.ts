@@ -10,7 +10,7 @@ import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
 const facts: [string, Partial<ProviderFacts>][] = Object.entries(FACTS)
 
 describe('the facts of providers', () => {
-  test('are of providers that there are', () => {
+  test('are those of existing providers', () => {
     expect(facts.filter(([slug]) => !Object.hasOwn(PROVIDERS, slug))).toEqual([])
   })
 
@@ -29,7 +29,7 @@ describe('the facts of providers', () => {
     expect(days.filter(one => !Number.isInteger(one) || one < 0)).toEqual([])
   })
 
-  test('that nobody is sure of count as training, and as kept for who knows how long', () => {
+  test('that are uncertain count as training, and as retention for an unknown time', () => {
     expect(dataPolicyOf('nobody')).toEqual({ training: true, retention_days: null })
     expect(dataPolicyOf('toString')).toEqual({ training: true, retention_days: null })
     expect(dataPolicyOf('google')).toEqual({ training: true, retention_days: null })
@@ -39,7 +39,7 @@ describe('the facts of providers', () => {
   })
 })
 
-test('the rows of the providers have an https address, or one of this machine, or none; no two who speak alike have one name', () => {
+test('provider rows have an https or local address or none, and names unique per protocol', () => {
   const rows = Object.entries(PROVIDERS)
   const open = rows.filter(
     ([, { base_url }]) =>
