@@ -26,7 +26,7 @@ export interface Operation {
   eitherHeader?: boolean
 }
 
-/** Another form of successful answers: its name and schema in the description, and when it is used. */
+/** Another form of successful answers: its name and schema in the description, and its use. */
 export interface OtherAnswer {
   name: string
   schema: TSchema
