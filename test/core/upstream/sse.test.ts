@@ -38,7 +38,7 @@ const EXPECTED: Frame[] = [
 ]
 
 describe('SseScanner', () => {
-  test('reads all line ends, comments, several data lines, a byte order mark, an open event', () => {
+  test('reads all line ends, comments, data lines, a byte order mark and an open event', () => {
     expect(framesOf(SAMPLE)).toEqual(EXPECTED)
   })
 

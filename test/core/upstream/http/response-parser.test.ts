@@ -367,7 +367,7 @@ describe('bytes after the end', () => {
   test('are not caused by a close', () => {
     const heard = new Heard()
     const parser = new ResponseParser(heard)
-    parser.feed(Buffer.from(ANSWERS['a body of a length']?.wire ?? ''))
+    parser.feed(Buffer.from(ANSWERS['a body with a length']?.wire ?? ''))
     parser.closed()
     expect(heard.ends).toEqual([true])
   })

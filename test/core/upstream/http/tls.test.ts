@@ -189,7 +189,7 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     expect(server.name).toBe('localhost')
   })
 
-  test('a host called at an address gets its name, and its certificate must match that', async () => {
+  test('a host called at an address gets its name, and its certificate must match', async () => {
     await using server = await startTlsServer('name-only', fine)
     expect(await textOf(await ask(server, { address: '127.0.0.1' }))).toBe('fine')
     expect(server.name).toBe('localhost')
@@ -263,8 +263,8 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     },
   )
 
-  // Without a body that ends with the connection: the platform does not tell whether TLS or only TCP
-  // was closed.
+  // Not with a body that ends with the connection: the platform does not tell whether TLS or only
+  // TCP was closed.
   const CUT: [name: string, bytes: string][] = [
     ['its head', 'HTTP/1.1 200 OK\r\ncontent-le'],
     ['its length', `${head(200, { 'content-length': '9' })}half`],
