@@ -89,7 +89,7 @@ const askOnly = (name: Name, body: object = {}, times = ENOUGH) =>
 describe.each([false, true])(
   'one of two endpoints calls tools wrongly (streamed: %p)',
   streamed => {
-    test('calls with tools go to the other after enough failures, plain calls to both', async () => {
+    test('after a few failures calls with tools go to the other, plain ones to both', async () => {
       await askOnly('able', { stream: streamed })
       await askOnly('broken', { stream: streamed })
       forget()

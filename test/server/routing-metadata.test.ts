@@ -399,7 +399,7 @@ describe('headers', () => {
     },
   )
 
-  test('of several headers one counts: the service’s own name first, then the current form', async () => {
+  test('of several headers one counts: the service’s own name, then the current form', async () => {
     const both = { ...ENABLED, 'x-openrouter-metadata': 'enabled' }
     expect(metadataOf(await ask({}, { headers: both })).attempt).toBe(1)
     expect(

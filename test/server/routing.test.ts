@@ -97,7 +97,7 @@ describe('when a cooldown is over', () => {
     for (const upstream of upstreams) upstream.hits.length = 0
   }
 
-  test('one of a hundred concurrent calls tries the endpoint, the others go elsewhere', async () => {
+  test('one of a hundred calls at once tries the endpoint, the others go elsewhere', async () => {
     await rested()
     upstreams[0]?.answer(hit => [{ wait: 'well' }, from('first')(hit)])
     const all = Array.from({ length: 100 }, () => ask())

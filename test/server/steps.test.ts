@@ -196,7 +196,7 @@ describe('a call of two steps', () => {
     },
   )
 
-  test('whose second step fails everywhere ends with an error, and pays for the first', async () => {
+  test('whose second step fails everywhere is an error, and pays for the first', async () => {
     listening()
     upstream.plan(streamed('One, '), [status(500)])
     const text = await (await ask('chat', { stream: true })).text()
@@ -229,7 +229,7 @@ describe('a call of two steps', () => {
     expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
   })
 
-  test('whose limit does not suffice for the second is refused, and pays for the first', async () => {
+  test('whose limit is too low for the second is refused, and pays for the first', async () => {
     listening()
     key = await limitedKey(0.00008)
     upstream.plan(whole('One, '), whole('two.'))
@@ -264,7 +264,7 @@ describe('a call of two steps', () => {
     ])
   })
 
-  test('whose client leaves while its plugin runs takes no second step, and pays for one', async () => {
+  test('whose client leaves while its plugin runs takes no second step', async () => {
     const thinks = Promise.withResolvers<void>()
     const thought = Promise.withResolvers<void>()
     const slow: typeof again = {
