@@ -151,6 +151,6 @@ function describeRoute({ tag, access, params = {} }: Noun<Access>, row: Route<ne
 
 function explain(name: string, params: Record<string, string>): string {
   const meaning = params[name]
-  if (meaning === undefined) throw new Error(`Nothing says what :${name} means`)
+  if (meaning === undefined) throw new Error(`The path parameter :${name} has no description`)
   return meaning
 }

@@ -90,5 +90,5 @@ test('a name in a path without a description is refused when the app is created'
   const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
     route('GET /boats/:name', 'getBoat', 'Get a boat', echo),
   ])
-  expect(() => unnamed(gateway)).toThrow('Nothing says what :name means')
+  expect(() => unnamed(gateway)).toThrow('The path parameter :name has no description')
 })

@@ -101,7 +101,7 @@ async function askForToken(
     return fine
   } catch {
     if (deadline.attempt.reason) throw deadline.attempt.reason
-    return wrong(null, 'no access token is given for the service account')
+    return wrong(null, 'no access token is granted to the service account')
   } finally {
     deadline.close()
   }

@@ -218,7 +218,7 @@ describe('by protocol', () => {
     const refused = {
       ok: false,
       status: null,
-      error: 'no access token is given for the service account',
+      error: 'no access token is granted to the service account',
     }
     expect(await found(() => status(400), given)).toEqual(refused)
     const silent = { ok: false, status: null, error: 'no answer within 0.3 seconds' }

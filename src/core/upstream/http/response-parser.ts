@@ -137,8 +137,7 @@ export class ResponseParser {
       throw new MalformedResponse('Two ways to measure one body')
     if (status === 204 || status === 304) this.#state = 'done'
     else if (coding === 'chunked' && version === '1.1') this.#state = 'chunk-size'
-    else if (coding !== undefined)
-      throw new MalformedResponse('A transfer coding that nobody asked for')
+    else if (coding !== undefined) throw new MalformedResponse('An unrequested transfer coding')
     else if (length !== undefined) this.#expect(length)
     else this.#state = 'until-close'
   }
