@@ -6,17 +6,23 @@ import { identifyScim } from '../core/identity/scim/tokens.ts'
 
 type Guard = (context: { request: Request }) => Promise<{ actor: Actor }>
 
-/** What a guard opens to: any key, also where it comes in the header of Anthropic's clients, management keys, or an identity provider. */
+/**
+ * The credential that a guard requires: any key, any key also in the header of Anthropic's clients,
+ * a management key, or an identity provider's token.
+ */
 export type Opens = 'key' | 'key-in-either-header' | 'management' | 'scim'
 
-/** The guards in use: what `guardOf` looks for. */
+/** The guards in use, for `findRequiredCredential`. */
 const GUARDS = new WeakMap<object, Opens>()
 
-/** Any good key. Throws 401 before anything else of the request is looked at. */
+/** Requires a valid key. Throws 401 before anything else of the request is read. */
 export const anyKey = (gateway: Gateway) =>
   guarded('key', async ({ request }) => ({ actor: await actorOf(gateway, request) }))
 
-/** Any good key, also in the header that Anthropic's clients send. `Authorization` rules where both are there. Throws 401. */
+/**
+ * Requires a valid key, also in the header that Anthropic's clients send. `Authorization` takes
+ * precedence if both are present. Throws 401.
+ */
 export const anyKeyInEitherHeader = (gateway: Gateway) =>
   guarded('key-in-either-header', async ({ request: { headers } }) => ({
     actor: await identify(gateway, headers.get('authorization') || bearer(headers)),
@@ -27,7 +33,7 @@ const bearer = (headers: Headers): string | null => {
   return key ? `Bearer ${key}` : null
 }
 
-/** A management key. Throws 401, or 403 for any other good key. */
+/** Requires a management key. Throws 401, or 403 for any other valid key. */
 export const managementKey = (gateway: Gateway) =>
   guarded('management', async ({ request }) => {
     const actor = await actorOf(gateway, request)
@@ -35,7 +41,10 @@ export const managementKey = (gateway: Gateway) =>
     return { actor }
   })
 
-/** The token of an identity provider, which opens nothing else. Throws 401, or 403 for any good key. */
+/**
+ * Requires an identity provider's token, which is valid nowhere else. Throws 401, or 403 for any
+ * valid key.
+ */
 export const scimToken = (gateway: Gateway) =>
   guarded('scim', async ({ request }) => ({
     actor: await identifyScim(gateway, request.headers.get('authorization')),
@@ -44,23 +53,24 @@ export const scimToken = (gateway: Gateway) =>
 const actorOf = (gateway: Gateway, request: Request) =>
   identify(gateway, request.headers.get('authorization'))
 
-/** Who asks at a door that is open to all; null for whoever has no good key. */
+/** Identifies the caller of a route that needs no key. Returns null without a valid key. */
 export const anybody = (gateway: Gateway, request: Request): Promise<Actor | null> =>
   actorOf(gateway, request).catch(thrown => {
     if (GatewayError.from(thrown).type === 'authentication') return null
     throw thrown
   })
 
-/** Everybody. A group that may be read without a key says so. */
+/** Requires nothing. Declares that a group of routes needs no key. */
 export const nobody = () => new Elysia()
 
-/** What the guard among a route's hooks opens to; undefined where there is none. */
+/** Returns the credential that the guard among a route's hooks requires; undefined without one. */
 export function guardOf(hooks: unknown): Opens | undefined {
   const { transform } = hooks as { transform?: { fn: object }[] | { fn: object } }
   return [transform ?? []].flat().flatMap(({ fn }) => GUARDS.get(fn) ?? [])[0]
 }
 
-// Scoped, so that it guards the group that uses it and no other; a derive, so that it runs before the body is looked at.
+// Scoped, so that it guards only the group that uses it. A derive, so that it runs before the body
+// is read.
 function guarded(opens: Opens, guard: Guard) {
   GUARDS.set(guard, opens)
   return new Elysia().derive({ as: 'scoped' }, guard)

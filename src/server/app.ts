@@ -24,7 +24,10 @@ import { scim } from './routes/scim.ts'
 import { site } from './routes/site.ts'
 import { workspaces } from './routes/workspaces.ts'
 
-/** The table of contents of the API. Throws when a route says neither who may use it nor that everybody may. */
+/**
+ * Creates the app: the table of contents of the API. Throws when a route declares neither a
+ * required credential nor that it needs none.
+ */
 export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
   const about = {
     get title() {
@@ -67,7 +70,8 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
   throw new Error(`${method} ${path} does not declare who may use it`)
 }
 
-// A route may have its own form of refusals, for what goes wrong before it too: a key that is not good.
+// A route may have its own form of refusals. It also applies to failures before the route runs,
+// such as an invalid key.
 function refused(app: AnyElysia, error: unknown, request: Request, id: string): Response {
   const routes = routesAt(app, pathOf(request))
   const refusal = routes.find(route => route.method === methodOf(request))?.operation.refusal
@@ -89,7 +93,7 @@ const routesAt = (app: AnyElysia, path: string) =>
     .filter(route => matches(route.path, path))
     .map(route => ({ ...route, method: route.method.toUpperCase() }))
 
-// A path that exists under another method is not missing: its method is wrong (RFC 9110, 15.5.6).
+// A path that exists under another method is not missing: the method is wrong (RFC 9110, 15.5.6).
 function explained(routes: DescribedRoute[], error: unknown, request: Request): unknown {
   if (
     !(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')

@@ -2,12 +2,12 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { GatewayError, tooLarge } from '../core/errors.ts'
 import { bodyOf, checked, LARGEST_BODY } from '../core/kernel/body.ts'
 
-/** Reads and checks a JSON body. Throws 408 for one that takes too long, and what `bodyOf` throws. */
+/** Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws. */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   return bodyOf(schema, await readBytes(request))
 }
 
-/** The query, its numbers read as numbers, if it fits the schema. Throws 400 naming the parameter. */
+/** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */
 export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> {
   const query: Record<string, unknown> = {}
   const properties: Record<string, TSchema> = schema.properties ?? {}
@@ -22,7 +22,7 @@ const NUMBERS: Record<string, RegExp> = {
   number: /^-?\d{1,15}(\.\d{1,15})?$/,
 }
 
-/** A client may take this long for a small body, and a second more for each KiB of a large one. */
+/** How many milliseconds a small body may take. A large one gets another second for each KiB. */
 const PATIENCE = 30_000
 
 function readBytes(request: Request): Promise<Uint8Array> {

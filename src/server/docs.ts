@@ -18,18 +18,33 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// The validator's badge would be asked for at somebody else's site.
-const SCRIPT = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#page', deepLinking: true, validatorUrl: null, persistAuthorization: false })
+// The validator's badge would be requested from another site, so it is off.
+const SCRIPT = `SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#page',
+  deepLinking: true,
+  validatorUrl: null,
+  persistAuthorization: false,
+})
 `
 
-// Nothing from elsewhere, neither loaded nor asked; the page's own styles and pictures are inside its bundle.
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// The page loads nothing from other sites. Its bundle contains its inline styles and images.
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  'font-src data:',
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
 
-/** The page to read the description and try it. It loads nothing from elsewhere. */
+/** Renders the page to read the description and try the API. It loads nothing from other sites. */
 export const docsPage = () => text(PAGE, 'text/html', { 'content-security-policy': POLICY })
 
-/** The page's parts, by their name under `/docs/`. */
+/** The page's assets, by their name under `/docs/`. */
 export const DOCS_PARTS: Record<string, () => Promise<Response>> = {
   'page.js': async () => text(SCRIPT, 'text/javascript'),
   'page.css': () => packed(styles, 'text/css'),

@@ -1,9 +1,9 @@
 import { GatewayError } from '../core/errors.ts'
 
-/** How a failure looks in a body. */
+/** Renders a failure as a body. */
 export type Envelope = (error: GatewayError, requestId: string) => unknown
 
-/** The usual one (specification, Error envelope). */
+/** Renders the usual body (specification, Error envelope). */
 const usual: Envelope = ({ type, status, message, metadata, besides }, requestId) => ({
   error: {
     code: status,
@@ -13,7 +13,7 @@ const usual: Envelope = ({ type, status, message, metadata, besides }, requestId
   ...besides,
 })
 
-/** The one place where a failure becomes a response. Only what is ours to say is said. */
+/** Creates the response to a failure, the only place that does. Shows nothing internal. */
 export function errorResponse(
   thrown: unknown,
   requestId: string,
@@ -28,7 +28,10 @@ export function errorResponse(
   })
 }
 
-/** What the status means for the next request: when it makes sense, and what is left of a limit of ours (wire reference A.15). */
+/**
+ * Returns headers about the next request: when to retry, which methods are allowed, and what is
+ * left of our rate limits (wire reference A.15).
+ */
 function hints({ retryAfter, metadata: { allow, headers } }: GatewayError): Record<string, string> {
   return {
     ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
@@ -37,7 +40,7 @@ function hints({ retryAfter, metadata: { allow, headers } }: GatewayError): Reco
   }
 }
 
-/** Elysia's own failures in our words; whatever is not known is a bug, and says nothing. */
+/** Converts Elysia's own failures. Anything unknown is a bug, and its message is not shown. */
 function errorOf(thrown: unknown): GatewayError {
   const code =
     typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined

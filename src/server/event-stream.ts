@@ -1,4 +1,4 @@
-/** How a waiting stream is kept alive: after `interval` milliseconds of silence this text is sent, a comment or an event. */
+/** Keeps a waiting stream alive: after `interval` milliseconds of silence `text` is sent. */
 export interface KeepAlive {
   text: string
   interval: number
@@ -7,9 +7,9 @@ export interface KeepAlive {
 const encoder = new TextEncoder()
 
 /**
- * Texts as server-sent events over our own stream, written as the client reads. The client leaving stops the source at once.
- * The source may still be on its way: keep-alives are sent until it comes. A source must not throw: what fails after the first
- * byte is an event of its own.
+ * Creates a response that streams texts as server-sent events, written as the client reads. A
+ * client that leaves stops the source at once. While the source is pending, keep-alives are sent. A
+ * source must not throw: a failure after the first byte is an event.
  */
 export function eventStream(
   source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
@@ -21,9 +21,9 @@ export function eventStream(
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        // A client whose answer is still on its way has waited for one interval already.
+        // A client whose answer is still pending has waited for one interval already.
         if (source instanceof Promise) controller.enqueue(line)
-        // Only a client that has read what it was sent is waiting.
+        // Only a client that has read everything so far is waiting.
         timer = setInterval(
           () => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line),
           interval,

@@ -3,7 +3,7 @@ import { printable } from '../core/kernel/words.ts'
 import type { Origin } from '../core/language/call.ts'
 import { regionOf } from '../core/language/region.ts'
 
-/** An id that the client gave its request, if it is plainly one; the fallback otherwise. */
+/** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
 export function requestIdOf(request: Request, fallback: string): string {
   const given = request.headers.get('x-request-id')
   return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : fallback
@@ -12,7 +12,10 @@ export function requestIdOf(request: Request, fallback: string): string {
 const LONGEST = 512
 const LONGEST_SESSION = 256
 
-/** Where a call came from, as its headers tell: app site and title under every name they go by, and the client's own name. */
+/**
+ * Reads a call's origin from its headers: the app's site and title under each of their names, and
+ * the client's own name.
+ */
 export function originOf({ headers }: Request, requestId: string, { config }: Gateway): Origin {
   return {
     request_id: requestId,
@@ -34,8 +37,9 @@ function titleIn(headers: Headers, service: string): string | null {
 }
 
 /**
- * The member under which a request asks to be told how it was routed: `gateway_metadata` for `X-Gateway-Metadata: enabled`. The service's own
- * name comes before those that every gateway goes by, and a header before its legacy form; any other value asks for nothing.
+ * Reads under which field a request wants its routing metadata: `gateway_metadata` for
+ * `X-Gateway-Metadata: enabled`. The service's own name precedes the general ones, and a header
+ * precedes its legacy form. Any other value requests nothing.
  */
 export function routingMetadataOf(
   { headers }: Request,
@@ -53,7 +57,7 @@ const NAMES = ['gateway', 'openrouter']
 const levelIn = (headers: Headers, name: string): string | null =>
   headers.get(`x-${name}-metadata`) ?? headers.get(`x-${name}-experimental-metadata`)
 
-/** The session that a header names. The body's own wins over it. */
+/** Reads the session id from its header. One in the body takes precedence. */
 export function sessionOf(request: Request): string | null {
   const session = request.headers.get('x-session-id')
   return session === null || session === '' || session.length > LONGEST_SESSION
@@ -66,7 +70,10 @@ function shown(headers: Headers, name: string): string | null {
   return value === null || value === '' ? null : printable(value.slice(0, LONGEST))
 }
 
-/** The features of Anthropic's API that a client asks for by header, under either of its names (wire reference C.7 and M). */
+/**
+ * Reads the beta features of Anthropic's API that a client requests, from the header under either
+ * of its names (wire reference C.7 and M).
+ */
 export function betasOf({ headers }: Request): string[] {
   const [own, usual] = [headers.get('x-anthropic-beta'), headers.get('anthropic-beta')]
   if (own === null && usual === null) return []

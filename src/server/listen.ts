@@ -4,30 +4,31 @@ import { createApp } from './app.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 
-/** A server that listens. */
+/** A server that is running. */
 export interface Listening {
   url: string
-  /** Takes no more connections, lets what runs end within the drain time, then closes. */
+  /** Accepts no more connections, gives running calls the drain time to end, then closes. */
   stop(drainMilliseconds: number): Promise<void>
 }
 
-/** Quiet connections are closed after this many seconds. An answer that is being made is not quiet: it has limits of its own. */
+/** Idle connections are closed after this many seconds. Running calls have limits of their own. */
 const IDLE_SECONDS = 120
 
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): Listening {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const app = createApp(gateway, gateway.config.server.site_url ?? '/')
-  // The routes are put together now, and not while the first client waits.
+  // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
   const server = Bun.serve({
     hostname: host,
     port,
     development: false,
-    // Without this, Bun lets a second server of the same user listen on the port too, and the kernel deals the connections out between them.
+    // By default, Bun lets a second server of the same user listen on the port too, and the kernel
+    // distributes connections among both.
     reusePort: false,
     idleTimeout: IDLE_SECONDS,
-    // Bun's own refusal has no body. Ours has, and counts for itself: see body.ts.
+    // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request, server) {
       if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
@@ -48,10 +49,10 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
   }
 }
 
-/** What the last bytes of answers get to leave the machine. */
+/** How many milliseconds the last bytes of answers get to leave the machine. */
 const FAREWELL = 500
 
-// Bun takes two Host headers, and ones that are no host at all; a URL made of those would throw later.
+// Bun accepts two Host headers, and invalid ones. A URL built from those would throw later.
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 

@@ -1,14 +1,19 @@
 import type { shownModel } from '../core/catalog/models/shown.ts'
 
-/** The models as an RSS 2.0 feed: one item a model, dated with its release where that is known. */
+/** Renders models as an RSS 2.0 feed: one item per model, dated with its release if it is known. */
 export function modelsFeed(
   models: ReturnType<typeof shownModel>[],
   title: string,
   site: URL,
 ): Response {
   const items = models.map(model => itemOf(model, site)).join('')
-  const channel = `<title>${escaped(title)} models</title><link>${escaped(site.href)}</link><description>Models that ${escaped(title)} knows</description>`
-  const xml = `<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0"><channel>${channel}${items}</channel></rss>\n`
+  const name = escaped(title)
+  const channel =
+    `<title>${name} models</title><link>${escaped(site.href)}</link>` +
+    `<description>Models that ${name} knows</description>`
+  const xml =
+    '<?xml version="1.0" encoding="UTF-8"?>\n' +
+    `<rss version="2.0"><channel>${channel}${items}</channel></rss>\n`
   return new Response(xml, { headers: { 'content-type': 'application/rss+xml; charset=utf-8' } })
 }
 
@@ -27,6 +32,7 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 const escaped = (text: string) =>
   allowed(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
 
-// What no XML may hold, escaped or not (XML 1.0, 2.2): controls, half characters and two that are none.
+// Removes the characters that XML forbids, even escaped (XML 1.0, 2.2): controls, lone surrogates
+// and two noncharacters.
 const allowed = (text: string) =>
   text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')

@@ -3,16 +3,16 @@ import type { AnyElysia } from 'elysia'
 import { guardOf, type Opens } from './access.ts'
 import type { Operation, OtherAnswer } from './operation.ts'
 
-/** One route of the app with what it tells of itself. */
+/** One route of the app with its description. */
 export interface DescribedRoute {
   method: string
   path: string
   operation: Operation
-  /** What its guard opens to; undefined: it is open to everybody. */
+  /** The credential that its guard requires; undefined if it needs none. */
   opens: Opens | undefined
 }
 
-/** Every route that describes itself. */
+/** Lists the routes that have a description. */
 export function describedRoutes(app: AnyElysia): DescribedRoute[] {
   return app.routes.flatMap(({ method, path, hooks }) => {
     const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.[
@@ -33,18 +33,18 @@ export function describedRoutes(app: AnyElysia): DescribedRoute[] {
 const MEANINGS: Record<number, string> = {
   200: 'Done',
   201: 'Created',
-  202: 'Begun',
-  204: 'Done, with nothing to say',
-  304: 'Not changed since',
+  202: 'Accepted',
+  204: 'Done, without a body',
+  304: 'Not modified',
   400: 'Invalid request parameters',
   401: 'Authentication missing or invalid',
   402: 'Insufficient credits',
   403: 'Not allowed for this key',
   404: 'Resource not found',
   408: 'The request took too long to arrive',
-  409: 'Changed by another at the same moment',
+  409: 'Changed by another request at the same moment',
   410: 'Gone',
-  412: 'Changed since',
+  412: 'Modified since',
   413: 'Request payload too large',
   422: 'Unprocessable request',
   429: 'Rate limit exceeded',
@@ -55,7 +55,7 @@ const MEANINGS: Record<number, string> = {
   529: 'Provider overloaded',
 }
 
-/** The machine-readable description: OpenAPI 3.1, made from the routes themselves (specification, Versioning 2). */
+/** Builds the OpenAPI 3.1 description from the routes themselves (specification, Versioning 2). */
 export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: string }) {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const { method, path, operation } of describedRoutes(app)) {
@@ -189,8 +189,8 @@ const either = ({ name, when }: OtherAnswer) => ({
   anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }],
 })
 
-// What produces one of these gives no plain JSON.
+// A route that produces one of these never answers with plain JSON.
 const ONLY = ['text/plain', 'application/scim+json']
 
-// TypeBox keeps its own marks under symbols, which JSON does not know.
+// TypeBox marks its schemas with symbols, which JSON drops.
 const plain = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))

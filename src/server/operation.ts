@@ -1,7 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { Refusal as DialectRefusal } from '../core/dialects/dialect.ts'
 
-/** What the description tells of one operation. The body is read by `readBody`, after the key has been looked at. */
+/** The description of one operation. `readBody` reads the body, after the key has been checked. */
 export interface Operation {
   /** The operation's name in clients. */
   id: string
@@ -10,36 +10,36 @@ export interface Operation {
   body?: TSchema
   query?: TSchema
   params?: Record<string, string>
-  /** Headers that it heeds, with the values that they may have. */
+  /** The headers that it reads, with their allowed values. */
   headers?: Record<string, string[]>
-  /** The statuses it may answer with, the good one first. */
+  /** The statuses that it may answer with, the successful one first. */
   statuses: number[]
-  /** What else a good answer may be than JSON. */
+  /** The media types of successful answers other than JSON. */
   produces?: string[]
-  /** What a good answer may be besides, in JSON too. */
+  /** Another form of successful answers, also in JSON. */
   other?: OtherAnswer
-  /** How its refusals look, where it is not the usual. */
+  /** The form of its refusals, if it is not the usual one. */
   refusal?: Refusal
   /** Needs no key. */
   open?: boolean
-  /** Takes its key in `x-api-key` too. */
+  /** Accepts its key in `x-api-key` too. */
   eitherHeader?: boolean
 }
 
-/** Another form of good answers: its name in the description, its schema there, and when it is given. */
+/** Another form of successful answers: its name and schema in the description, and its use. */
 export interface OtherAnswer {
   name: string
   schema: TSchema
   when: string
 }
 
-/** A form of refusals, as a dialect has it. */
+/** A form of refusals, as a dialect defines it. */
 export interface Refusal extends DialectRefusal {
-  /** Its media type, where it is not JSON’s. */
+  /** Its media type, if it is not JSON’s. */
   contentType?: string
 }
 
-/** An operation as a route carries it: Elysia leaves the body alone, and `openapi.ts` finds the description. */
+/** Returns a route's hooks. Elysia leaves the body unparsed; `openapi.ts` reads the description. */
 export const operation = (described: Operation) => ({
   parse: 'none' as const,
   detail: { 'x-operation': described } as object,

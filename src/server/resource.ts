@@ -6,7 +6,7 @@ import { anyKey, managementKey, nobody } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { operation } from './operation.ts'
 
-/** Who may use a noun's routes: the guard that asks, and the statuses with which it refuses. */
+/** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
   management: { guard: managementKey, refusals: [401, 403] },
   key: { guard: anyKey, refusals: [401] },
@@ -15,18 +15,18 @@ const ACCESS = {
 type Access = keyof typeof ACCESS
 type ActorBehind<Door extends Access> = Door extends 'open' ? null : Actor
 
-/** What the routes of a noun have in common. */
+/** What the routes of a resource have in common. */
 interface Noun<Door extends Access> {
-  /** The heading in the description under which they stand. */
+  /** Their heading in the description. */
   tag: string
   access: Door
-  /** What the names in their paths mean. Every name in a path has to be here. */
+  /** The descriptions of the names in their paths. Every name in a path needs one. */
   params?: Record<string, string>
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** A text for every name in a path: `/workspaces/:id/budgets/:interval` has two. */
+/** A string for every name in a path: `/workspaces/:id/budgets/:interval` has two. */
 type ParamsIn<Path> = Path extends `${string}:${string}/${infer Rest}`
   ? [string, ...ParamsIn<Rest>]
   : Path extends `${string}:${string}`
@@ -35,21 +35,21 @@ type ParamsIn<Path> = Path extends `${string}:${string}/${infer Rest}`
 
 type InputFor<Schema> = Schema extends TSchema ? [Static<Schema>] : []
 
-/** What a route takes and answers with, besides what its path and its noun's access say of it. */
+/** What a route takes and answers with, as far as its path and its resource do not define it. */
 interface Terms<Body, Query, Answer> {
   body?: Body
   query?: Query
-  /** The status of its answers, where it is not 200. */
+  /** The status of its answers, if it is not 200. */
   status?: number
   /** The statuses of its refusals that do not follow from its access, path and input. */
   refusals?: number[]
-  /** The path of what was begun, for the header `Location`. Needs a status of its own. */
+  /** Returns the path of what was started, for the header `Location`. Needs its own status. */
   location?: (answer: Answer) => string
-  /** Another heading than its noun's. */
+  /** Its heading, if it is not its resource's. */
   tag?: string
 }
 
-/** One line of a noun's table. `Caller` is the actor that its function takes. */
+/** One row of a resource's table. `Caller` is the actor that its function takes. */
 interface Route<Caller> {
   method: Method
   path: string
@@ -60,9 +60,9 @@ interface Route<Caller> {
 }
 
 /**
- * Describes one route: its method and path, the operation's id in clients, its summary, the core
- * function that it calls, and what it takes. The function gets the gateway, the actor, the texts
- * in the path in their order, then the body, then the query. What it returns is the answer.
+ * Defines one route: its method and path, the operation's id in clients, its summary, the core
+ * function that it calls, and its options. The function gets the gateway, the actor, the path's
+ * parameters in their order, then the body, then the query. Its result is the answer.
  */
 export function route<
   Caller,
@@ -86,8 +86,8 @@ export function route<
 }
 
 /**
- * Makes the routes of a noun, in the order of its table. Each has the guard of the noun's access.
- * Throws when a path has a name that `params` does not explain.
+ * Defines the routes of a resource, in the order of its table. Each has the guard of the resource's
+ * access. Throws when a path has a name that `params` does not describe.
  */
 export const defineResource =
   <Door extends Access>(noun: Noun<Door>, routes: Route<ActorBehind<Door>>[]) =>
@@ -104,16 +104,16 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
   actor: never
 }
 
-// Elysia reads the text of a handler for what it uses, and one that uses `set` is answered with
-// another Content-Type. Hence two of them.
+// Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
+// with another Content-Type. Hence there are two.
 function makeHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
   const { status = 200, location } = row.terms
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
-      runRoute(row, gateway, actor, params, request)
+      runRoute(row, gateway, { actor, params, request })
   }
   return async ({ actor, params, request, set }: GuardedContext) => {
-    const answer = await runRoute(row, gateway, actor, params, request)
+    const answer = await runRoute(row, gateway, { actor, params, request })
     set.status = status
     if (location) set.headers.location = location(answer as never)
     return answer
@@ -123,9 +123,7 @@ function makeHandler(gateway: Gateway, row: Route<never>): (context: never) => u
 async function runRoute(
   { path, terms: { body, query }, run }: Route<never>,
   gateway: Gateway,
-  actor: never,
-  params: Record<string, string>,
-  request: Request,
+  { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
   const input: unknown[] = findNames(path).map(name => params[name])
   if (body) input.push(await readBody(request, body))
@@ -153,6 +151,6 @@ function describeRoute({ tag, access, params = {} }: Noun<Access>, row: Route<ne
 
 function explain(name: string, params: Record<string, string>): string {
   const meaning = params[name]
-  if (meaning === undefined) throw new Error(`Nothing says what :${name} means`)
+  if (meaning === undefined) throw new Error(`The path parameter :${name} has no description`)
   return meaning
 }

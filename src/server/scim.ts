@@ -3,24 +3,27 @@ import { isNamed, type Precondition, tagOf } from '../core/identity/scim/version
 import type { Json } from '../core/kernel/json.ts'
 import { type Operation, operation, type Refusal } from './operation.ts'
 
-/** The media type of everything that SCIM says (RFC 7644, 8.1). */
+/** The media type of SCIM messages (RFC 7644, 8.1). */
 const SCIM_JSON = 'application/scim+json'
 
-/** Where SCIM is: under the site's address, or under the one that was asked where the site has none. */
+/** Returns SCIM's base URL: under the site's URL, or under the request's if the site has none. */
 export const scimBase = (siteUrl: string, { url }: Request): string =>
   `${URL.canParse(siteUrl) ? siteUrl.replace(/\/$/, '') : new URL(url).origin}/api/v1/scim/v2`
 
-/** What every body of SCIM has. The rest is for the schemas that it names. */
+/** The field of every SCIM body. The schemas that it names define the other fields. */
 export const ScimBody = Type.Object({ schemas: Type.Array(Type.String()) })
 
 const Names = Type.Optional(
-  Type.String({ description: 'Names of attributes, with commas between' }),
+  Type.String({ description: 'Names of attributes, separated by commas' }),
 )
 
-/** What may be asked of an answer (RFC 7644, 3.9). */
+/** The query parameters that select attributes of an answer (RFC 7644, 3.9). */
 export const ScimProjection = Type.Object({ attributes: Names, excludedAttributes: Names })
 
-/** What may be asked of a list (RFC 7644, 3.4.2), for the description: it is read with SCIM’s own refusals. */
+/**
+ * The query parameters of a list (RFC 7644, 3.4.2), for the description only: core reads them, with
+ * SCIM’s own refusals.
+ */
 export const ScimQuery = Type.Object({
   filter: Type.Optional(Type.String({ description: 'As in RFC 7644, 3.4.2.2' })),
   startIndex: Type.Optional(Type.Integer({ description: 'From 1' })),
@@ -30,7 +33,7 @@ export const ScimQuery = Type.Object({
   ...ScimProjection.properties,
 })
 
-/** An answer in SCIM's media type. */
+/** Creates a response in SCIM's media type. */
 export const scimResponse = (
   body: Json,
   status = 200,
@@ -38,13 +41,12 @@ export const scimResponse = (
 ): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': SCIM_JSON, ...headers } })
 
-/** A resource of this version; nothing but that it has not changed, where the client has it already. */
+/** Creates the response with a resource of this version; 304 if the client has it already. */
 export function resourceResponse(
   request: Request,
   body: Json,
   versioned: { version: number },
-  status = 200,
-  headers = {},
+  { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {},
 ): Response {
   const etag = tagOf(versioned)
   const known = request.method === 'GET' ? request.headers.get('if-none-match') : null
@@ -53,12 +55,12 @@ export function resourceResponse(
   return scimResponse(body, status, { etag, ...headers })
 }
 
-/** What a request asks of the version that it changes. */
+/** Reads the version that a request expects of the resource that it changes. */
 export const preconditionOf = ({ headers }: Request): Precondition => ({
   ifMatch: headers.get('if-match'),
 })
 
-/** How SCIM refuses (RFC 7644, 3.12): the status is a text. */
+/** The form of SCIM's refusals (RFC 7644, 3.12): the status is a string. */
 const scimRefusal: Refusal = {
   name: 'ScimError',
   contentType: SCIM_JSON,
@@ -84,6 +86,6 @@ const scimRefusal: Refusal = {
   }),
 }
 
-/** An operation of SCIM as a route carries it. */
+/** Returns the hooks of a SCIM route. */
 export const scimV2Operation = (described: Omit<Operation, 'tag' | 'produces' | 'refusal'>) =>
   operation({ tag: 'SCIM provisioning', produces: [SCIM_JSON], refusal: scimRefusal, ...described })

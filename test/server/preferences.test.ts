@@ -2,10 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { type Body, Cast, type Name, PLAYERS, REASONER, WAYS } from '../support/preferences.ts'
 
 const order = (...names: string[]) => ({ order: names })
-/** The others would be asked first, were it not for what else is wished. */
+/** An order that puts the others first, unless another preference overrules it. */
 const rather = { cheap: order('able', 'private'), private: order('able', 'cheap') }
 
-/** What a call prefers, whoever it asks and however: who is down by then, and who answers. Without an order or a sort several would do. */
+/**
+ * Preferences of calls in all dialects, the providers that are down, and the one that answers.
+ * Without an order or a sort several could answer.
+ */
 const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
   ['an order', { provider: order('able', 'private') }, [], 'able'],
   ['an order whose first is down', { provider: order('able', 'private') }, ['able'], 'private'],
@@ -24,7 +27,7 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
   ],
   ['only one', { provider: { ...rather.private, only: ['private'] } }, [], 'private'],
   [
-    'only a quantization of somebody',
+    'only quantizations of providers',
     { provider: { ...rather.cheap, only: ['cheap/fp8', 'able/fp8'] } },
     [],
     'cheap',
@@ -40,48 +43,58 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
   ['the cheapest', { provider: { sort: 'price' } }, [], 'cheap'],
   ['the cheapest, which is down', { provider: { sort: 'price' } }, ['cheap'], 'private'],
   [
-    'the cheapest, said as an object',
+    'the cheapest, as an object',
     { provider: { sort: { by: 'price', partition: 'model' } } },
     ['cheap'],
     'private',
   ],
-  ['the cheapest, in its model’s name', { model: 'acme/small:floor' }, [], 'cheap'],
+  ['the cheapest, by its model’s variant', { model: 'acme/small:floor' }, [], 'cheap'],
   [
-    'who calls tools best, where nobody knows the cheapest',
+    'the best at calling tools, the cheapest while none is known',
     { provider: { sort: 'exacto' } },
     [],
     'cheap',
   ],
-  ['the same in its model’s name', { model: 'acme/small:exacto' }, ['cheap'], 'private'],
-  ['who does not train', { provider: { data_collection: 'deny', sort: 'price' } }, [], 'private'],
-  ['who may train', { provider: { data_collection: 'allow', sort: 'price' } }, [], 'cheap'],
-  ['who keeps nothing', { provider: { ...rather.private, zdr: true } }, [], 'private'],
+  ['the same by its model’s variant', { model: 'acme/small:exacto' }, ['cheap'], 'private'],
   [
-    'texts that may teach',
+    'providers that do not train',
+    { provider: { data_collection: 'deny', sort: 'price' } },
+    [],
+    'private',
+  ],
+  [
+    'providers that may train',
+    { provider: { data_collection: 'allow', sort: 'price' } },
+    [],
+    'cheap',
+  ],
+  ['providers that retain nothing', { provider: { ...rather.private, zdr: true } }, [], 'private'],
+  [
+    'distillable text',
     { model: 'acme/taught', provider: { enforce_distillable_text: true } },
     [],
     'able',
   ],
   [
-    'a price of what is read',
+    'a price of the prompt',
     { provider: { ...rather.cheap, max_price: { prompt: 1 } } },
     [],
     'cheap',
   ],
   [
-    'the same as a text',
+    'the same as a string',
     { provider: { ...rather.cheap, max_price: { prompt: '1.5' } } },
     [],
     'cheap',
   ],
   [
-    'a price of what is written',
+    'a price of the completion',
     { provider: { ...rather.cheap, max_price: { completion: 1 } } },
     [],
     'cheap',
   ],
   [
-    'the same as a text',
+    'the same as a string',
     { provider: { ...rather.cheap, max_price: { completion: '1' } } },
     [],
     'cheap',
@@ -93,38 +106,38 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
     'private',
   ],
   [
-    'the same as a text',
+    'the same as a string',
     { provider: { max_price: { request: '0.009' }, sort: 'price' } },
     [],
     'private',
   ],
   [
-    'a price of a picture',
+    'a price of an image',
     { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: 0.005 } } },
     [],
     'cheap',
   ],
   [
-    'the same as a text',
+    'the same as a string',
     { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: '0.0048' } } },
     [],
     'cheap',
   ],
   [
-    'a price of sound',
+    'a price of audio',
     { provider: { ...rather.cheap, max_price: { audio: 0.000001 } } },
     [],
     'cheap',
   ],
   [
-    'the same as a text',
+    'the same as a string',
     { provider: { ...rather.cheap, max_price: { audio: '0.0000015' } } },
     [],
     'cheap',
   ],
-  // What contradicts nothing, together.
+  // Combinations without contradictions.
   [
-    'an order of some only',
+    'an order of which only some are allowed',
     { provider: { ...order('able', 'cheap'), only: ['cheap', 'private'] } },
     [],
     'cheap',
@@ -136,37 +149,37 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
     'private',
   ],
   [
-    'who keeps nothing, at a price',
+    'zero data retention, below a price',
     { provider: { zdr: true, max_price: { prompt: 2, completion: '2' } } },
     [],
     'private',
   ],
   [
-    'an order without others, its first ignored',
+    'an order without fallbacks, its first ignored',
     { provider: { ...order('able', 'private'), ignore: ['able'], allow_fallbacks: false } },
     [],
     'private',
   ],
   [
-    'an order, though a sort says otherwise',
+    'an order, which overrules a sort',
     { provider: { ...order('able'), sort: 'price' } },
     [],
     'able',
   ],
   [
-    'a sort, though its model’s variant says otherwise',
+    'a sort, which overrules its model’s variant',
     { model: 'acme/small:nitro', provider: { sort: 'price' } },
     [],
     'cheap',
   ],
   [
-    'an order, though its model’s variant says otherwise',
+    'an order, which overrules its model’s variant',
     { model: 'acme/small:floor', provider: order('able') },
     [],
     'able',
   ],
   [
-    'a quantization of who does not cost more',
+    'a quantization below a price',
     { provider: { quantizations: ['unknown'], max_price: { prompt: 2 } } },
     [],
     'private',
@@ -179,7 +192,7 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
   ],
 ]
 
-/** The same for what vectors have not: other models to go on to, tools, parameters, sessions, variants of what is asked. */
+/** Preferences that embeddings lack: other models, tools, parameters, sessions, variants. */
 const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] = [
   [
     'the cheapest over all models',
@@ -209,19 +222,14 @@ const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] 
     'able',
   ],
   [
-    'its stand-in, where the first is down',
+    'a fallback model, as the first is down',
     { models: ['acme/small'], model: 'acme/taught', provider: { sort: 'price' } },
     ['able'],
     'cheap',
   ],
+  ['required parameters', { top_k: 5, provider: { require_parameters: true } }, [], 'able'],
   [
-    'parameters that must be heeded',
-    { top_k: 5, provider: { require_parameters: true } },
-    [],
-    'able',
-  ],
-  [
-    'parameters that must be heeded, whatever they cost',
+    'required parameters, at any price',
     { top_k: 5, provider: { require_parameters: true, sort: 'price' } },
     [],
     'able',
@@ -229,7 +237,7 @@ const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] 
   ['nothing, but brings a tool', { tool: true }, [], 'able'],
   ['the cheapest, and brings a tool', { tool: true, provider: { sort: 'price' } }, [], 'cheap'],
   ['an order, and is in a session', { session_id: 's', provider: order('private') }, [], 'private'],
-  ['a model that thinks', { model: `${REASONER}:thinking` }, [], 'able'],
+  ['a model that reasons', { model: `${REASONER}:thinking` }, [], 'able'],
   ['an answer from the web', { model: 'acme/small:online' }, [], 'able'],
   ['the same by the plugin', { plugins: [{ id: 'web', engine: 'native' }] }, [], 'able'],
   [
@@ -240,30 +248,31 @@ const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] 
   ],
 ]
 
-/** What cannot be, and what is said of it: which preference has removed the last endpoint. */
+/** Contradictions, and the error that names the preference which removed the last endpoint. */
 const IMPOSSIBLE: [name: string, body: Body, named: string][] = [
   [
-    'somebody whom nobody knows',
+    'an unknown provider',
     { provider: { only: ['nobody'] } },
-    'provider.only, provider.ignore and provider.order leave no provider that serves it; here it is served by cheap, private, able',
+    'provider.only, provider.ignore and provider.order leave no provider that serves it; ' +
+      'here it is served by cheap, private, able',
   ],
   [
-    'only one who is ignored',
+    'only an ignored provider',
     { provider: { only: ['cheap'], ignore: ['cheap'] } },
     'provider.only, provider.ignore and provider.order',
   ],
   [
-    'nobody of all',
+    'to ignore all providers',
     { provider: { ignore: ['cheap', 'private', 'able'] } },
     'provider.only, provider.ignore and provider.order',
   ],
   [
-    'an order without others, all ignored',
+    'an order without fallbacks, all ignored',
     { provider: { ...order('able'), ignore: ['able'], allow_fallbacks: false } },
     'provider.order',
   ],
   [
-    'an order of nobody, without others',
+    'an order of unknown providers, without fallbacks',
     { provider: { ...order('nobody'), allow_fallbacks: false } },
     'provider.order',
   ],
@@ -273,33 +282,33 @@ const IMPOSSIBLE: [name: string, body: Body, named: string][] = [
     'provider.max_price is below every price',
   ],
   [
-    'a price below that of one',
+    'a price below that of the only one left',
     { provider: { zdr: true, max_price: { prompt: 1 } } },
     'provider.max_price',
   ],
   [
-    'no price for pictures',
+    'a price of 0 for images',
     { model: 'acme/seeing', provider: { max_price: { image: 0 } } },
     'provider.max_price',
   ],
   [
-    'a quantization that nobody has',
+    'a quantization that no endpoint has',
     { provider: { quantizations: ['int4'] } },
     'provider.quantizations names none that is served',
   ],
   ['no quantization', { provider: { quantizations: [] } }, 'provider.quantizations'],
   [
-    'one who trains, and none who trains',
+    'a provider that trains, and none that trains',
     { provider: { only: ['cheap'], data_collection: 'deny' } },
     'provider.data_collection',
   ],
   [
-    'one who keeps, and none who keeps',
+    'a provider that retains data, and none that does',
     { provider: { only: ['able'], zdr: true } },
     'provider.zdr',
   ],
   [
-    'texts that may teach, of a model that may not',
+    'distillable text, of a model without it',
     { provider: { enforce_distillable_text: true } },
     'provider.enforce_distillable_text',
   ],
@@ -307,36 +316,36 @@ const IMPOSSIBLE: [name: string, body: Body, named: string][] = [
 
 const IMPOSSIBLE_FOR_TEXT: [name: string, body: Body, named: string][] = [
   [
-    'parameters that he does not know',
+    'parameters that the provider does not support',
     { top_k: 5, provider: { only: ['cheap'], require_parameters: true } },
     'provider.require_parameters',
   ],
   [
-    'a search by who does not search',
+    'a search by a provider that cannot search',
     { model: 'acme/small:online', provider: { only: ['cheap'] } },
     ':online and the web plugin ask for',
   ],
   [
-    'thoughts of who cannot be told to',
+    'reasoning of a provider that cannot enable it',
     { model: `${REASONER}:thinking`, provider: { only: ['cheap'] } },
     ':thinking asks for',
   ],
 ]
 
-/** What is not understood, and the field that is named for it. */
+/** Invalid bodies, and the field that the error names. */
 const WRONG: [name: string, body: Body, named: string][] = [
   ['an empty list', { provider: { only: [] } }, 'provider.only: expected at least one provider'],
-  ['a text for a list', { provider: { order: 'able' } }, 'provider.order'],
+  ['a string for a list', { provider: { order: 'able' } }, 'provider.order'],
   ['a number in a list', { provider: { ignore: [7] } }, 'provider.ignore'],
   [
     'too long a list',
     { provider: { only: Array.from({ length: 300 }, () => 'able') } },
     'provider.only',
   ],
-  ['a text for a switch', { provider: { zdr: 'yes' } }, 'provider.zdr'],
-  ['a number for a switch', { provider: { allow_fallbacks: 0 } }, 'provider.allow_fallbacks'],
+  ['a string for a boolean', { provider: { zdr: 'yes' } }, 'provider.zdr'],
+  ['a number for a boolean', { provider: { allow_fallbacks: 0 } }, 'provider.allow_fallbacks'],
   [
-    'a text for another switch',
+    'a string for another boolean',
     { provider: { require_parameters: 'true' } },
     'provider.require_parameters',
   ],
@@ -347,30 +356,38 @@ const WRONG: [name: string, body: Body, named: string][] = [
     { provider: { sort: { by: 'price', partition: 'all' } } },
     'provider.sort',
   ],
-  ['a price that is none', { provider: { max_price: { prompt: 'cheap' } } }, 'provider.max_price'],
-  ['a price below nothing', { provider: { max_price: { prompt: -1 } } }, 'provider.max_price'],
   [
-    'a speed that is none',
+    'a price that is not a number',
+    { provider: { max_price: { prompt: 'cheap' } } },
+    'provider.max_price',
+  ],
+  ['a negative price', { provider: { max_price: { prompt: -1 } } }, 'provider.max_price'],
+  [
+    'a speed that is not a number',
     { provider: { preferred_min_throughput: 'fast' } },
     'provider.preferred_min_throughput',
   ],
   [
-    'a percentile that is none',
+    'a percentile that is not a number',
     { provider: { preferred_max_latency: { p50: 'fast' } } },
     'provider.preferred_max_latency',
   ],
-  ['a text for all of it', { provider: 'able' }, 'provider'],
-  ['a variant that there is not', { model: 'acme/small:zzz' }, 'has no variant :zzz here'],
+  ['a string for all preferences', { provider: 'able' }, 'provider'],
+  ['an unknown variant', { model: 'acme/small:zzz' }, 'has no variant :zzz here'],
   ['two variants', { model: 'acme/small:nitro:floor' }, 'takes one variant, found :nitro:floor'],
-  ['a variant of nobody', { model: 'acme/none:nitro' }, '"acme/none'],
+  ['a variant of an unknown model', { model: 'acme/none:nitro' }, '"acme/none'],
 ]
 
 const WRONG_IN_TEXT: [name: string, body: Body, named: string][] = [
   ['an unknown route', { route: 'around' }, 'route'],
-  ['a search that is not ours', { plugins: [{ id: 'web', engine: 'exa' }] }, 'plugins.0.engine'],
-  ['results of a search', { plugins: [{ id: 'web', max_results: 3 }] }, 'plugins.0.max_results'],
+  ['an unknown search engine', { plugins: [{ id: 'web', engine: 'exa' }] }, 'plugins.0.engine'],
   [
-    'thoughts of a model that has none',
+    'a number of search results',
+    { plugins: [{ id: 'web', max_results: 3 }] },
+    'plugins.0.max_results',
+  ],
+  [
+    'reasoning of a model that has none',
     { model: 'acme/small:thinking' },
     'has no variant :thinking here, since it is not known to reason',
   ],
@@ -400,7 +417,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
     )
 
     test.each(besides(IMPOSSIBLE, IMPOSSIBLE_FOR_TEXT))(
-      'that wants %s hears what is in the way',
+      'that wants %s gets the reason',
       async (_, body, named) => {
         const { status, error, asked } = await cast.ask(way, body)
         expect([status, asked]).toEqual([404, []])
@@ -409,7 +426,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
     )
 
     test.each(besides(WRONG, WRONG_IN_TEXT))(
-      'that says %s is a 400 which names it',
+      'that has %s is a 400 that names it',
       async (_, body, named) => {
         const { status, error, asked } = await cast.ask(way, body)
         expect([status, asked]).toEqual([400, []])
@@ -417,7 +434,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       },
     )
 
-    test('with no fallbacks hears of the first that fails', async () => {
+    test('without fallbacks gets the failure of the first', async () => {
       cast.play(['cheap'])
       for (const provider of [{ sort: 'price' }, order('cheap')]) {
         const { status, asked } = await cast.ask(way, {
@@ -427,7 +444,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       }
     })
 
-    // Vectors have no throughput, and who answers whole no latency.
+    // Embeddings have no throughput, and whole answers no latency.
     const measured = { throughput: !way.isOfVectors, latency: way.isStreamed }
 
     test.each<[what: keyof typeof measured, wish: object]>([
@@ -436,7 +453,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       ['latency', { preferred_max_latency: 1e-12 }],
       ['latency', { preferred_max_latency: { p50: null, p75: 1e-12 } }],
     ])(
-      'has who misses a preferred %s behind, wherever that is measured: %j',
+      'puts endpoints that miss a preferred %s last, if it is measured: %j',
       async (what, wish) => {
         const model = cast.unmeasured()
         const askCheap = () => cast.ask(way, { model, provider: { ...wish, only: ['cheap'] } })
@@ -448,7 +465,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
     )
 
     test.each(['throughput', 'latency'] as const)(
-      'that sorts by %s goes first to whom it would measure',
+      'that sorts by %s goes to unmeasured endpoints first',
       async sort => {
         const model = cast.unmeasured()
         await cast.ask(way, { model, provider: { only: ['cheap'] } })
@@ -458,7 +475,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       },
     )
 
-    test('sends its provider nothing of its wishes', async () => {
+    test('does not forward its preferences to the provider', async () => {
       await cast.ask(way, {
         provider: { only: ['able'], sort: 'price', zdr: false, max_price: { prompt: 9 } },
         session_id: 's',

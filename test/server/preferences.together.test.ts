@@ -4,7 +4,7 @@ import { type Body, Cast, PLAYERS, REASONER, WAYS } from '../support/preferences
 const { embeddings: _, ...OF_TEXT } = WAYS
 
 /*
- * What a call prefers, together with what others prefer for it: its preset, its guardrail, its workspace, its session.
+ * A call's preferences, combined with those of its preset, guardrail, workspace and session.
  */
 
 describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy) => {
@@ -25,21 +25,21 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
   describe.each(Object.entries(OF_TEXT))('%s: a call', (_, way) => {
     const said = async (body: Body, key?: string) => (await cast.ask(way, body, key)).said
 
-    test('is answered as its preset prefers, unless it has preferences of its own', async () => {
+    test('follows its preset’s preferences, unless it has its own', async () => {
       expect(await said({ model: '@preset/cheapest' })).toBe('cheap')
       expect(await said({ model: '@preset/private' })).toBe('private')
       expect(await said({ model: '@preset/cheapest', provider: { order: ['able'] } })).toBe('able')
       expect(await said({ model: 'acme/taught@preset/cheapest' })).toBe('able')
     })
 
-    test('has the variant that it says beside its preset', async () => {
+    test('has its variant as well as its preset', async () => {
       expect(await said({ model: 'acme/small:floor@preset/none-of-it' })).toBeNull()
       expect(await said({ model: 'acme/small:floor@preset/private' })).toBe('private')
       expect(await said({ model: 'acme/small:online@preset/private' })).toBeNull()
       expect(await said({ model: `${REASONER}:thinking@preset/cheapest` })).toBe('able')
     })
 
-    test('searches the web as its preset says, and does not where it says so itself', async () => {
+    test('searches the web if its preset does, unless the call disables it', async () => {
       expect(await said({ model: '@preset/searching' })).toBe('able')
       expect(cast.lastAt('able').web_search_options).toEqual({})
       const off = { plugins: [{ id: 'web', enabled: false }], provider: { sort: 'price' } }
@@ -49,7 +49,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       expect(await said({ model: '@preset/online', ...off })).toBe('cheap')
     })
 
-    test('has its guardrail in the way of what it prefers, and hears so', async () => {
+    test('gets the reason if its guardrail forbids what it prefers', async () => {
       await rule(cast, guarded.guardrail, { allowed_providers: null, ignored_providers: ['able'] })
       expect(await said({ provider: { order: ['able', 'private'] } }, guarded.key)).toBe('private')
       expect(await said({ provider: { sort: 'price', ignore: ['cheap'] } }, guarded.key)).toBe(
@@ -65,7 +65,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       expect([online.status, online.asked]).toEqual([404, []])
     })
 
-    test('has its guardrail’s list and its own at once', async () => {
+    test('is held to its guardrail’s list and its own at once', async () => {
       await rule(cast, guarded.guardrail, {
         allowed_providers: ['cheap', 'private'],
         ignored_providers: null,
@@ -75,14 +75,14 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       expect((await cast.ask(way, { provider: { only: ['able'] } }, guarded.key)).status).toBe(404)
     })
 
-    test('goes where it says, whatever session it is of', async () => {
+    test('follows its own preferences over its session', async () => {
       for (const name of ['cheap', 'able', 'private']) {
         expect(await said({ session_id: 'one', provider: { order: [name] } })).toBe(name)
         expect(await said({ session_id: 'one', provider: { only: [name] } })).toBe(name)
       }
     })
 
-    test('that goes on to its stand-in asks that as itself is named', async () => {
+    test('that falls back to another model uses that model’s name', async () => {
       cast.play(['able'])
       expect(
         await said({
@@ -95,7 +95,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       expect(cast.lastAt('cheap').reasoning_effort).toBeUndefined()
     })
 
-    test('that searches says how, and wants words for all of it', async () => {
+    test('that searches may say how, and only with supported options', async () => {
       const place = { type: 'approximate', city: 'Bern' }
       expect(await said({ plugins: [{ id: 'web', user_location: place }] })).toBe('able')
       expect(cast.lastAt('able').web_search_options).toEqual({ user_location: place })
@@ -107,7 +107,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
   })
 
   test.each(Object.entries(WAYS))(
-    '%s: a workspace’s sort is for calls that say nothing',
+    '%s: a workspace’s sort applies to calls without one',
     async (_, way) => {
       const { server } = cast
       await server.fetch('/workspaces/default', {
@@ -136,7 +136,7 @@ async function preset({ server }: Cast, slug: string, json: object): Promise<voi
   expect([response.status, slug]).toEqual([200, slug])
 }
 
-/** A key that a guardrail is for. */
+/** Creates a key with a guardrail. */
 async function guardedKey({ server }: Cast): Promise<{ key: string; guardrail: string }> {
   const management = { key: server.management_key }
   const made = (await (

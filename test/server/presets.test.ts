@@ -29,7 +29,7 @@ beforeEach(() => {
   upstream.hits.length = 0
 })
 
-/** Makes the next version of a preset, as its only one that is used. Throws when it is refused. */
+/** Creates the next version of a preset, and designates it. Throws when it is refused. */
 async function preset(slug: string, body: object, dialect = 'chat/completions'): Promise<string> {
   const response = await server.fetch(`/presets/${slug}/${dialect}`, {
     key: server.inference_key,
@@ -39,7 +39,7 @@ async function preset(slug: string, body: object, dialect = 'chat/completions'):
   return ((await response.json()) as { data: { id: string } }).data.id
 }
 
-/** What the provider received of a call of these fields; the call must be answered. */
+/** Returns what the provider received of a call with these fields. The call must succeed. */
 async function sent(body: object, path = '/chat/completions'): Promise<Record<string, unknown>> {
   const outcome = await chat(server, body, { path }).outcome()
   expect([outcome.status, upstream.hits.length]).toEqual([200, 1])
@@ -57,7 +57,7 @@ describe('a preset is used', () => {
   test.each([
     ['for its model', { model: '@preset/named' }],
     ['at a model', { model: 'acme/large@preset/named' }],
-    ['beside a model', { model: 'acme/large', preset: 'named' }],
+    ['with a model', { model: 'acme/large', preset: 'named' }],
     ['named twice', { model: '@preset/named', preset: 'named' }],
     ['without a model', { model: undefined, preset: 'named' }],
   ])('%s', async (_, naming) => {
@@ -85,7 +85,7 @@ describe('a preset is used', () => {
     })
   })
 
-  test('and a call without one has none on its record', async () => {
+  test('and a call without one has none in its record', async () => {
     expect(await generationOf(server, idOf(await chat(server).outcome()))).toMatchObject({
       preset_id: null,
     })
@@ -109,13 +109,13 @@ describe('a preset is used', () => {
     })
   })
 
-  test('with the model that is the default, when nobody names one', async () => {
+  test('with the default model, when neither it nor the call names one', async () => {
     await preset('modelless', { temperature: 0.5 })
     const { body } = await chat(server, { model: '@preset/modelless' }).outcome()
     expect(JSON.parse(body).model).toBe('sandbox/echo')
   })
 
-  test('as soon as the terminal has made it', async () => {
+  test('as soon as the terminal has created it', async () => {
     const file = `${server.data}/body.json`
     await Bun.write(file, JSON.stringify({ model: 'acme/small', temperature: 0.25 }))
     expect(
@@ -132,7 +132,7 @@ describe('a preset is used', () => {
 })
 
 describe('field by field', () => {
-  test('the call rules, whatever the name that it uses, and null is no wish', async () => {
+  test('the call takes precedence, under any name of a field, and null sets nothing', async () => {
     await preset('ruled', {
       model: 'acme/small',
       max_completion_tokens: 100,
@@ -154,7 +154,7 @@ describe('field by field', () => {
     })
   })
 
-  test('an object is one field: the call’s is taken whole', async () => {
+  test('an object is one field: the call’s replaces the preset’s', async () => {
     await preset('whole', {
       model: 'acme/large',
       provider: { order: ['other'], allow_fallbacks: false },
@@ -182,7 +182,7 @@ describe('field by field', () => {
     expect(JSON.parse(named.body).model).toBe('acme/large')
   })
 
-  test('tools are united: the preset’s first, each replaced by the call’s own of its name, then the others', async () => {
+  test('tools are merged: the preset’s first, replaced by the call’s of their name', async () => {
     await preset('tools', {
       model: 'acme/small',
       tools: [weather('preset'), time],
@@ -195,7 +195,7 @@ describe('field by field', () => {
     })
   })
 
-  test('the system prompt comes before the call’s own', async () => {
+  test('the system prompt precedes the call’s own', async () => {
     await preset('system', {
       model: 'acme/small',
       messages: [{ role: 'system', content: 'Preset' }, user],
@@ -206,7 +206,7 @@ describe('field by field', () => {
     })
   })
 
-  test('what only a cache would heed reaches no provider', async () => {
+  test('fields that concern only a cache reach no provider', async () => {
     await preset('cached', {
       model: 'acme/small',
       cache_enabled: true,
@@ -220,7 +220,7 @@ describe('field by field', () => {
   })
 })
 
-describe('it does not matter in which dialect', () => {
+describe('the dialect does not matter:', () => {
   const inAnthropics = {
     ...{
       model: 'acme/small',
@@ -252,7 +252,7 @@ describe('it does not matter in which dialect', () => {
     ['messages', inAnthropics, ['END']],
     ['chat/completions', inChats, ['END']],
     ['responses', inResponses, undefined],
-  ])('it was said, %s, or is used', async (dialect, body, stop) => {
+  ])('a preset created in %s is used in every dialect', async (dialect, body, stop) => {
     await preset('spoken', body, dialect)
     const expected = {
       ...{ model: 'test-model', max_tokens: 9, tools: inChats.tools, reasoning_effort: 'low' },
@@ -264,7 +264,7 @@ describe('it does not matter in which dialect', () => {
     expect(await sent({ model: '@preset/spoken' }, '/messages')).toEqual(expected)
   })
 
-  test('a provider’s own tool reaches it as if the call had named it', async () => {
+  test('a provider’s own tool reaches it as if the call had it', async () => {
     const search = { type: 'web_search_20250305', name: 'web_search' }
     await preset(
       'search',
@@ -300,14 +300,10 @@ describe('a call is refused', () => {
   }
 
   test.each([
-    ['a preset that is not there', { model: '@preset/none' }, [404, 'Preset not found', undefined]],
-    ['one that is no slug', { model: '@preset/' }, [404, 'Preset not found', undefined]],
-    [
-      'one that is not there beside a model',
-      { preset: 'none' },
-      [404, 'Preset not found', undefined],
-    ],
-    ['a name of every object’s', { preset: '__proto__' }, [404, 'Preset not found', undefined]],
+    ['an unknown preset', { model: '@preset/none' }, [404, 'Preset not found', undefined]],
+    ['an invalid slug', { model: '@preset/' }, [404, 'Preset not found', undefined]],
+    ['an unknown preset with a model', { preset: 'none' }, [404, 'Preset not found', undefined]],
+    ['a property of every object', { preset: '__proto__' }, [404, 'Preset not found', undefined]],
     [
       'two',
       { model: '@preset/a', preset: 'b' },
@@ -316,7 +312,7 @@ describe('a call is refused', () => {
     ['an empty name', { preset: '' }, [400, expect.stringContaining('preset: expected'), 'preset']],
     ['a number', { preset: 5 }, [400, expect.stringContaining('preset: expected'), 'preset']],
     [
-      'one among the other models',
+      'a preset among the other models',
       { models: ['@preset/a'] },
       [400, '"@preset/a" is not a valid model ID', 'model'],
     ],
@@ -334,7 +330,7 @@ describe('a call is refused', () => {
     expect(upstream.hits).toHaveLength(0)
   })
 
-  test.each(['disabled', 'archived'])('that names one that is %s', async status => {
+  test.each(['disabled', 'archived'])('that names a preset that is %s', async status => {
     await preset(status, { model: 'acme/small' })
     expect(
       (await gateway(['presets', 'update', status, '--status', status, '--data', server.data]))
@@ -348,7 +344,7 @@ describe('a call is refused', () => {
     expect(refusal(outcome)).toEqual([404, `This preset is ${status}`, undefined])
   })
 
-  test('in Anthropic’s form where it came in that', async () => {
+  test('in Anthropic’s form if the call came in that', async () => {
     const { status, body } = await chat(
       server,
       { model: '@preset/none' },
@@ -360,7 +356,7 @@ describe('a call is refused', () => {
     ])
   })
 
-  test('for vectors: a preset is about conversations', async () => {
+  test('for embeddings, as presets are for conversations', async () => {
     await preset('vectors', { model: 'sandbox/embed' })
     const { status, body } = await chat(
       server,

@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all(NAMES.map(name => upstreams[name].close())))
 
-/** Calls the tool with these arguments where there is one, and says its name where there is none. */
+/** Calls the tool with these arguments if there is one; otherwise answers with its own name. */
 const answering =
   (name: Name, input: string) =>
   ({ json }: Hit): Script => {
@@ -87,9 +87,9 @@ const askOnly = (name: Name, body: object = {}, times = ENOUGH) =>
   ask(times, { tools: TOOLS, ...body, provider: { only: [name] } })
 
 describe.each([false, true])(
-  'of two endpoints one calls tools wrongly (streamed: %p)',
+  'one of two endpoints calls tools wrongly (streamed: %p)',
   streamed => {
-    test('calls with tools go to the other as soon as enough tell of it, and plain calls go to both', async () => {
+    test('after a few failures calls with tools go to the other, plain ones to both', async () => {
       await askOnly('able', { stream: streamed })
       await askOnly('broken', { stream: streamed })
       forget()
@@ -102,7 +102,7 @@ describe.each([false, true])(
   },
 )
 
-test('a dry run tells how well they call them, and who is asked first for it', async () => {
+test('a dry run shows their tool-call quality, and the resulting order', async () => {
   await askOnly('able')
   await askOnly('broken')
   const response = await server.fetch('/chat/completions', {
@@ -125,14 +125,14 @@ test('a dry run tells how well they call them, and who is asked first for it', a
   ])
 })
 
-test('one that calls tools wrongly is left alone only where another is known to do better', async () => {
+test('an endpoint that calls tools wrongly is avoided only if another is better', async () => {
   await askOnly('broken')
   forget()
   await ask(40, { tools: TOOLS })
   expect(Math.min(...hits())).toBeGreaterThan(0)
 })
 
-test('a sort by price asks the cheapest all the same, and a sort by exacto the one that calls tools well', async () => {
+test('a sort by price tries the cheapest, and a sort by exacto the one good at tools', async () => {
   await askOnly('able')
   await askOnly('broken')
   forget()
@@ -143,7 +143,7 @@ test('a sort by price asks the cheapest all the same, and a sort by exacto the o
   expect(hits()).toEqual([6, 3])
 })
 
-test('how tools are called is a number that whoever watches can read', async () => {
+test('the quality of tool calls is a metric', async () => {
   await askOnly('able', {}, 2)
   await askOnly('broken', {}, 1)
   const of = (provider: Name, isSound: boolean) =>

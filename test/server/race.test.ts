@@ -20,11 +20,11 @@ import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { completion, delta, done, finish, usage } from '../support/upstream.ts'
 
-/** A run of one's own: `SEED=7 bun test race`. */
+/** Another run: `SEED=7 bun test race`. */
 const SEED = Number(process.env.SEED ?? 20_261_123)
 const CALLS = 1_000
 const CLIENTS = 100
-/** A dollar for a million tokens of output: a call holds ten cents, and costs from nothing to all of that. */
+/** A dollar per million output tokens: a call holds ten cents, and costs any part of that. */
 const BOUND = 100_000
 
 let state = SEED
@@ -34,11 +34,11 @@ const random = (below: number) => {
 }
 const soon = () => Bun.sleep(random(8))
 
-/** The body of a scripted answer, without its head and its framing. */
+/** Returns the body of a scripted answer, without its head and its framing. */
 const said = (...events: Buffer[]) =>
   events.map(one => one.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, ''))
 
-/** A provider that answers, fails, breaks off or falls silent for a while, by chance. */
+/** A provider that randomly answers, fails, breaks off or pauses. */
 const provider: Send = async ({ body }) => {
   await soon()
   const fate = random(10)
@@ -86,7 +86,7 @@ const config = {
   limits: { credits: true },
 }
 
-/** Ten keys of three members in two workspaces, with a limit wherever there can be one. */
+/** Ten keys of three members in two workspaces, with every kind of limit. */
 async function tenKeys(gateway: Gateway): Promise<string[]> {
   const boss = operator(gateway)
   const members = await Promise.all(
@@ -135,7 +135,7 @@ async function tenKeys(gateway: Gateway): Promise<string[]> {
   return keys
 }
 
-/** Asks, and reads on, leaves at once or leaves in between, by chance. Gives the status; 0 for who left. */
+/** Calls, and randomly reads on or leaves. Returns the status; 0 for a client that left. */
 async function ask(
   handle: (request: Request) => Response | Promise<Response>,
   key: string,
@@ -165,7 +165,11 @@ async function ask(
 
 const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
-test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of every kind: none is broken at any moment, and nothing is left held (seed ${SEED})`, async () => {
+const TITLE =
+  `A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, with every kind of limit: ` +
+  `none is ever exceeded, and no hold is left (seed ${SEED})`
+
+test(TITLE, async () => {
   const gateway = await testGateway({ config, egress: provider })
   const keys = await tenKeys(gateway)
   const actors = keys.map(key => {
@@ -201,7 +205,8 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
   }
   await Promise.all(Array.from({ length: CLIENTS }, (_, i) => client(keys[i % keys.length] ?? '')))
   await quiet()
-  // One alone goes on: with nothing held beside him, who is refused has less left than a call may come to.
+  // One client continues alone: without other holds, a refusal means that less is left than a call
+  // may cost.
   while ((await ask(request => app.handle(request), keys[8] ?? '')) !== 402) await quiet()
   look()
 
@@ -226,7 +231,8 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
   const seen = (ledger: typeof anew) =>
     accounts.map(account => PERIODS.map(period => ledger.spent(account, period, false)))
   expect(seen(gateway.ledger)).toEqual(seen(anew))
-  // All of it happened, or nothing has been proven: answers, failures, leavers, refusals, and limits that were used up to less than a call.
+  // The test proves nothing unless all of it happened: answers, failures, clients that left,
+  // refusals, and limits with less than a call left.
   expect(new Set(statuses)).toEqual(new Set([0, 200, 402, 502]))
   expect([...bounds.values()].filter(bound => left(bound) < nanosOf(0.1)).length).toBeGreaterThan(0)
   await gateway.close()

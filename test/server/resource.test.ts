@@ -45,7 +45,7 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
     }),
   )
 
-test('statuses follow from who may ask, what is named and what is taken', () => {
+test('statuses follow from the access, the path’s names and the input', () => {
   const statuses = Object.fromEntries(
     [boats, harbour].flatMap(noun =>
       describedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
@@ -59,17 +59,17 @@ test('statuses follow from who may ask, what is named and what is taken', () => 
   })
 })
 
-test('a core function gets what is in the path in its order, then the body, then the query', async () => {
+test('a core function gets the path’s parameters in order, the body, then the query', async () => {
   const answer = await ask('PUT', '/ports/kiel/boats/ada?limit=3', '{"length":7}')
   expect(await answer.json()).toEqual({ data: ['kiel', 'ada', { length: 7 }, { limit: 3 }] })
 })
 
-test('an answer has the status and the location that the row says', async () => {
+test('an answer has the status and the location of its row', async () => {
   const answer = await ask('POST', '/boats', '{"length":7}')
   expect([answer.status, answer.headers.get('location')]).toEqual([201, '/boats/1'])
 })
 
-test('the key is looked at before the body', async () => {
+test('the key is checked before the body', async () => {
   const described = describedRoutes(boats(gateway)).map(({ opens }) => opens)
   expect(described).toEqual(['management', 'management', 'management'])
   for (const [key, status] of [
@@ -81,14 +81,14 @@ test('the key is looked at before the body', async () => {
   }
 })
 
-test('where everybody may ask there is no actor', async () => {
+test('a route that needs no key has no actor', async () => {
   const answer = await harbour(gateway).handle(new Request('http://localhost/harbour'))
   expect(await answer.json()).toEqual({ asks: null })
 })
 
-test('a name in a path that nobody explains is refused when the app is made', () => {
+test('a name in a path without a description is refused when the app is created', () => {
   const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
     route('GET /boats/:name', 'getBoat', 'Get a boat', echo),
   ])
-  expect(() => unnamed(gateway)).toThrow('Nothing says what :name means')
+  expect(() => unnamed(gateway)).toThrow('The path parameter :name has no description')
 })

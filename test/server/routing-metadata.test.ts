@@ -26,11 +26,11 @@ import {
   usageChunk,
 } from '../support/upstream.ts'
 
-/** Stands in every credential, and may come back nowhere. */
+/** Part of every credential. It may appear in no answer. */
 const CANARY = 'canary-5a1c'
 const OWN = `sk-${CANARY}-own`
 const OPUS = 'anthropic/claude-opus-4.5'
-/** A name that moves on to the newest of a family, and who that is by now. */
+/** An alias for the newest model of a family, and that model. */
 const LATEST = '~anthropic/claude-opus-latest'
 const NEWEST: string = JSON.parse(
   readFileSync(join(import.meta.dir, '../../src/core/catalog/models.data.json'), 'utf8'),
@@ -112,7 +112,7 @@ type Members = Record<string, unknown> & { type?: string }
 const isStream = ({ headers }: Outcome) =>
   headers['content-type']?.startsWith('text/event-stream') ?? false
 
-/** What a client reads: the events of a stream, without `[DONE]`; else the one body. */
+/** Returns what a client reads: the events of a stream, without `[DONE]`, or the one body. */
 function read(outcome: Outcome): Members[] {
   if (!isStream(outcome)) return [JSON.parse(outcome.body)]
   const lines = outcome.body
@@ -123,7 +123,7 @@ function read(outcome: Outcome): Members[] {
 
 const METADATA = /_metadata$/
 
-/** The metadata of an answer, by the member that holds it: there is one, and it stands in the last thing that was said. */
+/** Returns the metadata of an answer. Exactly one event or body has it, and it is the last. */
 function metadataOf(outcome: Outcome, name = 'gateway_metadata'): RoutingMetadata {
   const all = read(outcome)
   const holding = all.filter(one => Object.keys(one).some(key => METADATA.test(key)))
@@ -154,7 +154,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     ask({ ...body, ...more }, { path, ...asked })
   const isStreamed = 'stream' in body
 
-  test('an answer tells how it was routed', async () => {
+  test('an answer has routing metadata', async () => {
     const outcome = await send()
     const { generation_time, ...metadata } = metadataOf(outcome)
     expect(outcome.status).toBe(200)
@@ -172,14 +172,14 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('and nothing, where the caller does not ask', async () => {
+  test('an answer has none if the caller does not request it', async () => {
     expect(hasNone(await send({}, { headers: {} }))).toBe(true)
     first.answer(() => status(503))
     second.answer(() => status(503))
     expect(hasNone(await send({}, { headers: {} }))).toBe(true)
   })
 
-  test('a second try is told with the first', async () => {
+  test('a retry is listed with the first attempt', async () => {
     first.answer(() => status(503))
     expect(metadataOf(await send())).toMatchObject({
       attempt: 2,
@@ -193,7 +193,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('so is a later model of the list', async () => {
+  test('so is a fallback model', async () => {
     const models = {
       model: 'acme/gone',
       ...(path === '/messages'
@@ -218,7 +218,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('a failure of all of them is told with every try', async () => {
+  test('a failure of all endpoints lists every attempt', async () => {
     first.answer(() => status(500))
     second.answer(() => status(429))
     const outcome = await send()
@@ -234,7 +234,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('a refusal of the request is too', async () => {
+  test('so does a refusal of the request', async () => {
     first.answer(() => status(400))
     const outcome = await send()
     expect(outcome.status).toBe(400)
@@ -244,7 +244,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('where nobody may serve it, nothing was submitted, and nobody is named', async () => {
+  test('without an allowed endpoint there are no attempts, and no endpoint is named', async () => {
     const outcome = await send({ provider: { quantizations: ['fp4'] } })
     expect(outcome.status).toBe(404)
     expect(metadataOf(outcome)).toEqual({
@@ -258,7 +258,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('where there is no money for it, nothing was submitted either', async () => {
+  test('without enough money there are no attempts either', async () => {
     const outcome = await send({}, { key: await limitedKey(server, 0.0000001) })
     expect(outcome.status).toBe(402)
     expect(metadataOf(outcome)).toMatchObject({
@@ -270,20 +270,17 @@ describe.each(WAYS)('%s', (_, body, path) => {
 
   test.each<[what: string, more: object, asked: Asked, status: number]>([
     ['an unknown key', {}, { key: 'sk-nobody' }, 401],
-    ['a key that may not', {}, { key: 'management' }, 403],
+    ['a key that may not call', {}, { key: 'management' }, 403],
     ['a body that is not valid', { temperature: 'hot' }, {}, 400],
-    ['a model that is not there', { model: 'acme/nowhere' }, {}, 400],
-    ['a preset that is not there', { model: '@preset/nowhere' }, {}, 404],
-  ])(
-    'what is refused before anything was routed says nothing of it: %s',
-    async (_, more, asked, code) => {
-      const key = asked.key === 'management' ? { key: server.management_key } : asked
-      const outcome = await send(more, key)
-      expect([outcome.status, hasNone(outcome)]).toEqual([code, true])
-    },
-  )
+    ['an unknown model', { model: 'acme/nowhere' }, {}, 400],
+    ['an unknown preset', { model: '@preset/nowhere' }, {}, 404],
+  ])('a refusal before routing has no metadata: %s', async (_, more, asked, code) => {
+    const key = asked.key === 'management' ? { key: server.management_key } : asked
+    const outcome = await send(more, key)
+    expect([outcome.status, hasNone(outcome)]).toEqual([code, true])
+  })
 
-  test('wishes are told that endpoints were put in order by', async () => {
+  test('the preferences that ordered the endpoints are shown', async () => {
     const provider = {
       sort: { by: 'price', partition: 'none' },
       preferred_min_throughput: { p50: 5 },
@@ -298,7 +295,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('who was dropped is counted and not named', async () => {
+  test('dropped endpoints are counted and not named', async () => {
     const { summary, endpoints } = metadataOf(await send({ provider: { only: ['second'] } }))
     expect({ summary, endpoints }).toEqual({
       summary: 'available=1, selected=second',
@@ -309,7 +306,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('the name that was asked for is told, whatever it stands for', async () => {
+  test('the requested name is shown, whatever it resolves to', async () => {
     const found = async (model: string) => {
       const { strategy, requested, endpoints } = metadataOf(await send({ model }))
       return [strategy, requested, endpoints.available[0]?.model]
@@ -323,7 +320,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     expect(metadataOf(await send({ model: 'acme/small:floor' })).requested).toBe('acme/small:floor')
   })
 
-  test('a preset’s is its own name', async () => {
+  test('a preset is shown by its own name', async () => {
     await server.fetch('/presets/quick/chat/completions', {
       json: { model: 'acme/other', messages },
     })
@@ -345,7 +342,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     ])
   })
 
-  test('the region is the way in', async () => {
+  test('the region is that of the host called', async () => {
     const outcome = await send({}, { headers: { ...ENABLED, host: 'eu.example.com' } })
     expect(metadataOf(outcome).region).toBe('europe')
     expect(await generationOf(server, idOf(outcome))).toMatchObject({
@@ -354,7 +351,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     })
   })
 
-  test('a caller’s own provider key shows', async () => {
+  test('the use of a caller’s own provider key is shown', async () => {
     const made = await server.fetch('/byok', {
       key: server.management_key,
       json: { provider: 'third', key: OWN },
@@ -395,14 +392,14 @@ describe('headers', () => {
   })
 
   test.each(['disabled', 'true', '1', 'yes', 'enable', 'enabled,enabled', ''])(
-    'any other value asks for nothing: %p',
+    'any other value requests nothing: %p',
     async value => {
       for (const header of ['x-gateway-metadata', 'x-openrouter-experimental-metadata'])
         expect(hasNone(await ask({}, { headers: { [header]: value } }))).toBe(true)
     },
   )
 
-  test('of several one is answered: the service’s own name before others’, a header before its legacy form', async () => {
+  test('of several headers one counts: the service’s own name, then the current form', async () => {
     const both = { ...ENABLED, 'x-openrouter-metadata': 'enabled' }
     expect(metadataOf(await ask({}, { headers: both })).attempt).toBe(1)
     expect(
@@ -427,14 +424,14 @@ describe('headers', () => {
   })
 })
 
-test('where no model was asked for, the default one was', async () => {
+test('without a model in the call, the default one is shown', async () => {
   expect(metadataOf(await ask({ model: undefined }))).toMatchObject({
     requested: 'acme/other',
     strategy: 'direct',
   })
 })
 
-test('text completions tell it as well', async () => {
+test('text completions have it as well', async () => {
   for (const more of [{}, { stream: true }]) {
     const outcome = await ask(
       { messages: undefined, prompt: 'Hi', ...more },
@@ -444,7 +441,7 @@ test('text completions tell it as well', async () => {
   }
 })
 
-test('vectors do not, and neither do their failures', async () => {
+test('embeddings have none, and neither do their failures', async () => {
   const send = (model: string) =>
     ask({ model, messages: undefined, max_tokens: undefined, input: 'Hi' }, { path: '/embeddings' })
   third.answer(() => completion('no vectors'))
@@ -461,7 +458,7 @@ describe('a stream that fails when it has begun', () => {
     ['breaks off', resetMidStream],
     ['has an error', () => midError()],
     ['falls silent', () => [sseHead(), delta('Hello'), silence()]],
-  ])('by one that %s has selected nobody', async (_, script) => {
+  ])('at an endpoint that %s has no selected endpoint', async (_, script) => {
     first.answer(script)
     for (const path of ['/chat/completions', '/messages']) {
       const outcome = await ask({ stream: true }, { path })
@@ -482,7 +479,7 @@ describe('a stream that fails when it has begun', () => {
     }
   })
 
-  test('and so has one that ends in an error of the provider’s own', async () => {
+  test('with an error of the provider’s own has none either', async () => {
     first.answer(() => [sseHead(), delta('Hello'), finish('error'), usageChunk(), done()])
     for (const path of ['/chat/completions', '/messages']) {
       expect(metadataOf(await ask({ stream: true }, { path })).endpoints.available).toEqual(
@@ -491,7 +488,7 @@ describe('a stream that fails when it has begun', () => {
     }
   })
 
-  test('by nobody, after the client had waited for a while', async () => {
+  test('at no endpoint, after keep-alives, has none either', async () => {
     first.answer(() => silence())
     for (const path of ['/chat/completions', '/messages']) {
       const outcome = await ask({ stream: true, provider: { only: ['first'] } }, { path })
@@ -505,9 +502,9 @@ describe('a stream that fails when it has begun', () => {
   })
 })
 
-describe('L.1 a 500 says nothing of it', () => {
+describe('L.1 a 500 has no metadata', () => {
   test.each(WAYS)('%s', async (_, body, path) => {
-    // A bug of ours, where the endpoints are drawn.
+    // A bug of ours, in the random order of endpoints.
     const broken = () => {
       throw new Error(CANARY)
     }
@@ -576,7 +573,7 @@ describe('H.6 content filters', () => {
     await eventually(async () => (await say(INJECTION)).status === 403)
   })
 
-  test.each(WAYS)('that block a call tell who would have served it: %s', async (_, body, path) => {
+  test.each(WAYS)('that block a call show the available endpoints: %s', async (_, body, path) => {
     await rule({ content_filter_builtins: [{ slug: 'regex-prompt-injection', action: 'block' }] })
     const outcome = await say(INJECTION, body, path)
     expect(outcome.status).toBe(403)
@@ -608,28 +605,31 @@ describe('H.6 content filters', () => {
     })
   })
 
-  test.each(WAYS)('that only redact or note tell it of an answer: %s', async (_, body, path) => {
-    await rule({
-      content_filter_builtins: [{ slug: 'email', action: 'redact' }],
-      content_filters: [{ pattern: 'falcon', action: 'flag', label: 'Project name' }],
-    })
-    const outcome = await say('Ask bob@example.com of the falcon', body, path)
-    expect(outcome.status).toBe(200)
-    expect(metadataOf(outcome)).toMatchObject({
-      attempt: 1,
-      pipeline: [
-        {
-          name: 'content-filter',
-          guardrail_scope: 'api-key',
-          data: { action: 'redacted', patterns: ['email'], where: 'input', count: 1 },
-        },
-        { name: 'content-filter', data: { action: 'flagged', patterns: ['Project name'] } },
-      ],
-    })
-    expect(outcome.body).not.toMatch(/bob|falcon/)
-  })
+  test.each(WAYS)(
+    'that only redact or flag are shown with an answer: %s',
+    async (_, body, path) => {
+      await rule({
+        content_filter_builtins: [{ slug: 'email', action: 'redact' }],
+        content_filters: [{ pattern: 'falcon', action: 'flag', label: 'Project name' }],
+      })
+      const outcome = await say('Ask bob@example.com of the falcon', body, path)
+      expect(outcome.status).toBe(200)
+      expect(metadataOf(outcome)).toMatchObject({
+        attempt: 1,
+        pipeline: [
+          {
+            name: 'content-filter',
+            guardrail_scope: 'api-key',
+            data: { action: 'redacted', patterns: ['email'], where: 'input', count: 1 },
+          },
+          { name: 'content-filter', data: { action: 'flagged', patterns: ['Project name'] } },
+        ],
+      })
+      expect(outcome.body).not.toMatch(/bob|falcon/)
+    },
+  )
 
-  test.each(WAYS)('that block an answer have selected nobody: %s', async (_, body, path) => {
+  test.each(WAYS)('that block an answer select no endpoint: %s', async (_, body, path) => {
     await rule({
       content_filter_builtins: [{ slug: 'email', action: 'block' }],
       filterOutput: true,
@@ -654,7 +654,7 @@ describe('H.6 content filters', () => {
     expect(outcome.body).not.toContain('bob')
   })
 
-  test('the refusal comes first: where the call could not have gone anywhere it is the same', async () => {
+  test('refuse first: a call without any endpoint gets the same answer', async () => {
     await rule({ content_filter_builtins: [{ slug: 'regex-prompt-injection', action: 'block' }] })
     expect((await say(INJECTION, { model: 'acme/nowhere' })).status).toBe(403)
     expect(metadataOf(await say(INJECTION, { model: 'acme/nowhere' }))).toMatchObject({

@@ -50,7 +50,7 @@ const hits = () => upstreams.map(upstream => upstream.hits.length)
 const total = () => hits().reduce((sum, count) => sum + count, 0)
 const ask = (body: object = {}): Promise<Outcome> => chat(server, body).outcome()
 
-/** So many calls, some of them at once: their statuses. */
+/** Makes so many calls, some at once. Returns their statuses. */
 async function statuses(times: number, atOnce: number, body: object = {}): Promise<number[]> {
   const all: number[] = []
   const one = async () => {
@@ -72,7 +72,7 @@ describe('U-26 one of three endpoints, half of whose answers are 500', () => {
   }
 
   test.each([false, true])(
-    'costs callers at most one call of fifty, and none once it rests (streamed: %p)',
+    'fails at most one call of fifty, and none during its cooldown (streamed: %p)',
     async streamed => {
       await start({ pause_seconds: 600 })
       flap()
@@ -85,7 +85,7 @@ describe('U-26 one of three endpoints, half of whose answers are 500', () => {
   )
 })
 
-describe('when a pause is over', () => {
+describe('when a cooldown is over', () => {
   const PAUSE = 0.5
 
   async function rested(body: object = {}): Promise<void> {
@@ -97,7 +97,7 @@ describe('when a pause is over', () => {
     for (const upstream of upstreams) upstream.hits.length = 0
   }
 
-  test('one of a hundred calls at once tries the endpoint, and the others are answered elsewhere', async () => {
+  test('one of a hundred calls at once tries the endpoint, the others go elsewhere', async () => {
     await rested()
     upstreams[0]?.answer(hit => [{ wait: 'well' }, from('first')(hit)])
     const all = Array.from({ length: 100 }, () => ask())
@@ -109,7 +109,7 @@ describe('when a pause is over', () => {
     expect(textOf(await ask())).toBe('first')
   })
 
-  test('all of them go there where nobody else may be asked', async () => {
+  test('all of them go there if no other endpoint is allowed', async () => {
     const provider = { only: ['first'] }
     await rested({ provider })
     upstreams[0]?.answer(from('first'))
@@ -124,15 +124,12 @@ describe('U-27 all three endpoints down', () => {
     for (const upstream of upstreams) upstream.answer(() => status(503))
   })
 
-  test.each([1, 16])(
-    'get at most 1.2 attempts for each call, of which %d run at once',
-    async atOnce => {
-      expect(broken(await statuses(150, atOnce))).toBe(150)
-      expect(total()).toBeWithin(150, 150 * 1.2 + 1)
-    },
-  )
+  test.each([1, 16])('get at most 1.2 attempts per call, with %d calls at once', async atOnce => {
+    expect(broken(await statuses(150, atOnce))).toBe(150)
+    expect(total()).toBeWithin(150, 150 * 1.2 + 1)
+  })
 
-  test('are asked in turns, so that the first that is well again is found', async () => {
+  test('are tried in turns, so that the first to recover is found', async () => {
     await statuses(30, 1)
     upstreams[1]?.answer(from('second'))
     const again = await statuses(6, 1)
@@ -157,28 +154,28 @@ describe('an endpoint that asks to wait', () => {
 
   test.each(
     [503, 529].flatMap(code => WAITS.map(([given, rests]) => [code, given, rests] as const)),
-  )('U-04 with %d and Retry-After %j is left alone: %p', async (code, given, rests) => {
+  )('U-04 with %d and Retry-After %j cools down: %p', async (code, given, rests) => {
     await start({ choice: 'listed' })
     upstreams[0]?.answer(() => status(code, 'busy', { 'retry-after': given }))
     expect(broken(await statuses(3, 1))).toBe(0)
     expect(hits()).toEqual(rests ? [1, 3, 0] : [3, 3, 0])
   })
 
-  test('with 500 is not believed', async () => {
+  test('with 500 is ignored', async () => {
     await start({ choice: 'listed' })
     upstreams[0]?.answer(() => status(500, 'busy', { 'retry-after': '60' }))
     expect(broken(await statuses(3, 1))).toBe(0)
     expect(hits()).toEqual([3, 3, 0])
   })
 
-  test('is left alone while others are there', async () => {
+  test('is not tried while there are others', async () => {
     await start({ choice: 'listed' })
     upstreams[0]?.answer(() => status(429, 'busy', { 'retry-after': '60' }))
     expect(broken(await statuses(5, 1))).toBe(0)
     expect(hits()).toEqual([1, 5, 0])
   })
 
-  test('is asked all the same where it is the only one', async () => {
+  test('is still tried if it is the only one', async () => {
     await start()
     upstreams[0]?.answer(() => status(429, 'busy', { 'retry-after': '60' }))
     expect(await statuses(3, 1, { provider: { only: ['first'] } })).toEqual([429, 429, 429])
@@ -186,14 +183,14 @@ describe('an endpoint that asks to wait', () => {
   })
 })
 
-test('a request that an endpoint refuses says nothing of its health', async () => {
+test('a request that an endpoint refuses does not affect its health', async () => {
   await start({ choice: 'listed' })
   upstreams[0]?.answer(() => status(400))
   expect(await statuses(20, 1)).toEqual(Array.from({ length: 20 }, () => 400))
   expect(hits()).toEqual([20, 0, 0])
 })
 
-test('no wish and no rest sends a call where it may not go', async () => {
+test('neither a preference nor a cooldown sends a call where it may not go', async () => {
   await start()
   upstreams[0]?.answer(() => status(500))
   upstreams[1]?.answer(() => status(500))
@@ -217,7 +214,7 @@ describe('a session', () => {
     return new Set(all).size
   }
 
-  test('stays at the endpoint that answered it first, and moves when that one fails', async () => {
+  test('sticks to the endpoint that answered first, and moves when that one fails', async () => {
     await start({}, { models })
     expect(await texts(12, () => ask({ session_id: 'body' }))).toBe(1)
     expect(
@@ -230,7 +227,7 @@ describe('a session', () => {
     expect(await texts(6, () => ask({ session_id: 'body' }))).toBe(1)
   })
 
-  test('that the caller did not name is spread, until a provider reads from its cache', async () => {
+  test('that the caller did not name is spread until a provider reads from its cache', async () => {
     await start({}, { models })
     expect(await texts(30, () => ask())).toBeGreaterThan(1)
   })
@@ -250,7 +247,7 @@ async function endpoints(key: string | null): Promise<Shown[]> {
   return ((await response.json()) as { data: { endpoints: Shown[] } }).data.endpoints
 }
 
-test('A.13 what was measured is shown, and how quick they are to those only who have a key', async () => {
+test('A.13 measurements are shown, and the endpoints’ speed only with a key', async () => {
   await start({ choice: 'listed' })
   await statuses(4, 1, { stream: true })
   await statuses(1, 1, { provider: { only: ['second'] } })
@@ -281,7 +278,7 @@ test('A.13 what was measured is shown, and how quick they are to those only who 
   }
 })
 
-test('an answer that breaks off counts against its endpoint', async () => {
+test('an answer that breaks off counts as a failure of its endpoint', async () => {
   await start({ choice: 'listed', pause_seconds: 600 })
   upstreams[0]?.answer(() => [sseHead(), delta('Hello'), { end: 'rst' }])
   await statuses(12, 1, { stream: true })

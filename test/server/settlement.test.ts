@@ -16,9 +16,9 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a thousand tokens in or out, so that a single one shows. */
+/** A dollar per thousand tokens in or out, so that a single token shows. */
 const PRICES = { prompt: 1_000, completion: 1_000 }
-/** What ten tokens in and five out cost; of vectors the ten in. */
+/** The cost of ten tokens in and five out; for embeddings of the ten in. */
 const WHOLE = 15_000_000
 const VECTORS = 10_000_000
 const LIMIT = 1
@@ -58,7 +58,7 @@ afterAll(async () => {
 
 afterEach(() => upstream.emptied())
 
-/** A way to ask: the route, the body, and how its provider answers. */
+/** A kind of call: the route, the body, and how its provider answers. */
 interface Way {
   path: string
   body: { model: string; stream?: boolean; [name: string]: unknown }
@@ -110,7 +110,7 @@ const ANSWERS: Record<Way['kind'], () => Script> = {
 
 const costOf = ({ kind }: Way) => (kind === 'vectors' ? VECTORS : WHOLE)
 
-/** What a provider says until it breaks off, and what that costs: nothing, something, or all. */
+/** What a provider sends until it breaks off, and what that costs: nothing, something, or all. */
 const BREAKS: [
   name: string,
   said: (kind: Way['kind']) => Script,
@@ -131,12 +131,12 @@ const BREAKS: [
     ({ kind }) => (kind === 'stream' ? 'something' : 'nothing'),
   ],
   [
-    'with an error for a status',
+    'with an error status',
     () => 'HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n',
     () => 'nothing',
   ],
   [
-    'when all is said and nothing has ended',
+    'after the whole answer, but before its end',
     kind =>
       kind === 'stream'
         ? [sseHead(), delta('Hello'), finish('stop', usage()), done()]
@@ -149,7 +149,7 @@ const textOf = (kind: Way['kind']) => String(ANSWERS[kind]())
 const headOf = (kind: Way['kind']) => `${textOf(kind).split('\r\n\r\n', 1)[0]}\r\n\r\n`
 const halfOf = (kind: Way['kind']) => textOf(kind).slice(0, -40)
 
-/** Expects that nothing is held any more, and that everything which tells of money tells the same. */
+/** Expects that nothing is held any more, and that all records of money agree. */
 async function expectSettled(key: string, cost: 'nothing' | 'something' | number): Promise<void> {
   await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
   await eventually(async () => booksOf(server.data, key).held === 0)
@@ -180,7 +180,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
     await expectSettled(key, 'nothing')
   })
 
-  test('a call that is refused before money is set aside, or for want of it', async () => {
+  test('a call that is refused before money is held, or for lack of money', async () => {
     const key = await limitedKey(server, LIMIT)
     const poor = await limitedKey(server, 0)
     const asked = upstream.hits.length
@@ -202,7 +202,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
   })
 
   for (const how of ['fin', 'rst'] as const)
-    test(`a client that leaves by ${how} while it waits, and when it has begun to read`, async () => {
+    test(`a client that leaves by ${how} while it waits, and while it reads`, async () => {
       const key = await limitedKey(server, LIMIT)
       upstream.plan({ wait: 'never' })
       const before = upstream.hits.length
@@ -221,7 +221,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
       await expectSettled(key, way.kind === 'stream' ? 'something' : 'nothing')
     })
 
-  test('an answer costs what it costs, once', async () => {
+  test('an answer is charged once', async () => {
     upstream.plan(ANSWERS[way.kind]())
     const key = await limitedKey(server, LIMIT)
     expect(await ask(way, key).outcome()).toMatchObject({ status: 200, complete: true })
@@ -232,7 +232,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
 describe('A-04 while another process holds the store', () => {
   const keys = () => Promise.all(WAYS.map(() => limitedKey(server, LIMIT)))
 
-  test('for longer than an answer waits with its record, on every route: the charge lands once when it may', async () => {
+  test('longer than an answer waits: the charge is written once, later', async () => {
     const all = await keys()
     const answers = new Map(WAYS.map(([, { path, kind }]) => [`${path} ${kind}`, kind]))
     upstream.answer(hit => [{ wait: 'locked' }, ANSWERS[kindOf(hit.path, hit.json)]()])
@@ -242,7 +242,7 @@ describe('A-04 while another process holds the store', () => {
     const unlock = locked(server)
     upstream.open('locked')
     const outcomes = await Promise.all(calls.map(call => call.outcome()))
-    // Whoever is answered with an error all the same pays for what his provider gave.
+    // A caller who gets an error still pays for what the provider delivered.
     expect(
       outcomes.map(({ status }) => status).every(status => status === 200 || status === 503),
     ).toBe(true)

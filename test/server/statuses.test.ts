@@ -12,8 +12,8 @@ import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.t
 import { testGateway, testKeys } from '../support/gateway.ts'
 import { EXAMPLES } from '../support/operations.ts'
 
-// Every operation of these nouns, and one case for each status that it is described with. A status that is described and that nothing here
-// produces is a failing test.
+// Every operation of these resources, and one case for each status of its description. A status
+// that is described and that nothing here produces is a failing test.
 const TAGS = ['API Keys', 'Guardrails', 'Workspaces', 'Credits', 'Organization', 'SCIM']
 const routes = describedRoutes(createApp(await testGateway())).filter(({ operation }) =>
   TAGS.includes(operation.tag),
@@ -60,7 +60,7 @@ async function ask(
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 
-/** Whose example has the names of something that can be read by this operation. */
+/** The resources whose examples have the names that this operation needs. */
 const LIKE: Record<string, string> = {
   getKey: 'updateKeys',
   getGuardrail: 'updateGuardrail',
@@ -73,7 +73,7 @@ const LIKE: Record<string, string> = {
   getScimGroupMapping: 'updateScimGroupMapping',
 }
 
-/** A good request of this operation, made possible first. */
+/** Prepares and returns a valid request of this operation. */
 async function goodRequest({ method, operation: { id } }: DescribedRoute): Promise<Asking> {
   if (id === 'getScimSyncJob')
     return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
@@ -82,7 +82,7 @@ async function goodRequest({ method, operation: { id } }: DescribedRoute): Promi
   return example?.params ? { params: example.params } : {}
 }
 
-/** What makes a good request a bad one: its body, its page, or what its path or query says. */
+/** Makes a valid request invalid: by its body, its page, its path or its query. */
 function badRequest({ operation: { id, body, query } }: DescribedRoute, good: Asking): Asking {
   if (id === 'deleteWorkspace') return { params: { id: 'default' } }
   if (id === 'deleteScimGroupMapping') return { ...good, query: 'keep_members=perhaps' }
@@ -92,7 +92,7 @@ function badRequest({ operation: { id, body, query } }: DescribedRoute, good: As
   return query ? { ...good, query: 'offset=-1' } : good
 }
 
-/** What somebody else does at the same moment, or did a moment ago. */
+/** Simulates a concurrent change by another process. */
 const RIVALS: Record<string, (good: Asking) => unknown> = {
   updateGuardrail({ params }) {
     const { replace } = gateway.store.guardrails
@@ -117,7 +117,7 @@ function losesItsGuardrail({ params }: Asking): void {
 const isGone = (id = '', entry: AuditEntry) =>
   gateway.store.guardrails.remove(id, { ...entry, id: UNKNOWN })
 
-/** Nothing that is remembered can be had any more, on disk or in memory; who asks is still known. */
+/** Makes every read of the store fail, on disk and in memory, except that of the caller. */
 function breakDown(): void {
   const isBroken = (): never => {
     throw new Error('The disk is gone')
@@ -137,7 +137,7 @@ function breakDown(): void {
   Object.assign(gateway.ledger, { spent: isBroken })
 }
 
-/** Makes the operation answer so, where it can. */
+/** Makes the operation answer with a status, if it can. */
 async function produce(
   route: DescribedRoute,
   status: number,
@@ -152,7 +152,7 @@ async function produce(
   return ask(route, good)
 }
 
-/** The same request for what there is not. */
+/** Returns the same request for something that does not exist. */
 function ofNothing({ operation: { id } }: DescribedRoute, good: Asking): Asking {
   if (id === 'createScimGroupMapping')
     return { ...good, body: { ...(good.body as NewGroupMapping), scim_group_id: UNKNOWN } }
@@ -162,7 +162,7 @@ function ofNothing({ operation: { id } }: DescribedRoute, good: Asking): Asking 
   }
 }
 
-test('the operations of these nouns are described', () => {
+test('the operations of these resources are described', () => {
   expect(routes.length).toBeGreaterThanOrEqual(40)
   expect(new Set(routes.map(({ operation }) => operation.tag))).toEqual(new Set(TAGS))
 })

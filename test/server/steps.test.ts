@@ -35,7 +35,7 @@ import {
   usageChunk,
 } from '../support/upstream.ts'
 
-/** 100 tokens of the prompt and 10 of the output, in nano-dollars. */
+/** The price of 100 prompt tokens and 10 output tokens, in nano-dollars. */
 const STEP = 100n * 150n + 10n * 600n
 
 let upstream: Upstream
@@ -108,7 +108,7 @@ const events = (text: string) =>
     .filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
     .map(line => JSON.parse(line.slice(6)))
 
-/** The text of an answer, whatever its form, how often it ended, and the tokens that it counts. */
+/** Returns an answer's text, whatever its form, how often it ended, and its token counts. */
 async function read(dialect: Dialect, stream: boolean, response: Response) {
   const text = await response.text()
   if (!stream) {
@@ -154,7 +154,7 @@ describe('a call of two steps', () => {
   )
 
   test.each(cases)(
-    '%s, streamed %p: one record, two charges, one ending, and it counts once',
+    '%s, streamed %p: one record, two charges, one end, and it counts as one call',
     async (dialect, stream) => {
       listening()
       const config = localConfig(upstream.url, { limits: { requests_per_minute: 1 } })
@@ -196,7 +196,7 @@ describe('a call of two steps', () => {
     },
   )
 
-  test('whose second nobody answers ends with an error, and costs the first', async () => {
+  test('whose second step fails everywhere is an error, and pays for the first', async () => {
     listening()
     upstream.plan(streamed('One, '), [status(500)])
     const text = await (await ask('chat', { stream: true })).text()
@@ -209,7 +209,7 @@ describe('a call of two steps', () => {
     ])
   })
 
-  test('whose key goes in between is not asked again', async () => {
+  test('whose key is deleted in between takes no second step', async () => {
     listening()
     upstream.plan([
       sseHead(),
@@ -229,12 +229,12 @@ describe('a call of two steps', () => {
     expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
   })
 
-  test('whose limit has nothing left for the second says so, and costs the first', async () => {
+  test('whose limit is too low for the second is refused, and pays for the first', async () => {
     listening()
     key = await limitedKey(0.00008)
     upstream.plan(whole('One, '), whole('two.'))
     const response = await ask('chat')
-    // What was given before stays given: it stands beside the failure.
+    // What was delivered before stays delivered, next to the failure.
     const { choices } = (await response.json()) as { choices: object[] }
     expect(choices).toMatchObject([
       { finish_reason: 'error', error: { code: 402 }, message: { content: 'One, ' } },
@@ -243,7 +243,7 @@ describe('a call of two steps', () => {
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
   })
 
-  test('whose client leaves while the second is asked for has that hung up on, and pays for the first', async () => {
+  test('whose client leaves during the second cancels that, and pays for the first', async () => {
     listening()
     upstream.plan(streamed('One, '), [{ wait: 'never' }])
     const client = new AbortController()
@@ -264,7 +264,7 @@ describe('a call of two steps', () => {
     ])
   })
 
-  test('whose client leaves while its plugin thinks is not asked for again, and costs the first', async () => {
+  test('whose client leaves while its plugin runs takes no second step', async () => {
     const thinks = Promise.withResolvers<void>()
     const thought = Promise.withResolvers<void>()
     const slow: typeof again = {
@@ -287,7 +287,7 @@ describe('a call of two steps', () => {
     await reader?.cancel()
     thought.resolve()
     await reading?.catch(() => undefined)
-    // A step that is taken all the same is asked for before a call that comes after it.
+    // A second step that is taken after all would arrive before the call that follows.
     upstream.plan(whole('After'))
     await (await ask('chat', { plugins: [] })).text()
     await gateway.recorder.flush()
@@ -301,7 +301,7 @@ describe('a call of two steps', () => {
     expect(await charges()).toEqual([{ step: 1, byok: false, nanos: STEP }])
   })
 
-  test('whose second has no price is on record with what its first cost, and known of until then', async () => {
+  test('whose second step has no price is recorded with the first one’s cost', async () => {
     const thenFree: typeof again = {
       ...again,
       around: (_, step) =>
@@ -327,7 +327,7 @@ describe('a call of two steps', () => {
     const reader = response.body?.getReader()
     let text = ''
     while (!text.includes('and ')) text += new TextDecoder().decode((await reader?.read())?.value)
-    // Written anew, the journal has the words of calls that run and no others.
+    // A rewritten journal has only the entries of running calls.
     gateway.journal.holds.clear()
     const left = gateway.journal.holds.left()
     upstream.open('counted')
@@ -342,7 +342,7 @@ describe('a call of two steps', () => {
     expect(gateway.journal.holds.left()).toEqual([])
   })
 
-  test('is told of in the order in which it happens, and nobody hears who has stopped listening', async () => {
+  test('emits events in their order, and none to listeners that were removed', async () => {
     const told: string[] = []
     const names = [
       'call.opened',
@@ -365,7 +365,7 @@ describe('a call of two steps', () => {
       'generation.finished',
       'call.closed',
     ])
-    // Of a dry run nobody hears, and who has stopped listening hears of nothing.
+    // A dry run emits nothing, and a removed listener gets nothing.
     const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
     key = { hash: management.data.hash, secret: management.key }
     expect((await ask('chat', { debug: { dry_run: true } })).status).toBe(200)
@@ -377,7 +377,7 @@ describe('a call of two steps', () => {
   })
 })
 
-test('a call that runs has come to the price of its request once', async () => {
+test('a running call is charged the price of its request once', async () => {
   const config = localConfig(upstream.url)
   const [model] = config.models
   const endpoints = [
@@ -408,7 +408,7 @@ test('a call that runs has come to the price of its request once', async () => {
 })
 
 describe('content filters', () => {
-  /** A plugin that says these, one after the other. */
+  /** Creates a plugin that asks these, one after the other. */
   const saying = (...words: string[]): Plugin<object> => ({
     id: 'again',
     read: () => ({}),
@@ -432,7 +432,7 @@ describe('content filters', () => {
     await assignKeys(gateway, operator(gateway), made.data.id, { key_hashes: [key.hash] })
   }
 
-  test('see what a step adds once, and nothing a second time', async () => {
+  test('see what a step adds, and nothing twice', async () => {
     await guarded(
       { slug: 'email', action: 'redact' },
       saying('Write to eve@example.com', 'Go on', 'And on'),
@@ -452,7 +452,7 @@ describe('content filters', () => {
     ])
   })
 
-  test('end a call whose next step they block, before anybody is asked', async () => {
+  test('end a call whose next step they block, before any request', async () => {
     await guarded({ slug: 'email', action: 'block' }, saying('Write to eve@example.com'))
     upstream.plan(whole('One'))
     const { choices } = (await (await ask('chat')).json()) as { choices: object[] }
@@ -462,7 +462,7 @@ describe('content filters', () => {
 })
 
 describe.each(['settled', 'asked'])('a gateway that is killed between two steps: %s', at => {
-  test('has charged each step once, however often it starts again', async () => {
+  test('has charged each step once, however often it restarts', async () => {
     await gateway.close()
     upstream.plan(streamed('One, '), [{ wait: 'never' }])
     const program = join(import.meta.dir, '../support/steps/serve.ts')
@@ -499,7 +499,7 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
       held: 1,
     })
 
-    // The second step costs its prompt where it was asked for: two turns and the question.
+    // A second step that went out costs its prompt: two messages and the question.
     const second = at === 'asked' ? expect.any(Number) : 0
     for (const found of [1, 0]) {
       gateway = await openGateway({
@@ -517,7 +517,7 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
   })
 })
 
-test('a stage that is another is another for calls, dry runs and explanations alike', async () => {
+test('a replaced stage is replaced for calls, dry runs and explanations alike', async () => {
   const reversed = {
     ...STAGES,
     step: STAGES.step.map(stage =>
@@ -597,7 +597,7 @@ describe('a plugin that changes the answer', () => {
   }
 
   test.each([false, true])(
-    'and the call, streamed %p: the client sees both, and pays for what the provider gave',
+    'and the call, streamed %p: the client sees both, and pays for what was delivered',
     async stream => {
       await gateway.close()
       gateway = await opened({ plugins: [loud as Plugin, again as Plugin] })
@@ -615,7 +615,7 @@ describe('a plugin that changes the answer', () => {
     },
   )
 
-  test('does nothing where it is switched off, or nobody asks for it', async () => {
+  test('does nothing if it is disabled or not requested', async () => {
     await gateway.close()
     gateway = await opened({ plugins: [loud as Plugin] })
     upstream.plan(whole('One'))
@@ -626,7 +626,7 @@ describe('a plugin that changes the answer', () => {
   })
 })
 
-test('a plugin that throws ends the call as our own bug, with what was set aside given back', async () => {
+test('a plugin that throws ends the call as our own bug, and releases its hold', async () => {
   const broken: Plugin<object> = {
     id: 'broken',
     read: () => ({}),

@@ -29,10 +29,10 @@ beforeEach(() => {
   upstream.hits.length = 0
 })
 
-/** Bun asks at most 256 things at once unless it is told otherwise before it starts. */
+/** Bun runs at most 256 fetches at once, unless configured otherwise before it starts. */
 const PAST_THE_LIMIT = 300
 
-test('O-04 three hundred streams that are open at once all go on', async () => {
+test('O-04 three hundred concurrent streams all make progress', async () => {
   const said: Script = [
     delta('one'),
     { wait: 'two' },
@@ -66,7 +66,7 @@ test('O-04 three hundred streams that are open at once all go on', async () => {
   await upstream.emptied()
 })
 
-test('O-04 three hundred whole answers that are waited for at once all come', async () => {
+test('O-04 three hundred concurrent whole answers all arrive', async () => {
   upstream.plan([{ wait: 'whole' }, stream()])
   const calls = Array.from({ length: PAST_THE_LIMIT }, () => chat(server))
   await upstream.hit(PAST_THE_LIMIT)
@@ -80,7 +80,7 @@ test('O-04 three hundred whole answers that are waited for at once all come', as
 const MIB = 1024 * 1024
 const AT_ONCE = 50
 
-test('I4 a thousand streams that have come and gone leave no memory, no call and no connection behind', async () => {
+test('I4 a thousand finished streams leave no memory, call or connection behind', async () => {
   upstream.plan(stream(Array.from({ length: 20 }, (_, i) => `word ${i} `)))
   await streamAway(200)
   const before = await memory()
@@ -102,7 +102,7 @@ async function streamAway(count: number): Promise<void> {
 
 const outcomes = (calls: RawCall[]) => Promise.all(calls.map(call => call.outcome()))
 
-/** The resident memory of the server's process. */
+/** Returns the resident memory of the server's process. */
 async function memory(): Promise<number> {
   const status = await Bun.file(`/proc/${server.process.pid}/status`).text()
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024

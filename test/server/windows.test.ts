@@ -18,7 +18,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a million tokens: a call of this bound holds ten cents and costs as much. */
+/** A dollar per million tokens: a call with this bound holds ten cents and costs as much. */
 const BOUND = 100_000
 const DAY = 86_400_000
 /** A tenth of a second before a Monday, which is also the first of a month. */
@@ -56,7 +56,7 @@ const opened = () => {
   return testGateway({ config, clock, data, ids: ids() })
 }
 
-/** Ids that go on counting when the gateway is opened again. */
+/** Ids that continue when the gateway is reopened. */
 let count = 0
 const ids = () => {
   const next = () => (++count).toString()
@@ -107,13 +107,13 @@ const answered = () =>
     '0\r\n\r\n',
   ])
 
-test('A-12 a call that began before midnight and ends after it counts in the day, the week and the month in which it ends', async () => {
+test('A-12 a call across midnight counts in the day, week and month in which it ends', async () => {
   answered()
   const key = await newKey(1)
   const response = await call(key)
   expect(await spent(key)).toEqual([0, 0, 0, 0, 0.9])
   clock.pass(200)
-  // What it holds is held in the new day too: nothing is free in between.
+  // Its hold counts in the new day too, so that the money is never free in between.
   expect(await spent(key)).toEqual([0, 0, 0, 0, 0.9])
   upstream.open('midnight')
   await response.text()
@@ -122,13 +122,13 @@ test('A-12 a call that began before midnight and ends after it counts in the day
   expect(await spent(key)).toEqual([0.1, 0, 0.1, 0.1, 1])
 })
 
-test('A-12 a hundred calls across the edge: no window is spent beyond its limit, and none is counted twice', async () => {
+test('A-12 a hundred calls across midnight: no limit is exceeded, none counts twice', async () => {
   answered()
   const key = await newKey(1)
   const before = await Promise.all(Array.from({ length: 50 }, () => call(key)))
   clock.pass(200)
   const after = await Promise.all(Array.from({ length: 50 }, () => call(key)))
-  // Those of the day before hold what the new day may spend, until they have ended.
+  // Calls of the day before hold money of the new day until they end.
   expect([before, after].map(all => all.filter(({ status }) => status === 200).length)).toEqual([
     10, 0,
   ])
@@ -143,7 +143,7 @@ test('A-12 a hundred calls across the edge: no window is spent beyond its limit,
   expect(await spent(key)).toEqual([2, 1, 2, 2, 0])
 })
 
-test('A-14 a window begins by the clock alone, also over a restart and after a year', async () => {
+test('A-14 windows follow the clock alone, also across a restart and after a year', async () => {
   answered()
   upstream.open('midnight')
   const key = await newKey(0.1)
@@ -166,7 +166,7 @@ test('A-14 a window begins by the clock alone, also over a restart and after a y
   expect((await call(forever)).status).toBe(402)
 })
 
-test('A-13 a clock that is set back gives no window again, also over a restart', async () => {
+test('A-13 a clock that is set back does not renew a window, also across a restart', async () => {
   answered()
   upstream.open('midnight')
   const key = await newKey(0.1)

@@ -15,7 +15,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-/** A dollar for a million tokens of output: every call costs ten cents. */
+/** A dollar per million output tokens: every call costs ten cents. */
 const TOKENS = 100_000
 
 let upstream: Upstream
@@ -48,7 +48,7 @@ function config() {
   }
 }
 
-/** Asks the API with the management key. */
+/** Calls the API with the management key. */
 async function manage(method: string, path: string, json?: object) {
   const response = await server.fetch(path, {
     method,
@@ -74,7 +74,7 @@ const run = async (...args: string[]) =>
   expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
 
 describe('a workspace’s budget', () => {
-  test('is spent by all of its keys together, and the next call is 402 and asks nobody', async () => {
+  test('is spent by all its keys together, and then a call is 402 without a request', async () => {
     await budget('daily', 0.2)
     const { key } = await manage('POST', '/keys', { name: 'second' })
     expect([(await ask()).status, (await ask(key)).status]).toEqual([200, 200])
@@ -96,7 +96,7 @@ describe('a workspace’s budget', () => {
     expect(upstream.hits).toHaveLength(5)
   })
 
-  test('of several that are exceeded is the broadest that is named', async () => {
+  test('is named as the broadest of several that are exceeded', async () => {
     for (const [interval, limit] of Object.entries({
       daily: 0.1,
       weekly: 0.101,
@@ -116,21 +116,21 @@ describe('a workspace’s budget', () => {
     ])
   })
 
-  test('stops nobody in another workspace, and counts what was spent before it was set', async () => {
+  test('affects no other workspace, and counts spending from before it was set', async () => {
     const other = await workspaceWithKey('other')
     expect((await ask()).status).toBe(200)
     await budget('daily', 0.1)
     expect([(await ask()).status, (await ask(other)).status]).toEqual([402, 200])
   })
 
-  test('that the terminal sets and deletes beside the server binds and frees the calls after it', async () => {
+  test('that the terminal sets or deletes applies to the server’s next calls', async () => {
     await run('budgets', 'set', 'daily', '--limit', '0.05')
     await eventually(async () => (await ask()).status === 402)
     await run('budgets', 'delete', 'daily')
     await eventually(async () => (await ask()).status === 200)
   })
 
-  test('is there after a restart, and what was spent with it', async () => {
+  test('is there after a restart, with its spending', async () => {
     await budget('daily', 0.1)
     expect((await ask()).status).toBe(200)
     await server.stop()
@@ -148,13 +148,13 @@ describe('a workspace’s budget', () => {
 })
 
 describe('a workspace', () => {
-  test('gives its own model to a call that names none', async () => {
+  test('provides the model for a call that names none', async () => {
     const key = await workspaceWithKey('other', { default_text_model: 'acme/other' })
     await ask(key, { model: undefined, max_tokens: 5 })
     expect(upstream.hits.map(hit => (hit.json as { model: string }).model)).toEqual(['acme/other'])
   })
 
-  test('that the terminal makes and deletes is there and gone for the server', async () => {
+  test('that the terminal creates and deletes appears and disappears at the server', async () => {
     const status = async () =>
       (await server.fetch('/workspaces/crew', { key: server.management_key })).status
     await run('workspaces', 'create', '--name', 'Crew', '--slug', 'crew')
@@ -163,7 +163,7 @@ describe('a workspace', () => {
     await eventually(async () => (await status()) === 404)
   })
 
-  test('E13 that is deleted ends no call that runs: it is answered, settled and recorded; the next one is 401', async () => {
+  test('E13 that is deleted lets running calls finish with a record; the next is 401', async () => {
     upstream.plan([
       sseHead(),
       delta('Hel'),
@@ -188,7 +188,7 @@ describe('a workspace', () => {
     db.close()
   })
 
-  test('who leaves loses his keys beside the server too', async () => {
+  test('a member who leaves loses their keys at a running server too', async () => {
     const { stdout } = await terminal([
       'members',
       'create',

@@ -14,13 +14,14 @@ import { parseObject } from '../kernel/json.ts'
 import { Roster } from '../kernel/roster.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
 
-/** Beyond this many bytes it is written anew, with the calls that still run and no others. */
+/** Beyond this many bytes the file is rewritten with only the calls that still run. */
 const LARGEST = 4 * 1024 * 1024
 
 /**
- * Word of the calls that run, in a file beside the database: a line when a call goes out, another when it has come to more. Writing takes
- * no lock and a few microseconds, once for all calls that begin in one turn of the event loop, and whoever has written may be killed. It
- * need not say that a call has ended: that call is on record.
+ * Opens the journal of holds, a file beside the database. A call gets a line before it goes out,
+ * and another when it has spent more. Writing takes no lock and a few microseconds, once for all
+ * calls that begin in one turn of the event loop. What is written survives a kill of the process.
+ * The end of a call is not written: by then the call is on record.
  */
 export function openHoldJournal(data: string): HoldJournal {
   const path = join(data, 'holds.log')
@@ -34,7 +35,7 @@ export function openHoldJournal(data: string): HoldJournal {
     try {
       size += writeAll(file, lines)
     } catch (error) {
-      // Nobody is to find word of calls that do not go out.
+      // These calls do not go out, so no part of their lines may stay.
       ftruncateSync(file, size)
       throw error
     }
@@ -83,20 +84,20 @@ export function openHoldJournal(data: string): HoldJournal {
   }
 }
 
-/** What is written at the end of a turn of the event loop, for all calls that have begun in it. */
+/** The lines of all calls that began in this turn of the event loop, written at its end. */
 interface Turn {
   lines: string
   written: Promise<void>
 }
 
-/** Writes all of it, or throws; gives back how many bytes it was. */
+/** Writes the whole text or throws. Returns its number of bytes. */
 function writeAll(file: number, text: string): number {
   const written = writeSync(file, text)
-  if (written < Buffer.byteLength(text)) throw new Error('Only a part of it could be written')
+  if (written < Buffer.byteLength(text)) throw new Error('Only a part of the lines was written')
   return written
 }
 
-// Field by field: copying the rest of an object costs more than writing it down.
+// Field by field: copying an object with a rest pattern costs more than writing it.
 const lineOf = (held: HeldCall) =>
   `${JSON.stringify({
     key_hash: held.key_hash,
@@ -115,8 +116,8 @@ const lineOf = (held: HeldCall) =>
   })}\n`
 
 /**
- * Every call of which there is word, as it was said last of its last step. A line that was cut is
- * the last one, and its call had not gone out.
+ * Reads every call in the journal, each with the last line of its last step. Only the last line
+ * can be incomplete, and its call had not gone out.
  */
 function leftIn(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
@@ -137,7 +138,7 @@ function leftIn(path: string): HeldCall[] {
   return [...found.values()]
 }
 
-// Lines of the time before there were steps have none.
+// Lines from versions before steps have none.
 const stepOf = (step: unknown): number =>
   typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1
 

@@ -4,8 +4,9 @@ import { parseObject } from '../kernel/json.ts'
 import type { LedgerHead } from '../ledger/chain.ts'
 
 /**
- * The last row of the ledger, in a file beside the database. SQLite drops the tail of a damaged log without a word, and the rows that are
- * left are a sound chain: only who wrote down where it ended can tell that some are missing.
+ * Reads the last row of the ledger from a file beside the database; null when there is none. SQLite
+ * drops the tail of a damaged log silently, and the remaining rows still form a valid chain. Only a
+ * record of the chain's end shows that rows are missing.
  */
 export function readHead(data: string): LedgerHead | null {
   try {
@@ -16,7 +17,7 @@ export function readHead(data: string): LedgerHead | null {
   }
 }
 
-/** Writes it down, whole or not at all. */
+/** Writes the last row of the ledger to that file, atomically. */
 export function writeHead(data: string, head: LedgerHead): void {
   const path = fileIn(data)
   writeFileSync(`${path}.new`, `${JSON.stringify(head)}\n`, { mode: 0o600 })

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { conflict } from '../errors.ts'
 
 /**
- * Keeps every other server out of the data directory, and returns how to let go. The lock is the operating system's own, held
- * through SQLite: it goes with the process, however that ends, and never stays behind. Throws 409 when another server has it.
+ * Locks the data directory against other servers, and returns the function that unlocks it. The
+ * lock is the operating system's own, held through SQLite. It ends with the process, however that
+ * ends, and is never left behind. Throws 409 when another server holds it.
  */
 export function lockData(data: string): () => void {
   mkdirSync(data, { recursive: true, mode: 0o700 })

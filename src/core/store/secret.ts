@@ -1,12 +1,13 @@
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The bytes of a secret of our own making. */
+/** The number of bytes of a generated secret. */
 const SIZE = 32
 
 /**
- * The secret of the data directory, `secret.key`, made there on its first need, for its owner alone. Two processes that need it at
- * once get the same one. Throws when the file cannot be read or is not of our making.
+ * Loads the secret of the data directory, `secret.key`. On first use it is created there, readable
+ * only by its owner. Two processes that load it at once get the same one. Throws when the file
+ * cannot be read or has another size.
  */
 export function dataSecret(data: string): Uint8Array {
   const path = join(data, 'secret.key')
@@ -25,7 +26,7 @@ function read(path: string): Uint8Array | undefined {
   }
 }
 
-// Written whole beside its place first: whoever finds it there finds all of it.
+// Written to a temporary file and linked, so that a reader never finds a part of it.
 function made(path: string): Uint8Array {
   const draft = `${path}.${crypto.randomUUID()}`
   try {

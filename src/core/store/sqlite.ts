@@ -8,17 +8,23 @@ import { writer } from './sqlite/write.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
-  /** A file's path, or `:memory:`. */
+  /** The path of a file, or `:memory:`. */
   path: string
   durability: 'normal' | 'full'
-  /** Milliseconds that a statement may wait for another process's lock. A server waits for nobody: it tries again later. */
+  /**
+   * How many milliseconds a statement may wait for another process's lock. A server does not wait:
+   * it retries later.
+   */
   patience: number
 }
 
-/** Older ones can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
+/** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
 const OLDEST_SQLITE = [3, 51, 3]
 
-/** A store in one SQLite file. Throws when the file is not ours, is newer than this program, or cannot be written. */
+/**
+ * Opens a store in one SQLite file. Throws when the file is no store, was written by a newer
+ * program, or cannot be written.
+ */
 export async function openSqlite({ path, durability, patience }: SqliteOptions): Promise<Store> {
   const db = new Database(path, { create: true, strict: true })
   try {
@@ -42,7 +48,7 @@ function tune(db: Database, durability: 'normal' | 'full'): void {
   const { version } = db.query('select sqlite_version() as version').get() as { version: string }
   if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
     throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
-  // Opening a fresh file takes its lock for a moment; two processes that start at once take turns.
+  // Opening a new file takes its lock for a moment, so that two starting processes take turns.
   db.run('pragma busy_timeout = 5000')
   db.run('pragma journal_mode = wal')
   db.run(`pragma synchronous = ${durability}`)
@@ -58,7 +64,7 @@ function isOlder(version: number[], than: number[]): boolean {
   return at !== -1 && (version[at] ?? 0) < (than[at] ?? 0)
 }
 
-// Kysely's own dialect over bun:sqlite. A statement that gives rows is a reader.
+// Adapts bun:sqlite to Kysely's own dialect. A statement that returns rows is a reader.
 function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['database'] {
   return {
     close: () => db.close(),

@@ -9,14 +9,14 @@ import type { Incoming, Outgoing } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** A whole answer may hold this much; a compressed one may not grow past it either. */
+/** The most bytes of a whole answer, counted after decompression. */
 const LARGEST_ANSWER = 64 * 1024 * 1024
 const LARGEST_ERROR = 256 * 1024
 
 /**
- * Sends one request and opens its answer, as batches of parts: a streamed answer as it comes, a whole one at once, whichever
- * the provider gave; the first batch of a streamed one is empty. `answered` is told the status as soon as it is known. Throws
- * what a failure means to our caller.
+ * Sends one request and opens its answer as batches of parts. Whether it streams is the provider's
+ * choice: a streamed answer comes as it arrives, and its first batch is empty; a whole one comes at
+ * once. `onStatus` is called as soon as the status is known. Throws failures in our caller's terms.
  */
 export async function openAnswer<K extends Kind>(
   gateway: UpstreamWorld,
@@ -90,23 +90,29 @@ async function failureOf(
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }
 
-/** What says when to come again: too many requests, unavailable (RFC 9110, 15.6.4), and Anthropic's word for overloaded. */
+/**
+ * Statuses that may carry Retry-After: too many requests, unavailable (RFC 9110, 15.6.4), and
+ * Anthropic's status for overloaded.
+ */
 const ASKS_TO_WAIT = new Set([429, 503, 529])
 
 const LONGEST_RETRY_AFTER = 300
 
-/** The seconds a provider asks to wait (RFC 9110, 10.2.3), as a number or a date, never below 0 or past five minutes. */
+/**
+ * Parses Retry-After (RFC 9110, 10.2.3), a number or a date, into whole seconds from 0 to 300.
+ * Returns undefined for anything else.
+ */
 export function retryAfterOf(given: string | null, now = Date.now()): number | undefined {
   if (given === null) return undefined
   if (NUMBER.test(given.trim())) return wholeSeconds(Number(given))
   return TIME.test(given) ? wholeSeconds((Date.parse(given) - now) / 1000) : undefined
 }
 
-/** The same from `retry-after-ms`, which OpenAI's and Azure's servers send because it is finer. */
+/** Parses `retry-after-ms` into seconds. OpenAI's and Azure's servers send it, as it is finer. */
 export const retryAfterMsOf = (given: string | null): number | undefined =>
   given !== null && NUMBER.test(given.trim()) ? wholeSeconds(Number(given) / 1000) : undefined
 
-// Some providers send fractions of seconds, which a lenient reader of dates takes for a date.
+// Some providers send fractions of seconds, which a lenient date parser takes for a date.
 const NUMBER = /^-?\d+(?:\.\d+)?$/
 const TIME = /\d\d:\d\d:\d\d/
 
@@ -134,11 +140,11 @@ interface Limits {
 }
 
 /**
- * Watches over one attempt: it is cancelled when its call is, or when the upstream is silent for too long. It begins with the
- * wait for the first byte.
+ * The time limits of one attempt. Cancels the attempt when its call is cancelled, or when the
+ * upstream is silent for too long. It starts with the wait for the first byte.
  */
 export class Deadline {
-  /** What ends the attempt. */
+  /** Cancelled when the attempt must end. */
   readonly attempt = new Cancellation()
   readonly #call: Cancellation
   readonly #limits: Limits
@@ -154,26 +160,29 @@ export class Deadline {
     call.listen(reason => this.attempt.cancel(reason))
   }
 
-  /** Bytes have come. The total is looked at here, so that one timer serves both limits. */
+  /** Notes that bytes arrived. The total is checked here, so that one timer serves both limits. */
   touched(): void {
     if (performance.now() > this.#ends) this.#expire()
     else if (this.#begun) this.#silence.refresh()
     else this.#begin()
   }
 
-  /** The answer is whole: nothing is watched any more, and the connection may serve another. */
+  /** Stops the limits after a whole answer. The connection may serve another call. */
   close(): void {
     clearTimeout(this.#silence)
     this.#call.listen(null)
   }
 
-  /** The attempt is given up, and its connection with it. */
+  /** Ends the attempt and closes its connection. */
   abort(): void {
     this.close()
     this.attempt.cancel(GIVEN_UP)
   }
 
-  /** What a failure of the upstream means: the deadline's own reason where it has fired, else the connection's trouble. */
+  /**
+   * Converts a failure of the upstream: to the reason of the cancellation if there was one,
+   * otherwise to `provider_unavailable` with the failure as its cause.
+   */
   failure(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
     return reason instanceof GatewayError
@@ -191,5 +200,5 @@ export class Deadline {
     this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
 }
 
-/** Nobody waits for this attempt any more. */
+/** The reason of an attempt that is no longer needed. */
 const GIVEN_UP = new GatewayError('unmapped', 'The attempt was given up')

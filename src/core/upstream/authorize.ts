@@ -8,8 +8,9 @@ import type { Outgoing } from './egress.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /**
- * The request with its address, the operator's headers and the credential. Nothing of the client's own headers goes along.
- * A promise only where a token has to be asked for: throws `provider_unavailable` when none is given.
+ * Adds the URL, the operator's headers and the credential to a request. None of the client's own
+ * headers are forwarded. Returns a promise only when a token has to be fetched; that promise
+ * rejects with `provider_unavailable` when none is granted.
  */
 export function authorize(
   gateway: UpstreamWorld,
@@ -57,7 +58,7 @@ function withHeader(outgoing: Outgoing, name: string, value: string): Outgoing {
   return outgoing
 }
 
-/** What a request to Bedrock is signed for, whatever its host is called. */
+/** The service name in signatures for Bedrock, whatever the host is called. */
 const AWS_SERVICE = 'bedrock'
 
 function signed(outgoing: Outgoing, aws: AwsCredentials, now: Date): Outgoing {

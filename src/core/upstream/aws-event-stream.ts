@@ -1,23 +1,24 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame } from '../protocols/protocol.ts'
 
-/** One message may hold this much; a server that announces more is broken or hostile. */
+/** The most bytes of one message. A server that announces more is broken or hostile. */
 const LARGEST_MESSAGE = 4 * 1024 * 1024
-/** The message's length, that of its headers, and the checksum of these two. */
+/** The bytes of the message's length, the headers' length, and the checksum of both. */
 const PRELUDE = 12
 const CHECKSUM = 4
 
 /**
- * Cuts bytes into the messages of an AWS event stream (`application/vnd.amazon.eventstream`; Smithy's event stream
- * specification), wherever the reads may have cut them. Linear: a message that comes in one read is not copied, and one that
- * does not is gathered where there is room for all of it. Whatever does not add up throws `provider_unavailable`.
+ * Splits bytes into the messages of an AWS event stream (`application/vnd.amazon.eventstream`;
+ * Smithy's event stream specification), wherever reads have split them. Linear: a message that
+ * arrives in one read is not copied. Any other is gathered in a buffer of its announced length.
+ * Anything inconsistent throws `provider_unavailable`.
  */
 export class AwsEventStreamScanner {
-  /** Room for a prelude, or for the message that it has announced. */
+  /** Holds a prelude, or the message that it has announced. */
   #room = Buffer.alloc(PRELUDE)
   #filled = 0
 
-  /** The frames that these bytes complete. Throws on a bad checksum, and past 4 MiB in one message. */
+  /** Returns the frames that these bytes complete. Throws on a bad checksum and past 4 MiB. */
   feed(bytes: Uint8Array): Frame[] {
     const frames: Frame[] = []
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -29,13 +30,13 @@ export class AwsEventStreamScanner {
     return frames
   }
 
-  /** Nothing: a message is whole or none. Throws when one was still on its way. */
+  /** Returns no frames, as only whole messages count. Throws when one is incomplete. */
   end(): Frame[] {
     if (this.#filled > 0) throw unreadable()
     return []
   }
 
-  /** Takes what there is room for; the rest is returned. */
+  /** Copies what fits into the buffer and returns the rest. */
   #gather(bytes: Buffer, frames: Frame[]): Buffer {
     const taken = bytes.copy(this.#room, this.#filled)
     this.#filled += taken
@@ -62,7 +63,7 @@ function wholeMessage(bytes: Buffer): Buffer | null {
   return bytes.length < length ? null : bytes.subarray(0, length)
 }
 
-/** How long the message is that begins with this prelude, all included. */
+/** Reads the total length of a message from its prelude. */
 function lengthOf(bytes: Buffer): number {
   const length = bytes.readUInt32BE(0)
   if (
@@ -98,10 +99,10 @@ function frameOf(message: Buffer): Frame {
 const TEXT = 7
 const BYTES = 6
 
-/** The bytes of a value, by its type: true, false, byte, short, integer, long; then timestamp and UUID. */
+/** The size of a value by its type: true, false, byte, short, integer, long; timestamp and UUID. */
 const FIXED: Record<number, number> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
 
-/** The headers that are texts, by name. The others are only skipped. */
+/** Reads the text headers by name, and skips the others. */
 function textsIn(headers: Buffer): Map<string, string> {
   const texts = new Map<string, string>()
   let at = 0
@@ -126,7 +127,7 @@ function textsIn(headers: Buffer): Map<string, string> {
 
 const isSized = (type: number) => type === TEXT || type === BYTES
 
-/** The bytes, which reach so far. */
+/** Returns the bytes if they hold so many at this offset. Throws otherwise. */
 function within(bytes: Buffer, at: number, length: number): Buffer {
   if (at + length > bytes.length) throw unreadable()
   return bytes

@@ -8,23 +8,26 @@ import { sandbox } from './sandbox.ts'
 
 export type { Incoming }
 
-/** One request to the world. */
+/** One request to a provider or another host. */
 export interface Outgoing {
-  /** POST unless told. */
+  /** POST by default. */
   method?: 'GET'
   url: string
-  /** By lower-case name. */
+  /** Keyed by lower-case name. */
   headers: Record<string, string>
-  /** As it goes on the wire: what is signed is what is sent. */
+  /** Exactly as it goes on the wire, because signatures cover it. */
   body: string
-  /** Where to connect, instead of asking what the URL's host is. */
+  /** The address to connect to, instead of resolving the URL's host. */
   address?: string
 }
 
-/** Asks the world. Cancelling closes the connection at once. */
+/** Sends a request. Cancelling closes the connection at once. */
 export type Send = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
 
-/** The only way out of the process: sends to providers, and answers for the sandbox. `configOf` is asked where a connection is opened. */
+/**
+ * Opens the only way out of the process. It sends requests to providers and answers for the
+ * sandbox itself. `getConfig` is called whenever a connection is opened.
+ */
 export function openEgress(configOf: () => Config): Send {
   const http = openHttp({
     get connectMilliseconds() {
@@ -40,14 +43,14 @@ export function openEgress(configOf: () => Config): Send {
   }
 }
 
-/** The addresses of a host. Throws where it has none. */
+/** Returns the addresses of a host. Throws when it has none. */
 export type Resolve = (host: string) => Promise<string[]>
 
-/** Asks the system. */
+/** Resolves a host with the system's resolver. */
 export const resolveHost: Resolve = async host =>
   (await lookup(host, { all: true })).map(({ address }) => address)
 
-/** A platform `Response` in this form. */
+/** Converts a platform `Response` to an `IncomingResponse`. */
 export function incomingOf(response: Response): Incoming {
   const reader = response.body?.getReader()
   const read = async () => (await reader?.read())?.value ?? null

@@ -7,16 +7,16 @@ import type { Incoming } from './egress.ts'
 import { type CheckedUrl, checkUntrustedUrl } from './untrusted-url.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** What a caller has named by URL, and how much of it is wanted. */
+/** What to fetch for a caller, and its limits. */
 export interface Wanted {
   kind: MediaKind
-  /** The member of the request that names it. */
+  /** The field of the request that holds the URL. */
   field?: string
-  /** Bytes, unpacked; 20 MiB unless told. */
+  /** The most bytes, decompressed. 20 MiB by default. */
   largest?: number
-  /** Milliseconds for all of it; 20 seconds unless told. */
+  /** The limit for the whole download. 20 seconds by default. */
   patience?: number
-  /** Ends the download. It is listened to meanwhile, so that downloads which run at once need a branch each. */
+  /** Ends the download, which is its only listener: concurrent downloads need a branch each. */
   cancellation?: Cancellation
 }
 
@@ -26,10 +26,11 @@ const PATIENCE = 20_000
 const MOST_REDIRECTS = 3
 
 /**
- * Fetches what a caller named by URL, for a provider that takes bytes only. Only public hosts are called, each at the address
- * that was checked, redirects included. The media type is told from the bytes, whatever the server says. For an image throws
- * `image_not_found`, `image_download_failed`, `image_too_large` or `unsupported_image_format`, for anything else, and for a
- * URL that is not to be called, `invalid_request`; none of them repeats what the server said.
+ * Fetches media that a caller named by URL, for a provider that accepts only bytes. Only public
+ * hosts are called, each at the address that was checked, redirects included. The media type is
+ * detected from the bytes, whatever the server claims. For an image throws `image_not_found`,
+ * `image_download_failed`, `image_too_large` or `unsupported_image_format`; for other media, and
+ * for a URL that may not be called, `invalid_request`. No message repeats what the server sent.
  */
 export async function fetchMedia(
   gateway: UpstreamWorld,
@@ -102,7 +103,7 @@ const HEADERS = {
 }
 const REDIRECTS = [301, 302, 303, 307, 308]
 
-/** What is there: the bytes, or the address of somewhere else. The connection is closed whatever comes of it. */
+/** Requests a URL. Returns its bytes, or the target of a redirect. Always closes the connection. */
 async function visit(
   gateway: UpstreamWorld,
   checked: CheckedUrl,
@@ -133,7 +134,7 @@ async function bytesOf(incoming: Incoming, wanted: Wanted): Promise<Buffer> {
 
 const FIRST_ROOM = 64 * 1024
 
-// In one piece of memory that doubles: a list of what came would be many times larger where it comes byte by byte.
+// One buffer that doubles: a list of chunks would be many times larger if they came byte by byte.
 async function gathered(incoming: Incoming, wanted: Wanted): Promise<Buffer> {
   let room: Buffer = Buffer.allocUnsafe(FIRST_ROOM)
   let size = 0
@@ -152,11 +153,14 @@ function enlarged(room: Buffer, atLeast: number): Buffer {
   return larger
 }
 
-/** Enough of a picture, a sound or a film to know it by. A file may be a container, which is known by what it holds. */
+/**
+ * The bytes from which an image, audio or video is detected. A file may be a container, which is
+ * detected by its contents, so all of it is examined.
+ */
 const SAMPLE = 8192
 
 async function typeOf(bytes: Buffer, wanted: Wanted): Promise<string> {
-  // Loaded when it is needed first: few calls do, and every start would pay.
+  // Loaded on first use: few calls need it, and every start would pay for it.
   const { fileTypeFromBuffer } = await import('file-type')
   const found = await fileTypeFromBuffer(wanted.kind === 'file' ? bytes : bytes.subarray(0, SAMPLE))
   const type = found ? usualName(found.mime) : isText(bytes) ? 'text/plain' : undefined
@@ -164,7 +168,7 @@ async function typeOf(bytes: Buffer, wanted: Wanted): Promise<string> {
   return type
 }
 
-// A moving PNG is a PNG to whoever does not know that it moves.
+// An animated PNG is a valid PNG, also for programs that do not support animation.
 const usualName = (mime: string) => (mime === 'image/apng' ? 'image/png' : mime.replace(/;.*$/, ''))
 
 const isText = (bytes: Buffer) => bytes.length > 0 && isUtf8(bytes) && !bytes.includes(0)

@@ -5,11 +5,14 @@ import { AwsEventStreamScanner } from './aws-event-stream.ts'
 import type { Incoming } from './egress.ts'
 import { SseScanner } from './sse.ts'
 
-/** Cuts bytes into frames, however the reads have cut them. Throws `provider_unavailable` for bytes that can be none. */
+/**
+ * Splits bytes into frames, however reads have split them. Throws `provider_unavailable` for bytes
+ * that cannot be frames.
+ */
 export interface Scanner {
-  /** The frames that these bytes complete. */
+  /** Returns the frames that these bytes complete. */
   feed(bytes: Uint8Array): Frame[]
-  /** The frames that the end of the stream completes. */
+  /** Returns the frames that the end of the stream completes. */
   end(): Frame[]
 }
 
@@ -18,13 +21,14 @@ const SCANNERS: Record<Framing, () => Scanner> = {
   'aws-event-stream': () => new AwsEventStreamScanner(),
 }
 
-/** How long a provider may take to close an answer that it has already ended. */
+/** How many milliseconds a provider may take to close an answer after its terminal event. */
 const FAREWELL = 1_000
 
 /**
- * A streamed answer as batches of parts, one batch for each read that completes any. Not a generator: leaving closes the
- * upstream at once, even while a read is waiting. It is over only with the protocol's own terminal event; an end without
- * one is a failure, however cleanly the connection closed.
+ * A streamed answer as batches of parts, one batch for each read that completes any. Not a
+ * generator: `return` closes the upstream at once, even while a read is waiting. Only the
+ * protocol's own terminal event ends the answer. An end without one is a failure, however cleanly
+ * the connection closed.
  */
 export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #incoming: Incoming
@@ -69,7 +73,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return this.#partsOf(this.#scanner.feed(bytes))
   }
 
-  // The connection has ended: the answer is whole, or it never will be.
+  // The connection has ended, so an answer that is not complete now never will be.
   #last(): Part[] {
     const parts = this.#partsOf(this.#scanner.end())
     if (!this.#failure && this.#reader.end) parts.push(...this.#reader.end())
@@ -79,7 +83,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return parts
   }
 
-  // What was said before a failure stays said, also when both came in one read.
+  // Parts before a failure are delivered, also when both came in one read.
   #partsOf(frames: Frame[]): Part[] {
     const parts: Part[] = []
     try {
@@ -91,7 +95,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return parts
   }
 
-  // The connection can serve another call once its last bytes are read. Nobody waits for that.
+  // The connection can serve another call once its last bytes are read. The answer does not wait.
   #end(): IteratorResult<Part[]> {
     if (this.#over) return END
     this.#over = true
@@ -105,7 +109,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     try {
       while (await this.#incoming.read());
     } catch {
-      // What comes after the end concerns nobody.
+      // The answer is complete, so a failure after its end does not matter.
     }
   }
 }

@@ -7,24 +7,25 @@ import { Deadline } from './answer.ts'
 import { authorize } from './authorize.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** What a check reaches for: the catalogue and the way out. */
+/** What a check needs: the catalogue and egress. */
 type CheckWorld = CatalogWorld & UpstreamWorld
 
-/** What one request that costs nothing has told of a provider. */
+/** The result of checking a provider with a request that costs nothing. */
 export interface ProviderCheck {
   provider: string
-  /** Null where that cannot be told without a call that costs something. */
+  /** Null when only a call that costs something could decide it. */
   ok: boolean | null
-  /** With what it answered; null where it did not. */
+  /** The status of its answer; null when it did not answer. */
   status: number | null
   milliseconds: number | null
-  /** What is wrong, or why it cannot be told. */
+  /** What is wrong, or why the check could not decide. */
   error: string | null
 }
 
 /**
- * Asks every configured provider, or these, for what costs nothing and wants the credential: the list of its models, or an access token. Each has
- * so long to answer. Throws 404 for a provider that nobody knows, 400 for one that is not configured.
+ * Checks every configured provider, or the given ones, with a request that is free and needs the
+ * credential: its list of models, or an access token. Each has `milliseconds` to answer. Throws 404
+ * for an unknown provider, 400 for one that is not configured.
  */
 export async function checkProviders(
   gateway: CheckWorld,
@@ -38,7 +39,7 @@ export async function checkProviders(
   }
 }
 
-// The sandbox answers from within.
+// The sandbox runs in this process, so there is nothing to check.
 const allConfigured = ({ catalog }: CheckWorld): Provider[] =>
   [...catalog.providers.values()].filter(
     provider => provider.configured && provider.protocol !== 'sandbox',
@@ -76,7 +77,7 @@ async function check(
   return { provider: slug, ...verdict, milliseconds: Math.round(gateway.clock.ticks() - began) }
 }
 
-/** Asks a provider. Throws where there is no answer. */
+/** Sends a free request to a provider. Throws when there is no answer. */
 type Question = (gateway: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
 
 function questionOf({ auth, protocol, base_url }: Provider): Question | undefined {
@@ -100,7 +101,7 @@ async function askForToken(
     return fine
   } catch {
     if (deadline.attempt.reason) throw deadline.attempt.reason
-    return wrong(null, 'no access token is given for the service account')
+    return wrong(null, 'no access token is granted to the service account')
   } finally {
     deadline.close()
   }
@@ -113,7 +114,7 @@ const deadlineOf = (milliseconds: number): Deadline =>
     total: milliseconds,
   })
 
-// Some list their models to everybody: then nothing was said of the credential.
+// Some providers list their models without a credential. Such a list does not prove one.
 async function askForModels(
   gateway: CheckWorld,
   provider: Provider,
@@ -140,7 +141,10 @@ function refused(status: number): Verdict {
 
 const NO_LIST = new Set([404, 405, 501])
 
-/** Where a provider that speaks so lists its models, one of them if it can be asked for so few; undefined where nobody has said. */
+/**
+ * Returns the URL and headers of a provider's list of models, limited to one model where possible.
+ * Returns undefined when its protocol documents no such list.
+ */
 function listOf(
   protocol: string,
   base_url: string,

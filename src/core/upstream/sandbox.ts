@@ -3,20 +3,21 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'
 import { embeddings } from './sandbox/embeddings.ts'
 
-/** What a caller may ask of the sandbox, as the parameter `sandbox` of the request. */
+/** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface Wishes {
-  /** Answer with this status instead. */
+  /** Answers with this status instead. */
   fail?: number
-  /** Break off after this many words. */
+  /** Breaks the stream off after this many words. */
   cut_after?: number
   /** Milliseconds before the first word, and between words. */
   delay_ms?: number
 }
 
 /**
- * The built-in provider: an OpenAI chat server in this process that answers with what was said. It streams word by word,
- * calls the first tool when asked to (by `tool_choice`, or by naming it), fills the schema it is given, and fails when told
- * to: `{"sandbox": {"fail": 503}}`. The same request always gets the same answer. At `/embeddings` it gives vectors.
+ * Answers for the built-in provider: an OpenAI chat server in this process that echoes the last
+ * message. It streams word by word, calls a tool when `tool_choice` or the message names one, fills
+ * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
+ * the same answer. At `/embeddings` it returns vectors.
  */
 export async function sandbox(
   path: string,
@@ -65,7 +66,7 @@ function replyTo(body: Json): Reply {
   }
 }
 
-// A conversation that ends with the assistant's own words is a prefill: the echo goes on from there.
+// A conversation that ends with an assistant message is a prefill, which the echo continues.
 function lastWords(messages: unknown): string {
   const turns = Array.isArray(messages) ? messages.filter(isObject) : []
   const last = turns.findLast(turn => turn.role === 'user' || turn.role === 'tool')
@@ -122,7 +123,7 @@ function formatted(format: unknown, said: string): string {
   return said
 }
 
-/** A value that fits a simple schema, with what was said wherever a text may stand. */
+/** Builds a value that fits a simple schema, with the message as the value of every string. */
 function exampleOf(schema: unknown, said: string, depth = 0): unknown {
   if (!isObject(schema) || depth > 8) return {}
   if (Array.isArray(schema.enum)) return schema.enum[0]

@@ -1,12 +1,12 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame } from '../protocols/protocol.ts'
 
-/** One event may hold this much; a server that sends more without an end to it is broken or hostile. */
+/** The most characters of one event. A server that sends more is broken or hostile. */
 const LARGEST_EVENT = 4 * 1024 * 1024
 
 /**
- * Cuts bytes into server-sent events (WHATWG HTML, 9.2), wherever the reads may have cut them. Linear: no byte is looked at
- * twice, and what waits for its line end is a list, not a text that grows.
+ * Splits bytes into server-sent events (WHATWG HTML, 9.2), wherever reads have split them. Linear:
+ * no byte is searched twice, and the data lines of an event are collected in a list.
  */
 export class SseScanner {
   readonly #decoder = new TextDecoder()
@@ -16,12 +16,12 @@ export class SseScanner {
   #size = 0
   #skipLineFeed = false
 
-  /** The events that these bytes complete. Throws `provider_unavailable` past 4 MiB in one event. */
+  /** Returns the events that these bytes complete. Throws `provider_unavailable` past 4 MiB. */
   feed(bytes: Uint8Array): Frame[] {
     return this.#scan(this.#decoder.decode(bytes, { stream: true }))
   }
 
-  /** The event that was still open: a server may leave out the last blank line. */
+  /** Returns the event that was still open, as a server may omit the last blank line. */
   end(): Frame[] {
     return this.#scan(`${this.#decoder.decode()}\n\n`)
   }
@@ -54,7 +54,7 @@ export class SseScanner {
   #field(line: string): void {
     if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
     else if (line.startsWith('event:')) this.#event = line.slice(line[6] === ' ' ? 7 : 6)
-    // A name alone is a field whose value is empty (9.2.6).
+    // A line that is only a name is a field with an empty value (9.2.6).
     else if (line === 'data') this.#data.push('')
     else if (line === 'event') this.#event = ''
   }
@@ -77,7 +77,7 @@ export class SseScanner {
   }
 }
 
-/** Where lines end in a text, for questions that only move forward: each character is searched once. */
+/** Finds line ends in a text. Positions only move forward, so each character is searched once. */
 class LineEnds {
   readonly #text: string
   #feed = -2

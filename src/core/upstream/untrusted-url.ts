@@ -1,7 +1,7 @@
 import { type GatewayError, invalid } from '../errors.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** A URL that may be fetched, and the address that was found good: to connect to anything else would be to ask again. */
+/** A URL that may be fetched, and the checked address. A connection must use that address. */
 export interface CheckedUrl {
   url: string
   address: string
@@ -10,9 +10,10 @@ export interface CheckedUrl {
 const LONGEST_URL = 8192
 
 /**
- * A URL that somebody else named, checked before we call it: http or https, without credentials in it, and of a public host,
- * unless `security.allow_private_urls` lists that one. `base` is where a redirect came from. Throws `invalid_request` naming
- * `field`; a host that is private and one that does not exist are one to the caller, who could map the network otherwise.
+ * Checks a URL that a caller named, before it is called: http or https, without credentials, and of
+ * a public host unless `security.allow_private_urls` lists it. `base` is the URL that redirected
+ * here. Throws `invalid_request` naming `field`. A private host and one that does not exist give
+ * the same error, as callers could map the network otherwise.
  */
 export async function checkUntrustedUrl(
   gateway: UpstreamWorld,
@@ -35,7 +36,7 @@ export async function checkUntrustedUrl(
 const refused = (expected: string, field?: string): GatewayError =>
   invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 
-// A host that is an address is its own answer. The URL parser has written it the usual way, however it was given.
+// A host may be an address already. The URL parser has normalized it, however it was written.
 async function addressesOf(gateway: UpstreamWorld, host: string): Promise<string[]> {
   if (host.includes(':') || IPV4.test(host)) return [host]
   return gateway.egress.resolve(host).catch(() => [])
@@ -46,7 +47,7 @@ const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>
     [hostname, host].includes(allowed.toLowerCase()),
   )
 
-/** Whether an address is one that anybody may reach: what is not known to be, is not. */
+/** Returns whether an address is public. Anything that is not known to be public is not. */
 export function isPublic(address: string): boolean {
   return address.includes(':') ? isPublicIpv6(address) : IPV4.test(address) && isPublicIpv4(address)
 }
@@ -54,7 +55,10 @@ export function isPublic(address: string): boolean {
 const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const IPV4 = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`)
 
-/** What is not global of IPv4 (IANA's registry of special-purpose addresses), and a cloud's own service at a public address. */
+/**
+ * The IPv4 ranges that are not global (IANA's registry of special-purpose addresses), and a cloud's
+ * internal service at a public address.
+ */
 const PRIVATE_IPV4 = [
   '0.0.0.0/8', // this network
   '10.0.0.0/8',
@@ -70,8 +74,8 @@ const PRIVATE_IPV4 = [
   '198.18.0.0/15', // benchmarks
   '198.51.100.0/24', // examples
   '203.0.113.0/24', // examples
-  '224.0.0.0/4', // to many
-  '240.0.0.0/4', // reserved, and to all
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
 ].map(rangeOf)
 
 interface Range {
@@ -94,8 +98,9 @@ function isPublicIpv4(address: string): boolean {
 }
 
 /**
- * Of IPv6 only 2000::/3 is global. All that holds an IPv4 address in a lower range (mapped, compatible, NAT64), is of this
- * machine, link or site, or goes to many, lies outside of it; within it, 6to4 and the ranges of protocols are left out.
+ * Returns whether an IPv6 address is global: only 2000::/3 is, without 6to4 and the ranges of
+ * protocols. Embedded IPv4 addresses (mapped, compatible, NAT64), local addresses and multicast lie
+ * outside of it.
  */
 function isPublicIpv6(address: string): boolean {
   const [first = 0, second = 0] = address

@@ -3,17 +3,17 @@ import type { Clock } from '../kernel/clock.ts'
 import type { AccessTokens } from './authorize/google-service-account.ts'
 import type { Resolve, Send } from './egress.ts'
 
-/** Asks the world. */
+/** Everything that leaves the process: requests, name lookups and token exchanges. */
 export interface Egress {
-  /** The only way out. */
+  /** The only way to send a request. */
   send: Send
-  /** Asks where a host is. */
+  /** Resolves a host to its addresses. */
   resolve: Resolve
-  /** What Google service accounts have bought. */
+  /** Caches the access tokens of Google service accounts. */
   accessTokens: AccessTokens
 }
 
-/** What this wing reaches for. */
+/** What this wing needs from the gateway. */
 export interface UpstreamWorld {
   config: Config
   egress: Egress

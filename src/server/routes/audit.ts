@@ -1,9 +1,9 @@
 import { AuditQuery, listAudit } from '../../core/identity/audit.ts'
 import { defineResource, route } from '../resource.ts'
 
-/** What was changed, and by whom. It is read here, and changed nowhere. */
+/** Creates the route of the audit trail, which is read-only. */
 export const audit = defineResource({ tag: 'Audit', access: 'management' }, [
-  route('GET /audit', 'listAudit', 'List what was changed, the newest first', listAudit, {
+  route('GET /audit', 'listAudit', 'List changes, newest first', listAudit, {
     query: AuditQuery,
   }),
 ])

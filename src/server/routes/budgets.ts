@@ -8,7 +8,7 @@ const params = {
 }
 const refusals = [400]
 
-/** Budgets of workspaces (wire reference J.3). */
+/** Creates the routes of workspaces' budgets (wire reference J.3). */
 export const budgets = defineResource({ tag: 'Workspaces', access: 'management', params }, [
   route(
     'GET /workspaces/:id/budgets',

@@ -10,7 +10,7 @@ import { defineResource, route } from '../resource.ts'
 
 const params = { id: 'The provider key’s id' }
 
-/** Callers' own provider keys (wire reference B.2). */
+/** Creates the routes of callers' own provider keys (wire reference B.2). */
 export const byok = defineResource({ tag: 'BYOK', access: 'management', params }, [
   route('GET /byok', 'listBYOKKeys', 'List provider keys', listByokKeys, { query: ByokQuery }),
   route('POST /byok', 'createBYOKKey', 'Add a provider key', createByokKey, {

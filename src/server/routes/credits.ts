@@ -6,16 +6,16 @@ import { nobody } from '../access.ts'
 import { operation } from '../operation.ts'
 import { defineResource, route } from '../resource.ts'
 
-/** What was paid in and what was spent of it. It is paid in at the terminal. */
+/** Creates the routes of credits. Credits are added only at the terminal. */
 export const credits = (gateway: Gateway) => new Elysia().use(balance(gateway)).use(coinbase())
 
 const balance = defineResource({ tag: 'Credits', access: 'management' }, [
-  route('GET /credits', 'getCredits', 'What was paid in, and what was spent of it', getCredits),
+  route('GET /credits', 'getCredits', 'Get the credits paid in and spent', getCredits),
 ])
 
 const GONE = 410
 
-// The public service keeps its old door to say that it is closed (wire reference B.1).
+// The public service keeps this old route and answers that it is gone (wire reference B.1).
 const coinbase = () =>
   new Elysia().use(nobody()).post(
     '/credits/coinbase',

@@ -8,14 +8,17 @@ import { type Operation, operation } from '../operation.ts'
 const siteOperation = (described: Omit<Operation, 'tag' | 'open' | 'statuses'>) =>
   operation({ tag: 'Site', open: true, statuses: [200], ...described })
 
-/** The description of the app, for programs and for people. `app` is asked when the description is, so that it is whole. */
+/**
+ * Creates the routes of the app's description, for programs and for people. `app` is called for
+ * each request, when all routes are there.
+ */
 export const description = (app: () => AnyElysia, about: { title: string; url: string }) =>
   new Elysia()
     .use(nobody())
     .get(
       '/openapi.json',
       () => openapiOf(app(), about),
-      siteOperation({ id: 'openapiJson', summary: 'This description' }),
+      siteOperation({ id: 'openapiJson', summary: 'Get this description' }),
     )
     .get(
       '/openapi.yaml',
@@ -25,7 +28,7 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
         }),
       siteOperation({
         id: 'openapiYaml',
-        summary: 'This description, in YAML',
+        summary: 'Get this description in YAML',
         produces: ['application/yaml'],
       }),
     )
@@ -34,7 +37,7 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
       () => docsPage(),
       siteOperation({
         id: 'docs',
-        summary: 'This description, to read and try',
+        summary: 'Read this description and try it',
         produces: ['text/html'],
       }),
     )
@@ -47,7 +50,7 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
       },
       siteOperation({
         id: 'docsPart',
-        summary: 'A part of that page',
+        summary: 'Get an asset of that page',
         params: { part: 'Its name' },
       }),
     )

@@ -1,7 +1,7 @@
 import { GenerationQuery, getGeneration } from '../../core/telemetry/generations.ts'
 import { defineResource, route } from '../resource.ts'
 
-/** The record of a finished call. */
+/** Creates the route of the record of a finished call. */
 export const generation = defineResource({ tag: 'Generations', access: 'key' }, [
   route(
     'GET /generation',

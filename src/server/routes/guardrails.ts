@@ -25,7 +25,10 @@ import { defineResource, route } from '../resource.ts'
 const params = { id: 'The guardrail’s id' }
 const page = { query: GuardrailPage }
 
-/** Rules for calls, and who they hold for (specification E5 and E14, wire reference B.2 and H). */
+/**
+ * Creates the routes of guardrails and their assignments (specification E5 and E14, wire reference
+ * B.2 and H).
+ */
 export const guardrails = defineResource({ tag: 'Guardrails', access: 'management', params }, [
   route('GET /guardrails', 'listGuardrails', 'List guardrails', listGuardrails, {
     query: GuardrailQuery,
@@ -60,14 +63,14 @@ export const guardrails = defineResource({ tag: 'Guardrails', access: 'managemen
   route(
     'POST /guardrails/:id/assignments/keys',
     'bulkAssignKeysToGuardrail',
-    'Give keys this guardrail',
+    'Assign this guardrail to keys',
     assignKeys,
     { body: KeyNames, refusals: [409] },
   ),
   route(
     'POST /guardrails/:id/assignments/keys/remove',
     'bulkUnassignKeysFromGuardrail',
-    'Take this guardrail from keys',
+    'Unassign this guardrail from keys',
     unassignKeys,
     { body: KeyNames },
   ),
@@ -88,14 +91,14 @@ export const guardrails = defineResource({ tag: 'Guardrails', access: 'managemen
   route(
     'POST /guardrails/:id/assignments/members',
     'bulkAssignMembersToGuardrail',
-    'Give members this guardrail',
+    'Assign this guardrail to members',
     assignMembers,
     { body: MemberNames, refusals: [409] },
   ),
   route(
     'POST /guardrails/:id/assignments/members/remove',
     'bulkUnassignMembersFromGuardrail',
-    'Take this guardrail from members',
+    'Unassign this guardrail from members',
     unassignMembers,
     { body: MemberNames },
   ),

@@ -15,7 +15,7 @@ import { eventStream } from '../event-stream.ts'
 import { betasOf, originOf, requestIdOf, routingMetadataOf, sessionOf } from '../headers.ts'
 import { type Operation, operation } from '../operation.ts'
 
-/** The routes of every dialect in the registry. */
+/** Creates the routes of every dialect in the registry. */
 export const inference = (gateway: Gateway): AnyElysia =>
   dialects.reduce<AnyElysia>((app, dialect) => app.use(makeRoute(gateway, dialect)), new Elysia())
 
@@ -32,7 +32,7 @@ function makeRoute(gateway: Gateway, dialect: Dialect) {
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
 
-/** Asks how the call was routed (wire reference A.10). It has other names too: see `headers.ts`. */
+/** Requests routing metadata (wire reference A.10). `headers.ts` has its other names. */
 const METADATA_HEADER = { 'X-Gateway-Metadata': ['disabled', 'enabled'] }
 
 const describe = ({ operation, body, refusal, ...dialect }: Dialect): Operation => ({
@@ -50,7 +50,7 @@ const describe = ({ operation, body, refusal, ...dialect }: Dialect): Operation 
   ...(refusal ? { refusal } : {}),
 })
 
-/** One request at the route of a dialect. */
+/** One request to a dialect's route. */
 interface Visit {
   gateway: Gateway
   dialect: Dialect
@@ -60,7 +60,7 @@ interface Visit {
 
 /**
  * Answers a request, whole or streamed. Every answer carries the ids of the request and of its
- * generation; every failure becomes a response in the form of the dialect.
+ * generation. Every failure becomes a response in the dialect's form.
  */
 async function respond(visit: Visit): Promise<Response> {
   const { gateway, dialect, actor, request } = visit
@@ -93,7 +93,7 @@ function readContext(visit: Visit, id: string, requestId: string): CallContext {
   return routingMetadata === undefined ? context : { ...context, routingMetadata }
 }
 
-/** Answers a dry run. It has the request's id, and none of a generation: there is none. */
+/** Answers a dry run. The answer has the request's id, and no generation's, as there is none. */
 async function explainCall(visit: Visit, body: DialectBody, context: CallContext) {
   const { gateway, dialect, actor } = visit
   const understand = (as: Actor) => dialect.understand(gateway, as, body, context)
@@ -102,7 +102,7 @@ async function explainCall(visit: Visit, body: DialectBody, context: CallContext
   return Response.json(explanation, { headers: { 'x-request-id': context.origin.request_id } })
 }
 
-/** A call on its way, with the body that asked for it. */
+/** A running call, with the body that requested it. */
 interface Asked {
   call: Work[Kind]['call']
   body: DialectBody
@@ -111,8 +111,8 @@ interface Asked {
 
 /**
  * Waits for the answer to begin, so that a call which fails at once has a plain error and its
- * status. A call that keeps its client waiting longer than one keep-alive is answered with those,
- * and its failure becomes an event.
+ * status. After one keep-alive interval the response starts with keep-alives, and a later failure
+ * becomes an event.
  */
 async function stream(
   gateway: Gateway,
@@ -135,7 +135,7 @@ async function stream(
   return eventStream(late, keepAlive, headers)
 }
 
-/** Waits for a promise. Gives undefined where it is still open after so many milliseconds. */
+/** Waits for a promise. Returns undefined if it is still pending after so many milliseconds. */
 async function waitAtMost<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(resolve, milliseconds)

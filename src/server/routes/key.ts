@@ -2,7 +2,7 @@ import { describeKey } from '../../core/identity/keys.ts'
 import { policyFor } from '../../core/policy/effective.ts'
 import { defineResource, route } from '../resource.ts'
 
-/** The key that asks, as it may see itself. */
+/** Creates the route of the caller's own key, with the fields that it may see. */
 export const key = defineResource({ tag: 'API Keys', access: 'key' }, [
   route('GET /key', 'getCurrentKey', 'Get the current API key', (gateway, actor) =>
     describeKey(gateway, actor, policyFor(gateway, actor)),

@@ -4,7 +4,7 @@ import { defineResource, route } from '../resource.ts'
 
 const params = { hash: 'The key’s hash: lowercase hexadecimal SHA-256 of the key' }
 
-/** API keys: specification E2 and the rest of the resource. */
+/** Creates the routes of API keys: specification E2 and the rest of the resource. */
 export const keys = defineResource({ tag: 'API Keys', access: 'management', params }, [
   route('GET /keys', 'list', 'List API keys', listKeys, { query: KeyQuery }),
   route('POST /keys', 'createKeys', 'Create an API key', createKey, { body: NewKey, status: 201 }),

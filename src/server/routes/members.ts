@@ -9,7 +9,7 @@ import { defineResource, route } from '../resource.ts'
 
 const params = { id: 'The workspace’s id or slug' }
 
-/** Members of the organization and of workspaces (wire reference B.2 and J.2). */
+/** Creates the routes of members of the organization and workspaces (wire reference B.2, J.2). */
 export const members = defineResource({ tag: 'Workspaces', access: 'management', params }, [
   route(
     'GET /organization/members',
@@ -28,14 +28,14 @@ export const members = defineResource({ tag: 'Workspaces', access: 'management',
   route(
     'POST /workspaces/:id/members/add',
     'bulkAddWorkspaceMembers',
-    'Put members into a workspace',
+    'Add members to a workspace',
     addWorkspaceMembers,
     { body: MemberIds },
   ),
   route(
     'POST /workspaces/:id/members/remove',
     'bulkRemoveWorkspaceMembers',
-    'Take members out of a workspace',
+    'Remove members from a workspace',
     removeWorkspaceMembers,
     { body: MemberIds },
   ),

@@ -25,7 +25,10 @@ const modelsOperation = (described: Omit<Operation, 'tag'>) =>
   operation({ tag: 'Models', open: true, ...described })
 const slug = { author: 'The author, before the slash', slug: 'The model, after the slash' }
 
-/** What is known and what can be called. Read without a key, as the public service serves it; `/models/user` is the key's own. */
+/**
+ * Creates the routes of models and endpoints. They need no key, as at the public service, except
+ * `/models/user`, which depends on the key.
+ */
 export const models = (gateway: Gateway, siteUrl: string) =>
   new Elysia().use(publicModels(gateway, siteUrl)).use(userModels(gateway))
 
@@ -74,7 +77,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
       () => listZdrEndpoints(gateway),
       modelsOperation({
         id: 'listEndpointsZdr',
-        summary: 'List the endpoints that keep no data',
+        summary: 'List the endpoints that retain no data',
         statuses: [200, 500],
       }),
     )
@@ -111,7 +114,7 @@ const userModels = (gateway: Gateway) =>
       ),
     modelsOperation({
       id: 'listModelsUser',
-      summary: 'List the models that can be called',
+      summary: 'List the models that this key can call',
       query: CallableQuery,
       statuses: [200, 400, 401, 500],
       open: false,

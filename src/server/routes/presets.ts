@@ -20,7 +20,7 @@ const slug = { slug: 'The preset’s name in URLs' }
 const CREATED = [200, 400, 401, 403, 404, 409, 500]
 const FOUND = [200, 400, 401, 404, 500]
 
-/** Presets of the key's workspace: specification E6 and the rest of the resource. */
+/** Creates the routes of presets in the key's workspace: specification E6 and the rest. */
 export function presets(gateway: Gateway) {
   const app = new Elysia({ prefix: '/presets' })
     .use(anyKey(gateway))
@@ -39,7 +39,7 @@ export function presets(gateway: Gateway) {
       ({ actor, params }) => getPreset(gateway, actor, params.slug),
       presetsOperation({
         id: 'getPreset',
-        summary: 'Get a preset as it is used',
+        summary: 'Get a preset in its designated version',
         params: slug,
         statuses: FOUND,
       }),

@@ -30,7 +30,7 @@ const mappings = defineResource({ ...noun, params: mapping }, [
   route(
     'POST /scim/group-mappings',
     'createScimGroupMapping',
-    'Put a SCIM group into a workspace',
+    'Map a SCIM group to a workspace',
     createGroupMapping,
     { body: NewGroupMapping, status: 201, refusals: [404, 409] },
   ),
@@ -71,7 +71,7 @@ const jobs = defineResource({ ...noun, params: job }, [
 ])
 
 /**
- * Which groups of the identity provider are in which workspace: specification E1 and wire
- * reference J.4.
+ * Creates the routes that map the identity provider's groups to workspaces: specification E1 and
+ * wire reference J.4.
  */
 export const scim = (gateway: Gateway) => new Elysia().use(mappings(gateway)).use(jobs(gateway))

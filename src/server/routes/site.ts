@@ -7,7 +7,7 @@ import { type Operation, operation } from '../operation.ts'
 const siteOperation = (described: Omit<Operation, 'tag' | 'open'>) =>
   operation({ tag: 'Site', open: true, ...described })
 
-/** What operators and their tools ask: is it alive, will it take work, how much does it do. */
+/** Creates the routes for operators and their tools: health, readiness and metrics. */
 export function site(gateway: Gateway) {
   const metrics = openMetrics(gateway)
   return new Elysia()
@@ -15,26 +15,26 @@ export function site(gateway: Gateway) {
     .get(
       '/health',
       () => health(gateway),
-      siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }),
+      siteOperation({ id: 'health', summary: 'Check that the process is alive', statuses: [200] }),
     )
     .get(
       '/ready',
       () => readiness(gateway),
-      siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }),
+      siteOperation({ id: 'ready', summary: 'Check that it accepts calls', statuses: [200, 503] }),
     )
     .get(
       '/metrics',
       () => new Response(metrics.text(), { headers: { 'content-type': metrics.contentType } }),
       siteOperation({
         id: 'metrics',
-        summary: 'Its numbers, for Prometheus',
+        summary: 'Get metrics for Prometheus',
         statuses: [200],
         produces: ['text/plain'],
       }),
     )
 }
 
-// It works with the config before, so it is alive and takes work; but whoever asks shall see it.
+// The previous config stays in use, so the process is alive. But monitoring must see the rejection.
 const health = ({
   instance: {
     configStatus: { rejected },

@@ -15,7 +15,7 @@ import { defineResource, route } from '../resource.ts'
 
 const params = { id: 'The workspace’s id or slug' }
 
-/** Workspaces (specification E13, wire reference J.1). */
+/** Creates the routes of workspaces (specification E13, wire reference J.1). */
 export const workspaces = defineResource({ tag: 'Workspaces', access: 'management', params }, [
   route('GET /workspaces', 'listWorkspaces', 'List workspaces', listWorkspaces, {
     query: WorkspaceQuery,

@@ -41,7 +41,7 @@ const held = (id: string, more: Partial<HeldCall> = {}): HeldCall => ({
 const file = () => join(data, 'holds.log')
 
 describe('the journal of holds', () => {
-  test('remembers for the next process what this one has left, to the last field and nano-dollar', async () => {
+  test('gives the next process every open call, with every field and exact amounts', async () => {
     const journal = openHoldJournal(data)
     await journal.open(held('a')).written
     await journal.open(held('b', { byok: true, streamed: false })).written
@@ -52,11 +52,11 @@ describe('the journal of holds', () => {
     expect(statSync(file()).mode & 0o777).toBe(0o600)
   })
 
-  test('knows nothing where nobody has written', () => {
+  test('is empty before the first write', () => {
     expect(openHoldJournal(data).left()).toEqual([])
   })
 
-  test('writes what begins in one turn at once', async () => {
+  test('writes all calls of one event-loop turn together', async () => {
     const journal = openHoldJournal(data)
     const [a, b] = [journal.open(held('a')), journal.open(held('b'))]
     expect(openHoldJournal(data).left()).toEqual([])
@@ -65,7 +65,7 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).left()).toEqual([held('a'), held('b')])
   })
 
-  test('remembers what calls have come to, the last time that it was said', async () => {
+  test('remembers the latest spending of each call', async () => {
     const journal = openHoldJournal(data)
     const [a, b] = [held('a'), held('b')]
     journal.open(a)
@@ -78,7 +78,7 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).left()).toEqual([held('a', { spent: 11n }), held('b')])
   })
 
-  test('remembers the last step of a call, whichever was said last', async () => {
+  test('remembers the highest step of a call, whichever line is last', async () => {
     const journal = openHoldJournal(data)
     const [first, second] = [held('a'), held('a', { step: 2, byok: true, spent: 1n })]
     journal.open(first)
@@ -89,7 +89,7 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).left()).toEqual([{ ...second, spent: 3n }])
   })
 
-  test('reads a line without a step, or with one that is none, as the first', () => {
+  test('reads a line with a missing or invalid step as step 1', () => {
     const line = { ...held('a'), nanos: '1', spent: '1' }
     for (const step of [undefined, null, 0, -1, 1.5, '2', 2 ** 60]) {
       appendFileSync(file(), `${JSON.stringify({ ...line, step })}\n`)
@@ -97,7 +97,7 @@ describe('the journal of holds', () => {
     }
   })
 
-  test('says again only what has changed', async () => {
+  test('writes progress only for calls that changed', async () => {
     const journal = openHoldJournal(data)
     const a = held('a')
     await journal.open(a).written
@@ -106,13 +106,13 @@ describe('the journal of holds', () => {
     expect(statSync(file()).size).toBe(before)
   })
 
-  test('leaves out a line that was cut, and what is none', async () => {
+  test('ignores an incomplete line and invalid ones', async () => {
     await openHoldJournal(data).open(held('a')).written
     appendFileSync(file(), 'nonsense\n{"spent":"1"}\n[]\n{"id":"b","key_ha')
     expect(openHoldJournal(data).left()).toEqual([held('a')])
   })
 
-  test('forgets all but the calls that run when it is cleared', async () => {
+  test('keeps only running calls when it is cleared', async () => {
     const journal = openHoldJournal(data)
     const [, b, c] = ['a', 'b', 'c'].map(id => journal.open(held(id)))
     await c?.written
@@ -131,7 +131,7 @@ describe('the journal of holds', () => {
     ).toEqual(['a', 'c', 'd'])
   })
 
-  test('does not grow with the calls that were made, only with those that run', async () => {
+  test('grows with the running calls, not with all calls ever made', async () => {
     const journal = openHoldJournal(data)
     journal.open(held('stays'))
     for (let i = 0; i < 30_000; i++) {
@@ -149,7 +149,7 @@ describe('the journal of holds', () => {
   })
 
   test.skipIf(!existsSync('/dev/full'))(
-    'refuses all calls of a turn where the disk is full',
+    'refuses all calls of a turn when the disk is full',
     async () => {
       symlinkSync('/dev/full', file())
       const journal = openHoldJournal(data)
@@ -161,7 +161,7 @@ describe('the journal of holds', () => {
     },
   )
 
-  test('refuses a call of which it cannot leave word: 503', async () => {
+  test('refuses a call that it cannot write, with 503', async () => {
     rmSync(data, { recursive: true })
     const refusal = await openHoldJournal(data)
       .open(held('a'))

@@ -1,7 +1,7 @@
 import { storeSuite } from '../../suites/store.ts'
 import { Memory, openMemoryStore } from '../../support/memory-store.ts'
 
-/** Each seed lets other answers come late. */
+/** Each seed delays other answers. */
 for (const seed of [1, 2, 3])
   storeSuite(
     `in plain Maps, asynchronous (seed ${seed})`,

@@ -9,7 +9,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
 
-test('a data directory has one secret, made on its first need, for its owner alone', () => {
+test('a data directory has one secret, created on first use and readable only by its owner', () => {
   const data = emptyDirectory()
   const secret = dataSecret(data)
   expect(secret).toHaveLength(32)
@@ -19,16 +19,17 @@ test('a data directory has one secret, made on its first need, for its owner alo
   expect(statSync(join(data, 'secret.key')).mode & 0o777).toBe(0o600)
 })
 
-test('a file that is not of our making is refused by name, and stays as it is', () => {
+test('a file of another size is refused by name and left unchanged', () => {
   const data = emptyDirectory()
   writeFileSync(join(data, 'secret.key'), 'short')
   expect(() => dataSecret(data)).toThrow('secret.key: expected 32 bytes, found 5')
   expect(readdirSync(data)).toEqual(['secret.key'])
 })
 
-test('processes that need it at once get the same', async () => {
+test('processes that load the secret at once get the same one', async () => {
   const data = emptyDirectory()
-  const program = `import { dataSecret } from ${JSON.stringify(join(import.meta.dir, '../../../src/core/store/secret.ts'))}
+  const module = join(import.meta.dir, '../../../src/core/store/secret.ts')
+  const program = `import { dataSecret } from ${JSON.stringify(module)}
     process.stdout.write(Buffer.from(dataSecret(${JSON.stringify(data)})).toString('hex'))`
   const run = () =>
     new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()

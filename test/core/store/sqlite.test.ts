@@ -55,7 +55,7 @@ storeSuite('SQLite in a file, fully durable', () =>
 )
 
 describe('SQLite in a file', () => {
-  test('what was written is there after it was closed and opened', async () => {
+  test('written records are there after closing and reopening', async () => {
     const path = newPath()
     const before = await open(path)
     await before.generations.record([entryOf('a')])
@@ -66,7 +66,7 @@ describe('SQLite in a file', () => {
     await after.close()
   })
 
-  test('a deleted provider key leaves nothing of what was sealed, and that there was one', async () => {
+  test('a deleted provider key leaves its row, without the sealed credential', async () => {
     const path = newPath()
     const store = await open(path)
     await store.workspaces.first(firstWorkspace('w', 'u', new Date()))
@@ -80,7 +80,7 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('what was changed and what was paid in can be neither changed nor removed, by no statement', async () => {
+  test('no statement can update or delete audit entries and credits', async () => {
     const path = newPath()
     const store = await open(path)
     await store.keys.remove('nobody', told())
@@ -102,7 +102,7 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('without patience a locked store refuses at once, and works again when it is free', async () => {
+  test('without a busy timeout a locked store refuses at once until it is unlocked', async () => {
     const path = newPath()
     const store = await open(path)
     const other = new Database(path)
@@ -117,7 +117,7 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
-  test('a file of the first schema is brought up to date, and what it remembers stays', async () => {
+  test('a file of the first schema is migrated, and keeps its records', async () => {
     const path = newPath()
     const old = new Database(path, { create: true })
     old.run(
@@ -148,7 +148,7 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
-  test('a chain of the time before there were steps goes on, and is as valid as before', async () => {
+  test('a chain from before steps is continued and stays valid', async () => {
     const path = newPath()
     const old = new Database(path, { create: true, strict: true })
     const migrations = join(import.meta.dir, '../../../src/core/store/sqlite/migrations')
@@ -156,7 +156,8 @@ describe('SQLite in a file', () => {
       old.run(await Bun.file(join(migrations, name)).text())
     old.run('pragma user_version = 11')
     const insert = old.query(
-      `insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+      `insert into ledger
+      (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
       values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
     )
     const [opening, first] = ['opening-k', 'gen-1'].map(id => ({
@@ -184,7 +185,7 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
-  test('a file of a newer program is refused, and left as it is', async () => {
+  test('a file of a newer program is refused and left unchanged', async () => {
     const path = newPath()
     await (await open(path)).close()
     const db = new Database(path)
@@ -196,7 +197,7 @@ describe('SQLite in a file', () => {
     after.close()
   })
 
-  test('a file that is no database is refused, and left as it is', async () => {
+  test('a file that is no database is refused and left unchanged', async () => {
     const path = newPath()
     const text = 'not a database, but somebody’s diary'.repeat(100)
     writeFileSync(path, text)
@@ -204,7 +205,7 @@ describe('SQLite in a file', () => {
     expect(await Bun.file(path).text()).toBe(text)
   })
 
-  test('a directory in the place of the file is refused', () => {
+  test('a directory instead of the file is refused', () => {
     const path = newPath()
     mkdirSync(path)
     expect(open(path)).rejects.toThrow()
@@ -212,7 +213,7 @@ describe('SQLite in a file', () => {
 })
 
 describe('the lock of a data directory', () => {
-  test('keeps a second server out until it is let go', () => {
+  test('keeps a second server out until it is released', () => {
     const data = join(directory, 'locked')
     const unlock = lockData(data)
     let thrown: unknown

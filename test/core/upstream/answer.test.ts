@@ -4,13 +4,13 @@ import { retryAfterMsOf, retryAfterOf } from '../../../src/core/upstream/answer.
 const NOW = Date.parse('2026-03-04T05:06:07Z')
 const after = (value: string) => retryAfterOf(value, NOW)
 
-describe('retryAfterOf', () => {
-  test('is the provider’s seconds', () => {
+describe('parseRetryAfter', () => {
+  test('returns the provider’s seconds', () => {
     expect(after('7')).toBe(7)
     expect(after(' 7 ')).toBe(7)
   })
 
-  test('is rounded up where the provider gives fractions', () => {
+  test('rounds fractions of seconds up', () => {
     expect(after('1.5')).toBe(2)
     expect(after('0.001')).toBe(1)
     expect(after('-0.5')).toBe(0)
@@ -18,12 +18,12 @@ describe('retryAfterOf', () => {
     expect(after('300.5')).toBe(300)
   })
 
-  test('is the seconds until the provider’s date, rounded up', () => {
+  test('returns the seconds until the provider’s date, rounded up', () => {
     expect(after('Wed, 04 Mar 2026 05:06:17 GMT')).toBe(10)
     expect(retryAfterOf('Wed, 04 Mar 2026 05:06:17 GMT', NOW + 500)).toBe(10)
   })
 
-  test('is never below nothing or past five minutes', () => {
+  test('is never negative or above five minutes', () => {
     expect(after('-5')).toBe(0)
     expect(after('0')).toBe(0)
     expect(after('Wed, 04 Mar 2026 05:00:00 GMT')).toBe(0)
@@ -32,7 +32,7 @@ describe('retryAfterOf', () => {
     expect(after('Thu, 05 Mar 2026 05:06:07 GMT')).toBe(300)
   })
 
-  test('is nothing where the provider says nothing, or nonsense', () => {
+  test('is undefined without a value, or with an invalid one', () => {
     expect(retryAfterOf(null, NOW)).toBeUndefined()
     expect(after('soon')).toBeUndefined()
     for (const nonsense of [
@@ -52,13 +52,13 @@ describe('retryAfterOf', () => {
   })
 })
 
-describe('retryAfterMsOf', () => {
-  test('is the provider’s milliseconds as whole seconds, with the same bounds', () => {
+describe('parseRetryAfterMs', () => {
+  test('converts the provider’s milliseconds to whole seconds, within the same bounds', () => {
     const given = ['1', '999', '1000', '1000.5', ' 2500 ', '0', '-5', '9999999999']
     expect(given.map(retryAfterMsOf)).toEqual([1, 1, 1, 2, 3, 0, 0, 300])
   })
 
-  test('is nothing where the provider says nothing, or nonsense', () => {
+  test('is undefined without a value, or with an invalid one', () => {
     expect(
       [null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(retryAfterMsOf),
     ).toEqual(Array(6).fill(undefined))

@@ -33,7 +33,7 @@ const authorized = (
   cancellation = new Cancellation(),
 ) => authorize(gateway, providerOf(more), request, cancellation)
 
-/** What is sent at once; a promise is none. */
+/** Returns the request, and fails for a promise. */
 function atOnce(more: Partial<Provider>, request?: UpstreamRequest): Outgoing {
   const outgoing = authorized(more, request)
   if (outgoing instanceof Promise) throw new Error('It has to be awaited')
@@ -43,7 +43,7 @@ function atOnce(more: Partial<Provider>, request?: UpstreamRequest): Outgoing {
 const PLAIN = { 'content-type': 'application/json', 'user-agent': 'gateway' }
 
 describe('authorize', () => {
-  test('sends a bearer’s token, without a promise', () => {
+  test('sends a bearer token synchronously', () => {
     expect(atOnce({})).toEqual({
       url: 'http://127.0.0.1:4010/v1/chat/completions',
       headers: { ...PLAIN, authorization: 'Bearer mock' },
@@ -52,18 +52,18 @@ describe('authorize', () => {
   })
 
   test.each(['x-api-key', 'api-key', 'x-goog-api-key'] as const)(
-    'sends the key as %s, and nowhere else',
+    'sends the key only as %s',
     auth => {
       expect(atOnce({ auth }).headers).toEqual({ ...PLAIN, [auth]: 'mock' })
     },
   )
 
-  test('sends nothing where nothing is to be sent', () => {
+  test('sends no credential if there is none or none is wanted', () => {
     expect(atOnce({ auth: 'none' }).headers).toEqual(PLAIN)
     expect(atOnce({ api_key: null }).headers).toEqual(PLAIN)
   })
 
-  test('sends the protocol’s headers, over them the operator’s, and over these the credential', () => {
+  test('the operator’s headers override the protocol’s, and the credential overrides both', () => {
     const request = { ...REQUEST, headers: { 'x-version': '1', accept: 'a' } }
     expect(
       atOnce({ headers: { 'x-version': '2', authorization: 'mine' } }, request).headers,
@@ -75,7 +75,7 @@ describe('authorize', () => {
     })
   })
 
-  test('signs what is sent to AWS: every header of ours, and the body as it goes', () => {
+  test('signs requests to AWS, with all our headers and the exact body', () => {
     const aws = {
       access_key_id: 'AKID',
       secret_access_key: new Secret('s'),
@@ -96,7 +96,11 @@ describe('authorize', () => {
       'x-amz-date': '20260304T050607Z',
       'x-amz-security-token': 't',
       authorization: expect.stringMatching(
-        /^AWS4-HMAC-SHA256 Credential=AKID\/20260304\/eu-west-1\/bedrock\/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-mine, Signature=[0-9a-f]{64}$/,
+        new RegExp(
+          '^AWS4-HMAC-SHA256 Credential=AKID/20260304/eu-west-1/bedrock/aws4_request, ' +
+            'SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-mine, ' +
+            'Signature=[0-9a-f]{64}$',
+        ),
       ),
     })
     const other = atOnce(provider, { ...REQUEST, body: { model: 'other' } })
@@ -119,7 +123,7 @@ describe('authorize with a service account', () => {
     service_account: account(),
   })
 
-  test('sends the token that it buys', async () => {
+  test('sends the token that it fetched', async () => {
     upstream.plan(json({ access_token: 'token-1', expires_in: 3600 }))
     expect((await authorized(google())).headers).toEqual({
       ...PLAIN,
@@ -127,7 +131,7 @@ describe('authorize with a service account', () => {
     })
   })
 
-  test('a call that ends while it waits is over at once, and takes the token from nobody', async () => {
+  test('a call cancelled while it waits ends at once, and others still get the token', async () => {
     upstream.plan([{ wait: 'sold' }, json({ access_token: 'token-1', expires_in: 3600 })])
     const provider = google()
     const leaving = new Cancellation()
@@ -142,7 +146,7 @@ describe('authorize with a service account', () => {
     expect(upstream.hits).toHaveLength(1)
   })
 
-  test('a call that has ended waits for nothing', async () => {
+  test('a call that is cancelled already does not wait', async () => {
     upstream.plan(silence())
     const cancellation = new Cancellation()
     const reason = new GatewayError('timeout', 'The caller has left')

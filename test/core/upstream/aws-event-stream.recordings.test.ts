@@ -6,7 +6,10 @@ import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stre
 import { awsEvent } from '../../support/aws-event-stream.ts'
 import { SHARED } from '../../support/shared.ts'
 
-/** Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` says where, when not beside it. */
+/**
+ * Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` is their
+ * directory if they are not beside it.
+ */
 const RECORDINGS = join(SHARED, 'recordings/bedrock-converse')
 const found = existsSync(RECORDINGS)
 
@@ -35,17 +38,17 @@ function scan(...pieces: Uint8Array[]): Frame[] {
   return [...frames, ...scanner.end()]
 }
 
-/** A large answer is cut at every seventh byte: 7 divides neither the length of a prelude nor that of a checksum. */
+/** Large answers are split at every seventh byte: 7 divides neither a prelude nor a checksum. */
 const strideFor = (bytes: Uint8Array) => (bytes.length > 3_000 ? 7 : 1)
 
 describe.skipIf(!found)(
   'bedrock-converse recordings (from GATEWAY_SHARED) as an event stream',
   () => {
-    test('there are some', () => {
+    test('exist', () => {
       expect(names.length).toBeGreaterThan(5)
     })
 
-    test.each(names)('%s reads the same wherever it is cut', name => {
+    test.each(names)('%s gives the same frames wherever it is split', name => {
       const frames = framesOf(name)
       const bytes = encoded(frames)
       const wrong: number[] = []
@@ -55,7 +58,7 @@ describe.skipIf(!found)(
       expect(wrong).toEqual([])
     })
 
-    test.each(names)('%s reads the same byte by byte', name => {
+    test.each(names)('%s gives the same frames byte by byte', name => {
       const frames = framesOf(name)
       const bytes = encoded(frames)
       expect(scan(...Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)))).toEqual(frames)

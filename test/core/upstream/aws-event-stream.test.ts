@@ -13,7 +13,7 @@ import {
 
 const MiB = 1024 * 1024
 
-/** The frames of these pieces. */
+/** Returns the frames of these chunks. */
 function scan(...pieces: Uint8Array[]): Frame[] {
   const scanner = new AwsEventStreamScanner()
   const frames = pieces.flatMap(piece => scanner.feed(piece))
@@ -27,7 +27,7 @@ const inPieces = (bytes: Uint8Array, size: number) =>
 
 const bytesOf = (hex: string) => Uint8Array.from(Buffer.from(hex.replaceAll(' ', ''), 'hex'))
 
-/** The bytes with the one at this place changed. */
+/** Returns the bytes with one of them changed. */
 const broken = (bytes: Uint8Array, at: number) =>
   Uint8Array.from(bytes, (byte, i) => (i === at ? byte ^ 1 : byte))
 
@@ -49,7 +49,7 @@ function expectUnreadable(act: () => unknown): void {
   })
 }
 
-/** One of every type that a header's value may have. */
+/** Headers with a value of every type. */
 const EVERY_TYPE: HeaderBytes[] = [
   ['true', 0, new Uint8Array()],
   ['false', 1, new Uint8Array()],
@@ -66,7 +66,7 @@ const EVERY_TYPE: HeaderBytes[] = [
 const EVENT = [textHeader(':message-type', 'event'), textHeader(':event-type', 'chunk')]
 
 describe('AwsEventStreamScanner', () => {
-  test('the encoder writes what the vendor’s own test vectors say', () => {
+  test('the test’s encoder reproduces the vendor’s own test vectors', () => {
     expect(awsMessage([], '')).toEqual(bytesOf('00000010 00000000 05c248eb 7d98c8ff'))
     expect(awsMessage([textHeader('content-type', 'application/json')], "{'foo':'bar'}")).toEqual(
       bytesOf(
@@ -79,7 +79,7 @@ describe('AwsEventStreamScanner', () => {
     )
   })
 
-  test('an event is its type and its payload', () => {
+  test('an event gives its type and its payload', () => {
     expect(scan(awsEvent('messageStop', '{"stopReason":"end_turn"}'))).toEqual([
       { event: 'messageStop', data: '{"stopReason":"end_turn"}' },
     ])
@@ -91,13 +91,13 @@ describe('AwsEventStreamScanner', () => {
     ])
   })
 
-  test('an exception is its type and its payload', () => {
+  test('an exception gives its type and its payload', () => {
     expect(scan(awsException('throttlingException', '{"message":"Too many"}'))).toEqual([
       { event: 'throttlingException', data: '{"message":"Too many"}' },
     ])
   })
 
-  test('an error is its code and a payload with its message', () => {
+  test('an error gives its code and a payload with its message', () => {
     expect(scan(awsError('InternalError', 'It "broke"'))).toEqual([
       { event: 'InternalError', data: '{"message":"It \\"broke\\""}' },
     ])
@@ -106,7 +106,7 @@ describe('AwsEventStreamScanner', () => {
     ])
   })
 
-  test('headers of every type are skipped, wherever they stand', () => {
+  test('headers of every type are skipped at any position', () => {
     expect(
       scan(awsMessage([...EVERY_TYPE, ...EVENT], 'a'), awsMessage([...EVENT, ...EVERY_TYPE], 'b')),
     ).toEqual([
@@ -115,14 +115,14 @@ describe('AwsEventStreamScanner', () => {
     ])
   })
 
-  test('a thousand messages in one read come in order', () => {
+  test('a thousand messages in one read keep their order', () => {
     const messages = Array.from({ length: 1000 }, (_, i) => awsEvent('chunk', String(i)))
     expect(scan(Buffer.concat(messages)).map(frame => frame.data)).toEqual(
       messages.map((_, i) => String(i)),
     )
   })
 
-  test('a message comes with its last byte', () => {
+  test('a message is emitted with its last byte', () => {
     const scanner = new AwsEventStreamScanner()
     const message = awsEvent('chunk', 'x'.repeat(100))
     expect(scanner.feed(message.subarray(0, -1))).toEqual([])
@@ -137,7 +137,7 @@ describe('AwsEventStreamScanner', () => {
     awsMessage([...EVERY_TYPE, ...EVENT], 'e'),
   ])
 
-  test('reads the same wherever the bytes are cut in two, and in pieces of any size', () => {
+  test('gives the same frames wherever the bytes are split, and in chunks of any size', () => {
     const expected = scan(SAMPLE)
     expect(expected.map(frame => frame.event)).toEqual(['a', 'b', 'c', 'chunk'])
     for (let at = 0; at <= SAMPLE.length; at++)
@@ -146,7 +146,7 @@ describe('AwsEventStreamScanner', () => {
       expect(scan(...inPieces(SAMPLE, size))).toEqual(expected)
   })
 
-  test('a read that is a part of a larger buffer is read alone', () => {
+  test('only the view of a larger buffer is read', () => {
     const message = awsEvent('chunk', 'x')
     const larger = Buffer.concat([Buffer.from('before'), message, Buffer.from('after')])
     expect(scan(new Uint8Array(larger.buffer, larger.byteOffset + 6, message.length))).toEqual([
@@ -154,7 +154,7 @@ describe('AwsEventStreamScanner', () => {
     ])
   })
 
-  test('a payload that is no UTF-8 becomes replacement characters and breaks nothing', () => {
+  test('a payload that is not UTF-8 becomes replacement characters', () => {
     expect(scan(awsMessage(EVENT, Uint8Array.of(0xff, 0xc3)))).toEqual([
       { event: 'chunk', data: '\uFFFD\uFFFD' },
     ])
@@ -168,17 +168,17 @@ describe('AwsEventStreamScanner refuses', () => {
     for (let at = 0; at < message.length; at++) expectUnreadable(() => scan(broken(message, at)))
   })
 
-  test('a message with any byte changed that comes byte by byte', () => {
+  test('a message with any byte changed that arrives byte by byte', () => {
     for (let at = 0; at < message.length; at++)
       expectUnreadable(() => scan(...inPieces(broken(message, at), 1)))
   })
 
-  test('a stream that ends within a message, wherever', () => {
+  test('a stream that ends anywhere within a message', () => {
     for (let length = 1; length < message.length; length++)
       expectUnreadable(() => scan(message.subarray(0, length)))
   })
 
-  /** A prelude with these lengths and the right checksum. */
+  /** Returns a prelude with these lengths and the right checksum. */
   function preludeOf(total: number, headers: number): Uint8Array {
     const bytes = Buffer.alloc(12)
     bytes.writeUInt32BE(total, 0)
@@ -222,11 +222,11 @@ describe('AwsEventStreamScanner refuses', () => {
     expectUnreadable(() => scan(awsMessage(headers, '')))
   })
 
-  test('a message whose headers end within any of them', () => {
+  test('a message whose headers end within one of them', () => {
     const text = textHeader('name', 'value')
     const whole = awsMessage([text], '').subarray(12, -4)
     for (let length = 1; length < whole.length; length++) {
-      // The cut header as the tail of one whose bytes are all there.
+      // The incomplete header follows a complete one.
       const cut = awsMessage([...EVENT, ['', 0, whole.subarray(0, length)]], '')
       expectUnreadable(() => scan(cut))
     }
@@ -236,14 +236,14 @@ describe('AwsEventStreamScanner refuses', () => {
 describe('AwsEventStreamScanner limits', () => {
   const overhead = awsEvent('chunk', '').length
 
-  test('a message may hold 4 MiB, all included', () => {
+  test('a message may have 4 MiB in total', () => {
     const message = awsEvent('chunk', 'x'.repeat(4 * MiB - overhead))
     expect(message.length).toBe(4 * MiB)
     expect(scan(message)[0]?.data.length).toBe(4 * MiB - overhead)
     expect(scan(...inPieces(message, 64 * 1024))[0]?.data.length).toBe(4 * MiB - overhead)
   })
 
-  /** The bytes that are copied, and the bytes that are summed, while these come in pieces of so many. */
+  /** Counts the bytes that are copied and checksummed while these arrive in chunks of `size`. */
   function workFor(bytes: Uint8Array, size: number): { copied: number; summed: number } {
     const copy = spyOn(Buffer.prototype, 'copy')
     const sum = spyOn(Bun.hash, 'crc32')
@@ -259,14 +259,14 @@ describe('AwsEventStreamScanner limits', () => {
     }
   }
 
-  test('each byte is copied once and summed once, those of the prelude twice, however many reads its message comes in', () => {
+  test('each byte is copied and summed once, the prelude’s twice, in any number of reads', () => {
     const message = awsEvent('chunk', 'x'.repeat(MiB / 8))
     const { copied, summed } = workFor(message, 16)
     expect(copied).toBe(message.length + 12)
     expect(summed).toBe(message.length - 4 + 2 * 8)
   })
 
-  test('a message that comes in one read is not copied', () => {
+  test('a message that arrives in one read is not copied', () => {
     const messages = Buffer.concat([awsEvent('chunk', 'x'.repeat(1000)), awsEvent('chunk', 'y')])
     expect(workFor(messages, messages.length).copied).toBe(0)
   })

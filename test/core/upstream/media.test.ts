@@ -24,7 +24,7 @@ const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA
 
 let upstream: Upstream
 let gateway: Gateway
-/** What was asked of the resolver, and what it says: this machine, unless a test says otherwise. */
+/** The resolver's queries, and its answer: this machine, unless a test replaces it. */
 let asked: string[]
 let address: (host: string) => string
 
@@ -64,7 +64,7 @@ async function failureOf(promise: Promise<unknown>): Promise<GatewayError> {
   return failure as GatewayError
 }
 
-/** A whole answer with these bytes. */
+/** Returns a whole answer with these bytes. */
 const answer = (
   bytes: Uint8Array | string,
   type = 'application/octet-stream',
@@ -78,12 +78,12 @@ const redirect = (location: string, status = 302): Script =>
   head(status, { location, 'content-length': '0' })
 
 describe('fetchMedia', () => {
-  test('gives the bytes in base64, and what they are', async () => {
+  test('returns the bytes in base64, and their media type', async () => {
     upstream.plan(answer(PNG))
     expect(await fetched()).toEqual({ media_type: 'image/png', data: PNG.toString('base64') })
   })
 
-  test('asks with a GET that has no body and tells nothing of us', async () => {
+  test('sends a GET without a body or any credential', async () => {
     upstream.plan(answer(PNG))
     await fetched(urlOf('/a%20b?c=d'))
     const hit = await upstream.hit()
@@ -97,7 +97,7 @@ describe('fetchMedia', () => {
     })
   })
 
-  test('connects to the address that was checked: nobody asks again where the host is', async () => {
+  test('connects to the checked address, without resolving the host again', async () => {
     const answers = ['127.0.0.1', '10.1.1.1']
     address = () => answers.shift() ?? '10.1.1.1'
     upstream.plan(answer(PNG))
@@ -106,12 +106,12 @@ describe('fetchMedia', () => {
     expect(upstream.hits).toHaveLength(1)
   })
 
-  test('believes the bytes, whatever the server or the name says', async () => {
+  test('detects the type from the bytes, whatever the server or the name says', async () => {
     upstream.plan(answer(GIF, 'image/png'))
     expect((await fetched(urlOf('/a.jpeg'))).media_type).toBe('image/gif')
   })
 
-  test('knows the other kinds by their bytes, too', async () => {
+  test('detects the other kinds by their bytes, too', async () => {
     const wav = Buffer.concat([
       Buffer.from('RIFF\x24\0\0\0WAVEfmt \x10\0\0\0', 'latin1'),
       Buffer.alloc(100),
@@ -137,7 +137,7 @@ describe('fetchMedia', () => {
     }
   })
 
-  test('a PNG that moves is a PNG', async () => {
+  test('an animated PNG is a PNG', async () => {
     const moving = Buffer.concat([
       PNG.subarray(0, 33),
       Buffer.from('0000000861635441', 'hex'),
@@ -148,7 +148,7 @@ describe('fetchMedia', () => {
     expect((await fetched()).media_type).toBe('image/png')
   })
 
-  test('unpacks what comes packed all the same', async () => {
+  test('decompresses an answer that is compressed unasked', async () => {
     const packed = gzipSync(PNG)
     upstream.plan([
       head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
@@ -157,7 +157,7 @@ describe('fetchMedia', () => {
     expect((await fetched()).data).toBe(PNG.toString('base64'))
   })
 
-  test('leaves no connection open, whatever comes of it', async () => {
+  test('leaves no connection open, whatever the outcome', async () => {
     const endings: Script[] = [
       [head(200, { connection: 'keep-alive', 'content-length': String(PNG.length) }), PNG],
       [head(404, { connection: 'keep-alive', 'content-length': '9' }), silence()],
@@ -183,7 +183,7 @@ describe('a redirect', () => {
     expect(upstream.hits.map(hit => hit.path)).toEqual(['/a', '/b?c'])
   })
 
-  test('is followed three times and no more', async () => {
+  test('is followed at most three times', async () => {
     upstream.plan(redirect('/1'), redirect('/2'), redirect('/3'), answer(PNG))
     expect((await fetched()).media_type).toBe('image/png')
     upstream.plan(redirect('/again'))
@@ -199,7 +199,7 @@ describe('a redirect', () => {
     () => 'http://169.254.169.254/latest/meta-data',
     () => 'file:///etc/passwd',
     () => `http://user:word@pictures.test:${portOf()}/secret`,
-  ])('to where nobody may go is not followed: %p', async location => {
+  ])('to a forbidden URL is not followed: %p', async location => {
     upstream.plan(redirect(location()), answer(PNG))
     expect(await failureOf(fetched())).toMatchObject({
       type: 'invalid_request',
@@ -208,7 +208,7 @@ describe('a redirect', () => {
     expect(upstream.hits).toHaveLength(1)
   })
 
-  test('to a host whose name has come to mean something private is not followed', async () => {
+  test('to a host whose address has become private is not followed', async () => {
     await gateway.close()
     gateway = await gatewayWith([`pictures.test:${portOf()}`])
     upstream.plan(redirect('http://pictures.test:1/secret'), answer(PNG))
@@ -216,24 +216,24 @@ describe('a redirect', () => {
     expect(asked).toEqual(['pictures.test', 'pictures.test'])
   })
 
-  test('without an address is no picture', async () => {
+  test('without a target is a failed download', async () => {
     upstream.plan(head(302, { 'content-length': '0' }))
     expect(await failureOf(fetched())).toMatchObject({ type: 'image_download_failed' })
   })
 })
 
-describe('what goes wrong', () => {
+describe('failures', () => {
   const FIELD = { field: 'messages.0.content.1' }
 
   test.each<[string, Script, string, string]>([
     [
-      'no such thing',
+      'a missing image',
       answer('leaked-words', 'text/plain', 404),
       'image_not_found',
       'The image was not found',
     ],
     [
-      'a thing that is gone',
+      'an image that is gone',
       answer('leaked-words', 'text/plain', 410),
       'image_not_found',
       'The image was not found',
@@ -252,13 +252,13 @@ describe('what goes wrong', () => {
     ],
     ['no content', head(204), 'image_download_failed', 'The image could not be downloaded'],
     [
-      'no HTTP',
+      'an answer that is not HTTP',
       'leaked-words\r\n\r\n',
       'image_download_failed',
       'The image could not be downloaded',
     ],
     [
-      'a cut answer',
+      'a truncated answer',
       [head(200, { 'content-length': '500' }), PNG, { end: 'fin' }],
       'image_download_failed',
       'The image could not be downloaded',
@@ -270,7 +270,7 @@ describe('what goes wrong', () => {
       'The image could not be downloaded',
     ],
     [
-      'nothing',
+      'an empty answer',
       answer(''),
       'unsupported_image_format',
       'The image is in a format that is not supported',
@@ -293,7 +293,7 @@ describe('what goes wrong', () => {
       'unsupported_image_format',
       'The image is in a format that is not supported',
     ],
-  ])('%s is told by its type, and nothing of it is repeated', async (_, script, type, message) => {
+  ])('%s has its own type, and its content is not repeated', async (_, script, type, message) => {
     upstream.plan(script)
     const failure = await failureOf(fetched())
     expect(failure).toMatchObject({ type, message, metadata: FIELD })
@@ -308,7 +308,7 @@ describe('what goes wrong', () => {
     })
   })
 
-  test('a private host is refused before anybody is called', async () => {
+  test('a private host is refused before any connection', async () => {
     expect(await failureOf(fetched(upstream.url))).toMatchObject({
       type: 'invalid_request',
       metadata: FIELD,
@@ -320,7 +320,7 @@ describe('what goes wrong', () => {
     expect(upstream.hits).toEqual([])
   })
 
-  test('other kinds have no types of their own', async () => {
+  test('other kinds have no error types of their own', async () => {
     upstream.plan(answer('x', 'text/plain', 404))
     expect(await failureOf(fetched(urlOf(), { kind: 'file' }))).toMatchObject({
       type: 'invalid_request',
@@ -338,7 +338,7 @@ describe('what goes wrong', () => {
     })
   })
 
-  test('a picture may be as large as was said, and not larger', async () => {
+  test('an image may be as large as the limit, and no larger', async () => {
     upstream.plan(answer(PNG))
     expect((await fetched(urlOf(), { largest: PNG.length })).data).toBe(PNG.toString('base64'))
     expect(await failureOf(fetched(urlOf(), { largest: PNG.length - 1 }))).toMatchObject({
@@ -347,7 +347,7 @@ describe('what goes wrong', () => {
     })
   })
 
-  test('a picture may hold 20 MiB, and what never ends is left', async () => {
+  test('an image may have 20 MiB by default, and an endless one is abandoned', async () => {
     const large = Buffer.concat([PNG], 20 * 1024 * 1024)
     upstream.plan(answer(large))
     expect(Bun.hash(Buffer.from((await fetched()).data, 'base64'))).toBe(Bun.hash(large))
@@ -357,7 +357,7 @@ describe('what goes wrong', () => {
     expect(upstream.hits.at(-1)?.sent).toBeLessThan(60 * 1024 * 1024)
   })
 
-  test('what is small only while it is packed is too large', async () => {
+  test('an image that is small only when compressed is too large', async () => {
     const packed = gzipSync(Buffer.alloc(64 * 1024 * 1024))
     upstream.plan([
       head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
@@ -367,11 +367,11 @@ describe('what goes wrong', () => {
   })
 
   test.each<[string, Script]>([
-    ['says nothing', silence()],
+    ['sends nothing', silence()],
     ['stops within its head', ['HTTP/1.1 200 OK\r\n', silence()]],
-    ['stops within its picture', [head(200, { 'content-length': '500' }), PNG, silence()]],
+    ['stops within its image', [head(200, { 'content-length': '500' }), PNG, silence()]],
     [
-      'says a byte at a time',
+      'sends a byte at a time',
       [
         head(200, { 'transfer-encoding': 'chunked' }),
         Array.from({ length: 500 }, () => [chunk('x'), { ms: 5 }]),
@@ -386,7 +386,7 @@ describe('what goes wrong', () => {
     await upstream.emptied()
   })
 
-  test('a host that nobody finds is waited for only so long', async () => {
+  test('a host that never resolves times out', async () => {
     await gateway.close()
     gateway = await testGateway({ resolve: () => new Promise(() => undefined) })
     expect(await failureOf(fetched(urlOf(), { patience: 50 }))).toMatchObject({
@@ -395,7 +395,7 @@ describe('what goes wrong', () => {
     })
   })
 
-  test('a call that ends takes its download along, with its own reason', async () => {
+  test('cancelling a call cancels its download, with the call’s reason', async () => {
     upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), chunk(PNG), silence()])
     const cancellation = new Cancellation()
     const reason = new GatewayError('timeout', 'The caller has left')
@@ -407,7 +407,7 @@ describe('what goes wrong', () => {
     expect(await failureOf(fetched(urlOf(), { cancellation }))).toBe(reason)
   })
 
-  test('a picture in many small pieces is whole', async () => {
+  test('an image in many small chunks is complete', async () => {
     const bytes = Buffer.concat([PNG], 200_000)
     upstream.plan([
       head(200, { 'transfer-encoding': 'chunked' }),

@@ -24,7 +24,7 @@ const LIST = { object: 'list', data: [{ id: 'm' }] }
 const KEY = 'sk-very-secret'
 const hasKey = ({ headers }: Hit) => Object.values(headers).some(value => value.includes(KEY))
 
-/** Lists models to whoever has the credential. */
+/** Lists models for requests with the credential. */
 const guarded =
   (list: unknown = LIST) =>
   (hit: Hit): Script =>
@@ -37,7 +37,7 @@ const local = (more: object = {}) => ({
   ...more,
 })
 
-/** What is found of one provider, by what it answers, within 300 milliseconds. */
+/** Returns the result for one provider, with 300 milliseconds to answer. */
 async function found(answer: (hit: Hit) => Script, given: object = local()) {
   upstream.answer(answer)
   const gateway = await testGateway({ config: { providers: { one: given } } })
@@ -53,7 +53,7 @@ async function found(answer: (hit: Hit) => Script, given: object = local()) {
 }
 
 describe('a provider that', () => {
-  test('lists its models to who has the credential is well, and was asked for nothing that costs', async () => {
+  test('lists its models only with the credential is fine, and the check is free', async () => {
     expect(await found(guarded())).toEqual({ ok: true, status: 200, error: null })
     expect(upstream.hits.map(({ method, path, body }) => [method, path, body])).toEqual([
       ['GET', '/v1/models', ''],
@@ -62,7 +62,7 @@ describe('a provider that', () => {
     expect(upstream.hits.map(hasKey)).toEqual([true, false])
   })
 
-  test('lists them to everybody answers, and nothing is said of the credential', async () => {
+  test('lists its models to all answers, but its credential is not checked', async () => {
     expect(await found(() => json([{ id: 'm' }]))).toEqual({
       ok: null,
       status: 200,
@@ -70,14 +70,14 @@ describe('a provider that', () => {
     })
   })
 
-  test('wants no credential is well when it answers', async () => {
+  test('needs no credential is fine when it answers', async () => {
     expect(
       await found(() => json({ models: [] }), local({ api_key: undefined, auth: 'none' })),
     ).toMatchObject({ ok: true })
     expect(upstream.hits).toHaveLength(1)
   })
 
-  test.each([401, 403])('refuses the credential with %d is told so', async code => {
+  test.each([401, 403])('refuses the credential with %d is reported', async code => {
     expect(await found(() => status(code, `Incorrect API key provided: ${KEY}`))).toEqual({
       ok: false,
       status: code,
@@ -91,7 +91,7 @@ describe('a provider that', () => {
   })
 
   test.each([500, 503, 429, 301])(
-    'answers with %d is not well, and no redirect is followed',
+    'answers with %d fails, and no redirect is followed',
     async code => {
       expect(
         await found(() => status(code, 'no', { location: `${upstream.url}/elsewhere` })),
@@ -107,9 +107,9 @@ describe('a provider that', () => {
   test.each([
     ['HTML', () => body('text/html', '<html>Log in</html>')],
     ['JSON of something else', () => json({ hello: 'world' })],
-    ['a text', () => json('data')],
-    ['nothing', () => json(null)],
-  ])('answers with %s is not what base_url should lead to', async (_, script) => {
+    ['a string', () => json('data')],
+    ['null', () => json(null)],
+  ])('answers with %s fails, as base_url is probably wrong', async (_, script) => {
     expect(await found(script)).toEqual({
       ok: false,
       status: 200,
@@ -118,7 +118,7 @@ describe('a provider that', () => {
   })
 
   test.each<[string, Script]>([
-    ['says nothing', { wait: 'never' }],
+    ['sends nothing', { wait: 'never' }],
     [
       'stops within its answer',
       [
@@ -128,13 +128,13 @@ describe('a provider that', () => {
       ],
     ],
     [
-      'goes on for ever',
+      'never ends',
       [
         head(200, { 'content-type': 'application/json', 'content-length': '10000' }),
         { drip: ' '.repeat(10_000), ms: 20 },
       ],
     ],
-  ])('%s is given up', async (_, script) => {
+  ])('%s times out', async (_, script) => {
     expect(await found(() => script)).toEqual({
       ok: false,
       status: null,
@@ -143,7 +143,7 @@ describe('a provider that', () => {
     await upstream.emptied()
   })
 
-  test('breaks off is not well', async () => {
+  test('breaks off fails', async () => {
     const broken = [head(200, { 'content-length': '100' }), '{"data":[', { end: 'rst' }] as const
     expect(await found(() => broken)).toMatchObject({
       ok: false,
@@ -152,7 +152,7 @@ describe('a provider that', () => {
     })
   })
 
-  test('refuses the connection is not well', async () => {
+  test('refuses the connection fails', async () => {
     const gone = await startUpstream()
     const base_url = gone.url
     await gone.close()
@@ -161,27 +161,24 @@ describe('a provider that', () => {
   })
 })
 
-describe('by its way of speaking', () => {
+describe('by protocol', () => {
   test.each([
     ['anthropic-messages', '/v1', '/v1/models?limit=1', 'x-api-key', { data: [] }],
     ['gemini', '/v1', '/v1/models?pageSize=1', 'x-goog-api-key', { models: [] }],
     ['cohere-chat', '/v2', '/v1/models?page_size=1', 'authorization', { models: [] }],
     ['openai-responses', '/v1', '/v1/models', 'authorization', LIST],
-  ])(
-    '%s is asked for its models where it lists them',
-    async (protocol, base, path, header, list) => {
-      const base_url = upstream.url.replace('/v1', base)
-      expect(await found(guarded(list), local({ protocol, base_url }))).toEqual({
-        ok: true,
-        status: 200,
-        error: null,
-      })
-      const [hit] = upstream.hits
-      expect([hit?.path, hit?.headers[header]?.endsWith(KEY)]).toEqual([path, true])
-      if (protocol === 'anthropic-messages')
-        expect(hit?.headers['anthropic-version']).toBe('2023-06-01')
-    },
-  )
+  ])('%s is asked for its list of models', async (protocol, base, path, header, list) => {
+    const base_url = upstream.url.replace('/v1', base)
+    expect(await found(guarded(list), local({ protocol, base_url }))).toEqual({
+      ok: true,
+      status: 200,
+      error: null,
+    })
+    const [hit] = upstream.hits
+    expect([hit?.path, hit?.headers[header]?.endsWith(KEY)]).toEqual([path, true])
+    if (protocol === 'anthropic-messages')
+      expect(hit?.headers['anthropic-version']).toBe('2023-06-01')
+  })
 
   test.each([
     ['bedrock-converse', {}],
@@ -197,7 +194,7 @@ describe('by its way of speaking', () => {
     expect(upstream.hits).toEqual([])
   })
 
-  test('a service account is well when an access token is given for it', async () => {
+  test('a service account is fine when it is granted an access token', async () => {
     const private_key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
       type: 'pkcs8',
       format: 'pem',
@@ -221,7 +218,7 @@ describe('by its way of speaking', () => {
     const refused = {
       ok: false,
       status: null,
-      error: 'no access token is given for the service account',
+      error: 'no access token is granted to the service account',
     }
     expect(await found(() => status(400), given)).toEqual(refused)
     const silent = { ok: false, status: null, error: 'no answer within 0.3 seconds' }
@@ -229,8 +226,8 @@ describe('by its way of speaking', () => {
   })
 })
 
-describe('of the providers', () => {
-  test('those that are named are asked, or all that are configured, and the sandbox is not', async () => {
+describe('which providers', () => {
+  test('the given ones are checked, or all configured ones except the sandbox', async () => {
     upstream.answer(guarded())
     const gateway = await testGateway({ config: { providers: { two: local(), one: local() } } })
     const asked = async (slugs: string[]) =>
@@ -242,7 +239,7 @@ describe('of the providers', () => {
   test.each([
     ['nobody', 'not_found'],
     ['openai', 'invalid_request'],
-  ])('%s is refused as %s where it is not configured', async (slug, type) => {
+  ])('%s is refused as %s when it is not configured', async (slug, type) => {
     const refused = checkProviders(await testGateway(), [slug], 1_000)
     expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe(
       type as GatewayError['type'],

@@ -5,7 +5,7 @@ import { SseScanner } from '../../../src/core/upstream/sse.ts'
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 
-/** The frames of these pieces, the last one left open by the server or not. */
+/** Returns the frames of these chunks, including one that the server left open. */
 function scan(pieces: Uint8Array[]): Frame[] {
   const scanner = new SseScanner()
   const frames = pieces.flatMap(piece => scanner.feed(piece))
@@ -15,7 +15,10 @@ function scan(pieces: Uint8Array[]): Frame[] {
 const framesOf = (text: string) => scan([bytesOf(text)])
 const dataOf = (text: string) => framesOf(text).map(frame => frame.data)
 
-/** A byte order mark, comments, all three line ends, several data lines, letters of two to four bytes, no last newline. */
+/**
+ * A byte order mark, comments, all three line ends, several data lines, letters of two to four
+ * bytes, no last newline.
+ */
 const SAMPLE = [
   '\uFEFF: a comment\r\n\r\n',
   'data: {"a":"é€😀"}\n\n',
@@ -35,11 +38,11 @@ const EXPECTED: Frame[] = [
 ]
 
 describe('SseScanner', () => {
-  test('reads line ends of every kind, comments, several data lines, a byte order mark and a last event left open', () => {
+  test('reads all line ends, comments, data lines, a byte order mark and an open event', () => {
     expect(framesOf(SAMPLE)).toEqual(EXPECTED)
   })
 
-  test('reads the same wherever the bytes are cut in two', () => {
+  test('gives the same frames wherever the bytes are split', () => {
     const bytes = bytesOf(SAMPLE)
     const wrong = Array.from({ length: bytes.length + 1 }, (_, at) => at).filter(
       at => !Bun.deepEquals(scan([bytes.subarray(0, at), bytes.subarray(at)]), EXPECTED),
@@ -47,7 +50,7 @@ describe('SseScanner', () => {
     expect(wrong).toEqual([])
   })
 
-  test('reads the same in pieces of any size, down to single bytes', () => {
+  test('gives the same frames in chunks of any size, down to single bytes', () => {
     const bytes = bytesOf(SAMPLE)
     const inPieces = (size: number) =>
       scan(
@@ -59,13 +62,13 @@ describe('SseScanner', () => {
     expect(wrong).toEqual([])
   })
 
-  test('empty pieces between the others change nothing', () => {
+  test('empty chunks change nothing', () => {
     const bytes = bytesOf('data: a\r\n\r\ndata: b\r\n\r\n')
     const pieces = [...bytes].flatMap(byte => [Uint8Array.of(byte), new Uint8Array()])
     expect(scan(pieces).map(frame => frame.data)).toEqual(['a', 'b'])
   })
 
-  test('an event comes as soon as its blank line does', () => {
+  test('an event is emitted as soon as its blank line arrives', () => {
     const scanner = new SseScanner()
     expect(scanner.feed(bytesOf('data: a\n'))).toEqual([])
     expect(scanner.feed(bytesOf('\n'))).toEqual([{ event: null, data: 'a' }])
@@ -73,11 +76,11 @@ describe('SseScanner', () => {
     expect(scanner.feed(bytesOf('\n'))).toEqual([])
   })
 
-  test('an event without data is none, and its name does not stick to the next', () => {
+  test('an event without data is dropped, and its name does not apply to the next', () => {
     expect(framesOf('event: ping\n\ndata: a\n\n')).toEqual([{ event: null, data: 'a' }])
   })
 
-  test('only the first space after the colon is not part of the data', () => {
+  test('only the first space after the colon is removed', () => {
     expect(dataOf('data:  a\n\ndata: b:c\n\n')).toEqual([' a', 'b:c'])
   })
 
@@ -86,11 +89,11 @@ describe('SseScanner', () => {
     expect(framesOf('event: x\nevent\ndata: a\n\n')).toEqual([{ event: '', data: 'a' }])
   })
 
-  test('a field nobody knows is no data', () => {
+  test('an unknown field is ignored', () => {
     expect(dataOf('database: a\nDATA: b\n data: c\ndata: d\n\n')).toEqual(['d'])
   })
 
-  test('bytes that are no UTF-8 become replacement characters and break nothing', () => {
+  test('bytes that are not UTF-8 become replacement characters', () => {
     expect(
       scan([Uint8Array.of(0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0xc3, 0x0a, 0x0a)]).map(
         frame => frame.data,
@@ -103,12 +106,12 @@ describe('SseScanner limits', () => {
   const MiB = 1024 * 1024
   const tooLarge = (feed: (scanner: SseScanner) => void) => () => feed(new SseScanner())
 
-  test('an event may hold just under 4 MiB', () => {
+  test('an event may have just under 4 MiB', () => {
     const text = 'x'.repeat(4 * MiB - 10)
     expect(dataOf(`data: ${text}\n\n`)[0]?.length).toBe(text.length)
   })
 
-  test('an event past 4 MiB is refused: in one line, over many lines, and in bytes that never end', () => {
+  test('an event past 4 MiB is refused: in one line, over many lines, in endless bytes', () => {
     const line = bytesOf(`data: ${'x'.repeat(64 * 1024)}\n`)
     const piece = bytesOf('x'.repeat(64 * 1024))
     const endless = (bytes: Uint8Array) =>
@@ -128,7 +131,7 @@ describe('SseScanner limits', () => {
     for (let i = 0; i < 100; i++) expect(scanner.feed(comment)).toEqual([])
   })
 
-  /** The characters that are searched for line ends while one event of so many bytes comes in pieces of 16. */
+  /** Counts the characters searched for line ends while an event arrives in chunks of 16 bytes. */
   function searchedFor(length: number): number {
     const event = bytesOf(`data: ${'x'.repeat(length - 8)}\n\n`)
     const scanner = new SseScanner()

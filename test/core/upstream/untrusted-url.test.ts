@@ -3,7 +3,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { checkUntrustedUrl, isPublic } from '../../../src/core/upstream/untrusted-url.ts'
 import { testGateway } from '../../support/gateway.ts'
 
-/** What each name means here. */
+/** The addresses of each name. */
 const HOSTS: Record<string, string[]> = {
   'example.com': ['93.184.215.14'],
   'six.example.com': ['2606:2800:21f:cb07:6820:80da:af6b:8b2c', '93.184.215.14'],
@@ -46,7 +46,7 @@ async function refusal(url: string, options: Parameters<typeof check>[1] = {}): 
   return (failure as GatewayError).message
 }
 
-describe('an address that anybody may reach', () => {
+describe('isPublicAddress', () => {
   test.each([
     ...[
       '1.1.1.1',
@@ -79,7 +79,7 @@ describe('an address that anybody may reach', () => {
       '2000::',
       '2003::1',
     ],
-  ])('%s is one', address => {
+  ])('accepts %s', address => {
     expect(isPublic(address)).toBe(true)
   })
 
@@ -165,13 +165,13 @@ describe('an address that anybody may reach', () => {
       ' 1.1.1.1',
     ],
     ...[':', ':::', '2606:4700::g', '2606:4700::1%eth0', '[2606:4700::1]', '2606:4700::1.2.3.4'],
-  ])('%p is none', address => {
+  ])('refuses %p', address => {
     expect(isPublic(address)).toBe(false)
   })
 })
 
 describe('checkUntrustedUrl', () => {
-  test('gives the address to connect to, and asks once where the host is', async () => {
+  test('returns the address to connect to, and resolves the host once', async () => {
     expect(await check('https://example.com/a.png?b#c')).toEqual({
       url: 'https://example.com/a.png?b#c',
       address: '93.184.215.14',
@@ -183,7 +183,7 @@ describe('checkUntrustedUrl', () => {
     })
   })
 
-  test('asks nobody where an address is', async () => {
+  test('does not resolve an address', async () => {
     expect(await check('http://1.1.1.1/')).toEqual({
       url: 'http://1.1.1.1/',
       address: '1.1.1.1',
@@ -232,7 +232,7 @@ describe('checkUntrustedUrl', () => {
     expect(await refusal(url)).toBe('messages.0: expected the URL of a public host')
   })
 
-  test('says the same of a host that does not exist', async () => {
+  test('gives the same error for a host that does not exist', async () => {
     expect(await refusal('http://nothing.example.com/')).toBe(
       'messages.0: expected the URL of a public host',
     )
@@ -270,7 +270,7 @@ describe('checkUntrustedUrl', () => {
     expect(await refusal(url)).toBe('messages.0: expected a URL without credentials')
   })
 
-  test('takes a private host that the operator lists, by its name or with its port, and no other', async () => {
+  test('allows only private hosts that the operator lists, by name or with the port', async () => {
     expect(await check('http://127.0.0.1:8080/', { allow: ['127.0.0.1'] })).toMatchObject({
       address: '127.0.0.1',
     })
@@ -288,7 +288,7 @@ describe('checkUntrustedUrl', () => {
     ).toContain('public host')
   })
 
-  test('a redirect is told from where it came, and looked at in the same way', async () => {
+  test('a redirect is resolved against its source and checked in the same way', async () => {
     expect(await check('../b', { base: 'https://example.com/a/c' })).toMatchObject({
       url: 'https://example.com/b',
     })

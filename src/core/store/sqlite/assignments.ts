@@ -4,7 +4,7 @@ import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
-/** Who has which guardrail, in SQL: a table for keys and one for members. */
+/** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
 export function assignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {

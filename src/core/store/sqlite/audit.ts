@@ -4,11 +4,14 @@ import { parseObject } from '../../kernel/json.ts'
 import { usdOf } from '../../kernel/money.ts'
 import type { Tables } from './tables.ts'
 
-/** What was changed, in SQL. Only `auditInsert` adds to it, and the table itself refuses to lose anything. */
+/**
+ * Creates the store of audit entries in SQL. Only `buildAuditInsert` adds entries, and the table's
+ * triggers refuse to change or delete any.
+ */
 export function auditStore(kysely: Kysely<Tables>): AuditStore {
   return {
     async page(filter, offset, limit) {
-      // By the order of writing: an id is older than its entry where the store was locked for a moment.
+      // In the order of writing: an id may be older than its entry if the store was locked.
       const rows = await meant(kysely, filter)
         .selectAll()
         .orderBy('sequence', 'desc')
@@ -36,12 +39,12 @@ function entryOf({ sequence: _, before, after, ...row }: Selectable<Tables['audi
 
 const recordOf = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
 
-/** The statement that keeps an entry: it belongs into the transaction of the change that it tells of. */
+/** Builds the insert of an entry. It belongs in the transaction of the change that it records. */
 export const auditInsert = (kysely: Kysely<Tables>, entry: AuditEntry): Compilable =>
   kysely
     .insertInto('audit')
     .values({ ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
 
-// Money reads as on the wire.
+// Money is rendered as on the wire.
 const jsonOf = (record: object | null): string | null =>
   record && JSON.stringify(record, (_, value) => (typeof value === 'bigint' ? usdOf(value) : value))

@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts'
 import { isThere } from './workspaces.ts'
 import { check, type Statement, type Write } from './write.ts'
 
-/** Budgets in SQL. */
+/** Creates the store of budgets in SQL. */
 export function budgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {
   return {
     all: async () => (await reading(kysely).execute()).map(budgetOf),

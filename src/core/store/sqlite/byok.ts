@@ -6,7 +6,7 @@ import type { ByokTable, Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import type { Write } from './write.ts'
 
-/** Callers' own provider keys in SQL, sealed. */
+/** Creates the store of callers' own provider keys in SQL. Keys are sealed. */
 export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
   return {
     async all() {

@@ -48,8 +48,8 @@ export const openStores = (db: Database, kysely: Kysely<Tables>, write: Write) =
 })
 
 /**
- * Every migration, in order. A released one is never changed; the version is how many have been
- * applied.
+ * Every migration, in order. A released migration never changes. A database's version is the
+ * number of migrations that have been applied.
  */
 export const MIGRATIONS: string[] = [
   first, //

@@ -4,7 +4,7 @@ import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
-/** Credits in SQL. The table itself refuses to lose any. */
+/** Creates the store of credits in SQL. The table's triggers refuse to change or delete any. */
 export function creditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
   return {
     insert: (credit, entry) =>

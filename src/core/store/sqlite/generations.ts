@@ -8,7 +8,7 @@ import { ledgerWriter } from './ledger.ts'
 import { outboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
 
-/** Every column, and what of a generation stands in it: the three kinds of value that SQL has not are written out. */
+/** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
 const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
   id: one => one.id,
   request_id: one => one.request_id,
@@ -55,8 +55,9 @@ const NAMES = Object.keys(COLUMNS)
 const VALUES = Object.values(COLUMNS)
 
 /**
- * Generations in SQL. The writing is the hottest statement of the house and prepared by hand: one transaction for a batch,
- * synchronous inside, so that nothing of another request can come between.
+ * Creates the store of generations in SQL. Recording runs the hottest statements of the gateway, so
+ * they are prepared by hand. A batch is one transaction, synchronous inside, so that no other
+ * request's statements can run in between.
  */
 export function generationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
   const record = recorder(db)
@@ -74,13 +75,14 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
       const row = await rows(kysely).where('id', '=', id).executeTakeFirst()
       return row && generationOf(row)
     },
-    // Rows are only ever added, so the newest stand last in the file: no index is needed to find them.
+    // Rows are only ever added, so the newest have the highest rowids: no index is needed.
     async recent(limit) {
       return (await rows(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(
         generationOf,
       )
     },
-    // From the end of the file to the first row that was settled before, and no further: what began since was settled since.
+    // Reads from the newest row back to the first that was settled before the moment. A call that
+    // began since was also settled since.
     async freeSince(moment) {
       const since = moment.toISOString()
       const before = kysely
@@ -122,7 +124,7 @@ function recorder(db: Database) {
   })
 }
 
-// Field by field: copying the rest of an object costs more than writing it down.
+// Field by field: copying an object with a rest pattern costs more than writing it.
 const rowOf = (charge: StepCharge, continued: boolean) => {
   const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
   return {
@@ -140,11 +142,11 @@ const rowOf = (charge: StepCharge, continued: boolean) => {
   }
 }
 
-// Of a call that goes on nothing else says that this step of it was settled.
+// A call that continues has no generation yet, so only the row shows that its step was settled.
 const leavesRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
   nanos !== 0n || generation === null
 
-// A TypeError is a value that no column takes.
+// A TypeError means a value that no column accepts.
 const isConstraint = (error: unknown) =>
   error instanceof TypeError ||
   (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
@@ -153,7 +155,7 @@ type Value = string | number | bigint | null
 
 const valuesOf = (generation: Generation): Value[] => VALUES.map(value => value(generation))
 
-// The calls of a batch are mostly of few keys on one day: one statement for each of those, not for each call.
+// Most calls of a batch share a few keys and one day, so there is one statement per key and day.
 function perDay(charges: StepCharge[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
   for (const charge of charges) {

@@ -7,7 +7,7 @@ import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import { type Check, check, type Write } from './write.ts'
 
-/** Guardrails in SQL. Who has one goes with it. */
+/** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
 export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
   return {
     async all() {

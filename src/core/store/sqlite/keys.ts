@@ -7,7 +7,7 @@ import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
-/** Keys in SQL. */
+/** Creates the store of keys in SQL. */
 export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
     async all() {
@@ -43,7 +43,10 @@ export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   }
 }
 
-/** Whether a new key's workspace and its creator are there. A key that manages all outlives the default workspace. */
+/**
+ * Refuses a new key whose workspace does not exist or whose creator has left. An organization's
+ * management key outlives the default workspace, so its workspace is not checked.
+ */
 function isWelcome(
   kysely: Kysely<Tables>,
   { kind, isUnscoped, workspace_id, creator_user_id }: Key,
@@ -60,7 +63,7 @@ function isWelcome(
   return kind === 'management' && isUnscoped ? [creator] : [creator, isLive(kysely, workspace_id)]
 }
 
-/** Whether a key that is disabled may open again: not when it went with its workspace or its creator. */
+/** Refuses to enable a key whose workspace was deleted or whose creator has left. */
 const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
   check(
     kysely

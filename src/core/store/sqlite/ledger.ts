@@ -4,7 +4,7 @@ import { chained, type LedgerHead, type LedgerRow } from '../../ledger/chain.ts'
 import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger.ts'
 import type { Tables } from './tables.ts'
 
-/** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
+/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations. */
 export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
   const head = db.query<LedgerHead, []>(
     'select seq, hash from ledger where hash is not null order by seq desc limit 1',
@@ -30,7 +30,7 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
         .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    // The row of a call of one step is in no index: it is looked for only where the call is on record.
+    // The row of a one-step call is in no index, so it is searched only if the call is on record.
     async charges(id) {
       const rows = kysely
         .selectFrom('ledger')
@@ -55,7 +55,7 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
   }
 }
 
-// A driver that reads a 64-bit column as a double rounds it.
+// A driver that reads a 64-bit column as a double would round it.
 const textOf = <Name extends string>(name: Name) =>
   sql<string>`cast(${sql.ref(name)} as text)`.as(name)
 
@@ -84,14 +84,15 @@ function booksOf(db: Database): LedgerBooks {
 function* rowsOf(db: Database): Generator<LedgerRow> {
   const rows = db
     .query(
-      'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, cast(nanos as text) as nanos, source, hash from ledger order by seq',
+      'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, ' +
+        'cast(nanos as text) as nanos, source, hash from ledger order by seq',
     )
     .iterate()
   for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>)
     yield opened(row)
 }
 
-/** A row as SQL has it: flags are 0 and 1, money is text. */
+/** A row as SQL returns it: flags are 0 and 1, money is text. */
 type Raw = { byok: number; nanos: string }
 const opened = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
   ...row,
@@ -100,48 +101,59 @@ const opened = <Row extends { byok: number | boolean; nanos: string }>(row: Row)
 })
 const moneyOf = (text: string | null) => (text === null ? null : BigInt(text))
 
-// Calls of the time before there was a chain are in its opening rows.
+// Calls from before the chain existed are summed up in its opening rows.
 const IS_CHARGED = `
   g.key_hash is not null and g.upstream_inference_cost <> 0
   and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
 
 const UNMATCHED = `
-  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
+  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged,
+    cast(g.upstream_inference_cost as text) as recorded
   from (
     select id, sum(nanos) as nanos from ledger where source <> 'opening'
     group by id having sum(nanos) <> 0
   ) as l
-  full join (select g.id, g.upstream_inference_cost from generations as g where ${IS_CHARGED}) as g on g.id = l.id
+  full join (select g.id, g.upstream_inference_cost from generations as g where ${IS_CHARGED}) as g
+    on g.id = l.id
   where l.nanos is distinct from g.upstream_inference_cost`
 
-/** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
+/**
+ * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate
+ * it to another number, possibly a negative one.
+ */
 function fitting(nanos: bigint): bigint {
   if (nanos !== BigInt.asIntN(64, nanos))
     throw new TypeError('An amount of money does not fit 64 bits')
   return nanos
 }
 
-/** A row, and whether its call goes on after it. */
+/** A row to append, and whether its call continues after it. */
 type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
 
-/** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
+/**
+ * Creates the ledger's statements for recording a call. They run only inside the recorder's
+ * transaction.
+ */
 export function ledgerWriter(db: Database) {
   const last = db.query<{ hash: string | null }, []>(
     'select hash from ledger order by seq desc limit 1',
   )
   const row = db.query(
-    `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+    `insert into ledger
+    (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const stepRow = db.query(
-    `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
+    `insert into ledger
+    (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
   )
   const spend = db.query(
-    'insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos',
+    `insert into spend values (?, ?, ?, ?, ?, ?)
+    on conflict do update set nanos = nanos + excluded.nanos`,
   )
 
-  /** The hash that the next row follows. */
+  /** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
   function head(): string {
     const newest = last.get()
     if (newest?.hash) return newest.hash
@@ -151,7 +163,7 @@ export function ledgerWriter(db: Database) {
   }
 
   return {
-    /** Adds rows to the chain. */
+    /** Appends rows to the chain. */
     append(rows: NewRow[]): void {
       let hash = head()
       for (const one of rows) {

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Gives a list as rows, however long it is. */
+/** Selects a list's values as rows. It takes one parameter, however long the list is. */
 export const listed = <Value extends string | number>(kysely: Kysely<Tables>, values: Value[]) =>
   kysely
     .selectFrom(sql<{ value: Value }>`json_each(${JSON.stringify(values)})`.as('listed'))

@@ -12,10 +12,10 @@ import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
-/** Members in SQL. */
+/** Creates the store of members in SQL. */
 export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
   return {
-    // Two processes may start on an empty directory at once; the first one's member stays.
+    // Two processes may start on an empty directory at once. The first one's member stays.
     async first(member) {
       await kysely
         .insertInto('members')
@@ -70,7 +70,8 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
   }
 }
 
-// The index refuses a second one too, and cannot say why. Who comes back without another address has the one that he had.
+// The unique index refuses a duplicate too, but cannot explain it. A member who is reactivated
+// without a new address gets their old one back.
 function isAddressFree(
   kysely: Kysely<Tables>,
   id: string,
@@ -81,7 +82,7 @@ function isAddressFree(
   return [check(othersAt(kysely, id, email ?? own), noneOrConflict)]
 }
 
-/** The active members but this one who have the e-mail address, in any case. */
+/** Selects the other active members with this e-mail address, ignoring case. */
 export const othersAt = (kysely: Kysely<Tables>, id: string, email: string | Expression<unknown>) =>
   kysely
     .selectFrom('members')
@@ -94,11 +95,11 @@ function noneOrConflict(members: unknown[]): void {
   if (members.length > 0) throw conflict('A member of the organization has this e-mail address')
 }
 
-/** The statement that keeps a new member. */
+/** Builds the insert of a new member. */
 export const memberInsert = (kysely: Kysely<Tables>, member: Member): Compilable =>
   kysely.insertInto('members').values(rowOf(member))
 
-/** The statement that changes a member. */
+/** Builds the update of a member. */
 export const memberUpdate = (
   kysely: Kysely<Tables>,
   id: string,
@@ -109,7 +110,10 @@ export const memberUpdate = (
     .set({ ...rest, ...(active === undefined ? {} : { active: Number(active) }) })
     .where('id', '=', id)
 
-/** The statements that take a membership and disable the keys that the member made, with their entries. 409 where there are others. */
+/**
+ * Builds the statements that deactivate a member and disable the keys that they created, with the
+ * audit entries. They throw 409 if the member's active keys are not the expected ones.
+ */
 export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): Statement[] {
   const { hashes, updated_at, entries } = keys
   const open = kysely
@@ -134,7 +138,10 @@ function sameOrConflict(expected: Set<string>, found: Set<string>): void {
     throw conflict('A key of this member was changed at the same moment. Please try again.')
 }
 
-/** The statements that change how somebody is in a workspace, with their entry. 409 where he is no longer in it as he was before. */
+/**
+ * Builds the statements that change a workspace membership, with its audit entry. They throw 409 if
+ * the membership is no longer as it was before.
+ */
 function workspaceMemberChange(
   kysely: Kysely<Tables>,
   { before, after, entry }: Membership,
@@ -152,7 +159,7 @@ function workspaceMemberChange(
     : []
 }
 
-/** The statement that puts a member into a workspace; one who is there already keeps his id. */
+/** Builds the statement that adds a member to a workspace. An existing membership keeps its id. */
 export const workspaceMemberUpsert = (
   kysely: Kysely<Tables>,
   { role, source, ...member }: WorkspaceMember,
@@ -164,7 +171,7 @@ export const workspaceMemberUpsert = (
 
 type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 
-/** The statement that takes a member out of a workspace. */
+/** Builds the statement that removes a member from a workspace. */
 export const workspaceMemberDelete = (
   kysely: Kysely<Tables>,
   { workspace_id, user_id }: Place,
@@ -187,7 +194,7 @@ const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember |
       throw conflict()
   })
 
-/** A row as a member. */
+/** Converts a row to a member. */
 export const memberOf = (row: Selectable<Tables['members']>): Member => ({
   ...row,
   active: row.active === 1,

@@ -1,12 +1,16 @@
 import type { Database } from 'bun:sqlite'
 import { MIGRATIONS } from './contents.ts'
 
-/** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */
+/**
+ * Migrates the database to this program's version, in one transaction. Throws when a newer program
+ * has written it.
+ */
 export function migrate(db: Database): void {
   const applied = versionOf(db)
   if (applied > MIGRATIONS.length)
     throw new Error(
-      `This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`,
+      `This data directory was written by a newer gateway (schema ${applied}, ` +
+        `this one knows ${MIGRATIONS.length})`,
     )
   if (applied < MIGRATIONS.length) db.transaction(() => applyFrom(db, versionOf(db))).immediate()
 }

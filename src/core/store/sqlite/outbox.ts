@@ -6,7 +6,7 @@ import { listed } from './listed.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
-/** The outbox in SQL. It is written together with the calls that it tells of: see `generations.ts`. */
+/** Creates the store of the outbox in SQL. `generations.ts` writes messages with their calls. */
 export const outboxStore = (kysely: Kysely<Tables>, write: Write): OutboxStore => ({
   pending: (limit, after = 0) =>
     kysely
@@ -20,14 +20,14 @@ export const outboxStore = (kysely: Kysely<Tables>, write: Write): OutboxStore =
     write(kysely.deleteFrom('outbox').where('sequence', 'in', listed(kysely, sequences))),
 })
 
-/** The statement that adds the messages of an entry. It runs inside the recorder's transaction. */
+/** Creates the function that adds an entry's messages, inside the recorder's transaction. */
 export function outboxWriter(db: Database): (entry: Entry) => void {
   const insert = db.query(
     'insert into outbox (topic, generation_id, payload, created_at) values (?, ?, ?, ?)',
   )
   return ({ generation, charge, outbox = [] }) => {
     const about = generation ?? charge
-    if (!about) throw new TypeError('There is no call that a message could tell of')
+    if (!about) throw new TypeError('A message needs a call that it is about')
     for (const { topic, payload } of outbox) insert.run(topic, about.id, payload, about.settled_at)
   }
 }

@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import type { Write } from './write.ts'
 
-/** Presets in SQL. */
+/** Creates the store of presets in SQL. */
 export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
   return {
     all: async () => (await designated(kysely).execute()).map(designatedOf),
@@ -47,7 +47,7 @@ export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
   }
 }
 
-// One statement, so that no other process can move the pointer in between.
+// One statement, so that no other process can designate another version in between.
 const designated = (kysely: Kysely<Tables>) =>
   kysely
     .selectFrom('presets')

@@ -8,7 +8,7 @@ import { scimUserStore } from './scim/users.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
-/** What an identity provider has said, in SQL. */
+/** Creates the store of what an identity provider has sent, in SQL. */
 export const scimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
   tokens: scimTokenStore(kysely, write),
   users: scimUserStore(kysely, write),

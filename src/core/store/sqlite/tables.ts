@@ -19,7 +19,10 @@ import type { Guardrail } from '../../policy/guardrails/store.ts'
 import type { Generation } from '../../telemetry/generations.ts'
 import type { OutboxRow } from '../../telemetry/outbox.ts'
 
-/** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
+/**
+ * The tables as Kysely sees them: the nouns' own types, except booleans, bigints and lists, which
+ * SQL lacks.
+ */
 export interface Tables {
   meta: { name: string; value: string }
   workspaces: WorkspaceTable
@@ -55,14 +58,14 @@ export interface Tables {
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
 }
 
-/** A row stays when its workspace is deleted, for what points to it. */
+/** The row of a deleted workspace stays, because other rows refer to it. */
 export type WorkspaceTable = Omit<
   Columns<Workspace>,
   'io_logging_api_key_ids' | 'disabled_server_tools'
 > &
   Record<'io_logging_api_key_ids' | 'disabled_server_tools' | 'deleted_at', string | null>
 
-/** A row stays when its key is deleted, without what was sealed. */
+/** The row of a deleted key stays, without the sealed credential. */
 export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &
   Record<Exclude<Flags, 'declared_zdr'>, number> &
   Record<Lists | 'sealed' | 'deleted_at', string | null> & { declared_zdr: number | null }
@@ -80,5 +83,6 @@ type Column<V> = boolean extends V
     : V extends unknown[]
       ? string
       : V
-// Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
+// Read as text and written as a bigint: a driver that reads a 64-bit column as a double would
+// round it.
 type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

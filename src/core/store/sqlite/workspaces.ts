@@ -7,7 +7,7 @@ import { columnsOf, listOf } from './columns.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
-/** Workspaces in SQL. */
+/** Creates the store of workspaces in SQL. */
 export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {
   return {
     async all() {
@@ -18,7 +18,7 @@ export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceS
         .execute()
       return rows.map(workspaceOf)
     },
-    // Two processes may start on an empty directory at once; the first one's workspace stays.
+    // Two processes may start on an empty directory at once. The first one's workspace stays.
     async first(workspace) {
       await kysely
         .insertInto('workspaces')
@@ -55,13 +55,13 @@ export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceS
   }
 }
 
-/** Whether there is such a workspace for something to be made in; if not, 400. */
+/** Checks that a workspace exists to which a new record refers. Throws 400 otherwise. */
 export const isLive = (kysely: Kysely<Tables>, id: string): Check =>
   check(living(kysely, id), ([row]) => {
     if (!row) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
   })
 
-/** Whether there is such a workspace to be changed; if not, 404. */
+/** Checks that the workspace to change exists. Throws 404 otherwise. */
 export const isThere = (kysely: Kysely<Tables>, id: string): Check =>
   check(living(kysely, id), ([row]) => {
     if (!row) throw notFound('Workspace not found')
@@ -81,7 +81,10 @@ const isFree = (
     },
   )
 
-/** Disables the keys that go with a default workspace, if they are those that were looked at. */
+/**
+ * Disables the keys without a workspace of their own when the default workspace is deleted. Throws
+ * 409 if they are not the expected ones.
+ */
 function disabling(
   kysely: Kysely<Tables>,
   workspace: Workspace,
@@ -103,7 +106,7 @@ function disabling(
   ]
 }
 
-// The organization's management keys live in the default workspace, and outlive it.
+// The organization's management keys belong to the default workspace and outlive it.
 function hasNoActiveKeys(
   kysely: Kysely<Tables>,
   { id, is_default }: Workspace,
@@ -117,20 +120,24 @@ function hasNoActiveKeys(
   return check(is_default ? own.where('kind', '=', 'inference') : own, ({ length }) => {
     if (length > 0)
       throw invalid(
-        `This workspace has ${length} active API ${length === 1 ? 'key' : 'keys'}: delete or disable them first`,
+        `This workspace has ${length} active API ${length === 1 ? 'key' : 'keys'}: ` +
+          'delete or disable them first',
       )
   })
 }
 
-/** Of keys: whether it opens anything at this moment. A time may have fractions of a second or not, so its text does not compare. */
+/**
+ * The condition for a key to be active now. Times may or may not have fractions of a second, so
+ * they do not compare as text.
+ */
 const isActive = (now: string) =>
   sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
 
-/** Everything that is in a workspace and goes with it. What was sealed is forgotten. */
+/** Deletes everything in a workspace. Sealed credentials are erased. */
 function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string): Statement[] {
   const presets = kysely.selectFrom('presets').select('id').where('workspace_id', '=', id)
   return [
-    // Their assignments go with them.
+    // The foreign keys delete their assignments too.
     kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
     kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
@@ -145,7 +152,7 @@ function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: strin
   ]
 }
 
-// No slug has a space, so what takes the place of this one is nobody's, and it is free.
+// No valid slug has a space, so the replacement collides with none, and the old slug is free again.
 const farewell = (kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string) =>
   kysely
     .updateTable('workspaces')

@@ -3,35 +3,36 @@ import type { Compilable } from 'kysely'
 import { conflict, unavailable } from '../../errors.ts'
 
 /**
- * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there
- * already or that another one needs, 503 when the store stayed locked, and what a check throws.
+ * Runs statements in one transaction, all or none. It is retried while another process writes.
+ * Throws 409 for a row that exists already or that another row needs, 503 when the store stays
+ * locked, and what a check throws.
  */
 export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
 export type Statement = Compilable | Check | Consequence
 
-/** A look at the store in the middle of a transaction, where nobody can change what it sees. */
+/** A query inside a transaction, so that no other process can change what it sees. */
 export interface Check {
   query: Compilable
-  /** Throws for what stands in the way: then nothing of the transaction is done. */
+  /** Throws if the rows forbid the transaction. It is then rolled back. */
   judge(rows: unknown[]): void
 }
 
-/** A check of what a query gives. */
+/** Makes a check of a query's rows. */
 export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({
   query,
   judge: judge as Check['judge'],
 })
 
-/** A look at the store in the middle of a transaction that says how it goes on. */
+/** A query inside a transaction whose rows decide the next statements. */
 export interface Consequence {
   query: Compilable
-  /** Asked again when the transaction is. Throws for what stands in the way: then nothing of it is done. */
+  /** Runs again when the transaction is retried. Throws to roll the transaction back. */
   follow(rows: unknown[]): Statement[]
 }
 
-/** What follows from what a query gives. */
+/** Makes a step whose statements depend on a query's rows. */
 export const follow = <Row>(
   query: Compilable<Row>,
   then: (rows: Row[]) => Statement[],
@@ -45,8 +46,9 @@ const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
 /**
- * The writer of a database. A transaction is synchronous inside, as the recorder's are: they share one connection, and one that waited in
- * the middle would take calls' records into it. The waiting is between two tries, so that no stream stands still for it.
+ * Creates the writer of a database. A transaction is synchronous inside, as the recorder's are:
+ * they share one connection, and a transaction that waited in the middle would absorb the records
+ * of calls. It waits between retries instead, so that no stream stalls.
  */
 export function writer(db: Database): Write {
   const prepared = (statement: Compilable) => {
@@ -73,7 +75,7 @@ export function writer(db: Database): Write {
   }
 }
 
-/** Whether it could be done at all: not while another process holds the lock. */
+/** Runs a transaction. Returns false if another process holds the lock. */
 function attempted(run: () => void): boolean {
   try {
     run()

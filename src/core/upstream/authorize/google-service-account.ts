@@ -8,15 +8,15 @@ import { Secret } from '../../kernel/secret.ts'
 import { Deadline } from '../answer.ts'
 import type { Outgoing, Send } from '../egress.ts'
 
-/** The access tokens that service accounts have bought, each for as long as it lasts. */
+/** Access tokens of service accounts, each cached while it is valid. */
 export interface AccessTokens {
-  /** A token that is good for another minute. Throws `provider_unavailable` when none can be had. */
+  /** Returns a token that is valid for another minute. Throws `provider_unavailable` if none is. */
   of(account: ServiceAccount): Promise<Secret>
 }
 
-/** Tokens bought with the accounts' keys (RFC 7523), through the gateway's own way out. */
+/** Opens a cache of tokens, which are exchanged for signed assertions (RFC 7523) through `send`. */
 export function openAccessTokens(send: Send, clock: Clock): AccessTokens {
-  // An account that nobody has any more takes its tokens along.
+  // Weak, so that the tokens of an account that the config has dropped are collected with it.
   const accounts = new WeakMap<ServiceAccount, AccountTokens>()
   return {
     of(account) {
@@ -33,7 +33,7 @@ interface Bought {
   until: number
 }
 
-/** The tokens of one account, one after the other. */
+/** The current token of one account. */
 class AccountTokens {
   readonly #account: ServiceAccount
   readonly #send: Send
@@ -47,7 +47,7 @@ class AccountTokens {
     this.#clock = clock
   }
 
-  /** One exchange serves all who wait for it. One that failed is kept for nobody: whoever comes next asks again. */
+  /** Returns the token. Concurrent calls share one exchange. After a failure the next retries. */
   async current(): Promise<Secret> {
     if (this.#bought && this.#clock.ticks() < this.#bought.until) return this.#bought.token
     this.#exchange ??= this.#buy().finally(() => {
@@ -67,21 +67,23 @@ class AccountTokens {
   }
 }
 
-/** Milliseconds before its end at which a token is no longer used: the call that carries it takes some time. */
+/** How many milliseconds before its expiry a token is no longer used, as calls take some time. */
 const MARGIN = 60_000
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const HOUR = 3600
 
-/** The request that a token is asked for with: a statement about the account that only its key can have signed. */
+/** Builds the request for a token, with an assertion that is signed with the account's key. */
 function exchangeOf(
   { client_email, private_key, private_key_id, token_uri }: ServiceAccount,
   now: Date,
 ): Outgoing {
   const iat = Math.floor(now.getTime() / 1000)
   const head = { alg: 'RS256', typ: 'JWT', ...(private_key_id ? { kid: private_key_id } : {}) }
-  const stated = `${base64url(head)}.${base64url({ iss: client_email, scope: SCOPE, aud: token_uri, iat, exp: iat + HOUR })}`
-  const assertion = `${stated}.${sign('sha256', Buffer.from(stated), private_key.reveal()).toString('base64url')}`
+  const claims = { iss: client_email, scope: SCOPE, aud: token_uri, iat, exp: iat + HOUR }
+  const stated = `${base64url(head)}.${base64url(claims)}`
+  const signature = sign('sha256', Buffer.from(stated), private_key.reveal())
+  const assertion = `${stated}.${signature.toString('base64url')}`
   return {
     url: token_uri,
     headers: { 'content-type': 'application/x-www-form-urlencoded', 'user-agent': 'gateway' },
@@ -97,7 +99,7 @@ const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toStrin
 const PATIENCE = { firstByte: 10_000, idle: 10_000, total: 10_000 }
 const LARGEST_ANSWER = 64 * 1024
 
-// Nobody's call carries it, so that no caller who leaves takes it from the others.
+// It has its own cancellation, so that a caller who leaves does not cancel it for the others.
 async function exchanged(
   send: Send,
   outgoing: Outgoing,
@@ -119,7 +121,7 @@ async function exchanged(
 
 function boughtIn(text: string): { token: Secret; seconds: number } {
   const { access_token, expires_in } = parseObject(text) ?? {}
-  // What else stands in a header could end it and begin another.
+  // Any other character could end the header and begin another.
   if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token))
     throw new Error('An answer without a token')
   return { token: new Secret(access_token), seconds: Math.min(count(expires_in) ?? 0, 24 * HOUR) }

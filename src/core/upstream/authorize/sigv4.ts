@@ -1,7 +1,7 @@
 import type { AwsCredentials } from '../../catalog/providers/credential.ts'
 import { compareTexts } from '../../kernel/sorting.ts'
 
-/** A request as it goes on the wire, without its host header. */
+/** A request as it goes on the wire, without the host header. */
 export interface Signable {
   method: string
   url: string
@@ -11,7 +11,7 @@ export interface Signable {
 
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 
-/** What somebody between us and AWS may change. */
+/** Headers that an intermediary may change. */
 const UNSIGNED = new Set([
   'authorization',
   'connection',
@@ -21,8 +21,8 @@ const UNSIGNED = new Set([
 ])
 
 /**
- * The headers that sign a request (AWS Signature Version 4, with the signature in a header): `authorization`, `x-amz-date`
- * and, where the credentials are lent, `x-amz-security-token`.
+ * Returns the headers that sign a request (AWS Signature Version 4, with the signature in a
+ * header): `authorization`, `x-amz-date` and, for temporary credentials, `x-amz-security-token`.
  */
 export function signV4(
   request: Signable,
@@ -38,14 +38,15 @@ export function signV4(
   const { text, signedHeaders } = canonical(request, added)
   const key = signingKey(credentials.secret_access_key.reveal(), scope)
   const signature = hmac(key, `${ALGORITHM}\n${time}\n${scope}\n${sha256(text)}`).toString('hex')
-  const credential = `${credentials.access_key_id}/${scope}`
-  return {
-    ...added,
-    authorization: `${ALGORITHM} Credential=${credential}, SignedHeaders=${signedHeaders}, Signature=${signature}`,
-  }
+  const fields = [
+    `Credential=${credentials.access_key_id}/${scope}`,
+    `SignedHeaders=${signedHeaders}`,
+    `Signature=${signature}`,
+  ]
+  return { ...added, authorization: `${ALGORITHM} ${fields.join(', ')}` }
 }
 
-/** The request as both sides write it down to sign it. */
+/** Builds the canonical request that both sides hash. */
 function canonical(
   { method, url, headers, body }: Signable,
   added: Record<string, string>,
@@ -71,7 +72,7 @@ function canonical(
   return { text, signedHeaders }
 }
 
-// A segment is encoded as it stands on the wire, where it is encoded already: so a model's `:` is `%3A` there and `%253A` here.
+// A segment is encoded a second time: a model's `:` is `%3A` on the wire and `%253A` here.
 const canonicalPath = (pathname: string) =>
   pathname
     .replace(/\/{2,}/g, '/')
@@ -84,13 +85,13 @@ const canonicalQuery = (query: URLSearchParams) =>
     .map(([name, value]) => `${name}=${value}`)
     .join('&')
 
-// By code, then by value: a locale sorts otherwise.
+// By name, then by value, both by code unit: a locale would sort differently.
 const sortedByName = (pairs: [string, string][]) =>
   pairs.sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]))
 
 const oneSpaced = (value: string) => value.trim().replace(/ {2,}/g, ' ')
 
-/** As RFC 3986 has it: only letters, digits and `-._~` stay. */
+/** Percent-encodes a text (RFC 3986): only letters, digits and `-._~` stay. */
 const encoded = (text: string) =>
   encodeURIComponent(text).replace(
     /[!'()*]/g,

@@ -8,25 +8,31 @@ export interface HttpRequest {
   url: string
   headers: Record<string, string>
   body: string
-  /** Where to connect, instead of asking what the URL's host is: what was checked is what is called. */
+  /**
+   * The address to connect to, instead of resolving the URL's host. An address that was checked
+   * is the one that is called.
+   */
   address?: string | undefined
 }
 
 export interface HttpClient {
-  /** Sends the request. Cancelling closes its connection at once, at any time. Throws `ConnectionFailed`, or the cancellation's reason. */
+  /**
+   * Sends the request. Cancelling closes its connection at once, at any time. Throws
+   * `ConnectionFailed`, or the cancellation's reason.
+   */
   send(request: HttpRequest, cancellation: Cancellation): Promise<Incoming>
-  /** Closes the connections that are idle, and each that is not as soon as it is. */
+  /** Closes idle connections now, and each other one when its exchange has ended. */
   close(): void
 }
 
-/** How many connections to one origin are kept, and for how many milliseconds, when nobody uses them. */
+/** How many idle connections to one origin are kept, and for how many milliseconds. */
 const MOST_IDLE = 256
 const LONGEST_IDLE = 4_000
 
 /**
- * An HTTP/1.1 client on the event loop's own sockets, with no thread between. Any number of requests run at once, and an
- * answer that says how long it is and was cut short is never taken for a whole one. It follows no redirects, reads no
- * environment, and resends nothing.
+ * Opens an HTTP/1.1 client on the event loop's own sockets, without a thread in between. Any number
+ * of requests run at once. A response that is shorter than its stated length is never taken for a
+ * whole one. The client follows no redirects, reads no environment variables and resends nothing.
  */
 export function openHttp(settings: ConnectionSettings): HttpClient {
   const pools = new Map<string, Pool>()
@@ -40,7 +46,11 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
       if (exchange.failed) return exchange.headed.promise
       const text = textOf(request, target)
       if (isOnce)
-        void connect({ ...target, address: request.address }, ONCE, settings, exchange, text)
+        void connect(
+          { origin: { ...target, address: request.address }, owner: ONCE, settings },
+          exchange,
+          text,
+        )
       else poolFor(pools, target, settings).carry(exchange, text)
       return exchange.headed.promise
     },
@@ -52,7 +62,7 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
 }
 
 interface Target extends Origin {
-  /** Names the origin. */
+  /** The key of the origin's pool. */
   origin: string
   host: string
   path: string
@@ -60,7 +70,7 @@ interface Target extends Origin {
 
 const MOST_TARGETS = 10_000
 
-// A gateway calls few addresses, again and again: each is read once.
+// A gateway calls few URLs, again and again, so each is parsed once.
 function targetIn(targets: Map<string, Target>, address: string): Target {
   const known = targets.get(address)
   if (known) return known
@@ -87,12 +97,12 @@ function targetOf(address: string): Target {
 function textOf({ method, headers, body }: HttpRequest, { host, path }: Target): string {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
   for (const name in headers) head += `${name}: ${fieldValue(headers[name] ?? '')}\r\n`
-  // A method that has no body by its nature says nothing of its length (RFC 9110, 8.6).
+  // A method that defines no body sends no Content-Length (RFC 9110, 8.6).
   if (method !== 'GET') head += `content-length: ${Buffer.byteLength(body)}\r\n`
   return `${head}\r\n${body}`
 }
 
-// A line break in a value would begin another header, or another request.
+// A line break in a value would start another header, or another request.
 function fieldValue(value: string): string {
   if (/[\r\n\0]/.test(value)) throw new TypeError('A header value with a line break')
   return value
@@ -106,26 +116,24 @@ function poolFor(pools: Map<string, Pool>, target: Target, settings: ConnectionS
   return made
 }
 
-/** Opens a connection and sends a request on it. Whatever goes wrong, the exchange is told. */
+/** Opens a connection and sends a request on it. Any failure goes to the exchange. */
 async function connect(
-  origin: Origin,
-  owner: ConnectionOwner,
-  settings: ConnectionSettings,
+  options: ConnectionOptions,
   exchange: Exchange,
   request: string,
 ): Promise<void> {
   try {
-    const connection = await Connection.open(origin, owner, settings, exchange)
+    const connection = await Connection.open(options, exchange)
     connection.carry(exchange, request)
   } catch (failure) {
     exchange.fail(failure)
   }
 }
 
-/** Owns connections that nobody uses twice: where they go was a stranger's choice. */
+/** Owns connections that are never reused, because a caller chose where they go. */
 const ONCE: ConnectionOwner = { free: connection => connection.destroy(), gone: () => undefined }
 
-/** The connections to one origin that are free. The one used last is used next, so that the others can age. */
+/** The idle connections to one origin. The last one used is reused first, so that others expire. */
 class Pool implements ConnectionOwner {
   readonly #origin: Origin
   readonly #settings: ConnectionSettings
@@ -141,7 +149,10 @@ class Pool implements ConnectionOwner {
   carry(exchange: Exchange, request: string): void {
     const connection = this.#take()
     if (connection) connection.carry(exchange, request)
-    else void connect(this.#origin, this, this.#settings, exchange, request)
+    else {
+      const options = { origin: this.#origin, owner: this, settings: this.#settings }
+      void connect(options, exchange, request)
+    }
   }
 
   free(connection: Connection): void {
@@ -182,16 +193,16 @@ class Pool implements ConnectionOwner {
   }
 }
 
-/** Where a connection goes. Two requests to one origin may share it. */
+/** Where a connection goes. Requests to one origin may share it. */
 interface Origin {
   hostname: string
   port: number
   secure: boolean
-  /** Where the host is, if that is known already; its certificate is the host's own all the same. */
+  /** The host's address, if it is known already. The certificate must still be the host's own. */
   address?: string | undefined
 }
 
-/** A connection refused, lost, or not trusted, with the code of why. */
+/** A connection that was refused, lost or not trusted, with the system's error code. */
 export class ConnectionFailed extends Error {
   readonly code: string
 
@@ -201,26 +212,33 @@ export class ConnectionFailed extends Error {
   }
 }
 
-/** How connections are opened. */
+/** How connections are opened. `openHttpClient` reads it for each connection. */
 interface ConnectionSettings {
-  /** How long a host may take to accept one, TLS included. */
+  /** How long a host may take to accept a connection, TLS included. */
   connectMilliseconds: number
   /** Certificates to trust instead of the system’s, as PEM. */
   ca?: string
 }
 
-/** How a connection tells its owner that it is free, or gone. */
+/** A connection to open. */
+interface ConnectionOptions {
+  origin: Origin
+  owner: ConnectionOwner
+  settings: ConnectionSettings
+}
+
+/** What a connection calls when it becomes free, and when it has closed. */
 interface ConnectionOwner {
   free(connection: Connection): void
   gone(connection: Connection): void
 }
 
-/** One connection to one origin: one exchange at a time, kept between them. */
+/** One connection to one origin. It carries one exchange at a time and is kept between them. */
 class Connection implements Carrier {
   readonly #owner: ConnectionOwner
   #socket: Socket<undefined> | null = null
   #exchange: Exchange | null = null
-  /** What the socket has not taken yet. */
+  /** The part of the request that the socket has not accepted yet. */
   #unsent: Buffer | null = null
   #usable = true
 
@@ -229,13 +247,11 @@ class Connection implements Carrier {
   }
 
   /**
-   * Opens a connection for an exchange: should that fail, nobody waits for the host. Throws `ConnectionFailed`; over TLS also
-   * when the certificate is not the host's own, or not trusted.
+   * Opens a connection for an exchange. If the exchange fails first, opening stops at once. Throws
+   * `ConnectionFailed`; over TLS also when the certificate is not the host's own, or not trusted.
    */
   static async open(
-    origin: Origin,
-    owner: ConnectionOwner,
-    settings: ConnectionSettings,
+    { origin, owner, settings }: ConnectionOptions,
     exchange: Exchange,
   ): Promise<Connection> {
     const connection = new Connection(owner)
@@ -270,12 +286,12 @@ class Connection implements Carrier {
     return this.#usable
   }
 
-  /** Sends a request, whose answer is the exchange's. */
+  /** Sends a request. Its response goes to the exchange. */
   carry(exchange: Exchange, request: string): void {
     this.#exchange = exchange
     exchange.carriedBy(this)
     if (exchange.failed || !this.#socket) return
-    // Most requests go out whole, and as the text that they are.
+    // The socket accepts most requests whole, so they go out as text, without a copy.
     const sent = this.#socket.write(request)
     if (sent < 0) this.#closed(new ConnectionFailed('EPIPE'))
     else if (sent < Buffer.byteLength(request)) this.#unsent = Buffer.from(request).subarray(sent)
@@ -291,7 +307,7 @@ class Connection implements Carrier {
 
   release(reusable: boolean): void {
     this.#exchange = null
-    // An answer before the whole request was sent leaves the rest of it in the way.
+    // After a response that came before the whole request was sent, its rest is still in the way.
     if (reusable && this.#usable && !this.#unsent) {
       this.#socket?.resume()
       this.#owner.free(this)
@@ -325,7 +341,7 @@ class Connection implements Carrier {
         ready.reject(new ConnectionFailed(codeOf(error)))
         this.#closed(error && new ConnectionFailed(codeOf(error)))
       },
-      // Bun.connect rejects as well; without this it would also report the rejection.
+      // Bun.connect rejects as well. Without this handler it would also report the rejection.
       connectError: () => undefined,
     }
   }
@@ -341,7 +357,7 @@ class Connection implements Carrier {
 
   #received(bytes: Buffer): void {
     if (this.#exchange) this.#exchange.received(bytes)
-    // Bytes that nobody asked for: whatever they are, no later answer may begin with them.
+    // Unsolicited bytes: no later response may begin with them.
     else this.destroy()
   }
 

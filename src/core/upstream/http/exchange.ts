@@ -1,35 +1,41 @@
 import { type ResponseHead, ResponseParser, type ResponseSink } from './response-parser.ts'
 
-/** An answer, its head read and its body not. */
+/** A response whose head has been read and whose body has not. */
 export interface Incoming {
   readonly status: number
-  /** A header's value by its lower-case name. */
+  /** Returns a header's value by its lower-case name. */
   header(name: string): string | null
-  /** The whole body as text, at once where it is here already. Throws past so many bytes. `touched` is called when bytes come. */
+  /**
+   * Returns the whole body as text, synchronously when all of it has arrived already. Throws past
+   * `maxBytes`. `onBytes` is called for each read that brings bytes.
+   */
   text(largest: number, touched: () => void): string | Promise<string>
-  /** The next bytes; null after the last. */
+  /** Returns the next bytes; null after the last. */
   read(): Promise<Uint8Array | null>
 }
 
-/** What an exchange asks of the connection that carries it. */
+/** What an exchange needs from the connection that carries it. */
 export interface Carrier {
   pause(): void
   resume(): void
-  /** The answer is whole, and the connection free, or fit for nothing more. */
+  /** Gives the connection back after a whole response. It is closed unless it is reusable. */
   release(reusable: boolean): void
-  /** The connection is given up at once. */
+  /** Closes the connection at once. */
   destroy(): void
 }
 
-/** More than this waits unread for nobody: the connection is paused. */
+/** The connection is paused while more bytes than this are unread. */
 const MOST_UNREAD = 256 * 1024
 
 /**
- * One request and its answer on one connection. The answer is read as its reader asks: `headed` first, then `read` until null.
- * Whatever goes wrong, each of them that waits, and the next one asked, is told.
+ * One request and its response on one connection. The reader pulls it: first `response`, then
+ * `read` until null. A failure rejects whichever of them is waiting, and the next call.
  */
 export class Exchange implements ResponseSink, Incoming {
-  /** Resolves to the answer when its head is here: to the exchange itself, or to what unpacks it. */
+  /**
+   * Resolves when the head has arrived: to the exchange itself, or to the response that
+   * decompresses it.
+   */
   readonly headed = Promise.withResolvers<Incoming>()
   readonly #parser = new ResponseParser(this)
   readonly #unread: Uint8Array[] = []
@@ -41,11 +47,11 @@ export class Exchange implements ResponseSink, Incoming {
   #head: ResponseHead = NO_HEAD
 
   constructor() {
-    // Whoever asks for the head hears of a failure; when nobody does, it is nobody's.
+    // A failure reaches those who await the head. Without a waiter it is no unhandled rejection.
     this.headed.promise.catch(() => undefined)
   }
 
-  /** The connection that carries it, once there is one. A failure that came before takes the connection along. */
+  /** Sets the connection that carries the exchange. Destroys it if the exchange has failed. */
   carriedBy(carrier: Carrier): void {
     this.#carrier = carrier
     if (this.#failure) carrier.destroy()
@@ -55,8 +61,8 @@ export class Exchange implements ResponseSink, Incoming {
     return this.#failure !== null
   }
 
-  /** The next bytes of the body; null after the last. Throws what went wrong. */
-  // Not async: a promise that an async function returns is waited for twice.
+  /** Returns the next bytes of the body; null after the last. Throws the exchange's failure. */
+  // Not async: a promise that an async function returns is awaited twice.
   read(): Promise<Uint8Array | null> {
     const bytes = this.#unread.shift()
     if (bytes) return Promise.resolve(this.#given(bytes))
@@ -81,7 +87,7 @@ export class Exchange implements ResponseSink, Incoming {
     return DECODER.decode(whole)
   }
 
-  /** Bytes from the server. */
+  /** Handles bytes from the server. */
   received(bytes: Buffer): void {
     try {
       this.#parser.feed(bytes)
@@ -90,7 +96,7 @@ export class Exchange implements ResponseSink, Incoming {
     }
   }
 
-  /** The server has closed the connection. */
+  /** Handles the end of the connection. */
   closed(error?: unknown): void {
     try {
       if (error) throw error
@@ -100,7 +106,7 @@ export class Exchange implements ResponseSink, Incoming {
     }
   }
 
-  /** Ends it, whatever has come so far, and its connection with it. */
+  /** Fails the exchange at any point, and destroys its connection. */
   fail(reason: unknown): void {
     if (this.#failure !== null || (this.#ended && this.#carrier === null)) return
     this.#failure = reason
@@ -150,7 +156,7 @@ const DECODER = new TextDecoder()
 
 const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
 
-/** A body's text, as it comes. Throws past so many bytes. */
+/** Reads a body as text, chunk by chunk. Throws past `maxBytes`. */
 export async function textOf(
   incoming: Pick<Incoming, 'read'>,
   largest: number,
@@ -168,7 +174,10 @@ export async function textOf(
   return text + decoder.decode()
 }
 
-/** A packed answer, unpacked as it comes, so that it is counted by what it becomes. We ask for none, but a provider may pack all the same. */
+/**
+ * Decompresses a response as it arrives, so that size limits count decompressed bytes. We request
+ * no compression, but a provider may compress all the same.
+ */
 function unpacked(packed: Incoming, coding: string): Incoming {
   const reader = bytesOf(packed)
     .pipeThrough(new DecompressionStream(formatOf(coding)))
@@ -182,7 +191,7 @@ function unpacked(packed: Incoming, coding: string): Incoming {
   }
 }
 
-// Throws where the coding is none that the platform knows: nobody asked for it.
+// The platform throws for an unknown coding, which is right: we requested none.
 const formatOf = (coding: string) => (coding === 'x-gzip' ? 'gzip' : coding) as CompressionFormat
 
 const bytesOf = (packed: Incoming) =>

@@ -1,18 +1,18 @@
-/** The head of an answer: its status, and its headers by lower-case name. */
+/** The head of a response: its status, and its headers by lower-case name. */
 export interface ResponseHead {
   status: number
   headers: Map<string, string>
 }
 
-/** Who is told what the bytes say, in the order in which they say it. */
+/** Receives the parts of a response, in their order. */
 export interface ResponseSink {
   head(head: ResponseHead): void
   bytes(bytes: Uint8Array): void
-  /** The answer is whole. `reusable`: the connection may carry another. */
+  /** Called when the response is whole. `reusable`: the connection may carry another exchange. */
   end(reusable: boolean): void
 }
 
-/** The server does not speak HTTP/1.1 as RFC 9112 has it. */
+/** A response that violates HTTP/1.1 (RFC 9112). */
 export class MalformedResponse extends Error {
   readonly code = 'ERR_HTTP_MALFORMED'
 }
@@ -20,7 +20,7 @@ export class MalformedResponse extends Error {
 const LARGEST_HEAD = 64 * 1024
 const LONGEST_CHUNK_LINE = 1024
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
-// A reader that is less strict may take one of these for the end of a line.
+// A less strict reader may take one of these for the end of a line.
 const BARE_END = /[\r\n\0]/
 
 type State =
@@ -34,14 +34,15 @@ type State =
   | 'done'
 
 /**
- * Reads one HTTP/1.1 answer from bytes, wherever the reads may have cut them (RFC 9112). Strict about framing: an answer that
- * two readers could measure differently is refused, and one that is cut short, even inside its trailer, is never whole.
+ * Parses one HTTP/1.1 response from bytes, wherever reads have split them (RFC 9112). It is strict
+ * about framing: a response that two readers could measure differently is refused. One that is cut
+ * short, even inside its trailer, is never whole.
  */
 export class ResponseParser {
   readonly #sink: ResponseSink
   #state: State = 'head'
   #held: Buffer | null = null
-  /** Bytes that are still to come, of the body or of a chunk. */
+  /** How many bytes of the body or of the chunk are still to come. */
   #left = 0
   #reusable = true
 
@@ -49,7 +50,10 @@ export class ResponseParser {
     this.#sink = sink
   }
 
-  /** Reads on. Bytes after the end make the connection unfit for another answer. Throws `MalformedResponse`. */
+  /**
+   * Parses the next bytes. Bytes after the end make the connection unfit for another response.
+   * Throws `MalformedResponse`.
+   */
   feed(bytes: Buffer): void {
     if (this.#state === 'done') throw new MalformedResponse('Bytes after the end of an answer')
     let at = 0
@@ -69,7 +73,7 @@ export class ResponseParser {
     }
   }
 
-  /** The server has closed: whether that is how this answer ends. Throws `MalformedResponse` where it cuts it short. */
+  /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
   closed(): void {
     if (this.#state === 'done') return
     if (this.#state !== 'until-close')
@@ -82,7 +86,7 @@ export class ResponseParser {
     return this.#state === 'done'
   }
 
-  /** One step from `at`: the next position, or -1 where more bytes are needed. */
+  /** Parses one element at `offset`. Returns the next offset, or -1 when more bytes are needed. */
   #step(data: Buffer, at: number): number {
     switch (this.#state) {
       case 'head':
@@ -114,7 +118,7 @@ export class ResponseParser {
       throw new MalformedResponse('A head that is too large')
     if (end === -1) return -1
     const head = parseHead(data.toString('latin1', at, end))
-    // 1xx announces the answer that follows (RFC 9110, 15.2). We asked for no switch of protocols.
+    // A 1xx response precedes the final one (RFC 9110, 15.2). We request no switch of protocols.
     if (head.status === 101) throw new MalformedResponse('An unexpected switch of protocols')
     if (head.status >= 200) this.#begin(head)
     return end + 4
@@ -133,8 +137,7 @@ export class ResponseParser {
       throw new MalformedResponse('Two ways to measure one body')
     if (status === 204 || status === 304) this.#state = 'done'
     else if (coding === 'chunked' && version === '1.1') this.#state = 'chunk-size'
-    else if (coding !== undefined)
-      throw new MalformedResponse('A transfer coding that nobody asked for')
+    else if (coding !== undefined) throw new MalformedResponse('An unrequested transfer coding')
     else if (length !== undefined) this.#expect(length)
     else this.#state = 'until-close'
   }
@@ -186,8 +189,8 @@ function parseHead(text: string): ParsedHead {
 }
 
 /**
- * One header after another, each ended by a whole line end. The blanks before a value are no part of it: said so, a head
- * full of blanks that does not fit is refused in one pass.
+ * One header, ended by a complete line end. The lookahead excludes blanks from the start of the
+ * value, so that a malformed head full of blanks is refused in linear time.
  */
 const HEADER = /([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(?![ \t])([^\r\n\0]*)(?:\r\n|$)/y
 
@@ -212,7 +215,7 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
   )
 }
 
-// Only spaces and tabs surround a value (RFC 9110, 5.6.3). What else looks like a space is part of it.
+// Only spaces and tabs surround a value (RFC 9110, 5.6.3). Other white space is part of it.
 function withoutBlankEnd(value: string): string {
   let to = value.length
   while (to > 0 && isBlank(value.charCodeAt(to - 1))) to--
@@ -221,7 +224,7 @@ function withoutBlankEnd(value: string): string {
 
 const isBlank = (code: number) => code === 0x20 || code === 0x09
 
-/** Whether the connection outlives the answer: from HTTP/1.0 only when it says so (RFC 9112, 9.3). */
+/** Returns whether the connection persists. With HTTP/1.0 it must say so (RFC 9112, 9.3). */
 function isPersistent({ version, headers }: ParsedHead): boolean {
   const connection = headers.get('connection')?.toLowerCase() ?? ''
   return !connection.includes('close') && (version === '1.1' || connection.includes('keep-alive'))

@@ -6,8 +6,9 @@ const DIMENSIONS = 8
 const MOST_DIMENSIONS = 1024
 
 /**
- * The answer of an OpenAI embeddings server that knows no meanings: each word has a direction, and a text that of its words
- * together, of length 1. The same text always has the same vector, and texts that share words lie near each other.
+ * Answers like an OpenAI embeddings server, without any notion of meaning: each word has a
+ * direction, and a text is the sum of its words, normalized to length 1. The same text always has
+ * the same vector, and texts that share words lie near each other.
  */
 export function embeddings({ input, dimensions }: Json) {
   const inputs = inputsOf(input).map(written)
@@ -25,7 +26,7 @@ export function embeddings({ input, dimensions }: Json) {
   }
 }
 
-// A text, a list of tokens, or a list of things.
+// The input is a text, a list of tokens, or a list of either.
 const inputsOf = (input: unknown): unknown[] =>
   Array.isArray(input) && typeof input[0] !== 'number' ? input : [input]
 
@@ -43,5 +44,5 @@ function vectorOf(text: string, size: number): number[] {
 
 const HALF = 2 ** 31
 
-/** Where a word lies on this axis: from -1 to 1, the same each time. */
+/** Computes a word's coordinate on an axis, from -1 to 1, always the same. */
 const coordinate = (word: string, axis: number): number => Bun.hash.xxHash32(word, axis) / HALF - 1

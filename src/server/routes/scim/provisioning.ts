@@ -18,7 +18,7 @@ import { groups, users } from './resources.ts'
 const discovery = { statuses: [200, 401, 403, 500] }
 const discovered = { statuses: [200, 401, 403, 404, 500] }
 
-/** What an identity provider speaks with: SCIM 2.0 (RFC 7643 and 7644). */
+/** Creates the routes for identity providers: SCIM 2.0 (RFC 7643 and 7644). */
 export const provisioning = (gateway: Gateway, siteUrl: string) =>
   new Elysia({ prefix: '/scim/v2' })
     .use(users(gateway, siteUrl))
@@ -29,7 +29,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
       ({ request }) => scimResponse(serviceProviderConfig(unfiltered(siteUrl, request))),
       scimV2Operation({
         id: 'getScimServiceProviderConfig',
-        summary: 'What of SCIM is spoken here',
+        summary: 'Get the supported features of SCIM',
         ...discovery,
       }),
     )
@@ -38,7 +38,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
       ({ request }) => scimResponse(listResponse(resourceTypes(unfiltered(siteUrl, request)))),
       scimV2Operation({
         id: 'listScimResourceTypes',
-        summary: 'The kinds of resources',
+        summary: 'List the types of resources',
         ...discovery,
       }),
     )
@@ -48,7 +48,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
         scimResponse(resourceTypeNamed(scimBase(siteUrl, request), params.name)),
       scimV2Operation({
         id: 'getScimResourceType',
-        summary: 'One kind of resources',
+        summary: 'Get a type of resources',
         params: { name: 'User or Group' },
         ...discovered,
       }),
@@ -58,7 +58,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
       ({ request }) => scimResponse(listResponse(schemas(unfiltered(siteUrl, request)))),
       scimV2Operation({
         id: 'listScimSchemas',
-        summary: 'What resources are made of',
+        summary: 'List the schemas of resources',
         ...discovery,
       }),
     )
@@ -67,7 +67,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
       ({ request, params }) => scimResponse(schemaNamed(scimBase(siteUrl, request), params.id)),
       scimV2Operation({
         id: 'getScimSchema',
-        summary: 'One schema',
+        summary: 'Get a schema',
         params: { id: 'Its URN' },
         ...discovered,
       }),
@@ -86,9 +86,9 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
       }),
     )
 
-// A filter on what does not differ could only be a mistake (RFC 7644, 4).
+// Discovery answers all clients alike, so a filter is refused (RFC 7644, 4).
 function unfiltered(siteUrl: string, request: Request): string {
   if (new URL(request.url).searchParams.has('filter'))
-    throw denied('There is nothing to filter here')
+    throw denied('Filters are not supported here')
   return scimBase(siteUrl, request)
 }

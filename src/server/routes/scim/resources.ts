@@ -42,7 +42,7 @@ import {
   scimV2Operation,
 } from '../../scim.ts'
 
-/** What is done to one kind of resources. */
+/** The operations on one type of resources. */
 interface Kind<One extends { id: string; version: number }> {
   type: ResourceType
   create(gateway: Gateway, actor: Actor, body: unknown): Promise<One>
@@ -82,10 +82,10 @@ const GROUPS: Kind<ScimGroup> = {
   show: shownGroups,
 }
 
-/** Members as the identity provider knows them. */
+/** Creates the routes of users: members as the identity provider knows them. */
 export const users = (gateway: Gateway, siteUrl: string) => resources(gateway, siteUrl, USERS)
 
-/** The identity provider’s groups. */
+/** Creates the routes of the identity provider’s groups. */
 export const groups = (gateway: Gateway, siteUrl: string) => resources(gateway, siteUrl, GROUPS)
 
 const id = { id: 'The resource’s id' }
@@ -105,14 +105,10 @@ function resources<One extends { id: string; version: number }>(
   const one = async (request: Request, found: One, status = 200) => {
     const base = scimBase(siteUrl, request)
     const [shown = {}] = await kind.show(gateway, base, [found])
-    const location = status === 201 ? { location: `${base}${type.endpoint}/${found.id}` } : {}
-    return resourceResponse(
-      request,
-      projected(type, shown, projectionOf(parametersOf(request))),
-      found,
-      status,
-      location,
-    )
+    const headers: Record<string, string> =
+      status === 201 ? { location: `${base}${type.endpoint}/${found.id}` } : {}
+    const body = projected(type, shown, projectionOf(parametersOf(request)))
+    return resourceResponse(request, body, found, { status, headers })
   }
   const change = async (request: Request, by: Kind<One>['replace'], actor: Actor, id: string) => {
     const body = await readBody(request, ScimBody)
@@ -156,7 +152,7 @@ function resources<One extends { id: string; version: number }>(
         one(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
       scimV2Operation({
         id: `createScim${type.name}Resource`,
-        summary: `Make a ${type.name}`,
+        summary: `Create a ${type.name}`,
         query: ScimProjection,
         body: ScimBody,
         statuses: [201, 400, 401, 403, 409, 413, 500],
@@ -178,7 +174,7 @@ function resources<One extends { id: string; version: number }>(
       ({ actor, params, request }) => change(request, kind.replace, actor, params.id),
       scimV2Operation({
         id: `replaceScim${type.name}Resource`,
-        summary: `Put another resource in a ${type.name}’s place`,
+        summary: `Replace a ${type.name}`,
         ...changing,
       }),
     )
@@ -199,7 +195,7 @@ function resources<One extends { id: string; version: number }>(
       },
       scimV2Operation({
         id: `deleteScim${type.name}Resource`,
-        summary: `Take a ${type.name} away`,
+        summary: `Delete a ${type.name}`,
         params: id,
         statuses: [204, 401, 403, 404, 412, 500],
       }),

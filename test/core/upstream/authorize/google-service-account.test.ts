@@ -69,7 +69,7 @@ async function failureOf(promise: Promise<unknown>): Promise<GatewayError> {
 }
 
 describe('an access token', () => {
-  test('is asked for with a statement that the account’s key has signed (RFC 7523)', async () => {
+  test('is requested with an assertion signed by the account’s key (RFC 7523)', async () => {
     upstream.plan(sold('token-1'))
     expect(await current()).toBe('token-1')
     const hit = await upstream.hit()
@@ -94,7 +94,7 @@ describe('an access token', () => {
     ).toBe(true)
   })
 
-  test('is used until a minute before its end, and then another one is bought', async () => {
+  test('is used until a minute before its expiry, and then replaced', async () => {
     upstream.plan(sold('token-1', 600), sold('token-2', 600))
     expect(await current()).toBe('token-1')
     clock.pass(539_999)
@@ -104,7 +104,7 @@ describe('an access token', () => {
     expect(upstream.hits).toHaveLength(2)
   })
 
-  test('is bought once for all who wait for it, also after it has ended', async () => {
+  test('is fetched once for all concurrent calls, also after an expiry', async () => {
     upstream.plan([{ wait: 'first' }, sold('token-1')], [{ wait: 'second' }, sold('token-2')])
     const all = () => Promise.all(Array.from({ length: 50 }, () => current()))
     const first = all()
@@ -117,7 +117,7 @@ describe('an access token', () => {
     expect(upstream.hits).toHaveLength(2)
   })
 
-  test('of one account is not that of another', async () => {
+  test('is not shared between accounts', async () => {
     upstream.plan(sold('token-1'), sold('token-2'))
     expect(await current()).toBe('token-1')
     expect(await current(accountOf({ client_email: 'other@acme.iam.gserviceaccount.com' }))).toBe(
@@ -127,7 +127,7 @@ describe('an access token', () => {
   })
 
   test.each([[0], [-5], [30], ['soon'], [null]])(
-    'that lasts %p seconds serves those who wait, and nobody later',
+    'that is valid for %p seconds serves the waiting calls, and none later',
     async expires_in => {
       upstream.plan(sold('token-1', expires_in), sold('token-2'))
       expect(await Promise.all([current(), current()])).toEqual(['token-1', 'token-1'])
@@ -135,7 +135,7 @@ describe('an access token', () => {
     },
   )
 
-  test('that is promised for a year is used for a day', async () => {
+  test('that claims to be valid for a year is used for a day', async () => {
     upstream.plan(sold('token-1', 31_536_000), sold('token-2'))
     await current()
     clock.pass(86_400_000)
@@ -143,7 +143,7 @@ describe('an access token', () => {
   })
 })
 
-describe('a token that is not given', () => {
+describe('a token that is not granted', () => {
   const BAD: [name: string, script: () => Script][] = [
     [
       'a refusal',
@@ -151,11 +151,11 @@ describe('a token that is not given', () => {
     ],
     ['a failure', () => status(503, 'leaked-words')],
     ['no JSON', () => body('application/json', 'leaked-words')],
-    ['an answer that is none', () => body('application/json', 'null')],
-    ['an answer without one', () => body('application/json', '{"id_token":"leaked-words"}')],
-    ['one that is no text', () => sold(5)],
-    ['one that is empty', () => sold('')],
-    ['one that would begin another header', () => sold('leaked-words\r\nx-evil: 1')],
+    ['JSON without an object', () => body('application/json', 'null')],
+    ['an answer without a token', () => body('application/json', '{"id_token":"leaked-words"}')],
+    ['a token that is no string', () => sold(5)],
+    ['an empty token', () => sold('')],
+    ['a token that would begin another header', () => sold('leaked-words\r\nx-evil: 1')],
     ['an answer that is too large', () => sold('x'.repeat(70_000))],
     [
       'an answer cut short',
@@ -163,7 +163,7 @@ describe('a token that is not given', () => {
     ],
   ]
   test.each(BAD)(
-    '%s is provider_unavailable, tells nothing, and the next call asks again',
+    '%s is provider_unavailable, leaks nothing, and the next call retries',
     async (_, script) => {
       upstream.plan(script(), sold('token-2'))
       const failures = await Promise.all([failureOf(current()), failureOf(current())])

@@ -32,7 +32,7 @@ const signedHeadersOf = (headers: Record<string, string>) =>
 
 const FORM = 'application/x-www-form-urlencoded'
 
-/** The vendor's published test suite, as far as its requests can be sent over HTTP as they stand. */
+/** The vendor's published test suite, as far as its requests can be sent unchanged over HTTP. */
 const SUITE: [name: string, request: Partial<Signable>, signature: string][] = [
   ['get-vanilla', {}, '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'],
   [
@@ -119,7 +119,7 @@ describe('signV4', () => {
     expect(signatureOf(sign(request))).toBe(signature)
   })
 
-  test('post-sts-header-before of the vendor’s test suite: a lent key’s token is signed and sent', () => {
+  test('post-sts-header-before of the vendor’s suite: a session token is signed and sent', () => {
     const headers = sign({ method: 'POST' }, { ...CREDENTIALS, session_token: new Secret(TOKEN) })
     expect(headers['x-amz-security-token']).toBe(TOKEN)
     expect(signatureOf(headers)).toBe(
@@ -127,16 +127,19 @@ describe('signV4', () => {
     )
   })
 
-  test('says when, for what and with which headers it was signed', () => {
+  test('names the time, the scope and the signed headers', () => {
     expect(sign({ headers: { 'content-type': 'application/json' } })).toEqual({
       'x-amz-date': '20150830T123600Z',
       authorization: expect.stringMatching(
-        /^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE\/20150830\/us-east-1\/service\/aws4_request, SignedHeaders=content-type;host;x-amz-date, Signature=[0-9a-f]{64}$/,
+        new RegExp(
+          '^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, ' +
+            'SignedHeaders=content-type;host;x-amz-date, Signature=[0-9a-f]{64}$',
+        ),
       ),
     })
   })
 
-  test('what somebody on the way may change is not signed', () => {
+  test('headers that an intermediary may change are not signed', () => {
     const headers = sign({
       headers: {
         'user-agent': 'gateway',
@@ -148,7 +151,7 @@ describe('signV4', () => {
     expect(signedHeadersOf(headers)).toBe('host;x-amz-date;x-mine')
   })
 
-  test('a port that is not the usual one is part of the host', () => {
+  test('a non-default port is part of the host', () => {
     expect(signatureOf(sign({ url: 'https://example.amazonaws.com:443/' }))).toBe(
       signatureOf(sign({})),
     )
@@ -158,12 +161,12 @@ describe('signV4', () => {
   })
 })
 
-// What Bedrock's own client signs for such a path: each segment encoded once more than on the wire.
-describe('the path of a model that holds reserved characters', () => {
+// Bedrock's own client signs such a path with each segment encoded once more than on the wire.
+describe('the path of a model id with reserved characters', () => {
   const ARN =
     'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
 
-  /** The signature of the same request, written down by hand. */
+  /** Computes the signature of the same request by hand. */
   function byHand(path: string): string {
     const sha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')
     const hmac = (key: string | Buffer, text: string) =>

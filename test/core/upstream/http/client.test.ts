@@ -42,7 +42,7 @@ afterEach(async () => {
   await upstream.close()
 })
 
-/** Sends a request, a small one to the upstream unless told. */
+/** Sends a request, by default a small one to the upstream. */
 async function ask(
   request: Partial<HttpRequest> = {},
   cancellation = new Cancellation(),
@@ -70,7 +70,7 @@ const reasonTo = (message: string) => new GatewayError('timeout', message)
 
 const REASON = reasonTo('The test has cancelled')
 
-/** What a promise is rejected with. */
+/** Returns the reason of a promise's rejection. */
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => expect.unreachable('It was not rejected'),
@@ -84,7 +84,7 @@ async function failureCode(promise: Promise<unknown>): Promise<string> {
   return (failure as ConnectionFailed).code
 }
 
-// It ages while the other tests run.
+// This connection expires while the other tests run.
 let aged: Promise<{ age: number; again: number[] }>
 
 beforeAll(() => {
@@ -93,7 +93,7 @@ beforeAll(() => {
 
 afterAll(() => aged)
 
-/** How many milliseconds a connection is kept that nobody uses, and the connections of a request before and after. */
+/** Measures for how long an idle connection is kept, and counts connections before and after. */
 async function ageOfIdle() {
   await using idle = await startUpstream()
   idle.plan(kept('fine'))
@@ -110,7 +110,7 @@ async function ageOfIdle() {
 }
 
 describe('a request', () => {
-  test('arrives as it was given, with its host and the length of its bytes', async () => {
+  test('arrives unchanged, with its host and the length of its bytes', async () => {
     upstream.plan(kept('fine'))
     const headers = {
       'content-type': 'application/json',
@@ -135,7 +135,7 @@ describe('a request', () => {
     })
   })
 
-  test('of 8 MiB arrives whole', async () => {
+  test('of 8 MiB arrives completely', async () => {
     upstream.answer(hit => kept(String(Bun.hash(hit.bytes))))
     const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
     expect(await said({ body: large })).toBe(String(Bun.hash(large)))
@@ -167,13 +167,13 @@ describe('a request', () => {
 })
 
 describe('an answer', () => {
-  test('of 8 MiB is read whole', async () => {
+  test('of 8 MiB is read completely', async () => {
     const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
     upstream.plan(kept(large))
     expect(Bun.hash(await said())).toBe(Bun.hash(large))
   })
 
-  test('is read as it comes', async () => {
+  test('is read as it arrives', async () => {
     upstream.plan([
       head(200, { 'transfer-encoding': 'chunked' }),
       chunk('one'),
@@ -189,7 +189,7 @@ describe('an answer', () => {
     expect(await answer.read()).toBeNull()
   })
 
-  test('tells its status and its headers by lower-case name', async () => {
+  test('has its status and its headers by lower-case name', async () => {
     upstream.plan(head(429, { 'Retry-After': '7', 'content-length': '0' }))
     const answer = await ask()
     expect(answer.status).toBe(429)
@@ -198,7 +198,7 @@ describe('an answer', () => {
     expect(await textOf(answer)).toBe('')
   })
 
-  test('that redirects is an answer like any other', async () => {
+  test('that redirects is not followed', async () => {
     upstream.plan(head(307, { location: '/elsewhere', 'content-length': '0' }), kept('elsewhere'))
     const answer = await ask()
     expect([answer.status, answer.header('location')]).toEqual([307, '/elsewhere'])
@@ -218,7 +218,7 @@ describe('an answer', () => {
       )
   })
 
-  test('starts with no byte order mark, however it was cut', async () => {
+  test('loses a leading byte order mark, however it was split', async () => {
     const text = '\uFEFF{}'
     upstream.plan(kept(text), [
       head(200, { 'content-length': '5' }),
@@ -229,7 +229,7 @@ describe('an answer', () => {
     expect([await said(), await said()]).toEqual(['{}', '{}'])
   })
 
-  test('that the close ends is whole with it', async () => {
+  test('that ends with the connection is complete then', async () => {
     upstream.plan([head(200), 'all', { ms: 5 }, ' of it', { end: 'fin' }])
     expect(await said()).toBe('all of it')
   })
@@ -261,7 +261,7 @@ describe('an answer', () => {
     expect(await rejection(said())).toBeInstanceOf(MalformedResponse)
   })
 
-  test('reset in its middle is an error, also where the close would end it', async () => {
+  test('that is reset is an error, even if a close would complete it', async () => {
     upstream.plan([head(200), 'half', { wait: 'reset' }, { end: 'rst' }])
     const answer = await ask()
     expect(await pieceOf(answer)).toBe('half')
@@ -320,7 +320,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 1, 1, 1])
   })
 
-  test('is closed when the answer says so, though the server leaves it open', async () => {
+  test('is closed when the answer says so, even if the server leaves it open', async () => {
     upstream.plan([body('text/plain', 'one'), silence()], kept('two'))
     expect(await said()).toBe('one')
     await (await upstream.hit()).clientLeft
@@ -328,7 +328,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('with bytes after the answer is closed, and they reach no other request', async () => {
+  test('with bytes after the answer is closed, and no other request gets them', async () => {
     upstream.plan([kept('one') + kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     await (await upstream.hit()).clientLeft
@@ -336,7 +336,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('on which bytes come while it is idle is closed, and they reach no other request', async () => {
+  test('that receives bytes while idle is closed, and no request gets them', async () => {
     upstream.plan([kept('one'), { wait: 'idle' }, kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     upstream.open('idle')
@@ -346,20 +346,20 @@ describe('a connection', () => {
   })
 
   test.each(['fin', 'rst'] as const)(
-    'that the server has closed while it was idle is not used (%s)',
+    'that the server closed while it was idle is not reused (%s)',
     async end => {
       upstream.plan([kept('one'), { wait: 'idle' }, { end }], kept('two'))
       expect(await said()).toBe('one')
       upstream.open('idle')
       await upstream.emptied()
-      // What the server has done is seen when the event loop comes round.
+      // The client notices the close in the next turn of the event loop.
       await Bun.sleep(20)
       expect(await said()).toBe('two')
       expect(connections()).toEqual([1, 2])
     },
   )
 
-  test('on which the answer overtook the request is closed', async () => {
+  test('is closed if the answer arrives before the whole request is sent', async () => {
     await using server = await startRawServer(socket => {
       socket.pause()
       socket.write(kept('early'))
@@ -369,7 +369,7 @@ describe('a connection', () => {
     expect(server.accepted).toBe(2)
   })
 
-  test('to another origin is another connection', async () => {
+  test('is not shared between origins', async () => {
     await using other = await startUpstream()
     other.plan(kept('other'))
     upstream.plan(kept('one'))
@@ -389,7 +389,7 @@ describe('a connection', () => {
     await upstream.emptied()
   })
 
-  test('that becomes free after the client was closed is closed as well', async () => {
+  test('that becomes idle after the client was closed is closed too', async () => {
     upstream.plan(kept('one'), [{ wait: 'closed' }, kept('two'), silence()])
     expect(await said()).toBe('one')
     const answer = said()
@@ -403,7 +403,7 @@ describe('a connection', () => {
 })
 
 describe('500 requests at once', () => {
-  test('each have their own answer, and 256 connections are kept', async () => {
+  test('each get their own answer, and 256 connections are kept', async () => {
     upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
     const texts = Array.from({ length: 500 }, (_, i) => `request ${i}`)
     const answers = Promise.all(texts.map(text => said({ body: text })))
@@ -416,9 +416,9 @@ describe('500 requests at once', () => {
   })
 })
 
-describe('what nobody reads', () => {
+describe('an unread answer', () => {
   const LARGE = 64 * MEBIBYTE
-  // What the kernel holds for both ends, and what the client may hold.
+  // The kernel's buffers of both ends, and the client's own limit.
   const SOME = 24 * MEBIBYTE
   const flood = (end: Script = []): Script => [
     head(200, { 'content-length': String(LARGE) }),
@@ -426,7 +426,7 @@ describe('what nobody reads', () => {
     end,
   ]
 
-  test('is not taken from the server, until somebody reads on', async () => {
+  test('is not taken from the server until it is read further', async () => {
     upstream.plan(flood())
     const answer = await ask()
     const first = (await answer.read())?.length ?? 0
@@ -436,7 +436,7 @@ describe('what nobody reads', () => {
     expect(first + (await drained(answer))).toBe(LARGE)
   })
 
-  test('stays unread in the server while a slow reader takes small pieces', async () => {
+  test('stays in the server while a slow reader takes small chunks', async () => {
     const tiny = Buffer.from('1\r\nx\r\n'.repeat(10 * KIBIBYTE))
     const many = Array<Buffer>((LARGE / tiny.length) | 0).fill(tiny)
     upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), many, chunkedEnd()])
@@ -450,7 +450,7 @@ describe('what nobody reads', () => {
     expect(hit.sent).toBeLessThan(SOME)
   })
 
-  test('is still there when the server has closed', async () => {
+  test('can still be read when the server has closed', async () => {
     const size = 2 * MEBIBYTE
     upstream.plan([head(200), { flood: size }, { end: 'fin' }])
     const answer = await ask()
@@ -458,7 +458,7 @@ describe('what nobody reads', () => {
     expect(await drained(answer)).toBe(size)
   })
 
-  test('is let go with its connection when it is cancelled', async () => {
+  test('is dropped with its connection when it is cancelled', async () => {
     upstream.plan(flood())
     const cancellation = new Cancellation()
     await ask({}, cancellation)
@@ -469,7 +469,7 @@ describe('what nobody reads', () => {
   })
 })
 
-/** Waits until the server gets rid of no more bytes. */
+/** Waits until the server can send no more bytes. */
 async function standstill(hit: Hit): Promise<void> {
   for (let before = -1; before < hit.sent; ) {
     before = hit.sent
@@ -507,7 +507,7 @@ describe('cancelled', () => {
     expect(server.received).toBe('')
   })
 
-  test('while TLS is agreed on, a request closes its connection at once', async () => {
+  test('during the TLS handshake, a request closes its connection at once', async () => {
     await using server = await startRawServer(() => undefined)
     const answer = ask({ url: `https://localhost:${server.port}/` }, cancellation)
     await until(() => server.received !== '')
@@ -543,7 +543,7 @@ describe('cancelled', () => {
 
   const half = (): Script => [head(200, { 'content-length': '10' }), 'hello', silence()]
 
-  test('in its middle, a read that waits is rejected and the connection closed', async () => {
+  test('in the middle, a pending read is rejected and the connection closed', async () => {
     upstream.plan(half())
     const answer = await ask({}, cancellation)
     expect(await pieceOf(answer)).toBe('hello')
@@ -553,7 +553,7 @@ describe('cancelled', () => {
     await (await upstream.hit()).clientLeft
   })
 
-  test('in its middle, the next read is rejected and the connection closed', async () => {
+  test('in the middle, the next read is rejected and the connection closed', async () => {
     upstream.plan(half())
     const answer = await ask({}, cancellation)
     expect(await pieceOf(answer)).toBe('hello')
@@ -563,7 +563,7 @@ describe('cancelled', () => {
     await (await upstream.hit()).clientLeft
   })
 
-  test('in its middle, a text that is read is rejected and the connection closed', async () => {
+  test('in the middle, a pending text is rejected and the connection closed', async () => {
     upstream.plan(half())
     const answer = await ask({}, cancellation)
     const text = rejection(textOf(answer))
@@ -572,7 +572,7 @@ describe('cancelled', () => {
     await (await upstream.hit()).clientLeft
   })
 
-  test('in its middle, a packed answer is rejected and the connection closed', async () => {
+  test('in the middle, a compressed answer is rejected and the connection closed', async () => {
     const packed = gzipSync('hello')
     upstream.plan([
       head(200, { 'content-length': '1000', 'content-encoding': 'gzip' }),
@@ -595,7 +595,7 @@ describe('cancelled', () => {
     expect(await rejection(answer)).toBe(REASON)
   })
 
-  test('after its end, an answer stays whole and its connection goes on', async () => {
+  test('after the end, an answer stays complete and its connection is kept', async () => {
     upstream.plan(kept('whole'), [{ wait: 'cancelled' }, kept('next')])
     const answer = await ask({}, cancellation)
     const next = said()
@@ -620,11 +620,11 @@ describe('a host', () => {
 
   test('that resets the connection at once is an error with the platform’s code', async () => {
     await using server = await startRawServer(socket => socket.resetAndDestroy())
-    // Which of the two it is depends on who is faster.
+    // The code depends on which side is faster.
     expect(['ECONNRESET', 'EPIPE']).toContain(await failureCode(ask({ url: server.url })))
   })
 
-  test('that never answers TLS is given up in time, and its connection closed', async () => {
+  test('that never answers the TLS handshake times out, and its connection is closed', async () => {
     await using server = await startRawServer(() => undefined)
     const hasty = openHttp({ connectMilliseconds: 50 })
     const request = {
@@ -638,7 +638,7 @@ describe('a host', () => {
     expect(server.received).not.toContain('POST')
   })
 
-  test('that speaks no TLS is an error', async () => {
+  test('that does not speak TLS is an error', async () => {
     upstream.plan(kept('plain'))
     await using server = await startRawServer(socket => socket.write(kept('plain')))
     const failure = await rejection(ask({ url: `https://localhost:${server.port}/` }))
@@ -646,14 +646,14 @@ describe('a host', () => {
     expect(server.received).not.toContain('POST')
   })
 
-  test('that fails is tried anew by the next request', async () => {
+  test('that failed is tried again by the next request', async () => {
     upstream.plan({ end: 'rst' }, kept('fine'))
     expect(await failureCode(ask())).toBe('ECONNRESET')
     expect(await said()).toBe('fine')
   })
 })
 
-describe('a packed answer', () => {
+describe('a compressed answer', () => {
   const TEXT = 'Hello 🌍 '.repeat(1_000)
   const CODINGS: [coding: string, packed: Uint8Array][] = [
     ['gzip', gzipSync(TEXT)],
@@ -664,7 +664,7 @@ describe('a packed answer', () => {
     ['Identity', Buffer.from(TEXT)],
   ]
 
-  test.each(CODINGS)('is unpacked: %s', async (coding, packed) => {
+  test.each(CODINGS)('is decompressed: %s', async (coding, packed) => {
     const headers = { connection: 'keep-alive', 'content-encoding': coding }
     const whole = [head(200, { ...headers, 'content-length': String(packed.length) }), packed]
     const bytewise = [...packed].map(byte => chunk(Uint8Array.of(byte)))
@@ -677,7 +677,7 @@ describe('a packed answer', () => {
     expect(connections()).toEqual([1, 1, 1])
   })
 
-  test('is unpacked as it comes', async () => {
+  test('is decompressed as it arrives', async () => {
     const [one, two] = await packedInTwo('one', 'two')
     upstream.plan([
       head(200, { 'transfer-encoding': 'chunked', 'content-encoding': 'gzip' }),
@@ -704,7 +704,7 @@ describe('a packed answer', () => {
   })
 
   test.each(['br', 'gzip, br', 'rot13', ''])(
-    'with a coding nobody knows is refused, and its connection closed: %j',
+    'with an unknown coding is refused, and its connection closed: %j',
     async coding => {
       upstream.plan([kept('x', { 'content-encoding': coding }).slice(0, -1), silence()])
       expect(await rejection(ask())).toBeInstanceOf(Error)
@@ -712,17 +712,17 @@ describe('a packed answer', () => {
     },
   )
 
-  test('that ends before its coding does is an error', async () => {
+  test('that ends within its coding is an error', async () => {
     upstream.plan(gzipped(gzipSync(TEXT).subarray(0, -12)))
     expect(await rejection(said())).toBeInstanceOf(Error)
   })
 
-  test('that is not packed at all is an error', async () => {
+  test('that is not compressed at all is an error', async () => {
     upstream.plan(gzipped(Buffer.from('not packed')))
     expect(await rejection(said())).toBeInstanceOf(Error)
   })
 
-  test('whose connection is cut is an error', async () => {
+  test('whose connection breaks is an error', async () => {
     const packed = gzipSync(TEXT)
     upstream.plan([
       head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
@@ -760,7 +760,7 @@ const gzipped = (packed: Uint8Array, status = 200): Script => [
   packed,
 ]
 
-/** So many MiB of nothing, packed without ever being in memory. */
+/** Compresses so many MiB of zeros without holding them in memory. */
 async function bombOf(mebibytes: number): Promise<Buffer> {
   const gzip = createGzip()
   const nothing = Buffer.alloc(MEBIBYTE)
@@ -768,7 +768,7 @@ async function bombOf(mebibytes: number): Promise<Buffer> {
   return Buffer.concat(await gzip.toArray())
 }
 
-/** Two texts packed as one, each readable as soon as its own part is there. */
+/** Compresses two texts as one stream; each is readable as soon as its part has arrived. */
 async function packedInTwo(first: string, second: string): Promise<[Buffer, Buffer]> {
   const gzip = createGzip()
   const parts: Buffer[] = []
@@ -781,7 +781,7 @@ async function packedInTwo(first: string, second: string): Promise<[Buffer, Buff
   return [one, Buffer.concat(parts)]
 }
 
-test('the environment’s proxies are not asked', async () => {
+test('the environment’s proxies are not used', async () => {
   upstream.plan(kept('direct'))
   const proxy = `http://127.0.0.1:${await refusedPort()}`
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [
@@ -801,11 +801,14 @@ test('the environment’s proxies are not asked', async () => {
   expect(await new Response(asking.stdout).text()).toBe('direct')
 })
 
+const CORE = `${import.meta.dir}/../../../../src/core`
+
 const ASKING = `
-  const { openHttp } = await import('${import.meta.dir}/../../../../src/core/upstream/http/client.ts')
-  const { Cancellation } = await import('${import.meta.dir}/../../../../src/core/kernel/cancellation.ts')
+  const { openHttp } = await import('${CORE}/upstream/http/client.ts')
+  const { Cancellation } = await import('${CORE}/kernel/cancellation.ts')
   const http = openHttp({ connectMilliseconds: 1000 })
-  const answer = await http.send({ method: 'POST', url: process.env.TARGET, headers: {}, body: '' }, new Cancellation())
+  const request = { method: 'POST', url: process.env.TARGET, headers: {}, body: '' }
+  const answer = await http.send(request, new Cancellation())
   process.stdout.write(await answer.text(1000, () => undefined))
   http.close()
 `
@@ -825,13 +828,13 @@ describe('a request to an address', () => {
   const at = (address: string, more: Partial<HttpRequest> = {}) =>
     ask({ url: upstream.url.replace('127.0.0.1', 'nowhere.invalid'), address, ...more })
 
-  test('goes there, asks nobody where the host is, and names it all the same', async () => {
+  test('goes there without resolving the host, and still sends the host’s name', async () => {
     upstream.plan(kept('there'))
     expect(await textOf(await at('127.0.0.1'))).toBe('there')
     expect(upstream.hits[0]?.headers.host).toBe(`nowhere.invalid:${new URL(upstream.url).port}`)
   })
 
-  test('has a connection of its own, which nobody uses before or after it', async () => {
+  test('has a connection of its own, which no other request uses', async () => {
     upstream.plan(kept('fine'))
     await said()
     await textOf(await at('127.0.0.1', { url: upstream.url }))
@@ -841,14 +844,14 @@ describe('a request to an address', () => {
     await until(() => upstream.live === 1)
   })
 
-  test('that is a GET says nothing of a length', async () => {
+  test('that is a GET sends no length', async () => {
     upstream.plan(kept('fine'))
     await textOf(await at('127.0.0.1', { method: 'GET', body: '' }))
     expect(upstream.hits[0]).toMatchObject({ method: 'GET', body: '' })
     expect(upstream.hits[0]?.headers).not.toHaveProperty('content-length')
   })
 
-  test('where nobody is fails', async () => {
+  test('where nothing listens fails', async () => {
     const port = await refusedPort()
     expect(
       await failureCode(ask({ url: `http://nowhere.invalid:${port}/`, address: '127.0.0.1' })),

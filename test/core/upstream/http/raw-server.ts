@@ -1,13 +1,13 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 
-/** A server that counts its connections and does with each what a test says, before a request is read or without reading any. */
+/** A server that counts its connections and handles each as a test specifies. */
 export interface RawServer extends AsyncDisposable {
   port: number
   url: string
-  /** How many connections there have been, and how many of them are still open. */
+  /** The number of connections so far, and of those that are still open. */
   readonly accepted: number
   readonly open: number
-  /** Every byte that came, on any connection, as text. */
+  /** All received bytes of all connections, as text. */
   readonly received: string
 }
 
@@ -47,7 +47,7 @@ export async function startRawServer(
   }
 }
 
-/** Waits until it is so, or throws after five seconds. */
+/** Waits until the condition holds. Throws after five seconds. */
 export async function until(isSo: () => boolean): Promise<void> {
   const limit = performance.now() + 5_000
   while (!isSo()) {

@@ -6,7 +6,7 @@ import {
   type ResponseSink,
 } from '../../../../src/core/upstream/http/response-parser.ts'
 
-/** What a parser has said, in a form that does not depend on how the bytes were cut. */
+/** Collects a parser's calls, in a form that does not depend on how the bytes were split. */
 class Heard implements ResponseSink {
   readonly heads: ResponseHead[] = []
   readonly ends: boolean[] = []
@@ -52,12 +52,12 @@ const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`
 const CHUNKED_HEADERS = { 'transfer-encoding': 'chunked' }
 
 const ANSWERS: Record<string, Answer> = {
-  'a body of a length': {
+  'a body with a length': {
     wire: `${OK}Content-Length: 5\r\n\r\nhello`,
     headers: { 'content-length': '5' },
     body: 'hello',
   },
-  'a body of no length': {
+  'an empty body with a length': {
     wire: `${OK}content-length: 0\r\n\r\n`,
     headers: { 'content-length': '0' },
   },
@@ -66,7 +66,7 @@ const ANSWERS: Record<string, Answer> = {
     headers: { 'content-length': '2' },
     body: 'hi',
   },
-  'a body with line ends in it': {
+  'a body that contains line ends': {
     wire: `${OK}content-length: 6\r\n\r\n\r\n\r\n\r\n`,
     headers: { 'content-length': '6' },
     body: '\r\n\r\n\r\n',
@@ -86,7 +86,7 @@ const ANSWERS: Record<string, Answer> = {
     headers: CHUNKED_HEADERS,
     body: '0123456789',
   },
-  'chunks and nothing in them': { wire: `${CHUNKED}0\r\n\r\n`, headers: CHUNKED_HEADERS },
+  'chunks without content': { wire: `${CHUNKED}0\r\n\r\n`, headers: CHUNKED_HEADERS },
   'a coding in capitals': {
     wire: `${OK}Transfer-Encoding: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n`,
     headers: { 'transfer-encoding': 'Chunked' },
@@ -99,15 +99,23 @@ const ANSWERS: Record<string, Answer> = {
     reusable: false,
     closes: true,
   },
-  'nothing until the close': { wire: `${OK}\r\n`, headers: {}, reusable: false, closes: true },
+  'an empty body until the close': {
+    wire: `${OK}\r\n`,
+    headers: {},
+    reusable: false,
+    closes: true,
+  },
   'a 204': { wire: 'HTTP/1.1 204 No Content\r\nx: y\r\n\r\n', status: 204, headers: { x: 'y' } },
-  'a 304 with the length of what it does not send': {
+  'a 304 with the length of the body that it omits': {
     wire: 'HTTP/1.1 304 Not Modified\r\ncontent-length: 10\r\n\r\n',
     status: 304,
     headers: { 'content-length': '10' },
   },
-  'announcements first': {
-    wire: `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\ncontent-length: 9\r\nlink: x\r\n\r\n${OK}content-length: 2\r\n\r\nok`,
+  'informational responses first': {
+    wire:
+      'HTTP/1.1 100 Continue\r\n\r\n' +
+      'HTTP/1.1 103 Early Hints\r\ncontent-length: 9\r\nlink: x\r\n\r\n' +
+      `${OK}content-length: 2\r\n\r\nok`,
     headers: { 'content-length': '2' },
     body: 'ok',
   },
@@ -136,7 +144,9 @@ const ANSWERS: Record<string, Answer> = {
     reusable: false,
   },
   'a close among other options': {
-    wire: `${OK}connection: x-a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+    wire:
+      `${OK}connection: x-a\r\nconnection: close\r\n` +
+      'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
     headers: { connection: 'x-a, close', ...CHUNKED_HEADERS },
     reusable: false,
   },
@@ -180,23 +190,23 @@ const cutAt = (bytes: Buffer, at: number) =>
 
 const positions = (bytes: Buffer) => Array.from({ length: bytes.length + 1 }, (_, at) => at)
 
-describe('an answer is the same wherever the reads have cut it:', () => {
+describe('an answer is the same wherever reads have split it:', () => {
   for (const [name, answer] of Object.entries(ANSWERS)) {
     const bytes = Buffer.from(answer.wire)
 
-    test(`${name}, cut once at every byte`, () => {
+    test(`${name}, split once at every byte`, () => {
       for (const at of positions(bytes))
         expect(hear(cutAt(bytes, at), answer.closes).said).toEqual(saidBy(answer))
     })
 
-    test(`${name}, in pieces of one to seven bytes`, () => {
+    test(`${name}, in chunks of one to seven bytes`, () => {
       for (const size of [1, 2, 3, 4, 5, 6, 7])
         expect(hear(piecesOf(bytes, size), answer.closes).said).toEqual(saidBy(answer))
     })
   }
 })
 
-test('what has been read does not change when the reader’s buffer is used again', () => {
+test('the answer does not change when the reader’s buffer is reused', () => {
   const heard = new Heard()
   const parser = new ResponseParser(heard)
   const buffer = Buffer.alloc(1)
@@ -220,14 +230,14 @@ const REFUSED: Record<string, string> = {
   'a length and chunks': `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   'chunks and a length': `${OK}transfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n0\r\n\r\n`,
   'two lengths': `${OK}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!`,
-  'two lengths that are equal as numbers only': `${OK}content-length: 5\r\ncontent-length: 05\r\n\r\nhello`,
+  'two lengths that are equal only as numbers': `${OK}content-length: 5\r\ncontent-length: 05\r\n\r\nhello`,
   'a list of lengths': `${OK}content-length: 5, 5\r\n\r\nhello`,
-  'a length below nothing': `${OK}content-length: -1\r\n\r\n`,
+  'a negative length': `${OK}content-length: -1\r\n\r\n`,
   'a length with a sign': `${OK}content-length: +2\r\n\r\nok`,
   'a length in hexadecimal': `${OK}content-length: 0x2\r\n\r\nok`,
   'an empty length': `${OK}content-length:\r\n\r\n`,
-  'a length past every number': `${OK}content-length: 9999999999999999\r\n\r\nx`,
-  'a length with a space that is none in HTTP': `${OK}content-length: 2\v\r\n\r\nok`,
+  'a length that is too large': `${OK}content-length: 9999999999999999\r\n\r\nx`,
+  'a length with white space that HTTP does not allow': `${OK}content-length: 2\v\r\n\r\nok`,
   'a header continued on the next line': `${OK}x: a\r\n b\r\ncontent-length: 0\r\n\r\n`,
   'a header continued after a tab': `${OK}x: a\r\n\tb: c\r\ncontent-length: 0\r\n\r\n`,
   'a space before the first header': `${OK} x: a\r\ncontent-length: 0\r\n\r\n`,
@@ -243,14 +253,14 @@ const REFUSED: Record<string, string> = {
   'a status line without a status': 'HTTP/1.1 OK\r\n\r\n',
   'a status of two digits': 'HTTP/1.1 20 OK\r\n\r\n',
   'a status of four digits': 'HTTP/1.1 2000 OK\r\n\r\n',
-  'a status that no class has': 'HTTP/1.1 600 Odd\r\n\r\n',
+  'a status outside of all classes': 'HTTP/1.1 600 Odd\r\n\r\n',
   'another version': 'HTTP/2.0 200 OK\r\n\r\n',
   'another protocol': 'SSH-2.0-OpenSSH_9.9\r\n\r\n',
   'an empty line before the status': `\r\n${OK}content-length: 0\r\n\r\n`,
   'an empty head': '\r\n\r\n',
   'a switch of protocols': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\n\r\n',
-  'a coding that resembles chunks': `${OK}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n`,
-  'a coding with a space that is none in HTTP': `${OK}transfer-encoding: \vchunked\r\n\r\n0\r\n\r\n`,
+  'a coding that resembles chunked': `${OK}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n`,
+  'a coding with white space that HTTP does not allow': `${OK}transfer-encoding: \vchunked\r\n\r\n0\r\n\r\n`,
   'a coding before the chunks': `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
   'a coding after the chunks': `${OK}transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n`,
   'chunks twice': `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
@@ -258,9 +268,9 @@ const REFUSED: Record<string, string> = {
   'chunks from HTTP/1.0': 'HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
   'a head past 64 KiB': `${filled(LARGEST_HEAD + 1)}\r\n\r\n`,
   'a head past 64 KiB that does not end': filled(LARGEST_HEAD + 64),
-  'a chunk size past every number': `${CHUNKED}fffffffffffff\r\n`,
-  'a chunk size that is none': `${CHUNKED}xyz\r\n`,
-  'a chunk size below nothing': `${CHUNKED}-1\r\n`,
+  'a chunk size that is too large': `${CHUNKED}fffffffffffff\r\n`,
+  'a chunk size that is not a number': `${CHUNKED}xyz\r\n`,
+  'a negative chunk size': `${CHUNKED}-1\r\n`,
   'a chunk size with a prefix': `${CHUNKED}0x5\r\nhello\r\n0\r\n\r\n`,
   'a chunk size with a space before': `${CHUNKED} 5\r\nhello\r\n0\r\n\r\n`,
   'a chunk without a size': `${CHUNKED}\r\nhello\r\n0\r\n\r\n`,
@@ -284,11 +294,11 @@ describe('refuses', () => {
     })
   }
 
-  test('an answer whose body nobody can measure before its head is told', () => {
+  test('an answer without a definite length, before its head is emitted', () => {
     for (const name of [
       'a length and chunks',
       'two lengths',
-      'a coding that resembles chunks',
+      'a coding that resembles chunked',
       'an empty length',
     ]) {
       const heard = new Heard()
@@ -309,10 +319,10 @@ function expectRefused(pieces: Buffer[]) {
   expect(heard.ends).toEqual([])
 }
 
-describe('an answer that is cut short is never whole:', () => {
+describe('an answer that is cut short is never complete:', () => {
   for (const [name, answer] of Object.entries(ANSWERS)) {
     const bytes = Buffer.from(answer.wire)
-    // What the close ends is cut short only inside its head.
+    // An answer that ends with the connection can be cut short only inside its head.
     const whole = answer.closes ? bytes.indexOf('\r\n\r\n') + 4 : bytes.length
 
     test(`${name}, closed after each byte but the last`, () => {
@@ -338,14 +348,14 @@ describe('bytes after the end', () => {
   for (const [name, answer] of kept) {
     const bytes = Buffer.from(answer.wire)
 
-    test(`make the connection unfit for another answer, wherever the reads have cut them: ${name}`, () => {
+    test(`make the connection unfit for another answer, however they are split: ${name}`, () => {
       for (let at = 0; at < bytes.length; at++) {
         const { said } = hear(cutAt(Buffer.concat([bytes, injected]), at))
         expect(said).toEqual({ ...saidBy(answer), ends: [false] })
       }
     })
 
-    test(`are refused in a read of their own: ${name}`, () => {
+    test(`are refused in a separate read: ${name}`, () => {
       const heard = new Heard()
       const parser = new ResponseParser(heard)
       parser.feed(bytes)
@@ -354,10 +364,10 @@ describe('bytes after the end', () => {
     })
   }
 
-  test('do not come from a close', () => {
+  test('are not caused by a close', () => {
     const heard = new Heard()
     const parser = new ResponseParser(heard)
-    parser.feed(Buffer.from(ANSWERS['a body of a length']?.wire ?? ''))
+    parser.feed(Buffer.from(ANSWERS['a body with a length']?.wire ?? ''))
     parser.closed()
     expect(heard.ends).toEqual([true])
   })
@@ -365,7 +375,7 @@ describe('bytes after the end', () => {
 
 const MEBIBYTE = 1024 * 1024
 
-describe('the work grows with the bytes, not with their square:', () => {
+describe('parsing takes linear time:', () => {
   const framings: [name: string, wireOf: (size: number) => Buffer, mebibytes: number][] = [
     [
       'of a length',
@@ -387,17 +397,17 @@ describe('the work grows with the bytes, not with their square:', () => {
     test(`${mebibytes} MiB ${name}, in reads of 64 KiB`, () =>
       expectLinear(wireOf, 64 * 1024, mebibytes * MEBIBYTE))
 
-    test(`1 MiB ${name}, a byte at a time`, () => expectLinear(wireOf, 1, MEBIBYTE))
+    test(`1 MiB ${name}, byte by byte`, () => expectLinear(wireOf, 1, MEBIBYTE))
   }
 })
 
-/** What one read leaves over is put before the next. Only that is copied: what was read on is never looked at again. */
+/** The rest of one read is prepended to the next. Only that is copied; parsed bytes never are. */
 function expectLinear(wireOf: (size: number) => Buffer, read: number, size: number) {
   const wire = wireOf(size)
   expect(copiedFor(wire, read)).toBeLessThan(2 * wire.length + 64 * 1024)
 }
 
-/** The bytes that the parser puts together anew while it reads: the one way in which its work could grow past its input. */
+/** Counts the bytes that the parser concatenates: its only work that could grow superlinearly. */
 function copiedFor(wire: Buffer, read: number): number {
   let ends = 0
   const parser = new ResponseParser({

@@ -94,14 +94,14 @@ const fileOf = (name: string) => readFile(join(folder, name), 'utf8')
 
 interface TlsServer extends AsyncDisposable {
   port: number
-  /** Every byte that came through, as text, how many connections there have been, and what name the last one asked for. */
+  /** The received bytes as text, the number of connections, and the last one's server name. */
   readonly received: string
   readonly accepted: number
   readonly open: number
   readonly name: string | false | null
 }
 
-/** A TLS server that does with each connection what a test says; `wire` is the connection underneath. */
+/** Starts a TLS server that handles connections as a test specifies; `wire` is the TCP socket. */
 async function startTlsServer(
   certificate: string,
   converse: (socket: TLSSocket, wire: Socket) => void,
@@ -141,7 +141,7 @@ async function startTlsServer(
   }
 }
 
-/** Sends one request to a server, trusting the test’s own authority unless told. */
+/** Sends one request to a server. By default it trusts the test’s own authority. */
 async function ask(
   { port }: TlsServer,
   { host = 'localhost', ca = 'ca.pem', body = '{}', address = '' } = {},
@@ -174,7 +174,7 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     socket.on('data', () => socket.write(body('text/plain', 'fine')))
 
   test.each(['localhost', '127.0.0.1'])(
-    'a host that a trusted authority vouches for is asked: %s',
+    'a host with a trusted certificate is called: %s',
     async host => {
       await using server = await startTlsServer('own', fine)
       const answer = await ask(server, { host })
@@ -183,27 +183,27 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     },
   )
 
-  test('a host is told the name it is asked by', async () => {
+  test('the requested name is sent to the host', async () => {
     await using server = await startTlsServer('own', fine)
     await textOf(await ask(server))
     expect(server.name).toBe('localhost')
   })
 
-  test('a host that is called at an address is told its name, and vouched for by its name', async () => {
+  test('a host called at an address gets its name, and its certificate must match', async () => {
     await using server = await startTlsServer('name-only', fine)
     expect(await textOf(await ask(server, { address: '127.0.0.1' }))).toBe('fine')
     expect(server.name).toBe('localhost')
     expect(server.received).toStartWith(`POST /v1 HTTP/1.1\r\nhost: localhost:${server.port}\r\n`)
   })
 
-  test('a host that is called at an address is not vouched for by its address', async () => {
+  test('a host called at an address is not trusted for the address', async () => {
     await using server = await startTlsServer('address-only', fine)
     const failure = await rejection(ask(server, { address: '127.0.0.1' }))
     expect(failure).toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
     expect(server.received).toBe('')
   })
 
-  test('8 MiB arrive whole in both directions', async () => {
+  test('8 MiB arrive completely in both directions', async () => {
     const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
     await using server = await startTlsServer('own', socket => {
       socket.once('data', () =>
@@ -263,7 +263,8 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     },
   )
 
-  // A body that only the close ends is not here: the platform does not tell whether TLS or only TCP was closed.
+  // Not with a body that ends with the connection: the platform does not tell whether TLS or only
+  // TCP was closed.
   const CUT: [name: string, bytes: string][] = [
     ['its head', 'HTTP/1.1 200 OK\r\ncontent-le'],
     ['its length', `${head(200, { 'content-length': '9' })}half`],

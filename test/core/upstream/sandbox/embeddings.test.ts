@@ -15,7 +15,7 @@ describe('the sandbox’s vectors', () => {
     expect(vectors('The sky is blue')).toEqual([first])
   })
 
-  test('lie nearer for texts that share words', () => {
+  test('lie nearer to each other for texts that share words', () => {
     const [sky, skies, sums] = vectors(
       ['The sky is blue', 'Blue is the sky today', 'Compound interest accrues'],
       { dimensions: 64 },
@@ -23,18 +23,18 @@ describe('the sandbox’s vectors', () => {
     expect(near(sky, skies)).toBeGreaterThan(near(sky, sums))
   })
 
-  test('have as many dimensions as are wished for', () => {
+  test('have as many dimensions as requested', () => {
     expect(vectors('a', { dimensions: 3 })[0]).toHaveLength(3)
   })
 
-  test('are there for tokens and contents too', () => {
+  test('exist for tokens and contents too', () => {
     expect(vectors([1, 2])).toHaveLength(1)
     expect(vectors([[1], [2]])).toHaveLength(2)
     expect(vectors([{ content: [{ type: 'text', text: 'a' }] }])).toHaveLength(1)
     expect(vectors('…')[0]?.every(Number.isFinite)).toBe(true)
   })
 
-  test('count what was asked', () => {
+  test('come with the count of prompt tokens', () => {
     expect(embeddings({ input: ['Hello there'] }).usage.prompt_tokens).toBeGreaterThan(0)
   })
 })

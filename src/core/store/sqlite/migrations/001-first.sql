@@ -1,4 +1,5 @@
--- Names are the wire's. Money is in nano-dollars, times are ISO 8601 in UTC, days are counted from 1970-01-01.
+-- Names are those on the wire. Money is in nano-dollars, times are ISO 8601 in UTC, days are
+-- counted from 1970-01-01.
 
 create table meta (
   name text primary key,
@@ -70,7 +71,7 @@ create table generations (
   error_type text
 ) strict;
 
--- What the generations of one key that settled on one day add up to.
+-- The sum of one key's generations that settled on one day.
 create table spend (
   key_hash text not null,
   day integer not null,

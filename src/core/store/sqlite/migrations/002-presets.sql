@@ -1,4 +1,4 @@
--- Configurations by name, and every version that one ever had. The pointer says which version is used.
+-- Named configurations and all their versions. The pointer designates the version in use.
 
 create table presets (
   id text primary key,

@@ -1,4 +1,4 @@
--- Callers' own provider keys. `sealed` is null once the key was deleted.
+-- Callers' own provider keys. `sealed` is null after the key was deleted.
 create table byok (
   id text primary key,
   workspace_id text not null references workspaces (id),

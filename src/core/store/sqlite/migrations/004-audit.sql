@@ -1,4 +1,5 @@
--- Every change that somebody made: who, what, how it was before and after. Rows are only ever added, and outlive what they tell of.
+-- Every change: its actor, its target, the record before and after. Rows are only ever added, and
+-- outlive the records that they are about.
 create table audit (
   sequence integer primary key,
   id text not null unique,

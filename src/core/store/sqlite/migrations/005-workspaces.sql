@@ -1,4 +1,4 @@
--- The people of the organization. A row stays when somebody leaves: what he did is told of by his id.
+-- The members of the organization. The row of a member who leaves stays, as records refer to it.
 create table members (
   id text primary key,
   email text not null,
@@ -12,7 +12,8 @@ create table members (
 
 create unique index members_email on members (lower(email)) where active = 1;
 
--- Who was put into which workspace, and by whom: an administrator, or a mapping of the identity provider's groups.
+-- The members of workspaces, and the source of each membership: an administrator, or a mapping of
+-- the identity provider's groups.
 create table workspace_members (
   id text primary key,
   workspace_id text not null references workspaces (id),
@@ -23,7 +24,7 @@ create table workspace_members (
   unique (workspace_id, user_id)
 ) strict;
 
--- What may be spent in a workspace in one window, in nano-dollars.
+-- The limit of a workspace's spending in one window, in nano-dollars.
 create table budgets (
   id text primary key,
   workspace_id text not null references workspaces (id),
@@ -45,9 +46,10 @@ alter table workspaces add column is_data_discount_logging_enabled integer not n
 alter table workspaces add column io_logging_sampling_rate real not null default 1;
 alter table workspaces add column io_logging_api_key_ids text;
 alter table workspaces add column disabled_server_tools text;
--- A deleted workspace stays for what points to it; its slug is another's to take.
+-- The row of a deleted workspace stays, as others refer to it. Its slug is free again.
 alter table workspaces add column deleted_at text;
 
 -- Whether a key was made without naming a workspace: it goes with the default one.
 alter table keys add column isUnscoped integer not null default 1;
-update keys set isUnscoped = 0 where workspace_id <> (select value from meta where name = 'workspace_id');
+update keys set isUnscoped = 0
+where workspace_id <> (select value from meta where name = 'workspace_id');

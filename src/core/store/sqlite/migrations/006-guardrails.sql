@@ -1,4 +1,5 @@
--- Rules for calls: whom they may go to, what they may cost, what may stand in them. Lists are JSON; what is null says nothing.
+-- Rules for calls: permitted endpoints, limits of spending, filters of content. Lists are JSON.
+-- Null means no rule.
 create table guardrails (
   id text primary key,
   workspace_id text not null references workspaces (id),
@@ -29,7 +30,7 @@ create table guardrails (
   updated_at text
 ) strict;
 
--- At most one of a key's own and one of a member's own.
+-- At most one guardrail is assigned to a key, and one to a member.
 create table guardrail_keys (
   id text primary key,
   guardrail_id text not null references guardrails (id) on delete cascade,

@@ -1,4 +1,4 @@
--- What an identity provider signs in with. Several at a time, so that one can take another's place.
+-- The tokens of the identity provider. There may be several, so that one can replace another.
 create table scim_tokens (
   id text primary key,
   name text not null,
@@ -8,7 +8,7 @@ create table scim_tokens (
   created_at text not null
 ) strict;
 
--- A member as the identity provider knows him. `name_key` is his userName without its case.
+-- A member as the identity provider knows them. `name_key` is their userName in lower case.
 create table scim_users (
   id text primary key,
   user_id text not null unique references members (id),
@@ -43,7 +43,7 @@ create table scim_group_members (
 
 create index scim_group_members_user on scim_group_members (scim_user_id);
 
--- Who is in a group is in the workspace, in this role.
+-- The members of the group are in the workspace, with this role.
 create table scim_group_mappings (
   id text primary key,
   scim_group_id text not null references scim_groups (id) on delete cascade,

@@ -1,4 +1,4 @@
--- What was paid in: nano-dollars, negative to correct. Rows are only ever added.
+-- Payments in nano-dollars; negative amounts are corrections. Rows are only ever added.
 create table credits (
   sequence integer primary key,
   id text not null unique,

@@ -2,13 +2,13 @@
 alter table ledger add column step integer not null default 1;
 
 -- Whether the call has several steps, as far as is known when the row is written. Only such rows
--- are in the index: of a call of one step its generation says that it was charged.
+-- are in the index: the generation of a one-step call shows that it was charged.
 alter table ledger add column several integer not null default 0;
 
 create unique index ledger_of_steps on ledger (id, step) where several = 1;
 
--- What is to be told to others of calls, written in the transaction that records them. A row goes
--- when it was told, and its number is not given again.
+-- Messages about calls for other systems, written in the transaction that records the calls. A row
+-- is deleted after delivery, and its number is not reused.
 create table outbox (
   sequence integer primary key autoincrement,
   topic text not null,

@@ -1,7 +1,10 @@
 import { conflict } from '../../../errors.ts'
 import type { Statement, Write } from '../write.ts'
 
-/** Runs a transaction in which something is decided, and gives what that was in the end: it may be decided twice. */
+/**
+ * Runs a transaction that makes a decision, and returns it. A retried transaction decides again, so
+ * the last decision counts.
+ */
 export async function decided<Made>(
   write: Write,
   steps: (give: <One extends Made>(made: One) => One) => Statement[],

@@ -10,7 +10,7 @@ import { type Check, type Consequence, check, follow, type Write } from '../writ
 import { decided } from './decided.ts'
 import { moves } from './memberships.ts'
 
-/** Mappings in SQL. */
+/** Creates the store of group mappings in SQL. */
 export function groupMappingStore(kysely: Kysely<Tables>, write: Write): GroupMappingStore {
   const all = () => kysely.selectFrom('scim_group_mappings').selectAll()
   return {
@@ -74,7 +74,7 @@ const isThere = (kysely: Kysely<Tables>, { id }: GroupMapping): Check =>
     if (!mapping) throw notFound('SCIM group mapping not found')
   })
 
-/** Whoever the group has put into the workspace is left there by hand. */
+/** Turns the workspace memberships that come from the group into manual ones. */
 const left = (
   kysely: Kysely<Tables>,
   { scim_group_id, workspace_id }: GroupMapping,

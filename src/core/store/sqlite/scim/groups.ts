@@ -18,7 +18,7 @@ import {
 import { decided } from './decided.ts'
 import { moves } from './memberships.ts'
 
-/** Groups in SQL. */
+/** Creates the store of SCIM groups in SQL. */
 export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupStore {
   const all = () => kysely.selectFrom('scim_groups').selectAll().orderBy('created_at').orderBy('id')
   return {
@@ -59,7 +59,7 @@ export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupS
     change: (id, decide, move) =>
       decided(write, give => [
         withGroup(kysely, id, (group, members) =>
-          succession(kysely, group, members, give(decide(group, members)), move),
+          succession(kysely, { id, members }, give(decide(group, members)), move),
         ),
       ]),
   }
@@ -87,11 +87,10 @@ const withGroup = (
 const membersIn = (kysely: Kysely<Tables>, id: string) =>
   kysely.selectFrom('scim_group_members').select('scim_user_id').where('group_id', '=', id)
 
-/** What follows from a change: who came or went is looked at with all his groups. */
+/** Builds the statements of a change. Memberships are recomputed for members who came or went. */
 function succession(
   kysely: Kysely<Tables>,
-  { id }: ScimGroup,
-  before: string[],
+  { id, members: before }: { id: string; members: string[] },
   { group, members, entry }: GroupChange,
   move: Mover,
 ): Statement[] {

@@ -7,12 +7,13 @@ import { workspaceMemberDelete, workspaceMemberUpsert } from '../members.ts'
 import type { Tables } from '../tables.ts'
 import { type Consequence, follow, type Statement } from '../write.ts'
 
-/** Where somebody's memberships may have changed: those of these members, or those in this workspace. */
+/** Which memberships may have changed: those of these members, or those in this workspace. */
 export type Scope = { user_ids: string[] } | { workspace_id: string }
 
 /**
- * What groups and mappings, as the steps before it have left them, make of who is in which workspace: everybody has the highest role that a
- * mapping of one of his groups gives him, and who has none is out. Who was put there by hand is left alone.
+ * Updates workspace memberships to match groups and mappings, as earlier steps of the transaction
+ * have left them. A member has the highest role that a mapping of their groups grants, and leaves
+ * the workspace without one. Manual memberships stay as they are.
  */
 export const moves = (kysely: Kysely<Tables>, scope: Scope, move: Mover): Consequence =>
   follow(differences(kysely, scope), rows =>
@@ -64,7 +65,7 @@ const differences = (kysely: Kysely<Tables>, scope: Scope) =>
       ]),
     )
 
-// Of the two roles the higher one comes first in the alphabet as well.
+// `admin`, the higher of the two roles, also comes first in the alphabet.
 function granted(kysely: Kysely<Tables>, scope: Scope) {
   const all = kysely
     .selectFrom('scim_group_mappings as mapping')

@@ -5,7 +5,7 @@ import type { Tables } from '../tables.ts'
 import type { Write } from '../write.ts'
 import { moves } from './memberships.ts'
 
-/** Sync jobs in SQL. */
+/** Creates the store of sync jobs in SQL. */
 export const syncJobStore = (kysely: Kysely<Tables>, write: Write): SyncJobStore => ({
   byId: id =>
     kysely.selectFrom('scim_sync_jobs').selectAll().where('id', '=', id).executeTakeFirst(),

@@ -4,7 +4,7 @@ import { auditInsert } from '../audit.ts'
 import type { Tables } from '../tables.ts'
 import type { Write } from '../write.ts'
 
-/** Tokens in SQL. */
+/** Creates the store of SCIM tokens in SQL. */
 export const scimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenStore => ({
   all: () =>
     kysely.selectFrom('scim_tokens').selectAll().orderBy('created_at').orderBy('id').execute(),

@@ -18,7 +18,7 @@ import { type Check, check, follow, type Statement, type Write } from '../write.
 import { decided } from './decided.ts'
 import { moves } from './memberships.ts'
 
-/** Users in SQL. */
+/** Creates the store of SCIM users in SQL. */
 export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
   return {
     async byId(id) {
@@ -65,7 +65,7 @@ export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserSto
 
 const COLUMNS = { id: 'id', externalId: 'external_id', name: 'name_key' } as const
 
-/** Who has this address. Of those, who is here comes first, and then who left last. */
+/** Selects the members with this address: active ones first, then those who left last. */
 const namesakes = (kysely: Kysely<Tables>, address: string) =>
   kysely
     .selectFrom('members')
@@ -115,7 +115,7 @@ function succession(
   ]
 }
 
-/** Takes a user away. The groups that he was in have changed with that. */
+/** Deletes a user, and raises the version of the groups that they were in. */
 function departure(
   kysely: Kysely<Tables>,
   { id }: ScimUser,
