@@ -23,7 +23,7 @@ export const chat: Chat = {
   preset: chatPreset,
 }
 
-/** Text completions, under the path that the chat API had for them before. */
+/** Text completions, under their path from before the chat API. */
 export const completions: Chat = {
   ...answerAs('text_completion'),
   name: 'completions',

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
-import type { TextPart } from '../../language/part.ts'
+import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { freeReceipt, textUsage } from '../../language/usage.ts'
 import type { Heading } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
@@ -9,8 +9,9 @@ import { chatError, chatUsage, plainDetail, type Shape } from './response.ts'
 const DONE = 'data: [DONE]\n\n'
 
 /**
- * Turns the parts of an answer into `chat.completion.chunk` events (wire reference C.6): the role first, then the pieces,
- * the finish reason, one usage chunk with no choices, `[DONE]`. What every chunk repeats is written once.
+ * Turns the parts of an answer into `chat.completion.chunk` events (wire reference C.6): the role,
+ * the pieces, the finish reason, one usage chunk without choices, `[DONE]`. The fields that every
+ * chunk repeats are serialized once.
  */
 export class ChatStream {
   readonly #head: string
@@ -18,7 +19,7 @@ export class ChatStream {
   #fingerprint = ''
   readonly #roles = new Set<number>()
   readonly #natives = new Map<number, string>()
-  /** Details came of their own, so bare text needs none made up. */
+  /** Whether the provider sends details, so that none have to be made from bare text. */
   #detailed = false
 
   constructor({ id, created, model, provider }: Heading, shape: Shape) {
@@ -27,7 +28,7 @@ export class ChatStream {
     this.#shape = shape
   }
 
-  /** The events of one batch, as they go over the wire. */
+  /** Renders the events of one batch. */
   write(parts: TextPart[]): string {
     return parts.map(part => this.#write(part)).join('')
   }
@@ -71,17 +72,13 @@ export class ChatStream {
       case 'error':
         return this.#error(part.error)
       case 'receipt':
-        return (
-          this.#event(
-            `,"choices":[],${JSON.stringify({ usage: chatUsage(part.receipt), ...part.besides }).slice(1, -1)}`,
-          ) + DONE
-        )
+        return this.#receipt(part) + DONE
       default:
         return ''
     }
   }
 
-  // Words and entries go in one delta: a client that shows both would show them twice.
+  // Text and entries go in one delta: a client that shows both would show them twice.
   #reasoning({ choice, text, details }: Extract<TextPart, { type: 'reasoning-delta' }>): string {
     if (this.#shape.hideReasoning) return ''
     this.#detailed ||= details.length > 0
@@ -128,9 +125,8 @@ export class ChatStream {
   ): string {
     const native_finish_reason = finish_reason === null ? null : (this.#natives.get(index) ?? null)
     const said = this.#shape.text ? { text: delta.content ?? '' } : { delta }
-    return this.#event(
-      `,"choices":[${JSON.stringify({ index, ...said, finish_reason, native_finish_reason, logprobs })}]`,
-    )
+    const fields = { index, ...said, finish_reason, native_finish_reason, logprobs }
+    return this.#event(`,"choices":[${JSON.stringify(fields)}]`)
   }
 
   #error(error: GatewayError): string {
@@ -141,18 +137,23 @@ export class ChatStream {
     )
   }
 
+  #receipt({ receipt, besides }: ReceiptPart): string {
+    const fields = JSON.stringify({ usage: chatUsage(receipt), ...besides }).slice(1, -1)
+    return this.#event(`,"choices":[],${fields}`)
+  }
+
   #event(rest: string): string {
     return `data: ${this.#head}${this.#fingerprint}${rest}}\n\n`
   }
 }
 
-/** Writes the events of an answer. */
+/** Streams the events of an answer. */
 export function chatEvents(answer: Answer<'text'>, shape: Shape): AsyncIterator<string> {
   const stream = new ChatStream(answer, shape)
   return writeEvents(answer, parts => stream.write(parts))
 }
 
-/** Writes a call that failed behind its comments: one error, a count of nothing, the end. */
+/** Renders a failure after keep-alive comments: the error, an empty usage, and the end. */
 export function chatFailure(heading: Heading, error: GatewayError, shape: Shape): string {
   return new ChatStream(heading, shape).write([
     { type: 'error', error },

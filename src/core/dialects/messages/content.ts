@@ -4,12 +4,12 @@ import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { type Lane, Lanes, type Step } from './lanes.ts'
 import { dataOf, isWords, wordsOf } from './thinking.ts'
 
-/** The parts of an answer as the content of a message: which piece belongs to which block. */
+/** Turns the parts of an answer into the content blocks of a message. */
 export class Content {
-  /** What the content says of why the message ended. */
+  /** What the content tells about why the message ended. */
   calledTool = false
   refused = false
-  /** How many pages the provider has fetched for it. */
+  /** The number of pages that the provider has fetched. */
   webFetches = 0
   readonly #hidesThinking: boolean
   readonly #lanes = new Lanes()
@@ -19,13 +19,13 @@ export class Content {
     this.#hidesThinking = hidesThinking
   }
 
-  /** The steps that a part takes. Alternatives beside the first have no place in a message. */
+  /** Returns the events of a part. A message has only the first of an answer's alternatives. */
   read(part: TextPart): Step[] {
     if ('choice' in part && part.choice === 0) this.#see(part)
     return this.#lanes.taken()
   }
 
-  /** The steps that are left when nothing more will come. */
+  /** Returns the remaining events at the end of the answer. */
   end(): Step[] {
     this.#lanes.end()
     return this.#lanes.taken()
@@ -52,7 +52,7 @@ export class Content {
       case 'annotation':
         this.#citation(part)
         break
-      // A message has no block for pictures and sounds that a model makes: their text form.
+      // Messages have no block for pictures and sounds that a model makes: they become text.
       case 'image':
         this.#text(`![image](${part.url})`)
         break
@@ -74,7 +74,7 @@ export class Content {
     if (shown) this.#lanes.gain(this.#textLane(block), { type: 'citations_delta', citation: shown })
   }
 
-  // What a provider has cut stays cut: a citation is about the block that it stands in.
+  // The provider's blocks are kept: a citation refers to the block that it is in.
   #textLane(block?: number): Lane {
     const name = `text ${block ?? ''}`
     return (
@@ -83,7 +83,7 @@ export class Content {
     )
   }
 
-  // The words stand in the entries too, where there are any that hold words.
+  // The text repeats what readable entries contain, so it counts only without them.
   #reasoning(words: string, details: ReasoningDetail[]): void {
     for (const entry of details) {
       if (isWords(entry))
@@ -104,7 +104,7 @@ export class Content {
     if (words) this.#lanes.gain(lane, { type: 'thinking_delta', thinking: words })
   }
 
-  // A signature is the end of what it signs.
+  // A signature ends the block that it signs.
   #thinkingLane(name: string): Lane {
     const last = this.#lanes.last(name)
     if (last && last.thought?.signature === undefined) return last
@@ -126,7 +126,7 @@ export class Content {
     if (lane) this.#lanes.input(lane, piece)
   }
 
-  // A tool that the provider runs is told like any other: its name first, and then its input.
+  // A tool that the provider runs streams like any other: its name first, then its input.
   #native(block: Json): void {
     const { type, input } = block
     if (typeof type !== 'string') return
@@ -140,7 +140,7 @@ export class Content {
   }
 }
 
-/** A source in OpenAI's form. It proves nothing, so there is no index to send back. */
+/** Converts a source in OpenAI's form. It has no proof, so it has no index to send back. */
 function sourceOf(annotation: unknown): Json | undefined {
   const source =
     isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined

@@ -1,14 +1,17 @@
-/** Follows the text of one JSON value as it comes, and tells where an object in it ends. Looks at each character once. */
+/**
+ * Scans the text of one JSON value as it streams, and finds where the object in it ends. It reads
+ * each character once.
+ */
 export class JsonText {
-  /** What begins here is an object; undefined until something has begun. */
+  /** Whether the value is an object; undefined until it has begun. */
   isObject: boolean | undefined
-  /** The object is whole. */
+  /** Whether the object is complete. */
   complete = false
   #depth = 0
   #inText = false
   #escaped = false
 
-  /** Takes the next piece, and gives back what of it belongs to the object: all, but for what comes after its end. */
+  /** Reads the next piece, and returns it without whatever follows the end of the object. */
   read(piece: string): string {
     if (this.complete) return ''
     for (let i = 0; i < piece.length; i++) {

@@ -2,7 +2,7 @@ import type { Json } from '../../kernel/json.ts'
 import { JsonText } from './json-text.ts'
 import { signatureOf } from './thinking.ts'
 
-/** What a block gains while it is open. */
+/** A piece of content that is added to an open block. */
 export type Delta =
   | { type: 'text_delta'; text: string }
   | { type: 'citations_delta'; citation: Json }
@@ -10,29 +10,31 @@ export type Delta =
   | { type: 'signature_delta'; signature: string }
   | { type: 'input_json_delta'; partial_json: string }
 
-/** One step in the making of a message's content: what the events of a stream say, and what a whole answer is made of. */
+/** An event in the making of a message's content. Streams and whole answers use the same ones. */
 export type Step =
   | { type: 'content_block_start'; index: number; content_block: Json }
   | { type: 'content_block_delta'; index: number; delta: Delta }
   | { type: 'content_block_stop'; index: number }
 
-/** A block on its way. Those that are not open yet keep what they have gained. */
+/** A block that is open or waits to be opened. A waiting block keeps its deltas. */
 export interface Lane {
-  /** Pieces of the same name that follow each other belong together. */
+  /** Consecutive pieces of the same name belong to one block. */
   name: string
   block: Json
   started: boolean
   kept: Delta[]
-  /** The arguments of a tool, followed to their end, and what of them is no object. */
+  /** Finds the end of a tool's arguments. */
   input?: JsonText
+  /** The arguments, if they are not a JSON object. */
   odd?: string
-  /** The entry of the reasoning that the words belong to, without the words. */
+  /** The reasoning entry that the block belongs to, without its text. */
   thought?: Json
 }
 
 /**
- * The blocks of a message, in order. Anthropic's clients know one open block at a time, counted from zero: what comes for another
- * block while a tool's arguments are still incomplete waits for its turn (translation trap 61).
+ * The blocks of a message, in order. Anthropic's clients expect one open block at a time, numbered
+ * from zero. Content of other blocks waits while a tool's arguments are incomplete (translation
+ * trap 61).
  */
 export class Lanes {
   #open: Lane | null = null
@@ -40,36 +42,36 @@ export class Lanes {
   #index = -1
   #steps: Step[] = []
 
-  /** The steps that have been taken since this was asked last. */
+  /** Returns the events since the previous call. */
   taken(): Step[] {
     const steps = this.#steps
     if (steps.length > 0) this.#steps = []
     return steps
   }
 
-  /** The block that the newest piece went to, if it is of this name. */
+  /** Finds the block of the newest piece, if it has this name. */
   last(name: string): Lane | undefined {
     const last = this.#waiting.at(-1) ?? this.#open
     return last?.name === name ? last : undefined
   }
 
-  /** Begins a block, which has gained these already. */
+  /** Begins a block with its first deltas. */
   begin(given: Pick<Lane, 'name' | 'block' | 'thought'>, kept: Delta[] = []): Lane {
     return this.#add({ ...given, started: false, kept })
   }
 
-  /** Begins a block whose input is still to come. */
+  /** Begins the block of a tool call, whose input follows. */
   beginTool(block: Json): Lane {
     return this.#add({ name: '', block, started: false, kept: [], input: new JsonText() })
   }
 
-  /** Gives a block one more piece. */
+  /** Adds a delta to a block. */
   gain(lane: Lane, delta: Delta): void {
     if (lane === this.#open) this.#tell(lane, delta)
     else lane.kept.push(delta)
   }
 
-  /** Gives a tool more of its input. Once that is whole, the next block has its turn. */
+  /** Adds a piece of a tool's input. Once the input is complete, the next block opens. */
   input(lane: Lane, piece: string): void {
     if (!lane.input) return
     const partial_json = lane.input.read(piece)
@@ -79,7 +81,7 @@ export class Lanes {
     this.#advance()
   }
 
-  /** Closes what is open, and opens and closes what waits: nothing more will come. */
+  /** Closes the open block, and opens and closes those that wait, at the end of the answer. */
   end(): void {
     while (this.#open) {
       this.#close(this.#open)
@@ -93,7 +95,7 @@ export class Lanes {
     return lane
   }
 
-  /** Opens what waits, one after the other, until one of them is a tool whose arguments are still coming. */
+  /** Opens the waiting blocks in turn, up to a tool whose arguments are incomplete. */
   #advance(): void {
     let opened = 0
     for (const lane of this.#waiting) {
@@ -107,7 +109,7 @@ export class Lanes {
 
   #take(lane: Lane): void {
     this.#open = lane
-    // A thought that is hidden and not signed leaves no trace.
+    // A reasoning block starts with its first delta: without text and signature it is left out.
     if (!lane.thought) this.#start(lane)
     for (const delta of lane.kept) this.#tell(lane, delta)
   }
@@ -140,8 +142,11 @@ export class Lanes {
   }
 }
 
-// Only a tool whose arguments are still coming keeps the others waiting.
+// Only a tool whose arguments are incomplete makes other blocks wait.
 const isBusy = (lane: Lane | null): boolean => lane?.input !== undefined && !lane.input.complete
 
-/** Arguments that are no JSON object, in one: the form that Anthropic's documentation gives them. Its clients take nothing else. */
+/**
+ * Wraps arguments that are not a JSON object into one, as Anthropic's documentation does. Its
+ * clients accept only objects.
+ */
 export const oddInput = (raw: string): Json => ({ INVALID_JSON: raw })

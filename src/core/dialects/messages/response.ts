@@ -7,7 +7,10 @@ import { besidesOf, endedInError, endingOf } from './finish.ts'
 import { type Delta, oddInput, type Step } from './lanes.ts'
 import { costsOf, messageUsage } from './usage.ts'
 
-/** Collects the parts of an answer into one message. Throws when the answer failed: a message has no way to say so. */
+/**
+ * Collects the parts of an answer into one message. Throws the error of a failed answer: a message
+ * cannot contain an error.
+ */
 export async function messagesResponse(answer: Answer<'text'>, { params }: TextCall) {
   const content = new Content(params.reasoning?.exclude ?? false)
   const blocks = new Blocks()
@@ -46,7 +49,7 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
   }
 }
 
-/** What the steps make: the same that a client makes of the events. */
+/** Assembles content blocks from events, as a client does. */
 class Blocks {
   readonly content: Json[] = []
   #text = ''

@@ -45,13 +45,11 @@ const byokOf = ({ is_byok }: Endpoint) => (is_byok ? { is_byok: true } : {})
 
 /** `code` is the status that the failure would have had for the caller, `status` what the provider answered with (wire reference K.2). */
 function previousOf(failures: Failure[]) {
-  const previous_errors = failures
-    .slice(0, -1)
-    .map(({ endpoint, error, status }) => ({
-      provider: endpoint.provider.name,
-      code: error.status,
-      status,
-    }))
+  const previous_errors = failures.slice(0, -1).map(({ endpoint, error, status }) => ({
+    provider: endpoint.provider.name,
+    code: error.status,
+    status,
+  }))
   return previous_errors.length > 0 ? { previous_errors } : {}
 }
 
