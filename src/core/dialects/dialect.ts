@@ -45,7 +45,7 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
 export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
   /** Renders the comment or event that is sent while the client waits. Its parser skips it. */
   keepAlive(serviceName: string): string
-  /** Streams the events of an answer, by batch. Returning early ends the answer early too. */
+  /** Streams the events of an answer in batches. Returning early ends the answer early too. */
   events(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
   /** Renders the events of a call that failed after its stream had begun with keep-alives. */
   failure(heading: Heading, error: GatewayError, call: Work[K]['call'], body: Body): string

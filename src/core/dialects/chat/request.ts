@@ -230,7 +230,8 @@ function reasoningOf({
 
 /**
  * Returns the body with tools in place of legacy functions: `functions`, `function_call` and
- * messages of role `function`, which old clients still send. Returns the body itself if it has none.
+ * messages of role `function`, which old clients still send. Returns the body itself if it has
+ * none.
  */
 export function modernize(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
