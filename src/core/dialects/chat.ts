@@ -36,7 +36,7 @@ export const completions: Chat = {
   body: CompletionRequest,
 }
 
-type Answering = Pick<Chat, 'kind' | 'showsRouting' | 'understand' | 'whole' | 'streaming'>
+type Answering = Omit<Chat, 'name' | 'path' | 'operation' | 'body' | 'preset'>
 
 function answerAs(object: Shape['object']): Answering {
   const shape = (call: TextCall, body: ChatRequest) => readShape(object, call, body)

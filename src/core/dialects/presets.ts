@@ -6,7 +6,7 @@ import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
-import { understand as understandChat } from './chat/request.ts'
+import { understand } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
 import type { CallContext, PresetForm } from './dialect.ts'
 import type { DialectWorld } from './world.ts'
@@ -55,12 +55,12 @@ type Naming = {
  * 404 for a preset that cannot be used, and 400 if the body names two.
  */
 export const withPresets =
-  <Body extends Naming>(understand: Understand<Body>): Understand<Body> =>
+  <Body extends Naming>(toCall: Understand<Body>): Understand<Body> =>
   (gateway, actor, body, context) => {
     const named = namedIn(body)
-    if (!named) return understand(gateway, actor, body, context)
+    if (!named) return toCall(gateway, actor, body, context)
     const { id, designated_version } = usablePreset(gateway, actor, named.slug)
-    const call = understand(
+    const call = toCall(
       gateway,
       actor,
       modelled(body, named.model, designated_version.config),
@@ -135,7 +135,7 @@ function understoodAlone(
 ): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
-  return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
+  return understand(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
 
 // A tool without a type of ours means what it would mean in the call's own dialect.

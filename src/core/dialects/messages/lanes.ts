@@ -16,19 +16,23 @@ export type Step =
   | { type: 'content_block_delta'; index: number; delta: Delta }
   | { type: 'content_block_stop'; index: number }
 
-/** A block that is open or waits to be opened. A waiting block keeps its deltas. */
-export interface Lane {
+/** A block to begin. */
+interface NewBlock {
   /** Consecutive pieces of the same name belong to one block. */
   name: string
   block: Json
+  /** The reasoning entry that the block belongs to, without its text. */
+  thought?: Json
+}
+
+/** A block that is open or waits to be opened. A waiting block keeps its deltas. */
+export interface Lane extends NewBlock {
   started: boolean
   kept: Delta[]
   /** Finds the end of a tool's arguments. */
   input?: JsonText
   /** The arguments, if they are not a JSON object. */
   odd?: string
-  /** The reasoning entry that the block belongs to, without its text. */
-  thought?: Json
 }
 
 /**
@@ -56,7 +60,7 @@ export class Lanes {
   }
 
   /** Begins a block with its first deltas. */
-  begin(given: Pick<Lane, 'name' | 'block' | 'thought'>, kept: Delta[] = []): Lane {
+  begin(given: NewBlock, kept: Delta[] = []): Lane {
     return this.#add({ ...given, started: false, kept })
   }
 
