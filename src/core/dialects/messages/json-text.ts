@@ -15,21 +15,21 @@ export class JsonText {
   read(piece: string): string {
     if (this.complete) return ''
     for (let i = 0; i < piece.length; i++) {
-      this.#see(piece.charCodeAt(i))
+      this.#readCharacter(piece.charCodeAt(i))
       if (this.complete) return piece.slice(0, i + 1)
     }
     return piece
   }
 
-  #see(character: number): void {
-    if (this.#inText) this.#seeInText(character)
+  #readCharacter(character: number): void {
+    if (this.#inText) this.#readCharacterInText(character)
     else if (character === QUOTE) this.#inText = true
     else if (character === OPEN_BRACE || character === OPEN_BRACKET) this.#depth += 1
     else if (character === CLOSE_BRACE || character === CLOSE_BRACKET) this.#close()
     if (character > SPACE) this.isObject ??= character === OPEN_BRACE
   }
 
-  #seeInText(character: number): void {
+  #readCharacterInText(character: number): void {
     if (this.#escaped) this.#escaped = false
     else if (character === BACKSLASH) this.#escaped = true
     else if (character === QUOTE) this.#inText = false

@@ -44,12 +44,12 @@ export class Lanes {
   #open: Lane | null = null
   #waiting: Lane[] = []
   #index = -1
-  #steps: Step[] = []
+  #events: Step[] = []
 
   /** Returns the events since the previous call. */
   taken(): Step[] {
-    const steps = this.#steps
-    if (steps.length > 0) this.#steps = []
+    const steps = this.#events
+    if (steps.length > 0) this.#events = []
     return steps
   }
 
@@ -70,18 +70,18 @@ export class Lanes {
   }
 
   /** Adds a delta to a block. */
-  gain(lane: Lane, delta: Delta): void {
-    if (lane === this.#open) this.#tell(lane, delta)
-    else lane.kept.push(delta)
+  gain(pending: Lane, delta: Delta): void {
+    if (pending === this.#open) this.#emitDelta(pending, delta)
+    else pending.kept.push(delta)
   }
 
   /** Adds a piece of a tool's input. Once the input is complete, the next block opens. */
-  input(lane: Lane, piece: string): void {
-    if (!lane.input) return
-    const partial_json = lane.input.read(piece)
-    if (lane.input.isObject === false) lane.odd = (lane.odd ?? '') + partial_json
-    else if (partial_json) this.gain(lane, { type: 'input_json_delta', partial_json })
-    if (lane === this.#open && lane.input.complete) this.#close(lane)
+  input(pending: Lane, piece: string): void {
+    if (!pending.input) return
+    const partial_json = pending.input.read(piece)
+    if (pending.input.isObject === false) pending.odd = (pending.odd ?? '') + partial_json
+    else if (partial_json) this.gain(pending, { type: 'input_json_delta', partial_json })
+    if (pending === this.#open && pending.input.complete) this.#close(pending)
     this.#advance()
   }
 
@@ -93,61 +93,66 @@ export class Lanes {
     }
   }
 
-  #add(lane: Lane): Lane {
-    this.#waiting.push(lane)
+  #add(pending: Lane): Lane {
+    this.#waiting.push(pending)
     this.#advance()
-    return lane
+    return pending
   }
 
   /** Opens the waiting blocks in turn, up to a tool whose arguments are incomplete. */
   #advance(): void {
     let opened = 0
-    for (const lane of this.#waiting) {
+    for (const pending of this.#waiting) {
       if (isBusy(this.#open)) break
       if (this.#open) this.#close(this.#open)
-      this.#take(lane)
+      this.#activate(pending)
       opened += 1
     }
     if (opened > 0) this.#waiting = this.#waiting.slice(opened)
   }
 
-  #take(lane: Lane): void {
-    this.#open = lane
+  #activate(pending: Lane): void {
+    this.#open = pending
     // A reasoning block starts with its first delta: without text and signature it is left out.
-    if (!lane.thought) this.#start(lane)
-    for (const delta of lane.kept) this.#tell(lane, delta)
+    if (!pending.thought) this.#emitStart(pending)
+    for (const delta of pending.kept) this.#emitDelta(pending, delta)
   }
 
-  #close(lane: Lane): void {
-    if (lane.thought) this.#sign(lane, signatureOf(lane.thought))
-    if (lane.odd !== undefined)
-      this.#tell(lane, {
+  #close(pending: Lane): void {
+    if (pending.thought) this.#emitSignature(pending, signatureOf(pending.thought))
+    if (pending.odd !== undefined)
+      this.#emitDelta(pending, {
         type: 'input_json_delta',
-        partial_json: JSON.stringify(oddInput(lane.odd)),
+        partial_json: JSON.stringify(oddInput(pending.odd)),
       })
-    if (lane.started) this.#steps.push({ type: 'content_block_stop', index: this.#index })
+    if (pending.started) this.#events.push({ type: 'content_block_stop', index: this.#index })
     this.#open = null
   }
 
-  #sign(lane: Lane, signature: string): void {
-    if (signature) this.#tell(lane, { type: 'signature_delta', signature })
+  #emitSignature(pending: Lane, signature: string): void {
+    if (signature) this.#emitDelta(pending, { type: 'signature_delta', signature })
   }
 
-  #tell(lane: Lane, delta: Delta): void {
-    this.#start(lane)
-    this.#steps.push({ type: 'content_block_delta', index: this.#index, delta })
+  #emitDelta(pending: Lane, delta: Delta): void {
+    this.#emitStart(pending)
+    this.#events.push({ type: 'content_block_delta', index: this.#index, delta })
   }
 
-  #start(lane: Lane): void {
-    if (lane.started) return
-    lane.started = true
+  #emitStart(pending: Lane): void {
+    if (pending.started) return
+    pending.started = true
     this.#index += 1
-    this.#steps.push({ type: 'content_block_start', index: this.#index, content_block: lane.block })
+    this.#events.push({
+      type: 'content_block_start',
+      index: this.#index,
+      content_block: pending.block,
+    })
   }
 }
 
 // Only a tool whose arguments are incomplete makes other blocks wait.
-const isBusy = (lane: Lane | null): boolean => lane?.input !== undefined && !lane.input.complete
+const isBusy = (pending: Lane | null): boolean =>
+  pending?.input !== undefined && !pending.input.complete
 
 /**
  * Wraps arguments that are not a JSON object into one, as Anthropic's documentation does. Its

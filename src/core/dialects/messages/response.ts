@@ -58,7 +58,7 @@ class Blocks {
   add(steps: Step[]): void {
     for (const step of steps) {
       if (step.type === 'content_block_start') this.#begin(step.content_block)
-      else if (step.type === 'content_block_delta') this.#gain(step.delta)
+      else if (step.type === 'content_block_delta') this.#addDelta(step.delta)
       else this.#end()
     }
   }
@@ -69,7 +69,7 @@ class Blocks {
     this.#citations = []
   }
 
-  #gain(delta: Delta): void {
+  #addDelta(delta: Delta): void {
     switch (delta.type) {
       case 'text_delta':
         this.#text += delta.text

@@ -37,17 +37,17 @@ class MessagesStream {
 
   /** Renders the events of one batch. */
   write(parts: TextPart[]): string {
-    return parts.map(part => this.#write(part)).join('')
+    return parts.map(part => this.#render(part)).join('')
   }
 
   /** Renders the start of the message and the events of the first batch. */
   async begin(parts: TextPart[]): Promise<string> {
-    return (await this.#start(parts)) + this.write(parts)
+    return (await this.#renderStart(parts)) + this.write(parts)
   }
 
   // Clients read the size of the prompt here: the provider's count if it is already known, or an
   // estimate.
-  async #start(parts: TextPart[]): Promise<string> {
+  async #renderStart(parts: TextPart[]): Promise<string> {
     for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
     const counted = parts.find(part => part.type === 'usage')
     const usage = counted ? counted.usage : await expectedUsage(this.#call)
@@ -66,24 +66,24 @@ class MessagesStream {
     return event({ type: 'message_start', message })
   }
 
-  #write(part: TextPart): string {
+  #render(part: TextPart): string {
     switch (part.type) {
       case 'finish':
         if (part.choice === 0) this.#finish ??= part
         return ''
       case 'error':
-        return this.#error(part.error)
+        return this.#renderError(part.error)
       case 'receipt':
-        return this.#end(part)
+        return this.#renderEnd(part)
       default:
         return events(this.#content.read(part))
     }
   }
 
-  #end({ receipt, besides }: ReceiptPart): string {
+  #renderEnd({ receipt, besides }: ReceiptPart): string {
     if (this.#failed) return ''
     const rest = events(this.#content.end())
-    if (this.#finish?.reason === 'error') return rest + this.#error(endedInError(besides))
+    if (this.#finish?.reason === 'error') return rest + this.#renderError(endedInError(besides))
     const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
     return (
@@ -93,7 +93,7 @@ class MessagesStream {
     )
   }
 
-  #error(error: GatewayError): string {
+  #renderError(error: GatewayError): string {
     this.#failed = true
     return event(messagesError(error, this.#answer.id))
   }
