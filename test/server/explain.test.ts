@@ -211,7 +211,7 @@ function expectedTries({ endpoints }: Explanation, ill: Name[]): string[] {
 describe('what is told of a call is what comes of it:', () => {
   beforeAll(async () => {
     for (const name of [...NAMES, ...NAMES])
-      await send({ body: { ...SAMPLES['nothing peculiar']?.body, provider: { only: [name] } } })
+      await send({ body: { ...SAMPLES['nothing special']?.body, provider: { only: [name] } } })
   })
 
   test('there are ten and more', () => {
@@ -357,7 +357,7 @@ describe('endpoints that are drawn', () => {
         models: [{ id: 'acme/small', endpoints }],
       },
     })
-    const body = SAMPLES['nothing peculiar']?.body ?? {}
+    const body = SAMPLES['nothing special']?.body ?? {}
     const told = await made<Explanation>(
       drawing.fetch('/chat/completions', {
         key: drawing.management_key,
