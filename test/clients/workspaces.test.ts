@@ -160,7 +160,8 @@ test('budgets are set, listed, read and deleted', async () => {
   )
   expect(refused).toBeInstanceOf(BadRequestResponseError)
   expect((refused as BadRequestResponseError).error.message).toBe(
-    'Budget limits must be strictly decreasing as scope narrows: the monthly limit ($500) must be greater than the weekly limit ($600).',
+    'Budget limits must be strictly decreasing as scope narrows: ' +
+      'the monthly limit ($500) must be greater than the weekly limit ($600).',
   )
   expect(await client.workspaces.deleteBudget({ workspaceRef, interval: 'monthly' })).toEqual({
     deleted: true,

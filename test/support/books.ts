@@ -19,7 +19,8 @@ export interface Books {
 const SUMS = `select
   (select coalesce(sum(nanos), 0) from ledger where key_hash = $key) as ledger,
   (select coalesce(sum(nanos), 0) from spend where key_hash = $key) as counted,
-  (select coalesce(sum(upstream_inference_cost), 0) from generations where key_hash = $key) as recorded,
+  (select coalesce(sum(upstream_inference_cost), 0) from generations where key_hash = $key)
+    as recorded,
   (select count(*) from generations where key_hash = $key) as calls`
 
 /** Reads the books of a key, given its plaintext. Money in nano-dollars. */
