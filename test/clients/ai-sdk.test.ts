@@ -40,14 +40,14 @@ beforeEach(() => {
 
 const small = () => provider.chat('acme/small')
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
     thrown => thrown,
   )
 
-/** What the provider has told of itself, its count and its price. */
+/** Returns the provider metadata: name, usage and cost. */
 const toldBy = (metadata: unknown) =>
   (metadata as { openrouter?: { provider?: string; usage?: Record<string, unknown> } })?.openrouter
 
@@ -58,7 +58,7 @@ const schema = jsonSchema<{ city: string }>({
   additionalProperties: false,
 })
 
-/** A tool that notes the cities it was asked for. */
+/** A tool that records the cities of its calls. */
 const weatherTool = (cities: string[]) => ({
   get_weather: tool({
     description: 'The weather of a city',
@@ -73,7 +73,7 @@ const WEATHER_CALL = {
 }
 
 describe('text', () => {
-  test('is generated, counted and priced, and the provider receives what was asked', async () => {
+  test('is generated, counted and priced, and the provider receives the request', async () => {
     stage.mock.onMessage('Say hello', { content: 'Hello!', ...COUNTED })
     const answer = await generateText({
       model: small(),
@@ -171,7 +171,7 @@ describe('text', () => {
     ])
   })
 
-  // generateText names a tool choice that the completion model refuses, so the model is asked directly.
+  // The completion model refuses the tool choice that generateText sends, so it is called directly.
   test('is completed from a prompt', async () => {
     stage.mock.onMessage('Once upon', { content: ' a time', ...COUNTED })
     const prompt = [
@@ -184,7 +184,7 @@ describe('text', () => {
 })
 
 describe('tools', () => {
-  /** The conversation that the provider sees when the tool has answered. */
+  /** The conversation that the provider gets once the tool has answered. */
   const conversation = (question: string) => [
     { role: 'user', content: question },
     {
@@ -304,7 +304,7 @@ describe('structured output', () => {
     expect(stage.last().body.response_format).toEqual(format(expect.any(String)))
   })
 
-  test('is made up by the sandbox, which knows no model', async () => {
+  test('is invented by the sandbox', async () => {
     const { object } = await generateObject({
       model: provider.chat('sandbox/echo'),
       schema,
@@ -345,7 +345,7 @@ describe('reasoning', () => {
       ],
     })
 
-  /** Goes on with the conversation and gives the request that the provider then receives. */
+  /** Continues the conversation and returns the request that the provider then receives. */
   async function goneOn(said: ModelMessage[]) {
     stage.scripted.plan(completion('Sure'))
     const count = stage.scripted.hits.length + 1
@@ -366,7 +366,7 @@ describe('reasoning', () => {
     function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
   }
 
-  test('is asked for by effort, shown as reasoning, and its details go out again byte for byte with the tool’s result', async () => {
+  test('is requested by effort, and details are sent again with the tool’s result', async () => {
     stage.scripted.plan(
       thinking({
         content: null,
@@ -401,7 +401,9 @@ describe('reasoning', () => {
     })
   })
 
-  /** A stream that thinks in pieces, each said both ways, signs, adds what is encrypted, and then goes on. */
+  /**
+   * A stream of reasoning as text and details, a signature, encrypted data, and then the answer.
+   */
   const thinkingStream = (...rest: Script[]): Script => {
     const piece = (fields: Record<string, unknown>) => [
       { type: 'reasoning.text', ...fields, format: 'anthropic-claude-v1', index: 0 },
@@ -416,7 +418,7 @@ describe('reasoning', () => {
     ]
   }
 
-  test('is streamed before the answer, and what was put together from the pieces goes out again', async () => {
+  test('is streamed before the answer, and the assembled details are sent again', async () => {
     stage.scripted.plan(thinkingStream(delta('Eight'), ending()))
     const answer = streamText({ model: thinker(), prompt: 'Five and three?' })
     const kinds = (await Array.fromAsync(answer.stream)).map(part => part.type)
@@ -428,7 +430,7 @@ describe('reasoning', () => {
     })
   })
 
-  test('is streamed before a tool call, and goes out again with the tool’s result', async () => {
+  test('is streamed before a tool call, and sent again with the tool’s result', async () => {
     stage.scripted.plan(
       thinkingStream(
         delta({ tool_calls: [{ index: 0, ...called }] }),
@@ -455,8 +457,8 @@ describe('reasoning', () => {
     })
   })
 
-  // The client shows the words of a delta's details, and its bare words only where there are none: both must come in one delta.
-  test('that a provider says both as words and as details is shown once', async () => {
+  // The client reads a delta's text only if it has no details, so both must come in one delta.
+  test('that a provider sends both as text and as details is shown once', async () => {
     stage.scripted.plan(thinkingStream(delta('Eight'), ending()))
     const answer = streamText({ model: thinker(), prompt: 'Five and three?' })
     await answer.consumeStream()
@@ -464,7 +466,7 @@ describe('reasoning', () => {
   })
 
   test.each(['reasoning', 'reasoning_content'])(
-    'that comes as bare %s is shown, and goes out again',
+    'that comes as bare %s is shown, and sent again',
     async field => {
       stage.scripted.plan(thinking({ [field]: 'On fingers' }))
       const whole = await generateText({ model: thinker(), prompt: 'Five and three?' })
@@ -487,7 +489,7 @@ describe('reasoning', () => {
     },
   )
 
-  test('is left out when the caller does not want to see it', async () => {
+  test('is left out if the caller excludes it', async () => {
     stage.scripted.plan(thinking({ reasoning: 'Secret', reasoning_details: DETAILS }))
     const model = provider.chat('acme/thinker', { reasoning: { effort: 'high', exclude: true } })
     const answer = await generateText({ model, prompt: 'Five and three?' })
@@ -567,7 +569,7 @@ describe('failures', () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

@@ -6,8 +6,8 @@ import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 /*
- * What Anthropic's own client reads from an answer of Claude's is what it reads from the same answer through the gateway: every
- * block with every member, why it ended, and the counts.
+ * Anthropic's own client reads the same from an answer of Claude's, directly and through the
+ * gateway: every block with every field, the stop reason, and the usage.
  */
 
 const PROTOCOL = 'anthropic-messages'
@@ -36,7 +36,7 @@ const modelOf = ({ name }: Recording) => ({
 if (!hasRecordings) test.skip('the recordings are not on this machine (GATEWAY_SHARED)', () => {})
 
 test.each(recordings.map(one => [one.name, one.mode, one] as const))(
-  '%s, %s, is read as without the gateway',
+  '%s, %s, reads the same as without the gateway',
   async (name, _, recording) => {
     const direct = await read(replay.base(PROTOCOL), 'mock', name, recording)
     const through = await read(
@@ -62,7 +62,7 @@ function read(
     : client.messages.create(body)
 }
 
-/** A message without its ids, and with what the public schema asks for and older recordings do not have. */
+/** Removes ids from a message, and adds fields of the public schema that old recordings lack. */
 function comparable(message: Anthropic.Message): Json {
   const { content, stop_reason, stop_sequence, container, context_management } = JSON.parse(
     JSON.stringify(message),

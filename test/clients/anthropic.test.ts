@@ -35,7 +35,7 @@ beforeEach(() => {
   stage.mock.clearFixtures().clearRequests()
 })
 
-// The client puts `/v1` before its paths itself.
+// The client adds `/v1` to its paths itself.
 const clientWith = (options: ConstructorParameters<typeof Anthropic>[0]) =>
   new Anthropic({
     baseURL: stage.base.replace(/\/v1$/, ''),
@@ -48,11 +48,11 @@ const asked = (content: Anthropic.MessageParam['content']): Anthropic.MessagePar
   { role: 'user', content },
 ]
 const base = { model: 'acme/small', max_tokens: 100 }
-/** The client knows it no longer, but sends it. */
+/** The client no longer has a type for it, but sends it. */
 const heat = (temperature: number) => ({ temperature })
 const thinker = { model: 'acme/thinker', max_tokens: 100 }
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -74,7 +74,7 @@ const weatherFunction = {
   },
 }
 
-test('a message is answered, and the provider receives what was asked and no more', async () => {
+test('a message is answered, and the provider receives the request and nothing else', async () => {
   stage.mock.onMessage('Say hello', { content: 'Hello, you!', ...COUNTED })
   const answer = await client.messages.create({
     ...base,
@@ -107,7 +107,7 @@ test('a message is answered, and the provider receives what was asked and no mor
   })
 })
 
-test('trap 73: a stream tells the size of the prompt first, then the text in pieces, and the counts last', async () => {
+test('trap 73: a stream has the prompt size first, then the text, and the usage last', async () => {
   stage.mock.onMessage(
     'Stream please',
     { content: 'One two three four five', ...COUNTED },
@@ -137,7 +137,7 @@ test('trap 73: a stream tells the size of the prompt first, then the text in pie
   })
 })
 
-test('the stream helper puts the same message together', async () => {
+test('the stream helper assembles the same message', async () => {
   stage.mock.onMessage(
     'Help me stream',
     { content: 'Put together again', ...COUNTED },
@@ -151,7 +151,7 @@ test('the stream helper puts the same message together', async () => {
   })
 })
 
-test('a stream that the client leaves ends the call, and does not disturb the next', async () => {
+test('a stream that the client abandons ends the call, and does not disturb the next', async () => {
   stage.scripted.plan([sseHead(), delta('Hello'), { wait: 'never' }])
   const stream = client.messages.stream({ ...thinker, messages: asked('Leave early') })
   for await (const one of stream) if (one.type === 'content_block_delta') break
@@ -163,7 +163,7 @@ test('a stream that the client leaves ends the call, and does not disturb the ne
 })
 
 test.each([false, true])(
-  'tools are called side by side, their results sent back, and the answer given (streamed: %p)',
+  'tools are called in parallel, their results sent back, and the answer given (streamed: %p)',
   async streamed => {
     const question = `Two cities ${streamed ? 'streamed' : 'whole'}`
     const toolCalls = [
@@ -231,7 +231,7 @@ test.each([false, true])(
   },
 )
 
-test('trap 61: calls that the provider tells in turns come one after the other', async () => {
+test('trap 61: calls that the provider interleaves come one after the other', async () => {
   const piece = (index: number, more: object) => delta({ tool_calls: [{ index, ...more }] })
   stage.scripted.plan([
     sseHead(),
@@ -256,7 +256,7 @@ test('trap 61: calls that the provider tells in turns come one after the other',
   ])
 })
 
-test('pictures and documents go to the provider', async () => {
+test('pictures and documents are sent to the provider', async () => {
   stage.mock.onMessage('What is this', { content: 'A dot', ...COUNTED })
   const pdf = Buffer.from('%PDF-1.4').toString('base64')
   await client.messages.create({
@@ -293,7 +293,7 @@ test('pictures and documents go to the provider', async () => {
 })
 
 test.each([false, true])(
-  'trap 93: thinking comes with its signature, and goes back with it (streamed: %p)',
+  'trap 93: thinking comes with its signature, and is sent back with it (streamed: %p)',
   async streamed => {
     const text = {
       type: 'reasoning.text',
@@ -436,7 +436,7 @@ test.each([
   ).toBe(expected)
 })
 
-test('a refusal is text and says so', async () => {
+test('a refusal is text with the stop reason refusal', async () => {
   const choices = [
     {
       index: 0,
@@ -452,7 +452,7 @@ test('a refusal is text and says so', async () => {
   })
 })
 
-test('failures before the answer are the client’s own errors', async () => {
+test('failures before the answer are typed errors', async () => {
   const messages = asked('Fail')
   expect(
     await failureOf(clientWith({ apiKey: 'sk-wrong' }).messages.create({ ...base, messages })),
@@ -501,7 +501,7 @@ test('trap 74: a failure in the middle of a stream is an error too', async () =>
   expect(texts).toEqual(['Hel'])
 })
 
-test('the key goes in either header', async () => {
+test('the key may be in either header', async () => {
   stage.mock.onMessage('Who', { content: 'You', ...COUNTED })
   const body = { ...base, messages: asked('Who') }
   const bearer = clientWith({ apiKey: null, authToken: stage.server.inference_key })
@@ -513,7 +513,7 @@ test('the key goes in either header', async () => {
   ).toEqual([])
 })
 
-test('every model that may stand in is asked in turn', async () => {
+test('every fallback model is tried in turn', async () => {
   stage.scripted.plan(completion('Here'))
   stage.mock.onMessage('Anybody', { error: { message: 'No', type: 'server_error' }, status: 500 })
   const body = { ...base, messages: asked('Anybody'), fallbacks: [{ model: 'acme/thinker' }] }
@@ -524,10 +524,10 @@ test('every model that may stand in is asked in turn', async () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
-    // The public description forgets this status here; the specification gives it to every provider that is unavailable.
+    // The public schema lacks this status here; the specification has it for unavailable providers.
     const unlisted = violations.filter(
       ({ op, status, what }) =>
         op === 'createMessages' && status === 502 && what.startsWith('status not listed'),

@@ -49,7 +49,7 @@ const send = (model: string) =>
     },
   })
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -57,7 +57,7 @@ const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   )
 
 describe('the official client', () => {
-  test('is refused without credits, reads them, and is answered once some were paid in', async () => {
+  test('is refused without credits, reads them, and is served once credits are added', async () => {
     expect(await failureOf(send('acme/dear'))).toBeInstanceOf(PaymentRequiredResponseError)
     await gateway(['credits', 'add', '--amount', '12.5', '--data', server.data])
     const management = clientWith(server.management_key)
@@ -73,7 +73,7 @@ describe('the official client', () => {
     )
   })
 
-  test('reads what its key may do, and is told when there is room again', async () => {
+  test('reads the limits of its key, and when it may call again', async () => {
     const client = clientWith(server.inference_key)
     // Three, because a minute may end between two of them.
     const outcomes = await Promise.all(
@@ -90,12 +90,12 @@ describe('the official client', () => {
     expect(data).toMatchObject({ isFreeTier: false, rateLimit: { requests: 1000, interval: '1m' } })
   })
 
-  test('the door that is closed for good says so', async () => {
+  test('the operation that is gone for good answers so', async () => {
     expect((await fetch(`${base}/credits/coinbase`, { method: 'POST' })).status).toBe(410)
     expect((await fetch(`${base}/credits`)).status).toBe(401)
   })
 
-  test.skipIf(!hasWirecheck)('every answer fits the public schema', async () => {
+  test.skipIf(!hasWirecheck)('every answer matches the public schema', async () => {
     const report = await checker?.report()
     expect(report?.violations).toEqual([])
     expect(Object.keys(report?.seen ?? {})).toEqual(

@@ -7,7 +7,7 @@ import { type Server, startServer } from '../support/server.ts'
 import { type Hit, json, startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
-/** A provider that gives each text the vector of its length, in numbers whatever it is asked for. */
+/** A provider that returns the length of each text as its vector, always as numbers. */
 const lengths = ({ json: body }: Hit) => {
   const { input } = body as { input: string | string[] }
   const data = [input]
@@ -24,7 +24,7 @@ let base: string
 beforeAll(async () => {
   upstream = await startUpstream()
   upstream.answer(lengths)
-  // The public schema knows providers by a closed list of names, so this one borrows its own from it.
+  // The public schema has a closed list of provider names, so this provider uses one of them.
   const local = {
     name: 'Together',
     protocol: 'openai-chat',
@@ -67,7 +67,7 @@ const openrouter = () =>
     retryConfig: { strategy: 'none' },
   })
 
-test('openai asks for base64 unasked, and reads numbers', async () => {
+test('openai requests base64 by default, and reads numbers', async () => {
   const { data, usage, object } = await openai().embeddings.create({
     model: 'acme/embed',
     input: ['Hi', 'Hello'],
@@ -84,7 +84,7 @@ test('openai asks for base64 unasked, and reads numbers', async () => {
   })
 })
 
-test('openai may ask for floats, and for base64 in words', async () => {
+test('openai can request floats, and base64 as text', async () => {
   const ask = (encoding_format: 'float' | 'base64') =>
     openai().embeddings.create({ model: 'acme/embed', input: 'Hi', encoding_format })
   expect((await ask('float')).data[0]?.embedding).toEqual([2, 0.5])
@@ -93,7 +93,7 @@ test('openai may ask for floats, and for base64 in words', async () => {
   )
 })
 
-test('openai is told of a model that has no vectors', async () => {
+test('openai gets an error for a model without vectors', async () => {
   const failure = await openai()
     .embeddings.create({ model: 'sandbox/echo', input: 'Hi' })
     .catch((thrown: unknown) => thrown)
@@ -156,7 +156,7 @@ test('@openrouter/ai-sdk-provider embeds many', async () => {
   expect(usage.tokens).toBe(10)
 })
 
-test.skipIf(!hasWirecheck)('every answer fits the public schema', async () => {
+test.skipIf(!hasWirecheck)('every answer matches the public schema', async () => {
   const report = await checker?.report()
   expect(report?.violations).toEqual([])
   expect(Object.keys(report?.seen ?? {})).toEqual(

@@ -21,7 +21,7 @@ let keys: Awaited<ReturnType<typeof testKeys>>
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  // The public schema knows providers by a closed list of names, so this one borrows its own from it.
+  // The public schema has a closed list of provider names, so this provider uses one of them.
   const local = {
     name: 'Together',
     protocol: 'openai-chat',
@@ -100,7 +100,7 @@ test('@openrouter/sdk: a call that is blocked is a ForbiddenResponseError', asyn
   })
 })
 
-test('@openrouter/sdk: an answer is redacted, whole and streamed, and its record can be read', async () => {
+test('@openrouter/sdk: an answer is redacted, whole and streamed, and recorded', async () => {
   guard({ slug: 'email' })
   upstream.plan(completion('Ask bob@example.com now'))
   const answer = await whole('Who?')
@@ -123,7 +123,7 @@ test('@openrouter/sdk: a stream that is blocked ends in an error', async () => {
   ])
 })
 
-test('@anthropic-ai/sdk: a call and an answer that are blocked are a PermissionDeniedError', async () => {
+test('@anthropic-ai/sdk: a blocked call or answer is a PermissionDeniedError', async () => {
   guard({ slug: 'email', action: 'block' })
   const client = new Anthropic({
     baseURL: base.replace(/\/v1$/, ''),
@@ -139,7 +139,7 @@ test('@anthropic-ai/sdk: a call and an answer that are blocked are a PermissionD
   expect(await failureOf(ask('Who?'))).toBeInstanceOf(Anthropic.PermissionDeniedError)
 })
 
-test.skipIf(!hasWirecheck)('nothing of it is outside the public schema', async () => {
+test.skipIf(!hasWirecheck)('every answer matches the public schema', async () => {
   const { seen, violations } = (await checker?.report()) ?? { seen: {}, violations: [] }
   expect(violations).toEqual([])
   expect(Object.keys(seen).toSorted()).toEqual([

@@ -23,7 +23,7 @@ afterAll(() => stage.close())
 const clientWith = (apiKey: string) =>
   new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -34,7 +34,7 @@ const create = async (more: object = {}) =>
   (await management.guardrails.create({ createGuardrailRequest: { name: 'rules', ...more } })).data
 
 describe('guardrails', () => {
-  test('are created, read, changed, listed and deleted', async () => {
+  test('are created, read, updated, listed and deleted', async () => {
     const made = await create({
       description: 'Everything',
       allowedDataRegions: ['global', 'europe'],
@@ -86,7 +86,7 @@ describe('guardrails', () => {
     ).toBeInstanceOf(NotFoundResponseError)
   })
 
-  test('are assigned to keys and members, and taken', async () => {
+  test('are assigned to keys and members, and unassigned', async () => {
     const { id } = await create()
     const { data: key } = await management.apiKeys.create({ requestBody: { name: 'held' } })
     const keys = { id, bulkAssignKeysRequest: { keyHashes: [key.hash] } }
@@ -195,7 +195,7 @@ describe('guardrails', () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

@@ -5,12 +5,12 @@ import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
- * A client of Anthropic's own API who asks Claude through the gateway gets what Claude said: the same blocks, with all that is in
- * them, the same reason to stop, and what the message tells besides.
+ * A client of Anthropic's own API gets Claude's answer through the gateway unchanged: the same
+ * blocks with all their fields, the same stop reason, and the message's other fields.
  */
 
 const recordings = recordingsOf('anthropic-messages')
-/** Whole answers that say something: a turn without content is none. */
+/** The whole answers with content. */
 const whole = recordings.filter(
   ({ mode, lines }) => mode === 'whole' && JSON.parse(lines.join('')).content.length > 0,
 )
@@ -75,7 +75,7 @@ const eventsIn = (body: string): Event[] =>
     .filter(line => line.startsWith('data: '))
     .map(line => JSON.parse(line.slice(6)))
 
-/** A streamed message put together, as a client does it. */
+/** Assembles a streamed message as a client does. */
 function assembled(events: Event[]): Message {
   const message = { content: [] } as unknown as Message
   const inputs: string[] = []
@@ -105,7 +105,7 @@ function close(block: Record<string, unknown>, input: string | undefined): void 
   if (input) block.input = JSON.parse(input)
 }
 
-/** What is compared: what the gateway adds where Claude said nothing is no difference. */
+/** Returns what is compared. Fields that the gateway adds are not a difference. */
 const shown = ({
   content,
   stop_reason,
@@ -143,7 +143,7 @@ describe.skipIf(!hasRecordings)(
     )
 
     test.each(whole.map(one => [one.name, one] as const))(
-      '%s comes back to Claude as it was',
+      '%s is sent back to Claude unchanged',
       async (_name, recording) => {
         const { content } = JSON.parse(recording.lines.join('')) as Message
         scripted.plan(json(ANSWER))
@@ -172,11 +172,11 @@ const ANSWER = {
   usage: { input_tokens: 1, output_tokens: 1 },
 }
 
-/** A single text may travel without its block. */
+/** Treats a single text and a single text block alike. */
 const blocksOf = (content: unknown) =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : content
 
-/** That the model called a tool itself is taken for granted. */
+/** Removes the caller of tool calls by the model itself, which is the default. */
 const withoutDirectCaller = ({ caller, ...block }: Record<string, unknown>) => {
   const isTaken = block.type === 'tool_use' && Bun.deepEquals(caller, { type: 'direct' })
   return caller === undefined || isTaken ? block : { ...block, caller }

@@ -34,7 +34,7 @@ const clientWith = (options: ConstructorParameters<typeof OpenAI>[0]) =>
 
 const asked = (content: string): ChatCompletionMessageParam[] => [{ role: 'user', content }]
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -61,7 +61,7 @@ const WEATHER_CALL = {
   ...COUNTED,
 }
 
-test('a chat is answered, and the provider receives what was asked and no more', async () => {
+test('a chat is answered, and the provider receives the request and nothing else', async () => {
   stage.mock.onMessage('Say hello', { content: 'Hello, you!', ...COUNTED })
   const answer = await client.chat.completions.create({
     model: 'acme/small',
@@ -101,7 +101,7 @@ test('a chat is answered, and the provider receives what was asked and no more',
   })
 })
 
-test('what the client tells of itself stays with the gateway', async () => {
+test('headers about the client are not forwarded to the provider', async () => {
   stage.mock.onMessage('Who am I', { content: 'Nobody', ...COUNTED })
   const named = clientWith({ organization: 'org-mine', defaultHeaders: { 'x-title': 'Mine' } })
   await named.chat.completions.create({
@@ -159,7 +159,7 @@ test('a streamed chat comes in pieces, with the finish reason and then the usage
   })
 })
 
-test('the stream helper puts the same answer together', async () => {
+test('the stream helper assembles the same answer', async () => {
   stage.mock.onMessage(
     'Help me stream',
     { content: 'Put together again', ...COUNTED },
@@ -175,7 +175,7 @@ test('the stream helper puts the same answer together', async () => {
   expect(answer.usage).toMatchObject({ total_tokens: 15 })
 })
 
-test('a stream that the client leaves does not disturb the next call', async () => {
+test('a stream that the client abandons does not disturb the next call', async () => {
   stage.mock.onMessage(
     'Leave early',
     { content: 'x'.repeat(200), ...COUNTED },
@@ -246,7 +246,7 @@ test('a tool is called, its result sent back, and the answer given', async () =>
   })
 })
 
-/** The conversation up to a tool's result, as the provider must see it. */
+/** The conversation up to a tool's result, as the provider must get it. */
 const toolTurns = (question: string, result: string, said: string | null = null) => [
   { role: 'user', content: question },
   {
@@ -264,7 +264,7 @@ const toolTurns = (question: string, result: string, said: string | null = null)
 ]
 
 test.each([false, true])(
-  'the tool runner goes the whole round by itself (streamed: %p)',
+  'the tool runner completes the loop by itself (streamed: %p)',
   async stream => {
     const question = `Run the weather ${stream ? 'streamed' : 'whole'}`
     stage.mock.on({ userMessage: question, hasToolResult: false }, WEATHER_CALL, { chunkSize: 4 })
@@ -373,7 +373,7 @@ test('a streamed structured answer is parsed too', async () => {
   expect(stage.last().body.response_format).toEqual(cityFormat)
 })
 
-test('pictures go to the provider as they came', async () => {
+test('pictures are sent to the provider unchanged', async () => {
   stage.mock.onMessage('What is this', { content: 'A dot', ...COUNTED })
   const content = [
     { type: 'text' as const, text: 'What is this' },
@@ -419,7 +419,7 @@ test('a prompt is completed as streamed text', async () => {
   expect(new Set(chunks.map(chunk => chunk.object))).toEqual(new Set(['text_completion']))
 })
 
-test('reasoning travels both ways: the effort out, the words and every detail back, and again byte for byte', async () => {
+test('the effort is sent; text and details come back and are sent again unchanged', async () => {
   const reasoning_details = [
     {
       type: 'reasoning.text',
@@ -543,7 +543,7 @@ test.each([
   [500, InternalServerError, 502],
   [503, InternalServerError, 502],
 ])(
-  'a provider that fails with %p is a typed error, and its words stay inside',
+  'a provider that fails with %p is a typed error without its message',
   async (status, type, seen) => {
     stage.mock.nextRequestError(status, {
       message: 'sk-secret of the provider',
@@ -573,7 +573,7 @@ test('the client’s own retry gets the answer after a failure that passes', asy
   expect(stage.received()).toHaveLength(2)
 })
 
-test('another endpoint answers when the first fails, and the client notices nothing', async () => {
+test('another endpoint answers when the first fails, and the client does not notice', async () => {
   stage.mock.onMessage('Hold on', { content: 'Steady', ...COUNTED })
   stage.mock.nextRequestError(500)
   const answer = await client.chat.completions
@@ -617,12 +617,12 @@ test('the models are listed', async () => {
   )
 })
 
-test('a model that is not there is a NotFoundError', async () => {
+test('an unknown model is a NotFoundError', async () => {
   expect(await failureOf(client.get('/model/acme/none'))).toBeInstanceOf(NotFoundError)
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

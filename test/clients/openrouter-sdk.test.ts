@@ -54,7 +54,7 @@ async function stream(chatRequest: ChatRequest): Promise<ChatStreamChunk[]> {
   return Array.fromAsync(answer)
 }
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -76,7 +76,7 @@ const WEATHER_CALL = {
 }
 
 describe('chat', () => {
-  test('is answered, counted and priced, and the provider receives what was asked in its own spelling', async () => {
+  test('is answered, counted and priced, and sent under the provider’s field names', async () => {
     stage.mock.onMessage('Say hello', { content: 'Hello!', ...COUNTED })
     const answer = await send({
       messages: [{ role: 'system', content: 'Be brief' }, ...asked('Say hello')],
@@ -214,7 +214,7 @@ describe('chat', () => {
     )
   })
 
-  test('answers in the form asked for', async () => {
+  test('answers in the requested format', async () => {
     stage.mock.onMessage('Name a city', { content: '{"city":"Bern"}', ...COUNTED })
     const jsonSchema = {
       name: 'city',
@@ -257,7 +257,7 @@ describe('chat', () => {
     ])
   })
 
-  test('shows what was sent upstream to whoever asks for it', async () => {
+  test('includes the upstream body if the caller requests it', async () => {
     stage.mock.onMessage('Echo it', { content: 'Fine', ...COUNTED })
     const chunks = await stream({ messages: asked('Echo it'), debug: { echoUpstreamBody: true } })
     expect(chunks[0]?.choices).toEqual([])
@@ -316,7 +316,7 @@ describe('reasoning', () => {
       ],
     })
 
-  test('goes out as an effort, comes back in words and details, and the details go out again as they were', async () => {
+  test('is sent as an effort, comes back as text and details, and is sent again', async () => {
     const before = stage.scripted.hits.length
     stage.scripted.plan(thinking({ reasoning: 'Hm', reasoning_details: DETAILS }))
     const messages = asked('Five and three?')
@@ -339,7 +339,7 @@ describe('reasoning', () => {
     })
   })
 
-  test('goes as the whole object to a provider that takes it', async () => {
+  test('is sent as the whole object to a provider that accepts it', async () => {
     const before = stage.scripted.hits.length
     stage.scripted.plan(thinking({ reasoning: 'Hm' }))
     await send({
@@ -354,7 +354,7 @@ describe('reasoning', () => {
     })
   })
 
-  test('that comes as reasoning_content is shown as reasoning with a detail to send back', async () => {
+  test('that comes as reasoning_content becomes reasoning with a detail to send back', async () => {
     stage.scripted.plan(thinking({ reasoning_content: 'Counted on fingers' }))
     const answer = await send({ model: 'acme/thinker', messages: asked('Eight?') })
     expect(answer.choices[0]?.message).toMatchObject({
@@ -363,7 +363,7 @@ describe('reasoning', () => {
     })
   })
 
-  test('is streamed before the answer, word by word and detail by detail', async () => {
+  test('is streamed before the answer, as text and as details', async () => {
     const [summary, encrypted, text] = DETAILS
     stage.scripted.plan([
       sseHead(),
@@ -382,7 +382,7 @@ describe('reasoning', () => {
     )
   })
 
-  test('is done by the sandbox when an effort asks for it, and not otherwise', async () => {
+  test('is done by the sandbox only if the call has an effort', async () => {
     const loud = await send({
       model: 'sandbox/echo',
       messages: asked('Think'),
@@ -433,7 +433,7 @@ describe('errors', () => {
     },
   )
 
-  test('a model or a generation that is not there is a NotFoundResponseError', async () => {
+  test('an unknown model or generation is a NotFoundResponseError', async () => {
     expect(await failureOf(client.models.get({ author: 'acme', slug: 'none' }))).toBeInstanceOf(
       NotFoundResponseError,
     )
@@ -445,7 +445,7 @@ describe('errors', () => {
     )
   })
 
-  test('a key that may not is a ForbiddenResponseError: neither opens the other’s door', async () => {
+  test('a key of the wrong kind is a ForbiddenResponseError, in both directions', async () => {
     const chatRequest = { model: 'acme/small', messages: asked('Hi') }
     expect(
       await failureOf(client.apiKeys.create({ requestBody: { name: 'Mine' } })),
@@ -459,7 +459,7 @@ describe('errors', () => {
 describe('provider keys', () => {
   const key = 'sk-canary-0123456789'
 
-  test('are added, read, changed, listed and deleted, and never shown', async () => {
+  test('are added, read, updated, listed and deleted, and never revealed', async () => {
     const createBYOKKeyRequest = {
       provider: 'openai' as const,
       key,
@@ -498,7 +498,7 @@ describe('provider keys', () => {
     )
   })
 
-  test('that are wrong, of nobody, or asked for with a key that infers are refused', async () => {
+  test('that are invalid, unknown, or managed with an inference key are refused', async () => {
     expect(
       await failureOf(
         management.byok.create({ createBYOKKeyRequest: { provider: 'openai', key: 'ключ' } }),
@@ -516,7 +516,7 @@ describe('provider keys', () => {
     ).toBeInstanceOf(UnauthorizedResponseError)
   })
 
-  test('serve a call, which then says so', async () => {
+  test('serve a call, whose record then says so', async () => {
     stage.scripted.plan(completion('Yours'))
     const createBYOKKeyRequest = { provider: 'modelrun' as const, key }
     const { data } = await management.byok.create({ createBYOKKeyRequest })
@@ -532,7 +532,7 @@ describe('provider keys', () => {
 })
 
 describe('keys', () => {
-  test('are created, read, changed, listed and deleted', async () => {
+  test('are created, read, updated, listed and deleted', async () => {
     const expiresAt = new Date('2100-01-02T03:04:05.000Z')
     const requestBody = {
       name: 'Robot',
@@ -580,7 +580,7 @@ describe('keys', () => {
     expect(await failureOf(management.apiKeys.get({ hash }))).toBeInstanceOf(NotFoundResponseError)
   })
 
-  test('open the door from their creation until they are disabled, and count what they spend', async () => {
+  test('are valid from creation until they are disabled, and count their spending', async () => {
     stage.mock.onMessage('Spend', { content: 'Spent', ...COUNTED })
     const { key, data } = await management.apiKeys.create({
       requestBody: { name: 'Spender', limit: 1 },
@@ -604,7 +604,7 @@ describe('keys', () => {
     expect(await failureOf(spend())).toBeInstanceOf(UnauthorizedResponseError)
   })
 
-  test('a management key may see itself', async () => {
+  test('a management key can read itself', async () => {
     expect((await management.apiKeys.getCurrentKeyMetadata()).data).toMatchObject({
       isManagementKey: true,
       limit: null,
@@ -620,7 +620,7 @@ describe('keys', () => {
 })
 
 describe('generations', () => {
-  test('a whole answer leaves a record that can be read at once', async () => {
+  test('a whole answer has a record that can be read at once', async () => {
     stage.mock.onMessage('Record me', { content: 'Recorded', id: 'chatcmpl-mock-1', ...COUNTED })
     const { id } = await send({ messages: asked('Record me'), sessionId: 'session-9' })
     const { data } = await client.generations.getGeneration({ id })
@@ -645,7 +645,7 @@ describe('generations', () => {
     })
   })
 
-  test('a streamed answer that fell back leaves a record of both attempts', async () => {
+  test('a streamed answer after a fallback has a record of both attempts', async () => {
     stage.mock.onMessage('Fall back', { content: 'Recorded too', ...COUNTED })
     stage.mock.nextRequestError(500)
     const chunks = await stream({ model: 'acme/steady', messages: asked('Fall back') })
@@ -680,7 +680,7 @@ describe('models', () => {
     })
   })
 
-  test('of every kind, with their tiers and efforts, fit the client', async () => {
+  test('of every kind, with their price tiers and efforts, match the client’s schema', async () => {
     const pages = await Array.fromAsync(await client.models.list({ outputModalities: 'all' }))
     const listed = pages.flatMap(page => page.result.data)
     expect(listed.length).toBeGreaterThan(400)
@@ -692,7 +692,7 @@ describe('models', () => {
     })
   })
 
-  // The client asks for the next page while a page is full, so a list that is always whole has no end.
+  // The client requests pages as long as they are full, so a list without paging would never end.
   test('can be read page by page, to the end', async () => {
     const pages: string[][] = []
     for await (const page of await client.models.list({ limit: 3, q: 'acme' })) {
@@ -721,7 +721,7 @@ describe('models', () => {
     ])
   })
 
-  test('can be had one by one, by an alias too', async () => {
+  test('can be read one by one, also by an alias', async () => {
     const { data } = await client.models.get({ author: 'acme', slug: 'small' })
     expect(data).toMatchObject({
       id: 'acme/small',
@@ -731,7 +731,7 @@ describe('models', () => {
     expect(alias.data.aliasTarget?.slug).toStartWith('anthropic/claude-haiku-')
   })
 
-  test('tell who serves them', async () => {
+  test('list their endpoints', async () => {
     const { data } = await client.endpoints.list({ author: 'acme', slug: 'steady' })
     expect(data.id).toBe('acme/steady')
     expect(data.endpoints.map(one => [one.providerName, one.tag, one.pricing.prompt])).toEqual([
@@ -745,7 +745,7 @@ describe('models', () => {
     ])
   })
 
-  test('that embed are listed apart, and so are endpoints that keep nothing', async () => {
+  test('for embeddings are listed separately, and so are ZDR endpoints', async () => {
     const pages = await Array.fromAsync(await client.embeddings.listModels())
     const listed = pages.flatMap(page => page.result.data)
     expect(listed.map(model => model.id)).toContain('openai/text-embedding-3-small')
@@ -757,7 +757,7 @@ describe('models', () => {
     expect(data.map(one => one.tag)).not.toContain('openai')
   })
 
-  test('have providers with a name, a slug and what is sure of them', async () => {
+  test('have providers with a name, a slug and their known facts', async () => {
     const { data } = await client.providers.list()
     expect(data.find(one => one.slug === 'anthropic')).toMatchObject({
       name: 'Anthropic',
@@ -768,7 +768,7 @@ describe('models', () => {
 })
 
 describe('presets', () => {
-  test('are made in every dialect, listed and read, version by version', async () => {
+  test('are created in every dialect, listed and read, version by version', async () => {
     const { data: first } = await client.presets.createPresetsMessages({
       slug: 'writer',
       messagesRequest: {
@@ -840,7 +840,7 @@ describe('presets', () => {
     )
   })
 
-  test('are laid under a call, and the record names them', async () => {
+  test('apply to a call, and its record names them', async () => {
     stage.mock.onMessage('With a preset', { content: 'Done', ...COUNTED })
     const chatRequest = {
       model: 'acme/small',
@@ -888,7 +888,7 @@ describe('presets', () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

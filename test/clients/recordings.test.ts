@@ -15,19 +15,21 @@ import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 /*
- * What a provider's own client reads from an answer is what a client of the gateway reads from the same answer: text, reasoning,
- * tool calls, finish reason and counts. Both ask the same bare question, without tools and without a response format: an answer is
- * read as it stands, so a tool that a client would have added of its own to get JSON is a tool like any other here.
+ * A provider's own client and a client of the gateway read the same from an answer: text,
+ * reasoning, tool calls, finish reason and usage. Both ask the same plain question, without tools
+ * or response format. The answer is read as it is: a tool that a client would add to get JSON is an
+ * ordinary tool here.
  *
- * Not compared, because the public chat format has no place for it: calls that the provider ran itself (`providerExecuted`) and
- * their results. Not compared, because it is not what this test is about: sources, files, ids of messages, signatures.
+ * Not compared, because the public chat format cannot express them: calls that the provider ran
+ * itself (`providerExecuted`) and their results. Not compared, because this test is not about them:
+ * sources, files, ids of messages, signatures.
  */
 
-/** What is compared of a reading, on one level, so that an exception can name it. */
+/** The compared fields of a reading, flattened so that an exception can name them. */
 type Comparable = Partial<ReturnType<typeof flat>>
 type Aspect = keyof Comparable
 
-/** What cannot agree, and why: only where the provider's own client is wrong, or the public chat format cannot say it. */
+/** The accepted differences: the provider's client is wrong, or chat cannot express it. */
 const EXCEPTIONS: Record<string, { mode?: Mode; without: Aspect[]; why: string }> = {
   'openai__openai-local-shell-tool.1': {
     mode: 'whole',
@@ -44,7 +46,7 @@ const EXCEPTIONS: Record<string, { mode?: Mode; without: Aspect[]; why: string }
   },
 }
 
-/** What a package's client never reads, though its provider says it. */
+/** The fields that a package's client never reads, although its provider sends them. */
 const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
   cohere: { without: ['cached'], why: 'The client has no place for cached_tokens' },
   google: {
@@ -86,13 +88,13 @@ for (const protocol of TEXT_PROTOCOLS) {
       test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
     else
       test.each(recordingsOf(protocol).map(named))(
-        '%s, %s, are read as the provider’s own client reads them',
+        '%s, %s, read the same as with the provider’s own client',
         agree,
       )
   })
 }
 
-test.skipIf(!hasRecordings)('every exception is for a recording that is there', () => {
+test.skipIf(!hasRecordings)('every exception is for an existing recording', () => {
   const all = recordingsOf(...TEXT_PROTOCOLS)
   const names = new Set(all.flatMap(one => [one.name, one.package]))
   expect(
@@ -108,7 +110,7 @@ async function agree(_name: string, _mode: string, recording: Recording): Promis
   expect(given).toEqual(expected)
 }
 
-/** Both readings, as far as they can be compared. */
+/** Returns the comparable fields of both readings. */
 function compared(recording: Recording, own: Reading, ours: Reading): [Comparable, Comparable] {
   const joint =
     JOINTS.find(between => own.reasoning.join(between) === ours.reasoning.join('')) ?? ''
@@ -117,7 +119,7 @@ function compared(recording: Recording, own: Reading, ours: Reading): [Comparabl
   return sides
 }
 
-/** What may stand between two blocks of thinking: each of the provider's blocks is there, but the chat format has only one text. */
+/** The separators between reasoning blocks, which the chat format joins into one text. */
 const JOINTS = ['', '\n', '\n\n']
 
 const flat = ({ text, reasoning, calls, finish, tokens, failure }: Reading, joint: string) => ({
@@ -133,7 +135,7 @@ const flat = ({ text, reasoning, calls, finish, tokens, failure }: Reading, join
   failure,
 })
 
-/** The exception for this recording, in its mode. */
+/** Finds the exception for this recording in its mode. */
 function exceptionOf({ name, mode }: Recording) {
   const exception = EXCEPTIONS[name]
   return exception && (exception.mode ?? mode) === mode ? exception : undefined
@@ -141,7 +143,7 @@ function exceptionOf({ name, mode }: Recording) {
 
 const COUNTS: Aspect[] = ['input', 'output', 'cached', 'reasoned']
 
-// Where the provider has not counted, the gateway estimates.
+// If the provider has not counted, the gateway estimates.
 const leftOut = (recording: Recording, own: Reading): Aspect[] => [
   ...withIds(exceptionOf(recording)?.without ?? []),
   ...(UNREAD[recording.package]?.without ?? []),
@@ -165,10 +167,10 @@ const modelOf = (recording: Recording) => ({
   ],
 })
 
-/** What the gateway's own list calls the provider of a package. */
+/** The gateway's slug for the provider of a package. */
 const ROWS: Record<string, string> = { 'amazon-bedrock': 'bedrock' }
 
-/** The built-in provider where it speaks like this, with its quirks; else one of this test's own. */
+/** Returns the built-in provider of this protocol, with its quirks, or one of the test's own. */
 function providerOf({ protocol, package: from }: Recording): string {
   const row = ROWS[from] ?? from
   return PROVIDERS_BY_NAME[row]?.protocol === protocol ? row : `${from}-${protocol}`
@@ -200,5 +202,6 @@ function count(recording: Recording, agrees: boolean): void {
 const report = () =>
   [...counts].map(
     ([protocol, { agreed, inPart, asked }]) =>
-      `recordings: ${protocol}: ${agreed} of ${asked} agree${inPart > 0 ? `, ${inPart} of them but for a named exception` : ''}`,
+      `recordings: ${protocol}: ${agreed} of ${asked} agree` +
+      (inPart > 0 ? `, ${inPart} of them except for a named exception` : ''),
   )

@@ -12,7 +12,7 @@ import { COUNTED, openStage, type Stage } from '../support/stage.ts'
 import { completion, resetMidStream, status, stream } from '../support/upstream.ts'
 import { hasWirecheck } from '../support/wirecheck.ts'
 
-/* What official clients make of routing metadata, and that those which do not know it are not disturbed. */
+/* Official clients read routing metadata, and those that do not know it are not disturbed. */
 
 const HEADER = { 'X-OpenRouter-Metadata': 'enabled' }
 
@@ -71,12 +71,12 @@ const SERVED = {
   generationTime: expect.any(Number),
 }
 
-describe('the official client asks how it was routed', () => {
-  test('and reads it in a whole answer', async () => {
+describe('the official client asks how its call was routed', () => {
+  test('and reads it from a whole answer', async () => {
     expect((await send()).openrouterMetadata).toEqual(SERVED as never)
   })
 
-  test('and in the last chunk of a stream, which has the usage', async () => {
+  test('and from the last chunk of a stream, which has the usage', async () => {
     const all = await chunks()
     expect(all.filter(chunk => chunk.openrouterMetadata)).toEqual(all.slice(-1))
     expect(all.at(-1)).toMatchObject({
@@ -86,7 +86,7 @@ describe('the official client asks how it was routed', () => {
     })
   })
 
-  test('and in that of one that breaks off', async () => {
+  test('and from that of a stream that breaks off', async () => {
     stage.scripted.plan(resetMidStream())
     const all = await chunks({ model: 'acme/thinker' })
     expect(all.flatMap(chunk => chunk.error?.code ?? [])).toEqual([502])
@@ -96,7 +96,7 @@ describe('the official client asks how it was routed', () => {
     })
   })
 
-  test('with wishes and a fallback', async () => {
+  test('with provider preferences and a fallback', async () => {
     stage.scripted.plan(status(503))
     const provider = { sort: 'price' as const, preferredMinThroughput: 1 }
     expect(
@@ -114,7 +114,7 @@ describe('the official client asks how it was routed', () => {
     })
   })
 
-  test('and where it fails', async () => {
+  test('for a call that fails', async () => {
     stage.scripted.plan(status(429))
     const busy = await failure({ model: 'acme/thinker' })
     expect(busy).toBeInstanceOf(TooManyRequestsResponseError)
@@ -130,7 +130,7 @@ describe('the official client asks how it was routed', () => {
     })
   })
 
-  test('and where a guardrail stops it', async () => {
+  test('for a call that a guardrail stops', async () => {
     const management = clientWith(stage.server.management_key)
     const { key, data } = await management.apiKeys.create({ requestBody: { name: 'guarded' } })
     const made = await management.guardrails.create({
@@ -185,7 +185,7 @@ describe('other clients', () => {
     ).toBe(429)
   })
 
-  test('Anthropic’s reads its messages as before, with one member more', async () => {
+  test('Anthropic’s reads its messages as before, with one more field', async () => {
     const baseURL = stage.base.replace(/\/v1$/, '')
     const anthropic = new Anthropic({
       baseURL,
@@ -214,7 +214,7 @@ describe('other clients', () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

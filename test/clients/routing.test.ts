@@ -30,7 +30,7 @@ const send = (provider: ProviderPreferences, more: Partial<ChatRequest> = {}) =>
     },
   })
 
-describe('the official client says who shall answer', () => {
+describe('the official client chooses providers', () => {
   test.each<[name: string, ProviderPreferences]>([
     ['by a sort', { sort: 'price' }],
     ['by a sort over all models', { sort: { by: 'throughput', partition: 'none' } }],
@@ -45,7 +45,7 @@ describe('the official client says who shall answer', () => {
       { maxPrice: { prompt: '1', completion: '2', request: '0', image: '0.01', audio: '1' } },
     ],
     [
-      'by what nobody else has',
+      'by what no other endpoint has',
       { requireParameters: true, dataCollection: 'allow', zdr: false, quantizations: ['unknown'] },
     ],
     ['by whom it leaves out', { only: ['local', 'spare'], ignore: ['spare'] }],
@@ -64,7 +64,7 @@ describe('the official client says who shall answer', () => {
       })
   })
 
-  test('by a plugin: a search that is off, and none that is not ours', async () => {
+  test('by a plugin: a disabled search, and no plugin that the gateway does not have', async () => {
     expect(await send({}, { plugins: [{ id: 'web', enabled: false }] })).toMatchObject({
       model: 'acme/steady',
     })
@@ -76,7 +76,7 @@ describe('the official client says who shall answer', () => {
     expect(refused.message).toContain('plugins.0.engine')
   })
 
-  test('by a preset, which prefers it', async () => {
+  test('by a preset with provider preferences', async () => {
     const chatRequest = {
       model: 'acme/steady:exacto',
       messages: [{ role: 'user' as const, content: 'Hi' }],
@@ -90,7 +90,7 @@ describe('the official client says who shall answer', () => {
     })
   })
 
-  test('and hears what cannot be', async () => {
+  test('and gets errors for impossible preferences', async () => {
     const failure = (provider: ProviderPreferences, more?: Partial<ChatRequest>) =>
       send(provider, more).catch(thrown => thrown)
     expect(await failure({}, { model: 'acme/steady:zzz' })).toBeInstanceOf(BadRequestResponseError)
@@ -106,7 +106,7 @@ describe('the official client says who shall answer', () => {
     )
   })
 
-  test('by letting the router choose', async () => {
+  test('by letting the router decide', async () => {
     const plugins = [
       {
         id: 'auto-router' as const,
@@ -129,7 +129,7 @@ describe('the official client says who shall answer', () => {
     ).toMatchObject({
       model: expect.stringContaining('acme/'),
     })
-    // Nothing here is free but an echo, which nobody wants who has providers.
+    // Only the echo model is free here, and it is not picked while providers are configured.
     expect(await send({}, { model: 'openrouter/free' }).catch(thrown => thrown)).toBeInstanceOf(
       NotFoundResponseError,
     )
@@ -151,7 +151,7 @@ describe('the official client says who shall answer', () => {
     })
   })
 
-  test('and sees how the endpoints do', async () => {
+  test('and reads the performance of endpoints', async () => {
     const { data } = await client.endpoints.list({ author: 'acme', slug: 'steady' })
     expect(data.endpoints.map(one => one.status)).toEqual([0, 0])
     expect(data.endpoints[0]).toMatchObject({
@@ -162,7 +162,7 @@ describe('the official client says who shall answer', () => {
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = await stage.report()
     expect(violations).toEqual([])

@@ -56,7 +56,7 @@ afterAll(async () => {
 const clientWith = (apiKey: string) =>
   new OpenRouter({ apiKey, serverURL: base, retryConfig: { strategy: 'none' } })
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -74,7 +74,7 @@ describe('the official client', () => {
     expect(names.sort()).toEqual(['A', 'B', 'C'])
   })
 
-  test('creates, reads, changes, lists and deletes mappings', async () => {
+  test('creates, reads, updates, lists and deletes mappings', async () => {
     const { data } = await map(groups[0] ?? '', 'member')
     expect((await map(groups[0] ?? '', 'member')).data.id).toBe(data.id)
     expect((await client.scim.read({ id: data.id })).data).toEqual(data)
@@ -95,7 +95,7 @@ describe('the official client', () => {
     expect(await client.scim.delete({ id: data.id, keepMembers: false })).toEqual({ deleted: true })
   })
 
-  test('begins a sync job and waits for its end', async () => {
+  test('starts a sync job and waits for its end', async () => {
     const { headers, result } = await client.scim.createSyncJob()
     const { data } = result
     expect(headers.location).toEqual([`/api/v1/scim/sync-jobs/${data.id}`])
@@ -108,7 +108,7 @@ describe('the official client', () => {
     }
   })
 
-  test('is refused with an error of its own kind', async () => {
+  test('gets refusals as typed errors', async () => {
     expect(await failureOf(map(UNKNOWN, 'member'))).toBeInstanceOf(NotFoundResponseError)
     expect(await failureOf(map(groups[1] ?? '', 'member'))).toBeInstanceOf(ConflictResponseError)
     const wrong = { scimGroupId: groups[1] ?? '', workspaceId: 'x', role: 'member' as const }
@@ -138,7 +138,7 @@ describe('the official client', () => {
       expect(failure).toBeInstanceOf(UnauthorizedResponseError)
   })
 
-  test.skipIf(!hasWirecheck)('every answer fits the public schema', async () => {
+  test.skipIf(!hasWirecheck)('every answer matches the public schema', async () => {
     const report = await checker?.report()
     expect(report?.violations).toEqual([])
     expect(Object.keys(report?.seen ?? {})).toEqual(

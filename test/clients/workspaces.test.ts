@@ -42,7 +42,7 @@ const clientWith = (apiKey: string) =>
     retryConfig: { strategy: 'none' },
   })
 
-/** The failure of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(call).then(
     () => undefined,
@@ -54,7 +54,7 @@ const nameOf = (error: unknown) => (error instanceof Error ? error.constructor.n
 const create = async (slug: string, more: object = {}) =>
   (await client.workspaces.create({ createWorkspaceRequest: { name: 'Team', slug, ...more } })).data
 
-test('workspaces are created, listed, read, changed and deleted', async () => {
+test('workspaces are created, listed, read, updated and deleted', async () => {
   const made = await create('team', {
     ...{
       description: 'Ours',
@@ -100,7 +100,7 @@ test('workspaces are created, listed, read, changed and deleted', async () => {
   )
 })
 
-test('members are put into a workspace and let go', async () => {
+test('members are added to a workspace and removed', async () => {
   const team = await create('members')
   const people = (await Array.fromAsync(await client.organization.listMembers())).flatMap(
     page => page.result.data,
@@ -160,7 +160,8 @@ test('budgets are set, listed, read and deleted', async () => {
   )
   expect(refused).toBeInstanceOf(BadRequestResponseError)
   expect((refused as BadRequestResponseError).error.message).toBe(
-    'Budget limits must be strictly decreasing as scope narrows: the monthly limit ($500) must be greater than the weekly limit ($600).',
+    'Budget limits must be strictly decreasing as scope narrows: ' +
+      'the monthly limit ($500) must be greater than the weekly limit ($600).',
   )
   expect(await client.workspaces.deleteBudget({ workspaceRef, interval: 'monthly' })).toEqual({
     deleted: true,
@@ -170,7 +171,7 @@ test('budgets are set, listed, read and deleted', async () => {
   ).toBeInstanceOf(NotFoundResponseError)
 })
 
-/** Every operation with this client on this workspace. */
+/** Lists every operation of this client on this workspace. */
 const operationsOf = (
   { workspaces, organization }: OpenRouter,
   id: string,
@@ -214,7 +215,7 @@ test('refusals arrive as typed errors, from every operation', async () => {
   expect(await failures(clientWith('gw-v1-nobody'), 'default')).toEqual(
     alike(all, UnauthorizedResponseError),
   )
-  // The client knows 403 of those operations only that the public list has it of; it is the same answer everywhere.
+  // The client types a 403 only for operations that document it. The answer is the same for all.
   const forbidden = [
     'createWorkspace',
     'updateWorkspace',
@@ -230,7 +231,7 @@ test('refusals arrive as typed errors, from every operation', async () => {
   expect(await failures(client, 'none', ofOne)).toEqual(alike(ofOne, NotFoundResponseError))
 })
 
-test('what cannot be done is 400, from every operation that the public list has it of', async () => {
+test('an impossible change is a 400, from every operation that documents it', async () => {
   await create('full')
   const { data } = await client.apiKeys.create({
     requestBody: { name: 'x', workspaceId: (await client.workspaces.get({ id: 'full' })).data.id },
@@ -264,7 +265,7 @@ test('what cannot be done is 400, from every operation that the public list has 
 })
 
 test.skipIf(!hasWirecheck)(
-  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  'every answer matched the public schema (skipped if the checker is not installed)',
   async () => {
     const { seen, violations } = (await checker?.report()) ?? { seen: {}, violations: [] }
     expect(violations).toEqual([])

@@ -211,7 +211,7 @@ function expectedTries({ endpoints }: Explanation, ill: Name[]): string[] {
 describe('an explanation matches what the call does:', () => {
   beforeAll(async () => {
     for (const name of [...NAMES, ...NAMES])
-      await send({ body: { ...SAMPLES['nothing peculiar']?.body, provider: { only: [name] } } })
+      await send({ body: { ...SAMPLES['nothing special']?.body, provider: { only: [name] } } })
   })
 
   test('for ten samples or more', () => {
@@ -357,7 +357,7 @@ describe('endpoints in weighted order', () => {
         models: [{ id: 'acme/small', endpoints }],
       },
     })
-    const body = SAMPLES['nothing peculiar']?.body ?? {}
+    const body = SAMPLES['nothing special']?.body ?? {}
     const told = await made<Explanation>(
       drawing.fetch('/chat/completions', {
         key: drawing.management_key,

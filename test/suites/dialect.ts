@@ -21,38 +21,38 @@ import { answerOf, failed, finish, receipt, start, text } from '../support/answe
 import { textCall } from '../support/call.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
 
-/** What the suite must be told of a dialect: how it asks, and how its clients read. */
+/** What the suite needs to know about a dialect: its requests, and how its clients read answers. */
 export interface Sample {
-  /** A good body that asks `acme/small` for something small. */
+  /** A valid body that asks `acme/small` for something small. */
   body: Json
-  /** What makes it a bad one, laid over it, and the field that the refusal names. */
+  /** Fields that make the body invalid, and the field that the error names. */
   misfits: [more: Json, field: string][]
   readWhole(answer: Json): Reading
-  /** Reads the events of a streamed answer; absent where every answer is whole. */
+  /** Reads the events of a streamed answer; absent if every answer is whole. */
   readEvents?(frames: Frame[]): Reading
   readRefusal(refusal: Json): Refused
 }
 
-/** What a client makes of an answer. */
+/** What a client reads from an answer. */
 export interface Reading {
   text: string
-  /** The reason in the dialect's own word; null where it has none, or none has come. */
+  /** The finish reason in the dialect's own terms; null if there is none or none has come. */
   finish: string | null
   tokens: { input: number; output: number } | null
-  /** The message of the failure that the client was told. */
+  /** The message of the error that the client got. */
   failure: string | null
-  /** The client takes the answer for a finished one. */
+  /** Whether the client takes the answer for a finished one. */
   isFinished: boolean
 }
 
 export interface Refused {
   type: string | null
   message: string
-  /** The id to ask support about: the request's, or the generation's. */
+  /** The id to give to support: the request's, or the generation's. */
   id: string | null
 }
 
-/** A small answer of each kind, batch by batch, without its receipt; and what it says. */
+/** A small answer of each kind in batches, without its receipt, and its text. */
 const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
   text: { batches: [[start, text('Hel')], [text('lo')], [finish]], text: 'Hello' },
   embedding: {
@@ -70,12 +70,12 @@ const CONTEXT: CallContext = {
 
 const FAILURE = new GatewayError('rate_limit_exceeded', 'Slow down', { metadata: { limit: 5 } })
 const ROUTING = { gateway_metadata: { strategy: 'direct' } }
-/** That as it stands in an event. */
+/** The same as part of an event. */
 const SHOWN = JSON.stringify(ROUTING).slice(1, -1)
 const failure: AnswerPart<Kind> = { type: 'error', error: FAILURE }
 const routed = { ...receipt, besides: ROUTING } as AnswerPart<Kind>
 
-/** What every dialect of the registry promises. */
+/** Tests what every dialect of the registry promises. */
 export function dialectSuite(dialect: Dialect, sample: Sample): void {
   const { kind, name, streaming } = dialect
   const { batches, text: said } = SAID[kind]
@@ -101,11 +101,11 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       return bodyOf(dialect.body, bytes)
     }
 
-    test('that is good fits, with what nobody knows in it', () => {
+    test('that is valid is accepted, unknown fields included', () => {
       expect(parsed({ hologram: { depth: 3 } })).toMatchObject({ hologram: { depth: 3 } })
     })
 
-    test('may ask for a dry run', () => {
+    test('may request a dry run', () => {
       const debug = { dry_run: true, key: 'hash' }
       expect(parsed({ debug })).toMatchObject({ debug })
     })
@@ -116,64 +116,64 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       [{ provider: { order: 'openai' } }, 'provider.order'],
       ...sample.misfits,
     ]
-    test.each(misfits)('with %j is refused, and the field is named', (more, field) => {
+    test.each(misfits)('with %j is refused, and the error names the field', (more, field) => {
       expect(errorOf(() => parsed(more))).toMatchObject({ status: 400, metadata: { field } })
     })
   })
 
   describe(`${name}: a call`, () => {
-    test('is understood from a body that nobody changes', () => {
+    test('is made from the body without changing it', () => {
       const { id, origin } = CONTEXT
       const models = ['acme/small']
       expect(understand()).toMatchObject({ kind, id, origin, models, stream: false })
     })
 
-    test('streams where the dialect does', () => {
+    test('streams if the dialect does', () => {
       expect(understand({ stream: true }).stream).toBe(streaming !== undefined)
     })
 
-    test('has the session of its headers, unless the body names one', () => {
+    test('has the session id of its headers unless the body has one', () => {
       expect(understand().session_id).toBe('from-header')
       expect(understand({ session_id: 's' }).session_id).toBe('s')
     })
 
-    test('keeps what nobody knows', () => {
+    test('keeps unknown fields', () => {
       expect(understand({ hologram: { depth: 3 } }).extra).toEqual({ hologram: { depth: 3 } })
     })
 
-    test('knows whether its caller asked how it is routed', () => {
+    test('has the request for routing metadata if the caller made it', () => {
       const context = { ...CONTEXT, routingMetadata: 'gateway_metadata' }
       const wish = { name: 'gateway_metadata', requested: 'acme/small' }
       expect(understand({}, context).routingMetadata).toEqual(wish)
       expect(understand().routingMetadata).toBeUndefined()
     })
 
-    // Of the kinds of work only text can be asked for with a preset.
+    // Only text calls can use presets.
     if (kind === 'text')
-      test('that names a preset which is not there is a 404', () => {
+      test('that names an unknown preset is a 404', () => {
         expect(errorOf(() => understand({ preset: 'nothing' }))).toMatchObject({ status: 404 })
       })
   })
 
   describe(`${name}: a whole answer`, () => {
-    test('says what was said, why it ended and what it took', async () => {
+    test('has the content, the finish reason and the usage', async () => {
       const reading = await read(...answers)
       expect(reading).toMatchObject({ text: said, failure: null, isFinished: true })
       expect(reading.tokens?.input).toBe(10)
       expect(reading.finish === null).toBe(kind !== 'text')
     })
 
-    test('tells how it was routed where the dialect does', async () => {
+    test('has routing metadata if the dialect supports it', async () => {
       const whole = await dialect.whole(answerOf<Kind>(...batches, [routed]), understand(), body)
       const shown = dialect.showsRouting ? ROUTING.gateway_metadata : undefined
       expect((whole as Json).gateway_metadata).toEqual(shown)
     })
 
-    test('that failed before it said anything throws that error', async () => {
+    test('that failed before any content throws that error', async () => {
       expect(await read([failure, receipt]).catch(thrown => thrown)).toBe(FAILURE)
     })
 
-    test('that broke off never looks finished', async () => {
+    test('that broke off does not look finished', async () => {
       for (let length = 1; length <= batches.length - 1; length++) {
         const reading = await read(...batches.slice(0, length), [failed, receipt]).catch(() => null)
         expect(reading?.isFinished ?? false).toBe(false)
@@ -181,25 +181,25 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     })
   })
 
-  describe(`${name}: a refusal`, () => {
+  describe(`${name}: an error`, () => {
     const envelope = (error: GatewayError) => dialect.refusal?.envelope(error, 'gen-1')
     const refused = (error: unknown) =>
       errorResponse(error, 'req-1', {}, dialect.refusal && envelope)
     const refusalOf = async (error: unknown) => (await refused(error).json()) as Json
 
-    test('carries its type, its message and an id', async () => {
+    test('has its type, its message and an id', async () => {
       expect(refused(FAILURE).status).toBe(429)
       const { type, message, id } = sample.readRefusal(await refusalOf(FAILURE))
       expect([type, message]).toEqual(['rate_limit_exceeded', 'Slow down'])
       expect(['req-1', 'gen-1']).toContain(id as string)
     })
 
-    test('of a bug says no more than that', async () => {
+    test('reveals nothing about a bug', async () => {
       const refusal = await refusalOf(new Error('secret'))
       expect(sample.readRefusal(refusal).message).toBe('Internal Server Error')
     })
 
-    test('has what a caller asked to see beside it', async () => {
+    test('has the sibling fields that the caller requested', async () => {
       expect(await refusalOf(FAILURE.beside(ROUTING))).toMatchObject(ROUTING)
     })
   })
@@ -210,20 +210,20 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       return createApp(gateway).handle(new Request(`http://localhost/api/v1${dialect.path}`, init))
     }
 
-    test('refuses a stranger in the dialect’s own form', async () => {
+    test('refuses an unknown key in the dialect’s error format', async () => {
       const response = await ask(body as Json, {})
       expect(response.status).toBe(401)
       expect(sample.readRefusal((await response.json()) as Json).type).toBe('authentication')
     })
 
-    test('takes a key in the headers that the dialect’s clients send', async () => {
+    test('accepts a key in the headers that the dialect’s clients send', async () => {
       const { inference } = await testKeys(gateway)
       const usual = await ask({}, { authorization: `Bearer ${inference}` })
       const other = await ask({}, { 'x-api-key': inference })
       expect([usual.status, other.status]).toEqual([400, dialect.eitherHeader ? 400 : 401])
     })
 
-    test('refuses a bad body in the dialect’s own form, and names the request', async () => {
+    test('refuses an invalid body in the dialect’s error format, with the request id', async () => {
       const { inference } = await testKeys(gateway)
       const headers = { authorization: `Bearer ${inference}`, 'x-request-id': 'mine' }
       const response = await ask({ ...(body as Json), model: 7 }, headers)
@@ -233,7 +233,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       expect(['mine', response.headers.get('x-generation-id')]).toContain(id)
     })
 
-    test('explains a call that a management key asks about', async () => {
+    test('explains a call for a management key', async () => {
       const { management } = await testKeys(gateway)
       const headers = { authorization: `Bearer ${management}`, 'x-request-id': 'mine' }
       const response = await ask({ ...(body as Json), debug: { dry_run: true } }, headers)
@@ -250,13 +250,13 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       const draft = (more: Json = {}) =>
         makeDraft(gateway, operator(gateway), preset, frozen({ ...body, ...more }))
 
-      test('is made of a request, and keeps how to answer', () => {
+      test('is made from a request, and keeps its settings', () => {
         const { config } = draft({ temperature: 0.5, user: 'ada', hologram: {} })
         expect(config).toMatchObject({ model: 'acme/small', temperature: 0.5 })
         for (const left of ['user', 'hologram']) expect(config).not.toContainKey(left)
       })
 
-      test('names none', () => {
+      test('cannot name a preset itself', () => {
         expect(errorOf(() => draft({ preset: 'p' }))).toMatchObject({ status: 400 })
         expect(errorOf(() => draft({ model: '@preset/p' }))).toMatchObject({ status: 400 })
       })
@@ -291,22 +291,22 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
   const readTexts = (pieces: string[]) => readEvents(framesIn(pieces.join('')))
 
   describe(`${name}: a streamed answer`, () => {
-    test('says what a whole one does, however it is cut into batches', async () => {
+    test('has the content of a whole one, however it is split into batches', async () => {
       const whole = await read(...answers)
       expect(readTexts(await written(...answers))).toEqual(whole)
       expect(readTexts(await written(answers.flat()))).toEqual(whole)
     })
 
-    test('is whole events only', async () => {
+    test('consists of complete events only', async () => {
       for (const piece of await written(...answers)) expect(piece).toMatch(/^$|\n\n$/)
     })
 
-    test('tells how it was routed where the dialect does', async () => {
+    test('has routing metadata if the dialect supports it', async () => {
       const wire = (await written(...batches, [routed])).join('')
       expect(wire.includes(SHOWN)).toBe(showsRouting ?? false)
     })
 
-    test('that breaks off says so and never looks finished', async () => {
+    test('that breaks off has an error and does not look finished', async () => {
       for (let length = 1; length < batches.length; length++) {
         const broken = [...batches.slice(0, length), [failed, receipt]]
         const reading = readTexts(await written(...broken))
@@ -314,7 +314,7 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
       }
     })
 
-    test('of which the rest is lost never looks finished', async () => {
+    test('whose end is lost does not look finished', async () => {
       const pieces = await written(...answers)
       const wire = pieces.join('')
       for (let end = 0; end < wire.length - 1; end++) {
@@ -323,7 +323,7 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
       }
     })
 
-    test('that is left leaves the answer', async () => {
+    test('that the client abandons ends the answer', async () => {
       const answer = answerOf<Kind>(...answers)
       const events = opened(answer)
       await events.next()
@@ -335,7 +335,7 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
   describe(`${name}: a call that failed after its stream had begun`, () => {
     const heading = { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: '' }
 
-    test('is that failure, and not finished', () => {
+    test('is that error, and does not look finished', () => {
       const wire = streaming.failure(heading, FAILURE, call(), body)
       expect(wire).toEndWith('\n\n')
       const reading = readTexts([keepAlive, wire])
@@ -343,19 +343,19 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
       expect(wire).toContain('"gen-1"')
     })
 
-    test('has what a caller asked to see beside it', () => {
+    test('has the sibling fields that the caller requested', () => {
       const wire = streaming.failure(heading, FAILURE.beside(ROUTING), call(), body)
       expect(wire).toContain(SHOWN)
     })
   })
 
   describe(`${name}: a keep-alive`, () => {
-    test('is one comment or event, whole', () => {
+    test('is one complete comment or event', () => {
       expect(keepAlive).toMatch(/\n\n$/)
       expect(framesIn(keepAlive).length).toBeLessThanOrEqual(1)
     })
 
-    test('changes nothing of the answer around it', async () => {
+    test('does not change the answer around it', async () => {
       const pieces = await written(...answers)
       const kept = [keepAlive, ...pieces.flatMap(piece => [piece, keepAlive])]
       expect(readTexts(kept)).toEqual(readTexts(pieces))
@@ -367,7 +367,7 @@ async function* texts(events: AsyncIterator<string>): AsyncGenerator<string> {
   for (let step = await events.next(); !step.done; step = await events.next()) yield step.value
 }
 
-/** The events in a text; the one that is still open too, unless the connection is lost. */
+/** Parses the events in a text. An unfinished one counts unless the connection is lost. */
 function framesIn(wire: string, hasEnded = true): Frame[] {
   const scanner = new SseScanner()
   return [...scanner.feed(Buffer.from(wire)), ...(hasEnded ? scanner.end() : [])]
@@ -381,7 +381,7 @@ function errorOf(act: () => unknown): unknown {
   }
 }
 
-/** The value, in which nothing can be changed any more. */
+/** Freezes a value and everything in it. */
 function frozen<T extends object>(value: T): T {
   for (const inner of Object.values(value))
     if (typeof inner === 'object' && inner !== null) frozen(inner)

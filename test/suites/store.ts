@@ -19,7 +19,7 @@ import { CREATED, keyOf, LARGEST, typeOf, WORKSPACE } from './store/rows.ts'
 import { scimCases } from './store/scim.ts'
 import { workspaceCases } from './store/workspaces.ts'
 
-/** A preset of this id and slug at a version; the id of the version is both. */
+/** Builds a preset of this id and slug at a version. The version's id combines both. */
 const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
   id,
   workspace_id: WORKSPACE,
@@ -110,8 +110,8 @@ const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
 })
 
 /**
- * What every store must satisfy. `open` gives an empty one; `openTwo`, where a store can be opened
- * twice, gives two ways to the same empty one, as two processes would have them.
+ * Tests what every store promises. `open` returns an empty one. `openTwo` returns two connections
+ * to the same empty store, as two processes would have; only for a store that can be opened twice.
  */
 export function storeSuite(
   name: string,
@@ -131,20 +131,20 @@ export function storeSuite(
 
     afterEach(() => store.close())
 
-    test('the first owner stays, whoever asks later', async () => {
+    test('the first owner stays, whatever later calls insert', async () => {
       const first = { user_id: 'user_a', workspace_id: 'w-a' }
       expect(await store.owner(first)).toEqual(first)
       expect(await store.owner({ user_id: 'user_b', workspace_id: 'w-b' })).toEqual(first)
     })
 
-    test('a workspace is what was inserted, and the first of a name stays', async () => {
+    test('a workspace is read as inserted, and the first of a slug stays', async () => {
       await store.workspaces.first(firstWorkspace('another', 'user_2', new Date()))
       expect(await store.workspaces.all()).toEqual([
         firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
       ])
     })
 
-    test('a key is what was inserted, to the last field', async () => {
+    test('a key is read as inserted, to the last field', async () => {
       const keys = [
         keyOf(),
         keyOf({
@@ -160,12 +160,12 @@ export function storeSuite(
       expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
-    test('money of more than 64 bits is refused, instead of becoming less than nothing', async () => {
+    test('money of more than 64 bits is refused instead of overflowing', async () => {
       for (const nanos of [LARGEST + 1n, 2n ** 64n + 1n, -(2n ** 63n) - 1n])
         expect(await typeOf(store.generations.record([entryOf('gen-1', { nanos })]))).toBe(
           'conflict',
         )
-      // Also where only the sum is too much.
+      // Even if only the sum is too large.
       await store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
       expect(await typeOf(store.generations.record([entryOf('gen-2', { nanos: 1n })]))).toBe(
         'conflict',
@@ -200,7 +200,7 @@ export function storeSuite(
       expect(store.keys.insert(keyOf({ name: 'other' }), told())).rejects.toThrow()
     })
 
-    test('a provider key is what was inserted, to the last field, and its id is unique', async () => {
+    test('a provider key is read as inserted, in every field, and its id is unique', async () => {
       const nulls = {
         name: null,
         declared_zdr: null,
@@ -217,7 +217,7 @@ export function storeSuite(
       expect(store.byok.insert(byokKeyOf(), told())).rejects.toThrow()
     })
 
-    test('a guardrail is what was inserted, to the last field, and its id is unique', async () => {
+    test('a guardrail is read as inserted, in every field, and its id is unique', async () => {
       const nothing = Object.fromEntries(Object.keys(guardrailOf()).map(name => [name, null]))
       const { id, workspace_id, name, revision, created_at } = guardrailOf({ id: 'g2' })
       const known = {
@@ -237,7 +237,7 @@ export function storeSuite(
       expect(await typeOf(store.guardrails.insert(guardrailOf(), told()))).toBe('conflict')
     })
 
-    test('a guardrail is replaced by its next revision and by no other', async () => {
+    test('a guardrail is replaced only by its next revision', async () => {
       await store.guardrails.insert(guardrailOf(), told())
       await store.guardrails.insert(guardrailOf({ id: 'g2' }), told())
       const next = guardrailOf({
@@ -264,7 +264,7 @@ export function storeSuite(
       ])
     })
 
-    test('a key and a member have one guardrail each, which goes with it and with the key', async () => {
+    test('a key and a member have one assignment each, removed with guardrail or key', async () => {
       for (const id of ['g1', 'g2']) await store.guardrails.insert(guardrailOf({ id }), told())
       for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
       const all = async () => (await store.assignments.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
@@ -284,7 +284,7 @@ export function storeSuite(
       expect(await typeOf(store.assignments.assign([other], told()))).toBe('conflict')
     })
 
-    test('a change and a removal touch one provider key', async () => {
+    test('an update and a removal affect one provider key', async () => {
       for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }), told())
       const change = {
         name: null,
@@ -301,7 +301,7 @@ export function storeSuite(
       expect(left).toEqual([byokKeyOf(change), byokKeyOf({ id: 'b3' })])
     })
 
-    test('a change and a removal touch one key', async () => {
+    test('an update and a removal affect one key', async () => {
       for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
       await store.keys.update('h1', { name: 'new', limit: null }, told())
       await store.keys.remove('h2', told())
@@ -309,13 +309,13 @@ export function storeSuite(
       expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])
     })
 
-    test('a preset is what was inserted, to the last field', async () => {
+    test('a preset is read as inserted, to the last field', async () => {
       const presets = [presetOf('p1'), presetOf('p2', `'; drop table presets; --`)]
       for (const preset of presets) await store.presets.insert(preset, told())
       expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(presets)
     })
 
-    test('another version of a preset is the one that is used, and the older ones stay', async () => {
+    test('a new version of a preset becomes the designated one, and older ones stay', async () => {
       const [first, second] = [
         presetOf('p1', 'a', 1).designated_version,
         presetOf('p1', 'a', 2).designated_version,
@@ -335,21 +335,21 @@ export function storeSuite(
       expect(await store.presets.version('p1', 3)).toBeUndefined()
     })
 
-    test('a second preset of a slug is a conflict, and nothing of it is kept', async () => {
+    test('a second preset with the same slug is a conflict, and not stored at all', async () => {
       await store.presets.insert(presetOf('p1', 'a'), told())
       expect(await typeOf(store.presets.insert(presetOf('p2', 'a'), told()))).toBe('conflict')
       expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
       expect(await store.presets.versions('p2', 0, 10)).toEqual([])
     })
 
-    test('a second version of a number is a conflict, and moves nothing', async () => {
+    test('a second version with the same number is a conflict, and changes nothing', async () => {
       await store.presets.insert(presetOf('p1', 'a'), told())
       const again = { ...presetOf('p1', 'a').designated_version, id: 'other' }
       expect(await typeOf(store.presets.designate(again, 'later', told()))).toBe('conflict')
       expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
     })
 
-    test('a change of a preset touches one, and its version stays', async () => {
+    test('an update affects one preset, and its version stays', async () => {
       for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id), told())
       await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' }, told())
       const changed = { ...presetOf('p2'), status: 'archived', status_updated_at: 'later' }
@@ -358,7 +358,7 @@ export function storeSuite(
       ).toEqual([presetOf('p1'), changed])
     })
 
-    test('an integer of a preset that JavaScript would round is kept', async () => {
+    test('an integer in a preset that JavaScript would round is kept exactly', async () => {
       const preset = presetOf()
       preset.designated_version.config = {
         audio: {
@@ -371,7 +371,7 @@ export function storeSuite(
       )
     })
 
-    test('a user, a group and a mapping of an identity provider are what was inserted, to the last field', async () => {
+    test('a SCIM user, group and mapping are read as inserted, to the last field', async () => {
       const { users, groups, mappings, tokens, jobs } = store.scim
       const member: Member = {
         ...{ id: 'user_2', email: 'ada@acme.example', first_name: 'Ada', last_name: null },
@@ -476,7 +476,7 @@ export function storeSuite(
       expect(await jobs.workspaces()).toEqual([WORKSPACE])
     })
 
-    test('a generation is what was recorded, to the last field', async () => {
+    test('a generation is read as recorded, to the last field', async () => {
       const whole = generationWith({ id: 'gen-1' })
       const bare = generationWith({
         id: 'gen-2',
@@ -505,7 +505,7 @@ export function storeSuite(
       ])
     })
 
-    test('calls of free models are counted from the moment on at which they began, whenever they were settled', async () => {
+    test('calls of free models are counted by the time at which they began', async () => {
       const midnight = new Date('2026-03-04T00:00:00.000Z')
       const [late, early, noon] = [
         '2026-03-03T23:59:59.999Z',
@@ -542,7 +542,7 @@ export function storeSuite(
       expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
     })
 
-    test('charges add up by key, day and whose provider key it was', async () => {
+    test('charges add up by key, day and owner of the provider key', async () => {
       await store.generations.record([
         entryOf('a', { nanos: 1n }),
         entryOf('b', { nanos: 2n }),
@@ -571,7 +571,7 @@ export function storeSuite(
       ])
     })
 
-    test('a batch is recorded whole or not at all', async () => {
+    test('a batch is recorded completely or not at all', async () => {
       await store.generations.record([entryOf('a', { nanos: 1n })])
       const batch = [entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })]
       expect(await typeOf(store.generations.record(batch))).toBe('conflict')
@@ -582,16 +582,16 @@ export function storeSuite(
     const refusalOf = (generation: Generation) =>
       typeOf(store.generations.record([{ generation, charge: null }]))
 
-    test('a generation that is recorded already is a conflict, so that nobody waits for it', async () => {
+    test('a generation that is already recorded is a conflict', async () => {
       expect(await refusalOf(generationWith({ id: 'a' }))).toBeUndefined()
       expect(await refusalOf(generationWith({ id: 'a' }))).toBe('conflict')
     })
 
-    test('a generation that no column can take is a conflict too', async () => {
+    test('a generation that does not fit the columns is a conflict too', async () => {
       expect(await refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
     })
 
-    test('an entry of what was changed is what was told, money in dollars, and the newest comes first', async () => {
+    test('an audit entry is read as inserted, money in dollars, newest first', async () => {
       const first = told({
         before: null,
         after: { limit: 1_500_000_000n, list: ['“𝄞”'], is: true },
@@ -620,14 +620,14 @@ export function storeSuite(
       expect(await store.audit.page(between, 0, 10)).toEqual({ entries: [second], total: 1 })
     })
 
-    test('a change whose entry is there already is not made', async () => {
+    test('a change whose audit entry already exists is not made', async () => {
       const entry = told()
       await store.keys.insert(keyOf(), entry)
       expect(await typeOf(store.keys.insert(keyOf({ hash: 'h2' }), entry))).toBe('conflict')
       expect(await store.keys.all()).toEqual([keyOf()])
     })
 
-    test('credits are what was paid in, the newest first, and add up to the last nano-dollar', async () => {
+    test('credits are read as inserted, newest first, and add up to the nano-dollar', async () => {
       const created_at = '2026-03-04T05:06:07.000Z'
       const paid = {
         id: 'c1',
@@ -648,20 +648,20 @@ export function storeSuite(
       expect(await typeOf(store.credits.insert(paid, told()))).toBe('conflict')
     })
 
-    test('a text that is SQL is a text', async () => {
+    test('a text that contains SQL stays a text', async () => {
       const name = `'; drop table keys; --`
       await store.keys.insert(keyOf({ name, hash: name }), told())
       await store.keys.remove(`x' or '1'='1`, told())
       expect((await store.keys.all())[0]?.name).toBe(name)
     })
 
-    test('its version stays while only this process writes', async () => {
+    test('its version does not change while only this process writes', async () => {
       const before = await store.version()
       await store.keys.insert(keyOf(), told())
       expect(await store.version()).toBe(before)
     })
 
-    test('a store that is closed answers nobody, and can be closed again', async () => {
+    test('a closed store refuses all calls, and can be closed again', async () => {
       const other = await open()
       await other.close()
       const asked = [

@@ -19,7 +19,7 @@ import { READINGS } from './operations/readings.ts'
 import { type Asked, type Asking, EXAMPLES } from './operations.ts'
 import { localConfig } from './server.ts'
 
-/** One good request of every operation, by its id. */
+/** A valid request of every operation, by operation id. */
 export const REQUESTS: Record<string, Asking> = {
   ...READINGS,
   ...CALLS,
@@ -27,13 +27,13 @@ export const REQUESTS: Record<string, Asking> = {
   ...EXAMPLES,
 }
 
-/** How a request says who asks. */
+/** How a request presents a key. */
 export interface Credential {
   headers?: [name: string, value: string][]
   query?: string
 }
 
-/** Whom a credential that is good stands for. A stranger's and a neighbour's are of another workspace than the default one. */
+/** The valid credentials. A stranger's and a neighbour's belong to another workspace. */
 export const LIVE = [
   ...[
     'inference key',
@@ -51,12 +51,12 @@ const bearer = (secret: string): Credential => ({
 })
 const inHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
 
-/** A gateway over a data directory of its own, with three workspaces and every kind of credential. */
+/** A gateway with its own data directory, three workspaces and every kind of credential. */
 export class World {
   readonly gateway: Gateway
   readonly live: Record<Live, Credential>
   readonly dead: Record<string, Credential>
-  /** Who manages the default workspace, and with it all; who manages another; and who manages a third. */
+  /** The managers of the default workspace (and so of all), of another, and of a third. */
   readonly actors: { operator: Actor; neighbour: Actor; third: Actor }
   readonly #app: ReturnType<typeof createApp>
   readonly #data: string
@@ -70,7 +70,10 @@ export class World {
     this.actors = made.actors
   }
 
-  /** The answer of a route. Two to the same request differ in no byte: it brings its own id, and a call's, which is new, is left out. */
+  /**
+   * Calls a route. Equal requests get equal bytes: the request id is fixed, and call ids are
+   * replaced.
+   */
   async ask(
     { method, path }: Pick<DescribedRoute, 'method' | 'path'>,
     credential: Credential,
@@ -99,7 +102,9 @@ export class World {
     }
   }
 
-  /** Everything that is kept in the data directory: of every noun, the trail of what was changed, and the files beside the store. */
+  /**
+   * Reads everything in the data directory: all tables with the audit trail, and the other files.
+   */
   kept(): Record<string, unknown> {
     const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
     const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
@@ -122,7 +127,7 @@ export class World {
 
 type Made = Pick<World, 'live' | 'dead' | 'actors'>
 
-/** Makes one. `upstream` is where its models are. The caller disposes of it (`await using`). */
+/** Opens a world whose models are at `upstream`. The caller disposes of it (`await using`). */
 export async function openWorld(upstream: string): Promise<World> {
   const data = mkdtempSync(join(tmpdir(), 'gateway-access-'))
   const clock = new TestClock()
@@ -166,7 +171,7 @@ async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> 
   }
 }
 
-/** Ways in which a good key is none. */
+/** Builds the ways to present a valid key that must not be accepted. */
 const badly = (key: string): Record<string, Credential> => ({
   nothing: {},
   'an empty header': { headers: [['authorization', '']] },
@@ -190,7 +195,7 @@ const badly = (key: string): Record<string, Credential> => ({
 
 type Make = (kind: Key['kind'], more?: Partial<NewKey>) => ReturnType<typeof createKey>
 
-/** Credentials that were good once. */
+/** Creates credentials that are no longer valid. */
 async function gone(
   gateway: Gateway,
   clock: TestClock,
@@ -218,7 +223,7 @@ async function gone(
   return { ...keys, 'revoked SCIM token': bearer(revoked.token) }
 }
 
-/** Which guard stands where: the first row whose paths these are. A path that is in none has to be put into one. */
+/** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['opens']][] = [
   [/^\/(health|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))$/, undefined],
   [/^\/api\/v1\/models\/user$/, 'key'],
@@ -240,17 +245,20 @@ type Rule = (route: DescribedRoute) => number
 const good: Rule = ({ operation }) => operation.statuses[0] ?? 0
 const unknown: Rule = () => 401
 const denied: Rule = () => 403
-/** Management keys may read what a workspace has for its calls, and neither call nor keep how to. */
+/** Management keys may read what calls use, but neither call nor save presets. */
 const reading: Rule = route => (route.method === 'get' ? good(route) : 403)
-/** What the path or the query names is not his, and so there is no such thing. */
+/** What the path or the query names is in another workspace, so it is not found. */
 const own: Rule = route => (namesThing(route) ? 404 : good(route))
-/** As `own`; what the path names in any other request is what it shall be called. */
+/** As `own`. In other requests than reads the path names what is to be created. */
 const ownIfRead: Rule = route => (route.method === 'get' ? own(route) : good(route))
 const ownReading: Rule = route => (route.method === 'get' ? own(route) : 403)
-/** What is the organization's is for who manages all of it. */
+/** Only managers of all workspaces may access what belongs to the organization. */
 const ownOfWorkspace: Rule = route => (isOrganizations(route) ? 403 : own(route))
 
-/** What a route answers to a good request: by what its guard opens to, and who asks. What the request is about is in the default workspace. */
+/**
+ * The status of a valid request about the default workspace, by the route's guard and the
+ * credential.
+ */
 export const RULES: Record<NonNullable<DescribedRoute['opens']>, Record<Live, Rule>> = {
   key: {
     'inference key': good,
@@ -290,17 +298,17 @@ export const RULES: Record<NonNullable<DescribedRoute['opens']>, Record<Live, Ru
   },
 }
 
-/** What a route answers to a good request of who has this credential; null: one that is not good. */
+/** Returns the status of a valid request with this credential; null is an invalid credential. */
 export function expected(route: DescribedRoute, who: Live | null): number {
   if (!route.opens) return good(route)
   return who === null ? 401 : RULES[route.opens][who](route)
 }
 
-/** Whether a route's path or its query names a thing that somebody has made. */
+/** Tells whether a route's path or query names a resource that a user has created. */
 export const namesThing = ({ path, operation: { query } }: DescribedRoute): boolean =>
   path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
 
-/** Whether what a route is about belongs to the organization, and to no workspace. */
+/** Tells whether a route is about the organization rather than a workspace. */
 export const isOrganizations = ({
   method,
   path,

@@ -5,7 +5,7 @@ import type { TextPart } from '../../src/core/language/part.ts'
 import { type Receipt, textUsage } from '../../src/core/language/usage.ts'
 import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 
-/** Answers made of given parts, for the dialects. */
+/** Builds answers from parts, for tests of dialects. */
 
 const choice = 0
 const RECEIPT: Receipt = {
@@ -29,7 +29,7 @@ export const failed: TextPart = {
   error: new GatewayError('provider_unavailable', 'Provider returned error'),
 }
 
-/** An answer of these batches. */
+/** Creates an answer of these batches. */
 export function answerOf<K extends Kind = 'text'>(...batches: AnswerPart<K>[][]): Answer<K> {
   const [first = [], ...rest] = batches
   const watcher = { each() {}, ended: async () => undefined }

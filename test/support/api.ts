@@ -5,13 +5,13 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import { createApp } from '../../src/server/app.ts'
 
 export interface Asked {
-  /** JSON, unless it is a text already. */
+  /** Sent as JSON unless it is a string. */
   body?: unknown
-  /** Null: none. */
+  /** Null sends no key. */
   key?: string | null
 }
 
-/** Asks the API of a gateway without a server between them; with this key where none is given. */
+/** Creates a function that calls the API of a gateway in this process, by default with this key. */
 export function apiOf(gateway: Gateway, usual: string) {
   const app = createApp(gateway)
   return async (method: string, path: string, { body, key = usual }: Asked = {}) => {
@@ -29,14 +29,14 @@ export function apiOf(gateway: Gateway, usual: string) {
   }
 }
 
-/** The status of a refusal; undefined where there was none. */
+/** Returns the status that a promise rejects with; undefined if it resolves. */
 export const refusal = (promise: Promise<unknown>): Promise<number | undefined> =>
   promise.then(
     () => undefined,
     thrown => GatewayError.from(thrown).status,
   )
 
-/** The trail of every change in a data directory, oldest first: what was done to what. */
+/** Reads the audit trail of a data directory, oldest first, as actions and resources. */
 export function trailOf(data: string): string[] {
   const db = new Database(join(data, 'gateway.db'), { readonly: true })
   const rows = db.query('select action, resource_id from audit order by rowid').all() as {

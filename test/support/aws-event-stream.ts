@@ -1,19 +1,21 @@
 import { crc32 } from 'node:zlib'
 
-/** One header of a message: its name, the number of its value's type, and the value's bytes without their length. */
+/**
+ * A header of a message: its name, its value's type number, and its value's bytes without length.
+ */
 export type HeaderBytes = [name: string, type: number, value: Uint8Array]
 
 const TEXT = 7
 const SIZED = [6, TEXT]
 
-/** A header that is a text. */
+/** Builds a text header. */
 export const textHeader = (name: string, value: string): HeaderBytes => [
   name,
   TEXT,
   Buffer.from(value),
 ]
 
-/** One message of `application/vnd.amazon.eventstream`, with both checksums. */
+/** Builds a message of `application/vnd.amazon.eventstream`, with both checksums. */
 export function awsMessage(headers: HeaderBytes[], payload: string | Uint8Array): Uint8Array {
   const head = Buffer.concat(headers.map(headerBytes))
   const body = Buffer.from(payload as string)
@@ -23,7 +25,7 @@ export function awsMessage(headers: HeaderBytes[], payload: string | Uint8Array)
   return Buffer.concat([checked, uint32(crc32(checked))])
 }
 
-/** An event as Bedrock sends it. */
+/** Builds an event as Bedrock sends it. */
 export const awsEvent = (event: string, payload: string): Uint8Array =>
   awsMessage(
     [
@@ -34,7 +36,7 @@ export const awsEvent = (event: string, payload: string): Uint8Array =>
     payload,
   )
 
-/** A failure that the service models: its name, and what it says. */
+/** Builds a failure that the service models: its name and its message. */
 export const awsException = (exception: string, payload: string): Uint8Array =>
   awsMessage(
     [
@@ -45,7 +47,7 @@ export const awsException = (exception: string, payload: string): Uint8Array =>
     payload,
   )
 
-/** A failure that the service does not model. */
+/** Builds a failure that the service does not model. */
 export const awsError = (code: string, message: string): Uint8Array =>
   awsMessage(
     [

@@ -5,7 +5,9 @@ import type { HeldCall } from '../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
 import { gateway, type Server } from './server.ts'
 
-/** What a data directory says of one key: three sums that must be the same, and the calls that it sets money aside for. */
+/**
+ * A key's books in a data directory: three sums that must be equal, and the calls with open holds.
+ */
 export interface Books {
   ledger: number
   counted: number
@@ -17,16 +19,17 @@ export interface Books {
 const SUMS = `select
   (select coalesce(sum(nanos), 0) from ledger where key_hash = $key) as ledger,
   (select coalesce(sum(nanos), 0) from spend where key_hash = $key) as counted,
-  (select coalesce(sum(upstream_inference_cost), 0) from generations where key_hash = $key) as recorded,
+  (select coalesce(sum(upstream_inference_cost), 0) from generations where key_hash = $key)
+    as recorded,
   (select count(*) from generations where key_hash = $key) as calls`
 
-/** The books of a key, by its plaintext. Money in nano-dollars. */
+/** Reads the books of a key, given its plaintext. Money in nano-dollars. */
 export function booksOf(data: string, key: string): Books {
   const sums = reading(data, db => db.query(SUMS).get({ key: hashOf(key) }) as Omit<Books, 'held'>)
   return { ...sums, held: heldIn(data).filter(one => one.key_hash === hashOf(key)).length }
 }
 
-/** The calls of which there is word and no record. */
+/** Lists the calls that are in the journal but have no record. */
 export const heldIn = (data: string): HeldCall[] =>
   reading(data, db => {
     const record = db.query('select 1 from generations where id = ?')
@@ -35,7 +38,7 @@ export const heldIn = (data: string): HeldCall[] =>
       .filter(({ id }) => record.get(id) === null)
   })
 
-/** How many rows there are, of which a condition may say more. */
+/** Counts the rows of a table, which a condition may follow. */
 export const countIn = (data: string, rows: string): number =>
   reading(
     data,
@@ -51,7 +54,7 @@ function reading<T>(data: string, read: (db: Database) => T): T {
   }
 }
 
-/** Keeps the store's lock as a terminal would that writes, until what is given back is called. */
+/** Locks the store as a writing process would. Returns a function that releases the lock. */
 export function locked({ data }: Pick<Server, 'data'>): () => void {
   const db = new Database(join(data, 'gateway.db'))
   db.run('begin immediate')
@@ -61,11 +64,11 @@ export function locked({ data }: Pick<Server, 'data'>): () => void {
   }
 }
 
-/** What `gateway doctor` finds wrong: nothing, or its words. */
+/** Runs `gateway doctor` and returns its output if it finds faults; otherwise null. */
 export async function faultsIn(data: string): Promise<string | null> {
   const { code, stdout, stderr } = await gateway(['doctor', '--data', data])
   return code === 0 ? null : stdout + stderr
 }
 
-/** USD as JSON has it, in nano-dollars. */
+/** Converts USD from JSON into nano-dollars. */
 export const nanosOf = (usd: number): number => Math.round(usd * 1e9)

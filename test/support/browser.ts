@@ -5,7 +5,7 @@ import { type BrowserContext, chromium, type Page } from 'playwright-core'
 
 const CHROMIUM = '/usr/bin/chromium'
 
-/** Whether there is a browser to look with. Debian's is installed when it is missing and this process may; that takes a minute. */
+/** Tells whether there is a browser. Installs Debian's if it may, which takes a minute. */
 export async function hasBrowser(): Promise<boolean> {
   if (existsSync(CHROMIUM)) return true
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return false
@@ -24,7 +24,7 @@ export async function hasBrowser(): Promise<boolean> {
   return existsSync(CHROMIUM)
 }
 
-// Chromium asks its maker for news on every start; nothing here may leave the machine.
+// Chromium calls home on every start, but tests must not use the network.
 const ARGS = [
   '--headless',
   '--no-sandbox',
@@ -36,14 +36,14 @@ const ARGS = [
   '--disable-sync',
 ]
 
-/** What a page asked for and what went wrong on it, from the first request on. */
+/** A page with its requests and errors since it was opened. */
 export interface Watched {
   page: Page
   requests: string[]
   errors: string[]
 }
 
-/** A browser with an empty profile of its own. Gone, profile and all, when disposed of (`await using`). */
+/** A browser with a new profile. Disposing of it (`await using`) removes the profile too. */
 export class Browser {
   readonly #context: BrowserContext
   readonly #profile: string
@@ -53,7 +53,7 @@ export class Browser {
     this.#profile = profile
   }
 
-  /** A new page that is watched. */
+  /** Opens a page and records its requests and errors. */
   async open(): Promise<Watched> {
     const page = await this.#context.newPage()
     const watched: Watched = { page, requests: [], errors: [] }

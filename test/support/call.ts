@@ -6,7 +6,7 @@ import { Secret } from '../../src/core/kernel/secret.ts'
 import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
 
-/** A call that says "Hi" to `acme/small`, with `more` laid over it. */
+/** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
   kind: 'text',
   dialect: 'chat',
@@ -34,7 +34,7 @@ export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
   ...more,
 })
 
-/** A call for the vector of "Hi" by `acme/embed`, with `more` laid over it. */
+/** Builds a call for the vector of "Hi" by `acme/embed`, with `more` applied. */
 export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall => ({
   kind: 'embedding',
   id: 'gen-1772600767-00000000000000000001',
@@ -59,7 +59,7 @@ export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall 
   ...more,
 })
 
-/** A provider `local` that speaks openai-chat, with `more` laid over it. */
+/** Builds a provider `local` that speaks openai-chat, with `more` applied. */
 export const providerOf = (more: Partial<Provider> = {}): Provider => ({
   slug: 'local',
   edition: 1,
@@ -76,7 +76,7 @@ export const providerOf = (more: Partial<Provider> = {}): Provider => ({
   ...more,
 })
 
-/** `acme/small` at that provider, where it is called `up-small`, with `more` laid over it. */
+/** Builds the endpoint of `acme/small` at that provider, as `up-small`, with `more` applied. */
 export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
   id: 'acme/small local/up-small',
   provider: providerOf(),

@@ -1,7 +1,7 @@
 import { type Outcome, type RawCall, request } from './raw-client.ts'
 import type { Server } from './server.ts'
 
-/** One `chat.completion.chunk` as far as the tests look at it. */
+/** A `chat.completion.chunk`, with the fields that tests use. */
 export interface Chunk {
   id: string
   model: string
@@ -23,7 +23,7 @@ export interface Usage {
   cost: number
 }
 
-/** The record of a finished call, as far as the tests look at it. */
+/** The record of a finished call, with the fields that tests use. */
 export interface Generation {
   id: string
   request_id: string
@@ -41,20 +41,20 @@ export interface Generation {
   error_type: string | null
 }
 
-/** An API key as it may see itself, as far as the tests look at it. */
+/** An API key as it can read itself, with the fields that tests use. */
 export interface KeyState {
   usage: number
   limit_remaining: number | null
 }
 
-/** What a call of these helpers may differ in. */
+/** The options of a chat request. */
 export interface Asking {
   key?: string
   path?: string
   headers?: Record<string, string>
 }
 
-/** Sends a chat request on a connection of its own: "Hi" to `acme/small`, with `body` laid over it. */
+/** Sends a chat request on a new connection: "Hi" to `acme/small`, with `body` applied. */
 export function chat(
   server: Server,
   body: object = {},
@@ -67,7 +67,7 @@ export function chat(
   })
 }
 
-/** What a client makes of a streamed answer. */
+/** What a client reads from a streamed answer. */
 export interface Heard {
   /** Every event in order: a chunk, or the text `[DONE]`. */
   events: (Chunk | '[DONE]')[]
@@ -78,7 +78,7 @@ export interface Heard {
   comments: string[]
 }
 
-/** Reads a streamed answer. Throws when an event is neither JSON nor `[DONE]`. */
+/** Parses a streamed answer. Throws if an event is neither JSON nor `[DONE]`. */
 export function heard(body: string): Heard {
   const lines = body.split('\n')
   const events = lines.filter(line => line.startsWith('data: ')).map(line => eventOf(line.slice(6)))
@@ -95,24 +95,24 @@ export function heard(body: string): Heard {
 
 const eventOf = (data: string): Chunk | '[DONE]' => (data === '[DONE]' ? data : JSON.parse(data))
 
-/** The text of an answer, whole or streamed. */
+/** Reads the text of an answer, whole or streamed. */
 export function textOf({ headers, body }: Outcome): string {
   return headers['content-type']?.startsWith('text/event-stream')
     ? heard(body).text
     : JSON.parse(body).choices[0].message.content
 }
 
-/** The usage of an answer, whole or streamed. */
+/** Reads the usage of an answer, whole or streamed. */
 export function usageOf({ headers, body }: Outcome): Usage | undefined {
   return headers['content-type']?.startsWith('text/event-stream')
     ? heard(body).usages[0]?.usage
     : JSON.parse(body).usage
 }
 
-/** The id that an answer's headers give to its generation. */
+/** Reads the generation id from an answer's headers. */
 export const idOf = ({ headers }: Outcome): string => headers['x-generation-id'] ?? ''
 
-/** The record of a finished call. Throws when there is none. */
+/** Fetches the record of a finished call. Throws if there is none. */
 export async function generationOf(
   server: Server,
   id: string,
@@ -123,12 +123,12 @@ export async function generationOf(
   return ((await response.json()) as { data: Generation }).data
 }
 
-/** What a key has spent and may still spend. */
+/** Fetches what a key has spent and may still spend. */
 export async function keyState(server: Server, key = server.inference_key): Promise<KeyState> {
   return ((await (await server.fetch('/key', { key })).json()) as { data: KeyState }).data
 }
 
-/** A new key that may spend so many dollars. */
+/** Creates a key with a limit in dollars. */
 export async function limitedKey(
   server: Server,
   limit = 1,
@@ -138,14 +138,14 @@ export async function limitedKey(
   return ((await created.json()) as { key: string }).key
 }
 
-/** The value of one line of `/metrics`, by its name and labels; 0 while there is none. */
+/** Reads the value of a line of `/metrics`, by its name and labels; 0 if there is none. */
 export async function metric(server: Server, line: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`)).text()
   const found = text.split('\n').find(one => one.startsWith(`${line} `))
   return Number(found?.slice(line.length + 1) ?? 0)
 }
 
-/** Asks again and again until the answer is true. Throws after `seconds`. */
+/** Polls until the condition is true. Throws after `seconds`. */
 export async function eventually(isSo: () => Promise<boolean>, seconds = 5): Promise<void> {
   const limit = performance.now() + seconds * 1000
   while (!(await isSo())) {
@@ -157,8 +157,9 @@ export async function eventually(isSo: () => Promise<boolean>, seconds = 5): Pro
 const PRICES = { prompt: 0.15, completion: 0.6 }
 
 /**
- * A config with models whose endpoints are providers at base URLs: `{ 'acme/small': { first: url, second: url } }`. All priced alike, tried
- * as they are listed, and never at rest, so that each test finds them as the first did.
+ * Builds a config from models, providers and base URLs: `{ 'acme/small': { first: url } }`. All
+ * endpoints have the same price, are tried as listed, and never cool down, so that tests do not
+ * affect each other.
  */
 export function routesConfig(
   routes: Record<string, Record<string, string>>,
@@ -191,5 +192,5 @@ const mapValues = <From, To>(
 ): Record<string, To> =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
 
-/** What 10 tokens in and 5 out cost at those prices. */
+/** The cost of 10 input tokens and 5 output tokens at those prices. */
 export const COST = (10 * PRICES.prompt + 5 * PRICES.completion) / 1_000_000

@@ -4,7 +4,7 @@ import { SHARED } from './shared.ts'
 
 const FILE = join(SHARED, 'contract/openapi.json')
 
-/** The public API as its authors describe it, which is not kept in this repository; undefined where it is not on this machine. */
+/** The public API’s OpenAPI document; undefined if it is not on this machine. */
 export const contract: { paths: unknown } | undefined = existsSync(FILE)
   ? await Bun.file(FILE).json()
   : undefined

@@ -16,14 +16,14 @@ export class TestClock {
   now = () => new Date(this.#now)
   ticks = () => this.#ticks
 
-  /** Moves on by so many milliseconds. */
+  /** Advances by this many milliseconds. */
   pass(milliseconds: number): void {
     this.#now += milliseconds
     this.#ticks += milliseconds
   }
 }
 
-/** Ids that count. */
+/** Creates a source of ids that count up. */
 export function countedIds() {
   let count = 0
   const next = () => (++count).toString()
@@ -35,7 +35,9 @@ export function countedIds() {
   }
 }
 
-/** A gateway in memory with a clock that stands still, counted ids, no luck (endpoints are tried as they are listed) and the sandbox. Anything may be replaced. */
+/**
+ * Opens a gateway in memory: a fixed clock, counted ids, no randomness and the sandbox, by default.
+ */
 export async function testGateway(
   replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {},
 ): Promise<Gateway> {
@@ -52,7 +54,7 @@ export async function testGateway(
   })
 }
 
-/** A fresh key of each kind, as plaintext. */
+/** Creates a key of each kind and returns the plaintexts. */
 export async function testKeys(gateway: Gateway) {
   const management = await createKey(
     gateway,
@@ -64,7 +66,7 @@ export async function testKeys(gateway: Gateway) {
   return { management: management.key, inference: inference.key, hash: inference.data.hash }
 }
 
-/** A second workspace, `other`, which is nobody's default, and a key of its own. */
+/** Creates a second workspace, `other`, that is not a default one, and a key in it. */
 export async function otherWorkspace(
   gateway: Gateway,
   id: string,

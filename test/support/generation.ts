@@ -2,7 +2,7 @@ import type { StepCharge } from '../../src/core/ledger/ledger.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import type { Entry } from '../../src/core/telemetry/recorder.ts'
 
-/** The record of a call that was answered, with `more` laid over it. */
+/** Builds the record of an answered call, with `more` applied. */
 export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   id: 'gen-1',
   request_id: 'req-1',
@@ -54,14 +54,14 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   ...more,
 })
 
-/** Who paid for it. */
+/** The payer of that call. */
 export const PAYER = {
   key_hash: 'k',
   user_id: 'user_1',
   workspace_id: '00000000-0000-7000-8000-000000000001',
 }
 
-/** What that call cost a key, with `more` laid over it. */
+/** Builds the charge of that call, with `more` applied. */
 export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({
   ...PAYER,
   id: 'gen-1',
@@ -74,13 +74,13 @@ export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({
   ...more,
 })
 
-/** A call's record under this id, and its charge. */
+/** Builds a call's record with this id, and its charge. */
 export const entryOf = (id: string, charge: Partial<StepCharge> = {}): Entry => ({
   generation: generationWith({ id }),
   charge: chargeWith({ id, ...charge }),
 })
 
-/** A settled step of a call that goes on. */
+/** Builds the entry of a settled step of a call that continues. */
 export const stepOf = (id: string, step: number, charge: Partial<StepCharge> = {}): Entry => ({
   generation: null,
   charge: chargeWith({ id, step, ...charge }),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Frame } from '../../src/core/protocols/protocol.ts'
 
-/** JSON that no provider should send, and some does or will. */
+/** JSON that no provider should send, and that some do or will. */
 export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
   {
     weight: 6,
@@ -47,7 +47,7 @@ function nested(depth: number): unknown {
   return value
 }
 
-/** One change: which member, counted through the whole value, and what becomes of it. */
+/** A change: the index of a member within the whole value, and what is done to it. */
 interface Change {
   at: number
   how: 'replace' | 'remove' | 'repeat' | 'wrap' | 'retype' | 'rename' | 'borrow'
@@ -69,12 +69,12 @@ const change: fc.Arbitrary<Change> = fc.record({
   value: hostileValue,
 })
 
-/** Some changes, to be made to any JSON. */
+/** Changes that can be applied to any JSON. */
 export const changes: fc.Arbitrary<Change[]> = fc.array(change, { minLength: 1, maxLength: 4 })
 
-/** More than any list of an answer may have. */
+/** More than any list of an answer may contain. */
 const MANY = 200
-/** What has more members or characters is repeated no further: it would grow without end. */
+/** A value with more members or characters is not repeated further, to limit its growth. */
 const LARGEST = 2_000
 
 type Holder = Record<string, unknown> | unknown[]
@@ -83,7 +83,7 @@ interface Member {
   key: string
 }
 
-/** The value with these changes; the one handed in stays as it is. */
+/** Applies changes to a copy of the value. */
 export function changed(given: unknown, made: Change[]): unknown {
   const root = { it: structuredClone(given) }
   for (const one of made) {
@@ -95,7 +95,7 @@ export function changed(given: unknown, made: Change[]): unknown {
   return root.it ?? null
 }
 
-// Deeper than any provider goes there is nothing to change: what lies there is hostile already.
+// Members deeper than any provider's are not changed: they are hostile already.
 function membersOf(holder: Holder, depth = 0): Member[] {
   if (depth > 20) return []
   return Object.entries(holder).flatMap(([key, value]) => [
@@ -145,7 +145,7 @@ function repeated(value: unknown): unknown {
   return Array.isArray(value) && isSmall ? Array(MANY).fill(value).flat() : [value]
 }
 
-// Also under the name `__proto__`, which an assignment would not make a member of.
+// Works for the name `__proto__` too, which an assignment would not make a member.
 function put({ holder, key }: Member, value: unknown): void {
   if (Array.isArray(holder)) holder[Math.min(Number(key) || 0, holder.length)] = value
   else
@@ -164,7 +164,7 @@ function retyped(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? Object.values(value) : String(value)
 }
 
-/** What becomes of one frame of a stream. */
+/** A change of one frame of a stream. */
 interface FrameChange {
   at: number
   how: 'change' | 'garble' | 'repeat' | 'drop' | 'move' | 'rename'
@@ -189,7 +189,7 @@ const GARBAGE = [
   '{"type":"error"}',
 ]
 
-/** Some changes, to be made to the frames of any stream. */
+/** Changes that can be applied to the frames of any stream. */
 export const frameChanges: fc.Arbitrary<FrameChange[]> = fc.array(
   fc.record({
     at: fc.nat(),
@@ -209,7 +209,7 @@ export const frameChanges: fc.Arbitrary<FrameChange[]> = fc.array(
   { minLength: 1, maxLength: 6 },
 )
 
-/** The frames with these changes; those handed in stay as they are. */
+/** Applies changes to a copy of the frames. */
 export function changedFrames(given: Frame[], made: FrameChange[]): Frame[] {
   const frames = [...given]
   for (const one of made) {

@@ -2,13 +2,13 @@ import { isObject, parseExact } from '../../src/core/kernel/json.ts'
 import { FINISH_REASONS, type TextPart } from '../../src/core/language/part.ts'
 import type { Usage } from '../../src/core/language/usage.ts'
 
-/** More alternatives or calls than this are none. */
+/** The limit for indexes of choices and calls. */
 const MOST = 1_024
 const DIALECTS = ['chat', 'messages', 'responses']
 
 /**
- * Reads the parts of one answer and throws at the first that the language of parts does not have: a word of the wrong type, an
- * index that is none, input to a call that has not begun, a second end.
+ * Checks the parts of one answer, and throws at the first invalid one: a field of the wrong type,
+ * an invalid index, input to a call that has not begun, a second end.
  */
 export class Grammar {
   readonly #calls = new Set<string>()
@@ -22,7 +22,7 @@ export class Grammar {
   }
 
   #faultOf(part: TextPart): string | undefined {
-    if ('choice' in part && !isIndex(part.choice)) return 'The choice is no index'
+    if ('choice' in part && !isIndex(part.choice)) return 'The choice is not an index'
     switch (part.type) {
       case 'start':
         return faultOfStart(part)
@@ -30,20 +30,20 @@ export class Grammar {
       case 'refusal-delta':
         return isText(part.text) && isLogprobs(part.logprobs) && isOptional(part, 'block', isWhole)
           ? undefined
-          : 'This is no text'
+          : 'This is not a text'
       case 'reasoning-delta':
-        return isText(part.text) && isDetails(part.details) ? undefined : 'This is no thought'
+        return isText(part.text) && isDetails(part.details) ? undefined : 'This is not reasoning'
       case 'tool-call-start':
         return this.#faultOfStart(part)
       case 'tool-call-delta':
         if (!this.#calls.has(`${part.choice} ${part.index}`)) return 'The call has not begun'
-        return isText(part.input) ? undefined : 'The input is no text'
+        return isText(part.input) ? undefined : 'The input is not a text'
       case 'image':
-        return isText(part.url) ? undefined : 'The URL is no text'
+        return isText(part.url) ? undefined : 'The URL is not a text'
       case 'audio-delta':
-        return isObject(part.audio) && isSound(part.audio) ? undefined : 'This is no sound'
+        return isObject(part.audio) && isSound(part.audio) ? undefined : 'This is not audio'
       case 'annotation':
-        return isOptional(part, 'block', isWhole) ? undefined : 'The block is no index'
+        return isOptional(part, 'block', isWhole) ? undefined : 'The block is not an index'
       case 'other':
         return DIALECTS.includes(part.dialect) ? undefined : 'There is no such dialect'
       case 'finish':
@@ -51,7 +51,7 @@ export class Grammar {
       case 'usage':
         return faultOfUsage(part.usage)
       default:
-        return 'No provider says this'
+        return 'Providers do not send this'
     }
   }
 
@@ -62,9 +62,9 @@ export class Grammar {
     name,
     extra,
   }: Extract<TextPart, { type: 'tool-call-start' }>): string | undefined {
-    if (!isIndex(index)) return 'The index is none'
+    if (!isIndex(index)) return 'The index is invalid'
     if (!isText(id) || !isText(name)) return 'The call has no name or id'
-    if (extra !== undefined && !isObject(extra)) return 'Extra is no object'
+    if (extra !== undefined && !isObject(extra)) return 'Extra is not an object'
     if (this.#calls.has(`${choice} ${index}`)) return 'The call has begun already'
     this.#calls.add(`${choice} ${index}`)
     return undefined
@@ -72,9 +72,9 @@ export class Grammar {
 
   #faultOfFinish(part: Extract<TextPart, { type: 'finish' }>): string | undefined {
     if (!FINISH_REASONS.includes(part.reason) || !isTextOrNull(part.native))
-      return 'This is no reason'
+      return 'This is not a finish reason'
     if (!isOptional(part, 'sequence', isTextOrNull) || !isOptional(part, 'extra', isObject))
-      return 'What is told besides is none'
+      return 'The further fields are invalid'
     if (this.#ended.has(part.choice)) return 'The choice has ended already'
     this.#ended.add(part.choice)
     return undefined
@@ -104,16 +104,16 @@ const isSound = (audio: object) =>
 
 function faultOfStart(part: Extract<TextPart, { type: 'start' }>): string | undefined {
   const words = [part.upstream_id, part.system_fingerprint, part.service_tier]
-  return words.every(isTextOrNull) ? undefined : 'A word of the start is no text'
+  return words.every(isTextOrNull) ? undefined : 'A field of the start is not a text'
 }
 
 function faultOfUsage({ input, output, prediction, units }: Usage): string | undefined {
   const counts = [input, output, prediction ?? {}, units ?? {}].flatMap(Object.values)
-  return counts.every(isWhole) ? undefined : 'This is no count'
+  return counts.every(isWhole) ? undefined : 'This is not a count'
 }
 
-/** What is said must come through JSON as it is. */
+/** Finds a part that JSON would change. */
 function faultOfJson(part: TextPart): string | undefined {
   const json = JSON.stringify(part)
-  return JSON.stringify(parseExact(json)) === json ? undefined : 'This does not come through JSON'
+  return JSON.stringify(parseExact(json)) === json ? undefined : 'JSON changes this'
 }

@@ -11,7 +11,7 @@ import type {
 } from '../../src/core/ledger/ledger.ts'
 import type { TestClock } from './gateway.ts'
 
-/** A store that remembers these days. */
+/** Creates a ledger store with these days. */
 export const remembering = (days: DaySpend[] = []): LedgerStore => ({
   days: async since => days.filter(one => one.day >= since),
   totals: async () => days.map(({ day: _, ...total }) => total),
@@ -20,7 +20,7 @@ export const remembering = (days: DaySpend[] = []): LedgerStore => ({
   inspect: async () => ({ integrity: ['ok'], spend: days, unmatched: [] }),
 })
 
-/** Key `k` of member `m` in workspace `w`, unless it is said otherwise. */
+/** Builds a payer: key `k` of member `m` in workspace `w`, with `more` applied. */
 export const payer = (more: Partial<Payer> = {}): Payer => ({
   key_hash: 'k',
   user_id: 'm',
@@ -30,7 +30,7 @@ export const payer = (more: Partial<Payer> = {}): Payer => ({
 
 export const own = (nanos: bigint): Amounts => ({ own: nanos, byok: null })
 
-/** A need that nothing less will do for. */
+/** Builds an estimate whose lowest and highest amounts are equal. */
 export const exactly = (amounts: Amounts): Need => ({ most: amounts, least: amounts })
 
 export const boundOf = (more: Partial<Bound> = {}): Bound => ({
@@ -50,7 +50,7 @@ export const chargeOn = (clock: TestClock, nanos: bigint, more: Partial<Charge> 
   ...more,
 })
 
-/** A call that costs this much, from its hold to its charge. */
+/** Makes a call of this cost, from its hold to its charge. */
 export function spend(
   ledger: Ledger,
   clock: TestClock,

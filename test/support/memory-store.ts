@@ -19,9 +19,9 @@ import { workspaceStore } from './memory-store/workspaces.ts'
 export { Memory }
 
 /**
- * Opens a store in plain Maps, with no SQL in it: what says that a store can be another. Each of its
- * methods takes some turns of the event loop before and after it does its work, how many is a matter
- * of the seed. Several may be opened on one memory, as processes would be on one database.
+ * Opens a store in plain Maps, without SQL, to show that other stores are possible. Each of its
+ * methods takes some turns of the event loop before and after its work; the seed determines how
+ * many. Several can be opened on one memory, like processes on one database.
  */
 export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store {
   const connection = new Connection(memory, seed)

@@ -13,17 +13,19 @@ import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { GROUP_ID } from './scim.ts'
 
-/** What is asked of an operation: the members of its path, its query and its body. */
+/** A request of an operation: the parameters of its path, its query and its body. */
 export interface Asked {
   params?: Record<string, string>
   query?: string
   body?: object
 }
 
-/** One good request, made possible first. What it is about belongs to whom `actor` manages: the default workspace, or his own. */
+/** Prepares and builds a valid request about the workspace that `actor` manages. */
 export type Asking = (gateway: Gateway, actor: Actor) => Promise<Asked>
 
-/** One good request that changes something. `key` is the kind of key it takes, where that is not a management key. */
+/**
+ * Builds a valid request that changes something. `key` is its kind of key if not a management key.
+ */
 export type Example = (
   gateway: Gateway,
   actor: Actor,
@@ -36,13 +38,13 @@ export const byokKeyOf = async (gateway: Gateway, actor: Actor) =>
 export const memberOf = (gateway: Gateway, email = 'ada@acme.example') =>
   addMember(gateway, operator(gateway), { email })
 
-/** The id of a workspace that the actor manages and that is not the default one. */
+/** Returns the id of a workspace that the actor manages and that is not the default one. */
 export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<string> {
   if (!managesAll(gateway, actor)) return actor.workspace_id
   return (await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })).data.id
 }
 
-/** A request for a workspace that has a member and a budget. */
+/** Builds a request for a workspace that has a member and a budget. */
 const inWorkspace =
   (
     action: string,
@@ -60,7 +62,7 @@ const inWorkspace =
     return { action, params: { id, ...params }, ...(body ? { body } : {}) }
   }
 
-/** A request for a guardrail that one key and one member have, and another key and member have not. */
+/** Builds a request for a guardrail assigned to one key and member, but not to others. */
 const ofGuardrail =
   (
     action: string,
@@ -89,7 +91,7 @@ export const groupOf = async (gateway: Gateway) =>
     })
   ).id
 
-/** A request for a mapping of a group. */
+/** Builds a request for a mapping of a group. */
 const mapped =
   (action: string, more: { body?: object; query?: string }): Example =>
   async gateway => {
@@ -107,7 +109,7 @@ const presetFrom =
   async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
 const messages = [{ role: 'user', content: 'Hi' }]
 
-/** One good request of every operation that changes something, by its id. */
+/** A valid request of every operation that changes something, by operation id. */
 export const EXAMPLES: Record<string, Example> = {
   createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
   updateKeys: async (gateway, actor) => ({

@@ -14,7 +14,7 @@ import { createXai } from '@ai-sdk/xai'
 import type { Model } from './reading.ts'
 import type { Recording } from './recordings.ts'
 
-/** The model of the provider's own client that reads this recording, asked at `baseURL`. Throws for a package without one. */
+/** Creates a model of the provider's own client for this recording. Throws if there is none. */
 export function oracleOf(recording: Recording, baseURL: string): Model {
   const model = MODELS[`${recording.package} ${recording.protocol}`]
   if (!model)

@@ -3,24 +3,27 @@ import type { FinishReason, TextPart } from '../../src/core/language/part.ts'
 import type { ReasoningDetail } from '../../src/core/language/reasoning.ts'
 import type { Usage } from '../../src/core/language/usage.ts'
 
-/** What the parts of an answer come to, put together. */
+/** The collected parts of an answer. */
 export interface Said {
   upstream_id: string | null
   text: string
   refusal: string
   reasoning: string
-  /** The structured entries of the thinking, in the order in which they came. */
+  /** The structured entries of the reasoning, in the order of arrival. */
   details: ReasoningDetail[]
   calls: { id: string; name: string; input: string }[]
   images: string[]
   annotations: unknown[]
   finish: { reason: FinishReason; native: string | null } | null
-  /** The last count. */
+  /** The last usage. */
   usage: Usage | null
   error: GatewayError | null
 }
 
-/** Puts the parts of one choice together, and what the whole answer tells. Throws for input to a call that has not begun. */
+/**
+ * Collects the parts of one choice and of the answer. Throws for input to a call that has not
+ * begun.
+ */
 export function saidBy(parts: TextPart[], choice = 0): Said {
   const said: Said = { ...NOTHING, details: [], calls: [], images: [], annotations: [] }
   for (const part of parts) if (!('choice' in part) || part.choice === choice) add(said, part)

@@ -11,7 +11,7 @@ import {
   stream,
 } from './upstream.ts'
 
-/** Three providers of every model, each with something that the others have not. */
+/** Three providers of every model, each with a property that the others lack. */
 const FACTS = {
   cheap: {
     usd_per_million_tokens: { prompt: 1, completion: 1, request: 0.01 },
@@ -33,7 +33,7 @@ const FACTS = {
 export type Name = keyof typeof FACTS
 export const NAMES = Object.keys(FACTS) as Name[]
 
-/** A model that is known to reason; of the others nobody knows it. */
+/** A model that is known to reason. For the others this is unknown. */
 export const REASONER = 'anthropic/claude-haiku-4.5'
 
 const SERVED: [id: string, names: Name[], more?: object][] = [
@@ -43,23 +43,23 @@ const SERVED: [id: string, names: Name[], more?: object][] = [
   [REASONER, ['cheap', 'able']],
 ]
 
-/** Models of which nothing is measured until a test asks for them. */
+/** Models without measurements until a test uses them. */
 const TIMED = Array.from({ length: 32 }, (_, i): [string, Name[]] => [
   `acme/timed-${i}`,
   ['cheap', 'able'],
 ])
 
-/** A provider that says its name, or is down. */
+/** A provider that answers its name, or is down. */
 export interface Player {
   url: string
   /** The bodies that it received, in order. */
   received(): object[]
-  /** What it does from now on, with nothing received yet. */
+  /** Sets what it does from now on, and clears what it received. */
   play(isWell: boolean): void
   close(): Promise<unknown>
 }
 
-/** Who plays the providers: somebody's mock, which nobody here wrote, and ours. */
+/** The mock servers that play the providers: a third party's and our own. */
 export const PLAYERS: Record<string, (name: Name) => Promise<Player>> = { aimock, scripted }
 
 const VECTOR = [0.5, -0.25]
@@ -99,16 +99,16 @@ async function scripted(name: Name): Promise<Player> {
   }
 }
 
-/** A body's members besides what is asked: `tool` has one offered. */
+/** The fields of a body besides the question. `tool` adds a tool. */
 export type Body = Record<string, unknown> & { model?: string; tool?: boolean }
 
-/** A way to ask: where, and what besides the wishes. */
+/** A form of request: its path, and its body besides the preferences. */
 export interface Way {
   path: string
   body: object
-  /** A tool, as it is said there. */
+  /** A tool in this form. */
   tool: object
-  /** What the answer says; null where it has no words. */
+  /** Reads the text of the answer; null if it has none. */
   said(body: string): string | null
   isOfVectors: boolean
   isStreamed: boolean
@@ -162,7 +162,7 @@ function textDeltas(body: string): string {
   return events.map(line => JSON.parse(line.slice('data: '.length)).delta?.text ?? '').join('')
 }
 
-/** How a call went: what it says, or why it says nothing, and who was asked for it. */
+/** The outcome of a call: its text or its error, and the providers that were called. */
 export interface Outcome {
   status: number
   said: string | null
@@ -181,7 +181,7 @@ export class Cast {
     this.#players = players
   }
 
-  /** Starts it, with providers that are played so. The caller closes it. */
+  /** Starts a gateway with providers of this kind. The caller closes it. */
   static async open(playedBy: (name: Name) => Promise<Player>): Promise<Cast> {
     const [cheap, other, able] = await Promise.all([
       playedBy('cheap'),
@@ -192,22 +192,22 @@ export class Cast {
     return new Cast(await startServer({ config: configOf(players) }), players)
   }
 
-  /** Everybody is well but these, and has received nothing. */
+  /** Makes all providers answer except these, and clears what they received. */
   play(down: Name[] = []): void {
     for (const name of NAMES) this.#players[name].play(!down.includes(name))
   }
 
-  /** A model of which nothing was measured yet. */
+  /** Returns a model without measurements. */
   unmeasured(): string {
     return TIMED[this.#timed++]?.[0] ?? ''
   }
 
-  /** What a provider received last. */
+  /** Returns the last body that a provider received. */
   lastAt(name: Name): Record<string, unknown> {
     return { ...this.#players[name].received().at(-1) }
   }
 
-  /** Asks in this way, with `body` laid over what it says. */
+  /** Sends a request in this form, with `body` applied. */
   async ask(
     way: Way,
     { model = 'acme/small', tool = false, ...body }: Body,
@@ -239,7 +239,7 @@ export class Cast {
   }
 }
 
-/** The model's name where vectors are asked for; a variant stays behind it. */
+/** Returns the name of the embeddings model. A variant stays at its end. */
 const vectorsOf = (model: string) => model.replace(/^[^:]*/, id => `${id}-vectors`)
 
 function configOf(players: Record<Name, Player>) {

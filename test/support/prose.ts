@@ -1,7 +1,7 @@
 /**
- * About 1,500 ordinary words, written for this: reports, letters, recipes and notes, with dates, prices, numbers, versions, addresses of
- * websites, code, and names of places. No person, postal address, number of a card or the like is in them, so whatever a filter finds
- * here it should not have found.
+ * About 1,500 ordinary words, written for this: reports, letters, recipes and notes, with dates,
+ * prices, numbers, versions, URLs, code and place names. They contain no person, postal address or
+ * card number, so a filter should find nothing here.
  */
 export const PROSE = `
 The quarterly report was finished on 12 March 2026, two days later than planned. Revenue rose by 14.3% to $4,812,500, while costs grew

@@ -1,6 +1,9 @@
 const PRIME = 2_147_483_647
 
-/** Numbers from 0 up to 1 that look drawn and are the same each time, by the generator of Lehmer with the multiplier of Park and Miller. */
+/**
+ * Creates a reproducible source of numbers in [0, 1): Lehmer's generator with Park and Miller's
+ * multiplier.
+ */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {

@@ -6,7 +6,7 @@ let server: Server | undefined
 
 afterEach(() => server?.close())
 
-/** Listens with a handler for each connection and gives the URL. */
+/** Listens with a handler for each connection, and returns the URL. */
 async function listen(handle: (socket: Socket) => void): Promise<string> {
   const listening = createServer({ allowHalfOpen: true }, handle)
   server = listening
@@ -16,7 +16,7 @@ async function listen(handle: (socket: Socket) => void): Promise<string> {
 
 const answering = (text: string) => listen(socket => socket.once('data', () => socket.write(text)))
 
-/** Gives the URL, and the bytes of a request as far as they have come. */
+/** Returns the URL, and the bytes of a request received so far. */
 async function recording() {
   const received: string[] = []
   const url = await listen(socket => {
@@ -26,7 +26,7 @@ async function recording() {
   return { url, received }
 }
 
-test('a request is a GET of the URL unless told', async () => {
+test('a request is a GET of the URL by default', async () => {
   const { url, received } = await recording()
   await request(url).outcome()
   expect(received.join('')).toBe(
@@ -48,13 +48,13 @@ test('JSON is posted with its type and its length in bytes', async () => {
   expect(received.join('')).toEndWith('\r\n\r\n{"a":"é"}')
 })
 
-test('raw bytes go out as they are', async () => {
+test('raw bytes are sent unchanged', async () => {
   const { url, received } = await recording()
   await request(url, { raw: 'NONSENSE\n\n' }).outcome()
   expect(received.join('')).toBe('NONSENSE\n\n')
 })
 
-test('an answer is whole when its length has come, though the connection stays open', async () => {
+test('an answer is complete at its length, even if the connection stays open', async () => {
   const call = request(await answering('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'))
   expect(await call.outcome()).toMatchObject({
     status: 200,
@@ -65,7 +65,7 @@ test('an answer is whole when its length has come, though the connection stays o
   call.hangUp('rst')
 })
 
-test('an answer is whole when its last chunk has come, trailers and all', async () => {
+test('an answer is complete when its last chunk and trailers have come', async () => {
   const call = request(
     await answering(
       'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx: y\r\n\r\n',
@@ -75,7 +75,7 @@ test('an answer is whole when its last chunk has come, trailers and all', async 
   call.hangUp('rst')
 })
 
-test('an interim answer is passed over', async () => {
+test('an interim answer is skipped', async () => {
   const call = request(
     await answering('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n'),
   )
@@ -91,7 +91,7 @@ test('an answer to HEAD has no body, whatever its length says', async () => {
   call.hangUp('rst')
 })
 
-test('a chunk size that is not a number is a cut body', async () => {
+test('a chunk size that is not a number makes a truncated body', async () => {
   const url = await listen(socket =>
     socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\nzz\r\n'),
   )
@@ -102,13 +102,13 @@ test('a chunk size that is not a number is a cut body', async () => {
   })
 })
 
-test('sees tells what was read when the text never comes', async () => {
+test('sees reports what was read if the text never comes', async () => {
   const call = request(await listen(socket => socket.end('HTTP/1.1 200 OK\r\n\r\n')))
   expect(call.sees('418')).rejects.toThrow('without "418". Read: HTTP/1.1 200 OK')
   await call.outcome()
 })
 
-test.each(['fin', 'rst'] as const)('hangUp by %s is exactly that on the wire', async how => {
+test.each(['fin', 'rst'] as const)('hangUp with %s does exactly that on the wire', async how => {
   const heard = Promise.withResolvers<string>()
   const url = await listen(socket => {
     socket.once('data', () => call.hangUp(how))
@@ -125,7 +125,7 @@ test.each(['fin', 'rst'] as const)('hangUp by %s is exactly that on the wire', a
   })
 })
 
-test('after hangUp by fin the answer is still read', async () => {
+test('after hangUp with fin the answer is still read', async () => {
   const url = await listen(socket => {
     socket.resume()
     socket.on('end', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'))

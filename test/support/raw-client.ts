@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { type Head, Inbox, readBody, readHead } from './wire.ts'
 
-/** What to send. `raw` goes out as it is, instead of a request made from the rest. */
+/** What to send. `raw` is sent unchanged instead of a request made from the other fields. */
 export type RawRequest = {
   method?: string
   path?: string
@@ -12,8 +12,8 @@ export type RawRequest = {
 }
 
 /**
- * How an exchange went. `complete` says whether the framing was kept (false for a body that was cut), `ended` whether the connection
- * broke before that. The status is 0 when no head came.
+ * The outcome of an exchange. `complete` tells whether the framing was kept (false for a truncated
+ * body), `ended` whether the connection broke before that. The status is 0 if no head came.
  */
 export type Outcome = {
   status: number
@@ -23,7 +23,9 @@ export type Outcome = {
   ended: 'clean' | 'reset'
 }
 
-/** Sends a request on a connection of its own and hands over the controls. It is a POST when there is something to post. */
+/**
+ * Sends a request on a new connection and returns its controls. It is a POST if there is a body.
+ */
 export function request(url: string, options: RawRequest = {}): RawCall {
   const { hostname, port } = new URL(url)
   const method = options.method ?? ('json' in options || options.body ? 'POST' : 'GET')
@@ -88,24 +90,24 @@ export class RawCall {
     this.#socket.write(bytes)
   }
 
-  /** Leaves: `fin` closes our direction and goes on reading, `rst` breaks the connection. */
+  /** Hangs up: `fin` closes our direction and keeps reading, `rst` resets the connection. */
   hangUp(how: 'fin' | 'rst'): void {
     if (how === 'fin') return void this.#socket.end()
     this.#finish('reset')
     this.#socket.resetAndDestroy()
   }
 
-  /** Takes nothing more from the connection, so that the sender's buffers fill. */
+  /** Stops reading from the connection, so that the sender's buffers fill. */
   stopReading() {
     this.#socket.pause()
   }
 
-  /** Takes bytes again after `stopReading`. */
+  /** Resumes reading after `stopReading`. */
   readOn() {
     this.#socket.resume()
   }
 
-  /** Resolves when the answer is whole or the connection has ended, whichever is first. */
+  /** Resolves when the answer is complete or the connection has ended, whichever is first. */
   outcome(): Promise<Outcome> {
     return this.#outcome
   }

@@ -1,7 +1,9 @@
 import { APICallError, type LanguageModel } from 'ai'
 import type { Mode } from './recordings.ts'
 
-/** A model as the clients' common interface has it: asked directly, it runs no tool and asks nothing twice. */
+/**
+ * A model of the clients' common interface. Called directly, it runs no tools and never retries.
+ */
 export type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>
 
 type Options = Parameters<Model['doGenerate']>[0]
@@ -10,19 +12,19 @@ type StreamPart =
   Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never
 type ClientUsage = Awaited<ReturnType<Model['doGenerate']>>['usage']
 
-/** What a client reads from one answer, in the words that all clients share. */
+/** What a client reads from one answer, in the form that all clients share. */
 export interface Reading {
   text: string
-  /** One for each block of thinking: clients do not agree on what stands between two. */
+  /** One per reasoning block: clients do not agree on the separator. */
   reasoning: string[]
   calls: { id: string; name: string; input: unknown }[]
   finish: string | null
   tokens: Tokens | null
-  /** The status of a call that failed, or that an answer broke off after what it says. */
+  /** The status of a failed call, or `midstream` if the answer broke off. */
   failure: number | 'midstream' | null
 }
 
-/** Token counts: null in place of all where the answer has none. */
+/** Token counts. */
 export interface Tokens {
   input: number
   output: number
@@ -32,7 +34,7 @@ export interface Tokens {
 
 const QUESTION: Options = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }] }
 
-/** Asks a model "Hi" and reads its answer. A call that fails is a reading too; what is no failure of a call is thrown. */
+/** Sends "Hi" to a model and reads its answer or its failure. Throws any other error. */
 export async function read(model: Model, mode: Mode): Promise<Reading> {
   try {
     return mode === 'whole'
@@ -98,7 +100,7 @@ function addStreamed(reading: Reading, part: StreamPart, thoughts: Map<string, s
   }
 }
 
-/** The arguments as a program gets them: the spaces between them are the provider's own affair. None at all are an empty object. */
+/** Parses the arguments, so that white space does not matter. None at all are an empty object. */
 function callOf({
   toolCallId: id,
   toolName: name,
@@ -119,7 +121,7 @@ function parsed(input: string): unknown {
   }
 }
 
-/** Clients leave out a detail that is none, where the gateway says 0. */
+/** Clients leave out a missing detail, for which the gateway has 0. */
 function tokensOf({ inputTokens, outputTokens }: ClientUsage): Tokens | null {
   if (inputTokens.total === undefined || outputTokens.total === undefined) return null
   return {

@@ -10,12 +10,12 @@ export const hasRecordings = existsSync(RECORDINGS)
 
 /** One answer of a real provider. */
 export interface Recording {
-  /** How it speaks, as a config names it. */
+  /** The protocol, as a config names it. */
   protocol: string
-  /** Which of the providers' own clients it was recorded for: `@ai-sdk/<package>`. */
+  /** The provider's own client that it was recorded for: `@ai-sdk/<package>`. */
   package: string
   case: string
-  /** The package and the case: a name of its own within the protocol, for either mode. */
+  /** The package and the case: unique within the protocol and mode. */
   name: string
   mode: Mode
   /** A whole answer's body, or the JSON of each event of a streamed one. */
@@ -34,10 +34,10 @@ export const TEXT_PROTOCOLS = [
   'openai-responses',
 ] as const
 
-/** Recordings that lie with another protocol than they speak: a model of DeepSeek's at Azure answers in chat completions. */
+/** Recordings in the folder of another protocol: DeepSeek at Azure answers in chat completions. */
 const SPOKEN: Record<string, string> = { 'azure__azure-deepseek-reasoning.1': 'openai-chat' }
 
-/** Every recording of these protocols, by name; none where they are not on this machine. */
+/** Lists every recording of these protocols by name; none if they are not on this machine. */
 export const recordingsOf = (...protocols: string[]): Recording[] =>
   (hasRecordings ? TEXT_PROTOCOLS : [])
     .flatMap(folder => readdirSync(join(RECORDINGS, folder)).map(file => recordingIn(folder, file)))
@@ -76,7 +76,7 @@ const eventsIn = (text: string) =>
     .filter(line => line.trim() !== '')
     .map(repaired)
 
-// Two lines of one recording have lost their last brace on the way.
+// Two lines of one recording lack their last brace.
 function repaired(line: string): string {
   try {
     JSON.parse(line)
@@ -86,7 +86,7 @@ function repaired(line: string): string {
   }
 }
 
-/** The events that end an answer, in the protocols where an event says what it is by a `type` of its own. */
+/** The types of events that end an answer, in the protocols whose events have a `type`. */
 const TERMINAL = new Set([
   'message_stop',
   'response.completed',
@@ -94,13 +94,13 @@ const TERMINAL = new Set([
   'response.failed',
 ])
 
-// Some recordings are several answers of one conversation, one behind the other. A provider sends one.
+// Some recordings contain several answers of one conversation. A provider sends one.
 function firstAnswer(events: string[]): string[] {
   const end = events.findIndex(event => TERMINAL.has(JSON.parse(event).type))
   return end === -1 ? events : events.slice(0, end + 1)
 }
 
-/** The models of recordings: a recording that was made whole and streamed is of one. */
+/** Builds the models of recordings, without duplicates for whole and streamed recordings. */
 export const modelsOf = <Model extends { id: string }>(
   recordings: Recording[],
   modelOf: (recording: Recording) => Model,

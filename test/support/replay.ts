@@ -8,7 +8,7 @@ export interface Wire {
   bytes: Uint8Array
 }
 
-/** A recording as its provider would send it. A body that is an error goes with a status that says so. */
+/** Renders a recording as its provider would send it. An error body gets an error status. */
 export function wireOf(recording: Recording): Wire {
   if (recording.mode === 'whole') return wholeWire(recording)
   if (recording.protocol === 'bedrock-converse')
@@ -22,7 +22,7 @@ export function wireOf(recording: Recording): Wire {
 
 const EVENT_STREAM = 'application/vnd.amazon.eventstream'
 
-/** Which protocols name each event, and what ends a stream besides its last event. */
+/** The protocols whose events have names, and what follows the last event of a stream. */
 const NAMED = new Set(['anthropic-messages', 'openai-responses'])
 const FAREWELL: Record<string, string> = { 'openai-chat': 'data: [DONE]\n\n' }
 
@@ -40,7 +40,7 @@ function wholeWire({ lines }: Recording): Wire {
   }
 }
 
-// A whole answer of the Responses API has an `error` too, which is null.
+// A successful answer of the Responses API has an `error` of null.
 const isError = (body: { error?: unknown }): boolean =>
   body.error !== undefined && body.error !== null
 
@@ -53,7 +53,7 @@ const eventStream = (lines: string[]): Uint8Array =>
     ),
   )
 
-/** A server on loopback that stands for every provider: it answers with the recording that the request's model names. */
+/** A server on loopback for all providers: it answers with the recording that the model names. */
 export class Replay {
   readonly #server: Bun.Server<undefined>
   readonly #recordings = new Map<string, Recording[]>()
@@ -107,20 +107,23 @@ export class Replay {
   }
 }
 
-/** Starts the server, which writes so many bytes at a time: all at once unless told. The caller closes it. */
+/**
+ * Starts the server. It writes `pieces` bytes at a time, by default all at once. The caller closes
+ * it.
+ */
 export const startReplay = ({
   pieces = Number.POSITIVE_INFINITY,
 }: {
   pieces?: number
 } = {}): Replay => new Replay(pieces)
 
-/** Where the model stands in the path, and what in the path says that the answer is streamed. */
+/** The position of the model in the path, and the suffix of paths for streamed answers. */
 const PATHS = [
   { model: /(?:^|\/)models\/([^/:]+):/, streamed: /:stream(GenerateContent|RawPredict)$/ },
   { model: /(?:^|\/)model\/([^/]+)\//, streamed: /\/converse-stream$/ },
 ]
 
-/** Which model a request names, in its path or its body, and whether it asks for a stream. */
+/** Reads the model and the mode from a request's path or body. */
 export function asked(
   path: string,
   body: { model?: unknown; stream?: unknown },
@@ -137,7 +140,7 @@ function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   let from = 0
   return new ReadableStream({
     async pull(controller) {
-      // A turn of the loop between two pieces, or the kernel would get them as one.
+      // A turn of the event loop between two pieces keeps the kernel from merging them.
       await new Promise(setImmediate)
       if (from >= bytes.length) return controller.close()
       controller.enqueue(bytes.slice(from, from + size))

@@ -8,7 +8,7 @@ import { Step } from '../../src/core/inference/run.ts'
 import type { Answer } from '../../src/core/language/answer.ts'
 import type { Kind, Work } from '../../src/core/language/work.ts'
 
-/** The first step of a call that has begun with this plan: money is set aside, and nobody was asked. */
+/** Begins the first step of a call with this plan: money is held, and no endpoint is called. */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
@@ -26,7 +26,7 @@ export function begin<K extends Kind>(
   return step
 }
 
-/** The answer of a step that has begun so. */
+/** Opens the answer of a step that has begun. */
 export function answering<K extends Kind>(
   gateway: Gateway,
   step: Step<K>,

@@ -14,11 +14,11 @@ export const ERROR = 'urn:ietf:params:scim:api:messages:2.0:Error'
 export interface ScimAnswer {
   status: number
   headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: what an identity provider reads, it reads without a type.
+  // biome-ignore lint/suspicious/noExplicitAny: identity providers read answers without types.
   body: any
 }
 
-/** An identity provider that speaks SCIM with a gateway in this process. */
+/** An identity provider that calls the SCIM API of a gateway in this process. */
 export class IdentityProvider {
   readonly #app: ReturnType<typeof createApp>
   readonly token: string
@@ -28,7 +28,7 @@ export class IdentityProvider {
     this.token = token
   }
 
-  /** Asks, with the token unless another is given. */
+  /** Sends a request, with the provider's token by default. */
   async ask(
     method: string,
     path: string,
@@ -50,12 +50,12 @@ export class IdentityProvider {
     }
   }
 
-  /** A user that is made of this, by his id. */
+  /** Creates a user and returns its id. */
   async user(userName: string, more: object = {}): Promise<string> {
     return idOf(await this.ask('POST', '/Users', { schemas: [USER_ID], userName, ...more }))
   }
 
-  /** A group with these members, by its id. */
+  /** Creates a group with these members and returns its id. */
   async group(displayName: string, ...members: string[]): Promise<string> {
     return idOf(
       await this.ask('POST', '/Groups', {
@@ -80,7 +80,7 @@ function idOf({ status, body }: ScimAnswer): string {
   return body.id
 }
 
-/** An identity provider with a token of this gateway. */
+/** Opens an identity provider with a new token of this gateway. */
 export async function identityProvider(gateway: Gateway, site?: string): Promise<IdentityProvider> {
   const { token } = await createScimToken(gateway, operator(gateway), { name: 'test' })
   return new IdentityProvider(gateway, token, site)

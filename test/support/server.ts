@@ -20,7 +20,7 @@ export interface Ran {
   stderr: string
 }
 
-/** Runs one command of the program to its end. Nothing is on its stdin unless that is given. */
+/** Runs one command of the program to its end. Its stdin is empty by default. */
 export async function gateway(
   args: string[],
   {
@@ -49,7 +49,7 @@ export async function gateway(
 export interface ServerOptions {
   /** The config file, as an object. */
   config?: Record<string, unknown>
-  /** A data directory to go on with; a new one otherwise. */
+  /** An existing data directory; a new one by default. */
   data?: string
   args?: string[]
   env?: Record<string, string>
@@ -57,7 +57,7 @@ export interface ServerOptions {
   program?: string[]
 }
 
-/** A gateway that listens on a port of its own, in a process of its own. */
+/** A gateway that listens on its own port in its own process. */
 export class Server {
   readonly data: string
   readonly url: string
@@ -86,7 +86,7 @@ export class Server {
     return `${this.url}/api/v1`
   }
 
-  /** Asks the API with the inference key, or another. */
+  /** Calls the API, by default with the inference key. */
   fetch(
     path: string,
     {
@@ -102,7 +102,7 @@ export class Server {
     return fetch(this.base + path, { method: 'POST', ...init, headers, body: JSON.stringify(json) })
   }
 
-  /** Stops it as an operator would, and gives back what it said on stderr. */
+  /** Stops it as an operator would, and returns its exit code and stderr. */
   async stop(): Promise<{ code: number; stderr: string }> {
     this.process.kill('SIGTERM')
     return { code: await this.process.exited, stderr: await this.#stderr }
@@ -120,7 +120,9 @@ export class Server {
   }
 }
 
-/** Starts a server on a free port. Ends with its process killed and its data gone when disposed of (`await using`). */
+/**
+ * Starts a server on a free port. Disposing of it (`await using`) kills it and removes its data.
+ */
 export async function startServer({
   config = {},
   data,
@@ -183,7 +185,9 @@ async function announced(
   throw new Error(`The server did not start: ${await stderr}`)
 }
 
-/** A config with one provider `local` at the given base URL and one priced model, `acme/small`, there. */
+/**
+ * Builds a config with one provider `local` at this base URL and one priced model, `acme/small`.
+ */
 export const localConfig = (base_url: string, more: Record<string, unknown> = {}) => ({
   providers: { local: { protocol: 'openai-chat', base_url, api_key: 'mock' } },
   models: [

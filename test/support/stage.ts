@@ -5,20 +5,20 @@ import { hasWirecheck, startWirecheck, type WireReport } from './wirecheck.ts'
 
 const PRICES = { prompt: 0.15, completion: 0.6, cache_read: 0.075, cache_write: 0.1875 }
 
-/** What the mock says it counted, so that a cost is known beforehand: 10 tokens in and 5 out. */
+/** The usage that the mock reports, so that costs are known: 10 input and 5 output tokens. */
 export const COUNTED = { usage: { prompt_tokens: 10, completion_tokens: 5 } }
 
-/** What `COUNTED` costs in dollars on `acme/small`. */
+/** The cost of `COUNTED` in dollars on `acme/small`. */
 export const COST = 0.0000045
 
-/** A gateway between an official client and two providers, and what watches both ends of it. */
+/** A gateway between an official client and two providers, observed at both ends. */
 export class Stage {
-  /** An OpenAI-compatible provider that nobody here wrote. It serves `acme/small`, and both endpoints of `acme/steady`. */
+  /** A third party's mock provider. It serves `acme/small` and both endpoints of `acme/steady`. */
   readonly mock: LLMock
-  /** A provider that plays scripts. It serves `acme/thinker`, which takes an effort, and `acme/muser`, which takes the object. */
+  /** Our scripted provider. `acme/thinker` takes an effort, `acme/muser` the reasoning object. */
   readonly scripted: Upstream
   readonly server: Server
-  /** The base URL for clients: through the checker where there is one. */
+  /** The base URL for clients: through the checker if there is one. */
   readonly base: string
   readonly #report: () => Promise<WireReport>
   readonly #close: () => Promise<void>
@@ -32,17 +32,17 @@ export class Stage {
     this.#close = front.close
   }
 
-  /** The last request that the mock received. Throws when there is none. */
+  /** Returns the last request that the mock received. Throws if there is none. */
   last(): Received {
     return receivedOf(this.mock.getLastRequest())
   }
 
-  /** Every request that the mock received, in order. */
+  /** Returns every request that the mock received, in order. */
   received(): Received[] {
     return this.mock.getRequests().map(receivedOf)
   }
 
-  /** What the checker has seen. Throws where there is none. */
+  /** Returns the checker's report. Throws if there is no checker. */
   report(): Promise<WireReport> {
     return this.#report()
   }
@@ -55,7 +55,7 @@ export class Stage {
   }
 }
 
-/** A request as the mock's journal has it, without the mock's own marks. */
+/** A request in the mock's journal, without the mock's own fields. */
 export interface Received {
   path: string
   headers: Record<string, string>
@@ -68,7 +68,7 @@ interface Front {
   close: () => Promise<void>
 }
 
-/** Starts a gateway, its two providers and, where there is one, the checker. The caller closes it. */
+/** Starts a gateway, its two providers and the checker if there is one. The caller closes it. */
 export async function openStage(): Promise<Stage> {
   const mock = new LLMock({ port: 0, strict: true })
   await mock.start()
@@ -113,14 +113,14 @@ function configOf(mock: LLMock, scripted: Upstream) {
       usd_per_million_tokens: PRICES,
     })),
   })
-  // The public schema knows providers by a closed list of names, so these borrow theirs from it.
+  // The public schema has a closed list of provider names, so these use some of them.
   return {
     routing: { choice: 'listed' },
     providers: {
       local: bought({ name: 'Together' }),
       spare: bought({ name: 'Groq' }),
       thinking: played({ name: 'Mistral' }),
-      // A slug that the public list of provider keys has, and the built-in catalogue has not.
+      // A slug that is in the public list of provider keys but not in the built-in catalogue.
       modelrun: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
     },
     models: [

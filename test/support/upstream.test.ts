@@ -61,7 +61,7 @@ type Chunk = {
   error?: object
 }
 
-/** What a patient reader makes of a stream: events that are not chat chunks are passed over. */
+/** Reads a stream tolerantly: events that are not chat chunks are skipped. */
 function heard(body: string) {
   const data = body
     .split(/\r?\n/)
@@ -112,7 +112,7 @@ const STREAMS: Case[] = [
   ['midError', midError, { ...CUT, errors: 1 }, whole, 'whole'],
   ['truncatedStream', truncatedStream, CUT, whole, 'whole'],
   ['closeDelimited', closeDelimited, CUT, whole, 'whole'],
-  // fetch takes a body that lacks only its last blank line for a whole one.
+  // fetch accepts a body that lacks only its last blank line.
   ['cutInsideTrailer', cutInsideTrailer, CUT, cut, 'whole'],
   ['cutInsideChunk', cutInsideChunk, CUT, cut, 'ECONNRESET'],
 ]
@@ -182,7 +182,7 @@ describe('streams', () => {
     expect((await post().outcome()).body).toStartWith('\uFEFFdata: ')
   })
 
-  test('garbageSse has NULs, comments, broken JSON, arrays and unknown events between its deltas', async () => {
+  test('garbageSse has NULs, comments, broken JSON and unknown events between deltas', async () => {
     upstream.plan(garbageSse())
     const { body } = await post().outcome()
     for (const garbage of [
@@ -198,7 +198,7 @@ describe('streams', () => {
     }
   })
 
-  test('hugeLine is one line of exactly so many bytes more', async () => {
+  test('hugeLine adds one line of exactly this many bytes', async () => {
     upstream.plan(hugeLine(1_000_000))
     const { body, complete } = await post().outcome()
     const line = body.split('\n').at(-1) ?? ''
@@ -218,7 +218,7 @@ describe('streams', () => {
     expect(early).toBeLessThan((upstream.hits[0]?.sent ?? 0) / 2)
   })
 
-  test('the pieces make the stream they say', async () => {
+  test('the builders make the stream that they promise', async () => {
     upstream.plan([
       sseHead({ 'x-request-id': 'r1' }),
       delta({ role: 'assistant' }),
@@ -233,7 +233,7 @@ describe('streams', () => {
     expect(body).toEndWith('data: [DONE]\n\n')
   })
 
-  test('usageChunk sends whatever it is given as usage, with no choices', async () => {
+  test('usageChunk sends its argument as usage, without choices', async () => {
     upstream.plan([sseHead(), usageChunk({ prompt_tokens: '-7' }), chunkedEnd()])
     expect((await post().outcome()).body).toContain('"choices":[],"usage":{"prompt_tokens":"-7"}')
   })
@@ -266,7 +266,7 @@ describe('whole answers', () => {
     })
   })
 
-  test('status is an error as OpenAI words it, with headers of its own', async () => {
+  test('status is an error in OpenAI’s form, with custom headers', async () => {
     upstream.plan(status(429, 'Slow down', { 'retry-after': '2' }))
     const { status: code, headers, body } = await post().outcome()
     expect({ code, retry: headers['retry-after'] }).toEqual({ code: 429, retry: '2' })
@@ -302,7 +302,7 @@ describe('whole answers', () => {
     expect(await response.text().catch(error => error.code)).toBe('ECONNRESET')
   })
 
-  test('extraBytesAfterBody are on the wire, and fetch does not take them for the next answer', async () => {
+  test('extraBytesAfterBody are on the wire, and fetch ignores them', async () => {
     upstream.plan(extraBytesAfterBody(), extraBytesAfterBody(), completion('second'))
     const call = post()
     await call.sees('injected')
@@ -323,7 +323,7 @@ describe('no answer', () => {
     })
   })
 
-  test('silence reads the request and says nothing until the client leaves', async () => {
+  test('silence reads the request and sends nothing until the client leaves', async () => {
     upstream.plan(silence())
     const call = post()
     await upstream.reached('never')
@@ -333,7 +333,7 @@ describe('no answer', () => {
     expect(upstream.hits[0]?.sent).toBe(0)
   })
 
-  test('silenceMidStream says "Hello" and no more', async () => {
+  test('silenceMidStream sends "Hello" and nothing more', async () => {
     upstream.plan(silenceMidStream())
     const call = post()
     await call.sees('"lo"')
@@ -405,7 +405,7 @@ describe('plans', () => {
 })
 
 describe('the log', () => {
-  test('a hit has the request as it came', async () => {
+  test('a hit has the request as received', async () => {
     upstream.plan(completion())
     const started = performance.now()
     const headers = { 'X-Title': 'one', 'x-two': 'a, b' }
@@ -430,7 +430,7 @@ describe('the log', () => {
     expect(hit?.at).toBeGreaterThanOrEqual(started)
   })
 
-  test('a chunked body is put together, whatever its pieces', async () => {
+  test('a chunked body is assembled, whatever its pieces', async () => {
     upstream.plan(completion())
     const call = request(upstream.url, {
       raw: 'POST /v1/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4;note=1\r\n{"a"\r',
@@ -441,7 +441,7 @@ describe('the log', () => {
     expect(upstream.hits[0]).toMatchObject({ path: '/v1/x', json: { a: 1 } })
   })
 
-  test('a body that fetch streams is put together', async () => {
+  test('a body that fetch streams is assembled', async () => {
     upstream.plan(completion())
     const parts = new ReadableStream({
       start(controller) {
@@ -464,7 +464,7 @@ describe('the log', () => {
     expect(upstream.hits[0]?.json).toBeUndefined()
   })
 
-  test('a request that never became whole is not a hit', async () => {
+  test('an incomplete request is not a hit', async () => {
     const call = request(upstream.url, { raw: 'POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nhalf' })
     call.hangUp('fin')
     expect(await call.outcome()).toMatchObject({ status: 0, ended: 'clean' })
@@ -506,7 +506,7 @@ describe('the log', () => {
     expect(await hit.clientLeft).toBeGreaterThan(hit.at)
   })
 
-  test('a client that leaves after the script has finished has not left early', async () => {
+  test('a client that leaves after the end of the script has not left early', async () => {
     upstream.plan(completion('Hello', {}, { headers: { connection: 'keep-alive' } }))
     const call = post()
     await call.outcome()
@@ -521,7 +521,7 @@ describe('connections', () => {
   const keptAlive = (text: string) =>
     completion(text, {}, { headers: { connection: 'keep-alive' } })
 
-  test('an answer that says keep-alive leaves the connection for the next request', async () => {
+  test('an answer with keep-alive leaves the connection open for the next request', async () => {
     upstream.plan(keptAlive('1'), keptAlive('2'), completion('3'), completion('4'))
     for (let count = 0; count < 4; count++) await (await fetched()).text()
     expect(upstream.hits.map(hit => hit.connection)).toEqual([1, 1, 1, 2])
@@ -535,7 +535,7 @@ describe('connections', () => {
     expect(call.text.indexOf('one')).toBeLessThan(call.text.indexOf('two'))
   })
 
-  test('a flood is held up by a client that does not read, and ends when it leaves', async () => {
+  test('a flood waits for a client that does not read, and ends when it leaves', async () => {
     upstream.plan([head(200), { flood: Number.POSITIVE_INFINITY }])
     const call = post()
     await call.sees('xxxx')
@@ -547,7 +547,7 @@ describe('connections', () => {
     await hit.clientLeft
   })
 
-  test('a client that reads on gets every byte it had not read', async () => {
+  test('a client that resumes reading gets every unread byte', async () => {
     const size = 32 * 1024 * 1024
     upstream.plan([head(200, { 'content-length': String(size) }), { flood: size }])
     const call = post()
@@ -560,7 +560,7 @@ describe('connections', () => {
     expect({ complete, length: body.length }).toEqual({ complete: true, length: size })
   })
 
-  test('close drops what is open and stops listening', async () => {
+  test('close drops open connections and stops listening', async () => {
     upstream.plan(silence())
     const call = post()
     await upstream.hit()
@@ -573,7 +573,7 @@ describe('connections', () => {
   })
 })
 
-/** Waits until a number that may grow has not grown for a while. */
+/** Waits until a growing number has not grown for a while. */
 async function settled(read: () => number): Promise<void> {
   for (let last = -1; last !== read(); await Bun.sleep(30)) last = read()
 }

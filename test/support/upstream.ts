@@ -17,26 +17,30 @@ export type Hit = {
   bytes: Uint8Array
   body: string
   json: unknown
-  /** 1 for the first connection accepted, 2 for the next. Equal numbers are one kept-alive connection. */
+  /** 1 for the first accepted connection, 2 for the next. Requests with keep-alive share one. */
   connection: number
   at: number
-  /** Bytes of this request's script the kernel has taken so far. */
+  /** The bytes of this request's script that the kernel has accepted so far. */
   readonly sent: number
-  /** When the peer closed or reset before the script had finished; `null` and forever pending when it did not. */
+  /**
+   * When the peer closed or reset before the end of the script; otherwise null, and never resolved.
+   */
   leftAt: number | null
   clientLeft: Promise<number>
 }
 
-/** Starts a fake provider on a free loopback port. It answers each request with a script; the caller closes it. */
+/**
+ * Starts a fake provider on a free loopback port. It answers with scripts. The caller closes it.
+ */
 export async function startUpstream(): Promise<Upstream> {
   const upstream = new Upstream()
   await upstream.listen()
   return upstream
 }
 
-/** A fake provider that plays scripts on raw TCP, since an HTTP server would repair the framing that a test wants broken. */
+/** A fake provider that plays scripts on raw TCP. An HTTP server would repair broken framing. */
 export class Upstream {
-  /** Every request in the order in which it was completely read. */
+  /** Every request, in the order in which they were completely read. */
   readonly hits: Hit[] = []
   readonly #server: Server = createServer({ allowHalfOpen: true }, socket => this.#accept(socket))
   readonly #gates = new Gates()
@@ -55,18 +59,18 @@ export class Upstream {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`
   }
 
-  /** How many connections are open. */
+  /** The number of open connections. */
   get live(): number {
     return this.#lines.size
   }
 
-  /** The first request from now on gets the first script, the second the second; the last one repeats. */
+  /** Plays the scripts for the next requests in turn. The last one repeats. */
   plan(...scripts: [Script, ...Script[]]) {
     let next = 0
     this.#script = () => scripts[Math.min(next++, scripts.length - 1)] ?? []
   }
 
-  /** Chooses each script by looking at the request, instead of by its turn. */
+  /** Picks each script by the request instead of by turn. */
   answer(script: (hit: Hit) => Script) {
     this.#script = script
   }
@@ -76,7 +80,7 @@ export class Upstream {
     this.#gates.open(gate)
   }
 
-  /** Resolves when some script has come to the barrier: all its earlier bytes are with the kernel then. */
+  /** Resolves when a script has reached the barrier: the kernel then has all its earlier bytes. */
   reached(gate: string): Promise<void> {
     return this.#gates.reached(gate)
   }
@@ -116,7 +120,7 @@ export class Upstream {
     this.#emptied = Promise.withResolvers()
   }
 
-  // A script that throws is a mistake in the test: the rejection is left for the test runner to report.
+  // A script that throws is a mistake in the test, so the test runner shall report the rejection.
   async #converse(line: Line): Promise<void> {
     while (await this.#exchange(line));
     if (!line.isOver) await line.hangUp('fin')

@@ -1,4 +1,4 @@
-/** The bytes a connection has received and nobody has read yet. Reads wait for bytes, and stop waiting when the peer is gone. */
+/** The unread bytes of a connection. Reads wait for bytes until the peer is gone. */
 export class Inbox {
   #pending: Buffer[] = []
   #size = 0
@@ -11,13 +11,13 @@ export class Inbox {
     this.#wake()
   }
 
-  /** Says that nothing more will come. */
+  /** Marks the end of the input. */
   end() {
     this.#isOver = true
     this.#wake()
   }
 
-  /** Reads up to and including `marker`; null when the peer left without sending it. */
+  /** Reads up to and including `marker`; null if the peer left without sending it. */
   async until(marker: string): Promise<Buffer | null> {
     for (;;) {
       const at = this.#joined().indexOf(marker)
@@ -27,7 +27,7 @@ export class Inbox {
     }
   }
 
-  /** Reads exactly `count` bytes, or what there is when the peer left earlier. */
+  /** Reads exactly `count` bytes, or what there is if the peer left earlier. */
   async take(count: number): Promise<Buffer> {
     while (this.#size < count && !this.#isOver) await this.#more()
     return this.#cut(Math.min(count, this.#size))
@@ -54,13 +54,16 @@ export class Inbox {
   }
 }
 
-/** The first line and the headers of an HTTP/1.1 message. Header names are lower case; a repeated one is joined with a comma. */
+/**
+ * The first line and headers of an HTTP/1.1 message. Names are lower case; repeated ones are
+ * joined.
+ */
 export type Head = { line: string; headers: Record<string, string> }
 
-/** A message's body as far as it came. `complete` is false when the framing promised more. */
+/** The received body of a message. `complete` is false if the framing promised more. */
 export type Body = { bytes: Buffer; complete: boolean }
 
-/** Reads a message's head; null when the peer left before its blank line. */
+/** Reads a message's head; null if the peer left before its blank line. */
 export async function readHead(inbox: Inbox): Promise<Head | null> {
   const bytes = await inbox.until('\r\n\r\n')
   if (!bytes) return null
@@ -79,7 +82,9 @@ function readHeaders(fields: string[]): Record<string, string> {
   return headers
 }
 
-/** Reads the body a head announces: chunked, of a length, or null when the head announces neither. */
+/**
+ * Reads the body a head announces: chunked, of a length, or null when the head announces neither.
+ */
 export async function readBody(inbox: Inbox, { headers }: Head): Promise<Body | null> {
   if (headers['transfer-encoding']?.toLowerCase() === 'chunked') return readChunked(inbox)
   const length = headers['content-length']
@@ -99,7 +104,7 @@ async function readChunked(inbox: Inbox): Promise<Body> {
   }
 }
 
-// A size that is missing or not a number is a body that was cut: an endless chunk, of which whatever is left is part.
+// A missing or invalid size means a truncated body: it reads as an endless chunk.
 async function readChunkSize(inbox: Inbox): Promise<number> {
   const line = await inbox.until('\r\n')
   const size = Number.parseInt(line?.toString() ?? '', 16)

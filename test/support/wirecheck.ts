@@ -8,16 +8,16 @@ import { SHARED } from './shared.ts'
 const CHECKER = join(SHARED, 'tools/wirecheck.js')
 const SPEC = join(SHARED, 'contract/openapi.json')
 
-/** Whether the checker and the public schema are on this machine. `GATEWAY_SHARED` says where, when not beside the repository. */
+/** Whether the checker and the public schema are on this machine: see `SHARED`. */
 export const hasWirecheck = existsSync(CHECKER) && existsSync(SPEC)
 
-/** What the checker has seen: how often each operation answered with each status (`'getKey 200'`), and every answer that does not fit. */
+/** The count of answers by operation and status (`'getKey 200'`), and every invalid answer. */
 export interface WireReport {
   seen: Record<string, number>
   violations: { op: string; status: number; what: string; sample?: string }[]
 }
 
-/** A proxy that holds every answer of a gateway against the public schema. */
+/** A proxy that checks every answer of a gateway against the public schema. */
 export class Wirecheck {
   readonly url: string
   readonly #process: Subprocess
@@ -27,20 +27,20 @@ export class Wirecheck {
     this.#process = process
   }
 
-  /** What was seen since the start. */
+  /** Fetches the report since the start. */
   async report(): Promise<WireReport> {
     const response = await fetch(`${this.url}/__wirecheck`)
     return (await response.json()) as WireReport
   }
 
-  /** Stops it. */
+  /** Stops the checker. */
   async close(): Promise<void> {
     this.#process.kill()
     await this.#process.exited
   }
 }
 
-/** Starts the checker in front of the gateway at `target`. Throws with what it printed when it does not come up. */
+/** Starts the checker in front of the gateway at `target`. Throws its output if it fails. */
 export async function startWirecheck(target: string): Promise<Wirecheck> {
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), 'gateway-wirecheck-'))
@@ -64,8 +64,8 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
   throw new Error(`wirecheck did not start: ${await said}`)
 }
 
-// The checker holds the data of each event against the schema, and not its name, which the schema of Anthropic's events asks
-// for beside the data.
+// The checker compares only the data of each event with the schema. The schema of Anthropic's
+// events also requires the name.
 async function adapted(directory: string): Promise<string> {
   const spec = await Bun.file(SPEC).json()
   spec.components.schemas.MessagesStreamingResponse.required = ['data']
@@ -74,7 +74,7 @@ async function adapted(directory: string): Promise<string> {
   return path
 }
 
-// The checker wants a port by number, so one is asked of the kernel first.
+// The checker needs a port number, so the kernel is asked for a free one first.
 function freePort(): Promise<number> {
   const { promise, resolve: give, reject } = Promise.withResolvers<number>()
   const server = createServer()

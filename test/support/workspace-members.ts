@@ -8,8 +8,8 @@ import {
 } from '../../src/core/identity/workspace-members.ts'
 
 /**
- * Puts a member into a workspace, or changes his role there. What an administrator has given stays as it is when a mapping gives it too.
- * Whether the two exist is for the caller to know.
+ * Adds a member to a workspace, or changes their role there. A role that an administrator assigned
+ * stays when a mapping assigns it too. The caller ensures that member and workspace exist.
  */
 export async function setWorkspaceMember(
   gateway: Gateway,
@@ -26,7 +26,7 @@ export async function setWorkspaceMember(
   return after
 }
 
-/** Takes a member out of a workspace, whatever keys he has there, and says whether he was in it. */
+/** Removes a member from a workspace, whatever keys they have. Returns whether they were in it. */
 export async function removeWorkspaceMember(
   gateway: Gateway,
   actor: Actor,

@@ -23,7 +23,7 @@ export const chat: Chat = {
   preset: chatPreset,
 }
 
-/** Text completions, under the path that the chat API had for them before. */
+/** Text completions, under their path from before the chat API. */
 export const completions: Chat = {
   ...answerAs('text_completion'),
   name: 'completions',
@@ -36,7 +36,7 @@ export const completions: Chat = {
   body: CompletionRequest,
 }
 
-type Answering = Pick<Chat, 'kind' | 'showsRouting' | 'understand' | 'whole' | 'streaming'>
+type Answering = Omit<Chat, 'name' | 'path' | 'operation' | 'body' | 'preset'>
 
 function answerAs(object: Shape['object']): Answering {
   const shape = (call: TextCall, body: ChatRequest) => readShape(object, call, body)

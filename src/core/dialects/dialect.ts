@@ -9,82 +9,82 @@ import type { Kind, Work } from '../language/work.ts'
 import type { DialectWorld } from './world.ts'
 
 /**
- * How one client family speaks: its requests, answers and failures. It only translates.
- * `registry.ts` lists all of them, and the server makes a route for each.
+ * The API of one client family: its requests, answers and failures. A dialect only translates.
+ * `registry.ts` lists all dialects, and the server adds a route for each.
  */
 export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   name: DialectName
-  /** The kind of work that it asks for. */
+  /** The kind of work that its calls request. */
   kind: K
   /** The path of its route, below `/api/v1`. */
   path: `/${string}`
-  /** What the API's description says of the route. */
+  /** The description of the route in the API's OpenAPI document. */
   operation: { id: string; tag: string; summary: string }
-  /** The schema of its bodies. Everything below is given bodies that fit. */
+  /** The schema of its bodies. The methods below receive only bodies that match it. */
   body: TSchema
-  /** The form of its refusals, where that is not the usual error envelope. */
+  /** The format of its errors, if it is not the usual error envelope. */
   refusal?: Refusal
-  /** The key may come in `x-api-key` too. */
+  /** Whether the key may also come in the `x-api-key` header. */
   eitherHeader?: boolean
-  /** Clients that ask for it by header are told how their call was routed. */
+  /** Whether clients can ask by header how their call was routed. */
   showsRouting?: boolean
   /**
-   * Translates a body into the call, with the preset that it names laid under it. Throws 400 where
-   * its fields contradict each other, and 404 for a preset that cannot be used.
+   * Translates a body into a call that inherits from the preset that the body names. Throws 400 if
+   * fields contradict each other, and 404 for a preset that cannot be used.
    */
   understand(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
-  /** Collects the parts of an answer into one JSON value. Throws the error of one that failed. */
+  /** Collects the parts of an answer into one JSON value. Throws the error of a failed answer. */
   whole(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
-  /** How it streams; absent where every answer is whole. */
+  /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
-  /** The request that presets are made of, where it has one. */
+  /** The form of its preset requests, if presets can be made from them. */
   preset?: PresetForm
 }
 
 /** How answers are written as server-sent events. */
 export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
-  /** The comment or event that is sent while the client waits: a text that its parser skips. */
+  /** Renders the comment or event that is sent while the client waits. Its parser skips it. */
   keepAlive(serviceName: string): string
-  /** Writes the events of an answer, batch by batch. Leaving early leaves the answer early. */
+  /** Streams the events of an answer in batches. Returning early ends the answer early too. */
   events(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
-  /** Writes the events of a call that failed after its stream had begun with keep-alives. */
+  /** Renders the events of a call that failed after its stream had begun with keep-alives. */
   failure(heading: Heading, error: GatewayError, call: Work[K]['call'], body: Body): string
 }
 
-/** What every body may hold, in any dialect: the wish for a dry run instead of an answer. */
+/** The fields that bodies of all dialects may have: they request a dry run, not an answer. */
 export interface DialectBody {
   debug?: { dry_run?: boolean | null; key?: string | null } | null
 }
 
-/** What is known of a call besides its body: what its headers said that the body may also say. */
+/** What is known about a call apart from its body, mostly from its headers. */
 export interface CallContext {
   origin: Origin
-  /** The generation's id, known from the start, so that an error can carry it too. */
+  /** The generation's id. It is chosen first, so that errors can carry it too. */
   id: string
   session_id: string | null
   betas: string[]
-  /** The member under which the caller wants to see how the call was routed. */
+  /** The response field in which the caller wants to see how the call was routed. */
   routingMetadata?: string
 }
 
-/** What the events of an answer say of it before it has begun. */
+/** The fields of an answer that its events carry before the answer has begun. */
 export type Heading = Pick<Answer<Kind>, 'id' | 'created' | 'model' | 'provider'>
 
-/** A form of refusals: its name and schema in the description, and how a failure is put into it. */
+/** An error format: its name and schema in the OpenAPI document, and how errors are rendered. */
 export interface Refusal {
   name: string
   schema: object
-  /** `id` is the generation's; null for what is refused before there is one. */
+  /** Renders an error. `id` is the generation's; null if the request failed before it had one. */
   envelope(error: GatewayError, id: string | null): unknown
 }
 
-/** A request that presets are made of. */
+/** A form of request that presets can be made from. */
 export interface PresetForm<Body = unknown> {
   name: TextDialect
   /** The path of its route, below the preset's own. */
   path: `/${string}`
   operation: { id: string; summary: string }
   body: TSchema
-  /** Translates a body into what the preset keeps of it, in the chat API's words. */
+  /** Translates a body into what the preset keeps of it, under the chat API's field names. */
   toDraft(body: Body): Draft
 }

@@ -3,7 +3,7 @@ import { understand } from './embeddings/request.ts'
 import { embeddingsResponse } from './embeddings/response.ts'
 import { EmbeddingsRequest } from './embeddings/schema.ts'
 
-/** Vectors of texts and of whatever else a model has vectors for (wire reference B.3). */
+/** The embeddings API: vectors of texts and of other content that models accept (reference B.3). */
 export const embeddings: Dialect<'embedding', EmbeddingsRequest> = {
   name: 'embeddings',
   kind: 'embedding',

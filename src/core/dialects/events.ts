@@ -1,7 +1,7 @@
 import type { Answer } from '../language/answer.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 
-/** Writes the events of an answer, batch by batch. Leaving early leaves the answer early. */
+/** Writes the events of an answer, batch by batch. Returning early also ends the answer early. */
 export function writeEvents<K extends Kind>(
   { parts }: Answer<K>,
   write: (batch: AnswerPart<K>[]) => string | Promise<string>,
@@ -11,7 +11,7 @@ export function writeEvents<K extends Kind>(
       const step = await parts.next()
       if (step.done) return { done: true, value: undefined }
       const text = write(step.value)
-      // Most texts are there at once: waiting for them would cost a turn of the loop each.
+      // Most texts are ready at once: awaiting each would cost a turn of the event loop.
       return { done: false, value: typeof text === 'string' ? text : await text }
     },
     async return() {

@@ -7,7 +7,7 @@ import { MessagesRequest } from './messages/schema.ts'
 import { messagesEvents, messagesFailure, PING } from './messages/stream.ts'
 import { withPresets } from './presets.ts'
 
-/** The Messages API in Anthropic's format (wire reference M), refusals included. */
+/** The Messages API in Anthropic's format (wire reference M), including its error format. */
 export const messages: Dialect<'text', MessagesRequest> = {
   name: 'messages',
   kind: 'text',

@@ -8,7 +8,10 @@ import type { DialectWorld } from './world.ts'
 const described = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id, schema }] : []))
 const others = `^(?!(${described.map(({ id }) => id).join('|')})$).`
 
-/** A plugin as a body has it: what stands in it depends on its `id` (wire reference C.4). One that nobody here knows has no effect. */
+/**
+ * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4). An unknown
+ * plugin has no effect.
+ */
 export const Plugin = Type.Union([
   ...described.map(({ schema }) => schema),
   Type.Object(
@@ -18,7 +21,10 @@ export const Plugin = Type.Union([
 ])
 export type Plugin = Json & { id: string; enabled?: boolean }
 
-/** What the plugins of a body are asked for; nothing where there are none. Of two of one id the last counts. Throws 400 as they do. */
+/**
+ * Reads the options of a body's plugins, as a field to spread into the call; empty if there are
+ * none. Of two entries with one id the last counts. Throws the 400 that a plugin throws.
+ */
 export function readPlugins(
   { plugins }: DialectWorld,
   entries: unknown[] | null | undefined,

@@ -6,15 +6,15 @@ import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
-import { understand as understandChat } from './chat/request.ts'
+import { understand } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
 import type { CallContext, PresetForm } from './dialect.ts'
 import type { DialectWorld } from './world.ts'
 
 /**
- * Makes a draft of a checked body in any form: what it says of how to answer, in the chat API's
- * words. Throws 400 where its fields contradict each other, or it names a preset itself: a preset
- * stands on its own.
+ * Builds a preset's draft from a checked body in any form: its settings for answers, under the chat
+ * API's field names. Throws 400 if fields contradict each other or the body names a preset: presets
+ * do not inherit from presets.
  */
 export function makeDraft(gateway: DialectWorld, actor: Actor, form: PresetForm, body: unknown) {
   const draft = form.toDraft(body)
@@ -48,18 +48,19 @@ type Naming = {
 }
 
 /**
- * A dialect's way to understand, with the preset laid under the call that the body names: `@preset/slug` or `model@preset/slug` for
- * its model, or `preset`. Field by field the call rules; tools are united, and the preset's system prompt comes first (wire
- * reference I). Laid under the call and not under the body, so that it does not matter in which dialect either was said.
- * Throws 404 for a preset that cannot be used, and 400 where two are named.
+ * Extends a dialect's `toCall` so that calls inherit from the preset that the body names: in its
+ * model as `@preset/slug` or `model@preset/slug`, or in `preset`. The call's own fields take
+ * precedence, tools are merged, and the preset's system prompt comes first (wire reference I). The
+ * calls are merged, not the bodies: the preset and the body may be in different dialects. Throws
+ * 404 for a preset that cannot be used, and 400 if the body names two.
  */
 export const withPresets =
-  <Body extends Naming>(understand: Understand<Body>): Understand<Body> =>
+  <Body extends Naming>(toCall: Understand<Body>): Understand<Body> =>
   (gateway, actor, body, context) => {
     const named = namedIn(body)
-    if (!named) return understand(gateway, actor, body, context)
+    if (!named) return toCall(gateway, actor, body, context)
     const { id, designated_version } = usablePreset(gateway, actor, named.slug)
-    const call = understand(
+    const call = toCall(
       gateway,
       actor,
       modelled(body, named.model, designated_version.config),
@@ -69,7 +70,7 @@ export const withPresets =
     return {
       ...call,
       preset_id: id,
-      // Of a call without preferences there is only what `route` says, and the workspace's own sort.
+      // A call without preferences has only those from `route` and from the workspace.
       routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
       turns: [...under.turns, ...call.turns],
       tools: united(
@@ -84,11 +85,11 @@ export const withPresets =
     }
   }
 
-/** What the body asked for, in its own words. */
+/** Returns the model that the body named, exactly as it named it. */
 const requestedBy = ({ model, models }: Naming, slug: string): string =>
   model ?? models?.[0] ?? MARK + slug
 
-// Plugin by plugin, like everything else.
+// The call's entry for a plugin replaces the preset's, as with other fields.
 const pluginsUnder = (
   { plugins: under }: TextCall,
   { plugins: own }: TextCall,
@@ -96,7 +97,7 @@ const pluginsUnder = (
 
 const MARK = '@preset/'
 
-/** The preset that a body names, and the model that it names beside it. */
+/** Finds the preset that a body names, and the model that it names besides. */
 function namedIn({
   model,
   preset,
@@ -109,7 +110,7 @@ function namedIn({
   return { slug, model: at === 0 ? undefined : model.slice(0, at) }
 }
 
-/** The body with the models that it asks for, or else the preset's; neither names none. */
+/** Returns the body with the models that it requests, or else the preset's, or none. */
 function modelled<Body extends Naming>(
   { preset: _, model: __, ...body }: Body,
   model: string | undefined,
@@ -124,7 +125,8 @@ function modelled<Body extends Naming>(
   } as unknown as Body
 }
 
-// Of this the models are not looked at: they stand in the body by now. What only a cache would heed is not for a provider.
+// The models of the result are unused: the body already has them. The cache settings are removed
+// because they are not for providers.
 function understoodAlone(
   gateway: DialectWorld,
   actor: Actor,
@@ -133,24 +135,24 @@ function understoodAlone(
 ): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
-  return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
+  return understand(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
 
-// A tool that we have no word for means what it would have meant in the call.
+// A tool without a type of ours means what it would mean in the call's own dialect.
 const saidIn = (dialect: TextDialect, tool: Tool): Tool =>
   tool.type === 'other' ? { ...tool, dialect } : tool
 
-/** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
+/** Merges the tools: the preset's first, each replaced by the call's tool of the same identity. */
 function united(preset: Tool[], own: Tool[]): Tool[] {
   if (preset.length === 0) return own
   const ids = new Set(preset.map(identityOf))
-  // Of two of one identity the first.
+  // Of the call's tools with the same identity the first counts.
   const owned = new Map(own.toReversed().map(tool => [identityOf(tool), tool]))
   const replaced = preset.map(tool => owned.get(identityOf(tool)) ?? tool)
   return [...replaced, ...own.filter(tool => !ids.has(identityOf(tool)))]
 }
 
-/** Server tools that may be there more than once, each under a name of its own. */
+/** Server tools that a call may have more than once, each under a different name. */
 const NAMED = ['openrouter:advisor', 'openrouter:subagent']
 
 function identityOf(tool: Tool): string {

@@ -6,20 +6,20 @@ import { embeddings } from './embeddings.ts'
 import { messages } from './messages.ts'
 import { responsesPreset } from './responses/preset.ts'
 
-/** Every dialect. The server makes their routes in this order. */
+/** Every dialect. The server adds their routes in this order. */
 export const dialects: readonly Dialect[] = [chat, completions, messages, embeddings]
 
-/** Every request that presets are made of. */
+/** Every form of request that presets can be made from. */
 export const presetForms: readonly PresetForm[] = [
   ...dialects.flatMap(({ preset }) => preset ?? []),
-  // It has no dialect yet.
+  // The Responses API has no dialect yet.
   responsesPreset,
 ]
 
-/** Finds a dialect by its name. Throws 400 where there is none. */
+/** Finds a dialect by its name. Throws 400 if there is none. */
 export const findDialect = (name: DialectName): Dialect => findNamed(dialects, name)
 
-/** Finds the request that presets of a dialect are made of. Throws 400 where there is none. */
+/** Finds the form of a dialect's preset requests. Throws 400 if there is none. */
 export const findPresetForm = (name: TextDialect): PresetForm => findNamed(presetForms, name)
 
 function findNamed<Entry extends { name: string }>(entries: readonly Entry[], name: string): Entry {

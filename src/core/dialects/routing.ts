@@ -11,7 +11,10 @@ import { Plugin, readPlugins } from './plugins.ts'
 import { Anything } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
-/** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
+/**
+ * The fields that all dialects share: routing, the end user and the session (wire reference C.1 and
+ * C.3).
+ */
 
 const Price = Type.Union([
   Type.Number({ minimum: 0 }),
@@ -26,7 +29,7 @@ const Cutoff = Type.Union([
 ])
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
 
-// Each name is looked for among all providers: far more than there are could only be meant to keep us busy.
+// Each name is compared with all providers. A far longer list would only keep the gateway busy.
 const Providers = Type.Array(Type.String(), { maxItems: 256 })
 
 const ProviderPreferences = Type.Object(
@@ -66,7 +69,7 @@ const ProviderPreferences = Type.Object(
   open,
 )
 
-/** The members of a body that say so. */
+/** The schemas of these fields. */
 export const routing = {
   models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
   preset: optional(Type.String({ minLength: 1, maxLength: 200 })),
@@ -82,7 +85,10 @@ export const routing = {
 const Routing = Type.Object({ ...routing, model: Type.Optional(Type.String()) })
 type Routing = Static<typeof Routing>
 
-/** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
+/**
+ * Builds the fields that calls in every dialect have. Throws 400 for more models than the gateway
+ * tries, and for an empty list of allowed providers.
+ */
 export function callBase(
   gateway: DialectWorld,
   actor: Actor,
@@ -108,8 +114,8 @@ export function callBase(
 }
 
 /**
- * Hashes the caller's end user for providers: the same within a workspace, and never the name that
- * the caller gave (specification E8, E9).
+ * Hashes the caller's end user for providers: stable within a workspace, and never the name that
+ * the caller sent (specification E8, E9).
  */
 export function hashUser(workspace_id: string, user: string): string {
   return Bun.CryptoHasher.hash('sha256', `${workspace_id}:${user}`, 'hex')
@@ -167,7 +173,7 @@ function hedgeOf(
   return { after_ms: wanted === true ? null : (wanted.after_ms ?? null) }
 }
 
-// What is wanted of the median, where only a number is given.
+// A plain number is a cutoff for the median.
 function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
   if (typeof wanted === 'number') return { p50: wanted }
   return Object.fromEntries(
@@ -175,10 +181,10 @@ function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
   )
 }
 
-/** `route` is what the partition was called before there was one. */
+/** `route` is the legacy name of `partition`. */
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
-/** How endpoints shall be sorted. */
+/** Reads how endpoints shall be sorted, as fields to spread into the preferences. */
 function sortOf(
   { memory: { workspaces } }: DialectWorld,
   { workspace_id }: Actor,
@@ -195,7 +201,10 @@ function sortOf(
   }
 }
 
-/** The slugs of those who are meant. A region or quantization after a base slug stays behind those that it stands for. */
+/**
+ * Resolves provider names to slugs. A region or quantization after a name is kept after each of the
+ * slugs that the name stands for.
+ */
 const slugsOf = (gateway: DialectWorld, said: string[]): string[] =>
   said.flatMap(name => meantBy(gateway, name))
 

@@ -3,25 +3,28 @@ import type { Json } from '../kernel/json.ts'
 import { oneOf, open, optional } from '../kernel/schema-builders.ts'
 import type { CacheControl as Marker } from '../language/message.ts'
 
-/** What the schemas of all dialects are made of. Objects are open: what is not named is forwarded or ignored, never refused. */
+/**
+ * Schema pieces that the dialects share. Objects are open: unknown fields are forwarded or ignored,
+ * never refused.
+ */
 
-/** The members of `debug` that ask what would become of a call. */
+/** The fields of `debug` that request a dry run. */
 export const dryRun = {
   dry_run: optional(
     Type.Boolean({
-      description: 'Tell what would become of the call instead of making it; for management keys',
+      description: 'Report how the call would be handled instead of making it; for management keys',
     }),
   ),
   key: optional(
     Type.String({
       minLength: 1,
       maxLength: 200,
-      description: 'With dry_run: as if the key of this hash asked',
+      description: 'With dry_run: handle the call as if it were made with the key of this hash',
     }),
   ),
 }
 
-/** An object that nobody here looks into. */
+/** An object whose content the gateway does not read. */
 export const Anything = Type.Record(Type.String(), Type.Unknown())
 
 export const CacheControl = Type.Object(
@@ -29,21 +32,21 @@ export const CacheControl = Type.Object(
   open,
 )
 
-/** The members of what can mark the end of a cached prefix. */
+/** The field of content that can mark the end of a cached prefix. */
 export const marked = { cache_control: optional(CacheControl) }
 
-/** What only a preset says: whether answers may be kept, and how long (wire reference I.6). */
+/** The fields that only presets have: whether and how long answers are cached (reference I.6). */
 export const caching = {
   cache_enabled: optional(Type.Boolean()),
   cache_ttl_seconds: optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
 }
 
-/** Returns the marker of a cached prefix as a member, where there is one. */
+/** Returns the marker of a cached prefix as a field to spread; empty if there is none. */
 export function keepMarker(cache_control: Marker | null | undefined): { cache_control?: Marker } {
   return cache_control ? { cache_control } : {}
 }
 
-/** Returns what a thing holds besides its known fields; undefined for nothing, the usual case. */
+/** Returns the unknown fields of an object; undefined if there are none, which is usual. */
 export function readUnknown(thing: object, known: Set<string>): Json | undefined {
   let extra: Json | undefined
   for (const name in thing) {
@@ -54,7 +57,7 @@ export function readUnknown(thing: object, known: Set<string>): Json | undefined
   return extra
 }
 
-/** Returns the unknown fields as a member, where there are some. */
+/** Returns the unknown fields as a field to spread; empty if there are none. */
 export function keepExtra(extra: Json): { extra?: Json } {
   for (const _ in extra) return { extra }
   return {}

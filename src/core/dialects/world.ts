@@ -1,7 +1,7 @@
 import type { CatalogWorld } from '../catalog/world.ts'
 import type { Plugin } from '../inference/plugin.ts'
 
-/** What this wing reaches for: what a body names by a word, a preset, a provider or a plugin, it looks up. */
+/** What dialects depend on: they look up the presets, providers and plugins that a body names. */
 export interface DialectWorld extends CatalogWorld {
   plugins: Plugin[]
 }

@@ -1,10 +1,13 @@
 import type { Sequence } from '../kernel/iterate.ts'
 import type { AnswerPart, Kind } from './work.ts'
 
-/** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
+/**
+ * An answer on its way to the client. Reading it to the end, or abandoning it, settles the call:
+ * always, and once.
+ */
 export interface Answer<K extends Kind> {
   id: string
-  /** The model that serves, by our slug. */
+  /** The slug of the model that serves the call, as the gateway names it. */
   model: string
   provider: string
   /** Unix seconds. */

@@ -1,4 +1,4 @@
-/** What is asked, in no client's dialect and no provider's protocol. */
+/** A request in the gateway's own terms, independent of client dialects and provider protocols. */
 
 import type { TextDialect } from './dialect.ts'
 import type { Turn } from './message.ts'
@@ -7,65 +7,68 @@ import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
 import type { Tool } from './tool.ts'
 
-/** What every call has, whatever its kind. */
+/** The fields that calls of every kind have. */
 export interface CallBase {
-  /** The id of the generation this call becomes. */
+  /** The id of the generation that records this call. */
   id: string
-  /** The models to try, the wanted one first. */
+  /** The models to try, in order of preference. */
   models: string[]
   stream: boolean
   routing: RoutingPreferences
   user: string | null
   session_id: string | null
   trace: Record<string, unknown> | null
-  /** What plugins are asked for, by their ids; null for one that is switched off. */
+  /** The options of the requested plugins, by plugin id; null for one that is switched off. */
   plugins?: Record<string, unknown>
-  /** The preset that was laid under it. */
+  /** The preset whose settings the call inherits. */
   preset_id: string | null
-  /** Whether the caller asked to see the bodies sent upstream. */
+  /** Whether the caller wants to see the bodies sent upstream. */
   echoUpstreamBody: boolean
-  /** Absent where the caller did not ask how it was routed. */
+  /** Absent if the caller did not ask how the call was routed. */
   routingMetadata?: MetadataWish
   origin: Origin
 }
 
-/** What a caller who asks how his call was routed is answered with. */
+/** A caller's request to be shown how the call was routed. */
 export interface MetadataWish {
-  /** The member that holds it: `gateway_metadata`. */
+  /** The name of the response field that holds the metadata: `gateway_metadata`. */
   name: string
-  /** The model as he asked for it, before presets and routers. */
+  /** The model as the caller named it, before presets and routers. */
   requested: string
 }
 
-/** Where a call came from, as its headers tell. */
+/** Where a call came from, according to its headers. */
 export interface Origin {
   request_id: string
   http_referer: string | null
   title: string | null
   user_agent: string | null
-  /** By which way into the gateway it came. */
+  /** The region of the hostname that the request was sent to. */
   region: Region
 }
 
 export interface TextCall extends CallBase {
   kind: 'text'
-  /** How the client speaks: what it sends that we have no word for means something to providers of the same speech. */
+  /**
+   * The client's dialect. Content that the gateway has no type for is meaningful to providers that
+   * speak the same dialect.
+   */
   dialect: TextDialect
   turns: Turn[]
   tools: Tool[]
   params: Params
-  /** Parameters that we do not know by name. They travel as they came. */
+  /** Parameters that the gateway does not know. They are forwarded unchanged. */
   extra: Record<string, unknown>
-  /** Features of Anthropic's API that the client asked for by header. */
+  /** Features of Anthropic's API that the client requested by header. */
   betas: string[]
-  /** What the endpoint must be able to do: elsewhere it would be ignored. */
+  /** What the endpoint must support. Other endpoints would ignore the request for it. */
   needs?: Ability[]
 }
 
-/** What not every endpoint can do, and some calls are not worth making without. */
+/** A feature that only some endpoints support and that a call may insist on. */
 export type Ability = 'reasoning' | 'web_search'
 
-/** How the web shall be searched, in the words of `web_search_options`. */
+/** How to search the web, under the field names of `web_search_options`. */
 export interface WebSearch {
   max_uses?: number
   allowed_domains?: string[]

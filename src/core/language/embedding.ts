@@ -1,4 +1,4 @@
-/** Vectors: what is asked for them, and what comes back. */
+/** Embeddings: the request for vectors, and the answer. */
 
 import type { CallBase } from './call.ts'
 import type { Block } from './message.ts'
@@ -10,12 +10,12 @@ declare module './work.ts' {
   }
 }
 
-/** Things to be made into vectors, one for each of them. */
+/** A request to turn each of the inputs into one vector. */
 export interface EmbeddingCall extends CallBase {
   kind: 'embedding'
   inputs: EmbeddingInput[]
   params: EmbeddingParams
-  /** Parameters that we do not know by name. They travel as they came. */
+  /** Parameters that the gateway does not know. They are forwarded unchanged. */
   extra: Record<string, unknown>
 }
 
@@ -23,22 +23,22 @@ export type EmbeddingInput =
   | { type: 'text'; text: string }
   /** A text as the model's own tokens. */
   | { type: 'tokens'; tokens: number[] }
-  /** Texts, pictures and the like that make one vector together. */
+  /** Texts, pictures and other media that make one vector together. */
   | { type: 'content'; blocks: Block[] }
 
 /** The parameters of wire reference B.3, under their wire names. */
 export interface EmbeddingParams {
   dimensions?: number
-  /** What the vectors are for: `search_query`, `search_document`, or a provider's own word. */
+  /** The purpose of the vectors: `search_query`, `search_document`, or a provider's own value. */
   input_type?: string
   encoding_format?: 'float' | 'base64'
 }
 
-/** Pieces of an answer in vectors. `index` says which input it is the vector of. */
+/** A piece of an embeddings answer. `index` is the position of the input that the vector is for. */
 export type EmbeddingPart =
   | Start
   | { type: 'embedding'; index: number; vector: Vector }
   | CommonPart
 
-/** Numbers, or 32-bit floats, the least byte first, in base64: as the provider gave them. */
+/** A vector as the provider returned it: numbers, or little-endian 32-bit floats in base64. */
 export type Vector = number[] | string

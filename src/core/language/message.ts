@@ -1,27 +1,27 @@
-/** The messages of a conversation and what they are made of. */
+/** The messages of a conversation and their content blocks. */
 
 import type { TextDialect } from './dialect.ts'
 import type { ReasoningDetail } from './reasoning.ts'
 
 export type Role = 'system' | 'developer' | 'user' | 'assistant' | 'tool'
 
-/** One message of the conversation. `extra` holds the fields we do not know. */
+/** One message of a conversation. `extra` holds the fields that the gateway does not know. */
 export interface Turn {
   role: Role
   blocks: Block[]
   name?: string
-  /** Which call a tool's turn answers. */
+  /** The id of the tool call that a message of role `tool` answers. */
   tool_call_id?: string
-  /** Which model said it, as the client tells. */
+  /** The model that produced the message, as the client reports it. */
   model?: string
-  /** The tool failed, and its blocks say how. */
+  /** Whether the tool failed. The blocks then describe the failure. */
   is_error?: boolean
-  /** Marks the end of a tool's whole answer. */
+  /** Marks the end of a tool's whole answer as the end of a cached prefix. */
   cache_control?: CacheControl
   extra?: Record<string, unknown>
 }
 
-/** "Remember the conversation up to here", for the providers that are told. */
+/** Asks the provider to cache the conversation up to here. Not every provider needs to be asked. */
 export interface CacheControl {
   type: 'ephemeral'
   ttl?: '5m' | '1h'
@@ -40,7 +40,7 @@ export type Block =
   /** Sound in base64; `format` as the chat API names it: `wav`, `mp3`. */
   | { type: 'audio'; data: string; format: string }
   | { type: 'video'; url: string; extra?: Record<string, unknown> }
-  /** A document: `file_data` is an http(s) or data URL, `file_id` a file that the provider knows. */
+  /** A document: `file_data` is an http(s) or data URL, `file_id` a file stored at the provider. */
   | {
       type: 'file'
       file: { filename?: string; file_data?: string; file_id?: string }
@@ -59,16 +59,17 @@ export type Block =
     }
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
-  /** A kind of content we have no word for, exactly as the client of this dialect sent it. */
+  /** Content that the gateway has no type for, exactly as the client of this dialect sent it. */
   | { type: 'other'; dialect: TextDialect; value: unknown }
 
 /**
- * The turns with each `name` moved into its text as `{name}: {content}`, for protocols that have no field for it
- * (specification E9). The turns handed in stay as they are: another endpoint may want the field.
+ * Returns copies of the messages with each `name` moved into the text as `{name}: {content}`. Some
+ * protocols have no such field (specification E9). The originals stay unchanged because another
+ * endpoint may want the field.
  */
 export const namesInText = (turns: Turn[]): Turn[] => turns.map(withoutName)
 
-// A tool's turn names the tool, and its text is the tool's own: a prefix would break its JSON.
+// In a tool's message `name` is the tool and the text its output: a prefix would break its JSON.
 function withoutName(turn: Turn): Turn {
   if (turn.name === undefined) return turn
   const { name, ...rest } = turn

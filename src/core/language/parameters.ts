@@ -1,4 +1,4 @@
-/** The parameters that an endpoint may or may not support, in the public list's names (wire reference B.4, Parameter). */
+/** The parameters that endpoints may support, by their public names (wire reference B.4). */
 export const ALL_PARAMETERS = [
   'temperature',
   'top_p',

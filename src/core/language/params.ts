@@ -1,9 +1,9 @@
-/** How a call is to be answered. */
+/** The parameters of a call: how it shall be answered. */
 
 import type { CacheControl } from './message.ts'
 import type { ToolChoice } from './tool.ts'
 
-/** The form the answer must have. */
+/** The format that the answer must have. */
 export type ResponseFormat =
   | { type: 'text' | 'json_object' }
   | {
@@ -46,7 +46,7 @@ export interface Params {
   web_search_options?: unknown
   prompt_cache_key?: string
   prompt_cache_options?: unknown
-  /** Marks the whole conversation: the provider's own choice of the place. */
+  /** Caches the whole conversation. The provider chooses where the cached prefix ends. */
   cache_control?: CacheControl
 }
 

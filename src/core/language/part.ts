@@ -1,4 +1,4 @@
-/** What comes back, piece by piece. */
+/** The pieces of an answer, in the order in which they stream. */
 
 import type { GatewayError } from '../errors.ts'
 import type { TextDialect } from './dialect.ts'
@@ -10,16 +10,20 @@ export const FINISH_REASONS = ['tool_calls', 'stop', 'length', 'content_filter',
 export type FinishReason = (typeof FINISH_REASONS)[number]
 
 /**
- * Pieces of an answer. `choice` counts the alternatives of one answer, from 0. Where a provider cuts what it says into blocks,
- * `block` counts them, so that a dialect which cuts too can cut in the same places.
+ * A piece of a text answer. `choice` is the index of an alternative, from 0. `block` is the index
+ * of the block if the provider divides its answer into blocks, so that a dialect with blocks can
+ * divide it at the same places.
  */
 export type TextPart =
   | Start
   | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs; block?: number }
   | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
-  /** Thinking, as words to show and as the structured entries to send back. A provider may give either, or both at once. */
+  /**
+   * Reasoning: `text` to show, and `details`, the structured entries that clients send back. A
+   * provider may send either, or both at once.
+   */
   | { type: 'reasoning-delta'; choice: number; text: string; details: ReasoningDetail[] }
-  /** `extra` is what the provider tells of the call besides, by its own names. */
+  /** `extra` holds further fields that the provider sent with the call, under its own names. */
   | {
       type: 'tool-call-start'
       choice: number
@@ -32,13 +36,19 @@ export type TextPart =
   | { type: 'image'; choice: number; url: string }
   | { type: 'audio-delta'; choice: number; audio: AudioDelta }
   /**
-   * A source, as the chat API shows it; `citation` as Anthropic's does, where the provider gave that. Null where one has no form
-   * for it. `block` is the text that it stands behind.
+   * A source: `annotation` in the chat API's form, `citation` in Anthropic's form if the provider
+   * sent that. Null if the form cannot express the source. `block` is the text that it supports.
    */
   | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown; block?: number }
-  /** A piece that only clients of this dialect have a word for, whole: a search that the provider ran, and what it found. */
+  /**
+   * A complete piece that only clients of this dialect have a type for: a search that the provider
+   * ran, and its results.
+   */
   | { type: 'other'; choice: number; dialect: TextDialect; value: unknown }
-  /** `sequence` is the stop sequence that was met, where the provider tells; `extra` what it tells of the answer besides, by its own names. */
+  /**
+   * `sequence` is the stop sequence that ended the answer, if the provider reports it. `extra` has
+   * further fields about the answer, under the provider's own names.
+   */
   | {
       type: 'finish'
       choice: number
@@ -49,13 +59,13 @@ export type TextPart =
     }
   | CommonPart
 
-/** What every kind of work tells besides its content. */
+/** The parts that answers of every kind of work may have besides their content. */
 export type CommonPart =
-  /** What was sent to one provider, for a caller who asked to see it. */
+  /** The body sent to one provider, for a caller who asked to see it. */
   | { type: 'echo'; provider: string; model: string; body: unknown }
-  /** The provider's own count. At most one, after everything it counts. */
+  /** The provider's own count. At most one, after all content that it counts. */
   | { type: 'usage'; usage: Usage }
-  /** The answer broke off here. What was given before stays given. */
+  /** The answer broke off here. The parts before it remain valid. */
   | { type: 'error'; error: GatewayError }
   | ReceiptPart
 
@@ -63,11 +73,11 @@ export type CommonPart =
 export interface ReceiptPart {
   type: 'receipt'
   receipt: Receipt
-  /** What stands beside the answer's own members, for a caller who asked for it. */
+  /** Fields to add next to the answer's own, for a caller who requested them. */
   besides?: Record<string, unknown> | undefined
 }
 
-/** What the provider tells before it answers. Not yet a piece of the answer. */
+/** What the provider reports before its answer. It is not yet a piece of the answer. */
 export interface Start {
   type: 'start'
   upstream_id: string | null
@@ -75,7 +85,7 @@ export interface Start {
   service_tier: string | null
 }
 
-/** The logprobs of a piece of text, as the provider's OpenAI-shaped `{ content, refusal }`. */
+/** The logprobs of a piece of text, in OpenAI's form `{ content, refusal }`. */
 export type Logprobs = { content: unknown[] | null; refusal?: unknown[] | null }
 
 export interface AudioDelta {

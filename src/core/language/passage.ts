@@ -1,12 +1,12 @@
 import type { Role } from './message.ts'
 
-/** Words of a call that are read as one, though they may come in several pieces. */
+/** A text of a call that filters read as one, although it may come in several pieces. */
 export interface Passage {
   role: Role
   pieces: string[]
-  /** JSON stays JSON, whatever becomes of its texts. */
+  /** Whether the text is JSON. It must still be JSON after a rewrite. */
   isJson: boolean
 }
 
-/** What stands in the place of the pieces of a passage: as many, in the same order. */
+/** Returns the replacements of a segment's pieces: the same number, in the same order. */
 export type Reword = (passage: Passage) => Promise<string[]>

@@ -1,10 +1,15 @@
 import { own, text } from '../kernel/json.ts'
-/** A `reasoning_details` entry. Opaque, kept byte for byte: signatures and encrypted data depend on it. */
+
+/**
+ * A `reasoning_details` entry. Opaque, and kept byte for byte: signatures and encrypted data depend
+ * on it.
+ */
 export type ReasoningDetail = Record<string, unknown> & { type: string }
 
 /**
- * Adds an entry to those collected so far. The streamed pieces of one entry, which share their `type` and `index`, become that
- * entry again: words are joined, a signature closes it. Encrypted entries come whole and stay as they are.
+ * Appends an entry to those collected so far. The streamed pieces of one entry share their `type`
+ * and `index` and are merged into that entry: texts are joined, and a signature ends it. Encrypted
+ * entries arrive whole and stay unchanged.
  */
 export function addDetail(details: ReasoningDetail[], piece: ReasoningDetail): void {
   const last = details.at(-1)

@@ -1,10 +1,10 @@
-/** The ways into the gateway that guardrails tell apart (specification E5). */
+/** The regions of incoming hostnames that guardrails distinguish (specification E5). */
 export const REGIONS = ['global', 'europe', 'us'] as const
 export type Region = (typeof REGIONS)[number]
 
 /**
- * The region that a request came in by, as its `Host` header says; whatever the config does not name is global. Headers that a client
- * may add behind a proxy's back (`X-Forwarded-Host`) say nothing here.
+ * Resolves the region of a request from its `Host` header. A host that the config does not name is
+ * `global`. Headers that a client could forge behind a proxy (`X-Forwarded-Host`) are ignored.
  */
 export function regionOf(
   { regions }: { regions: Partial<Record<Exclude<Region, 'global'>, string[]>> },
@@ -17,5 +17,5 @@ export function regionOf(
 
 const PORT = /:\d+$/
 
-// A name in DNS may end with a dot, and knows no case.
+// DNS names are case-insensitive and may end with a dot.
 const plain = (host: string) => host.toLowerCase().replace(/\.(?=(:\d+)?$)/, '')

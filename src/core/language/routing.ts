@@ -1,8 +1,11 @@
-/** Where a call is to go. */
+/** Where a call shall be sent. */
 
-/** The caller's wishes about who answers (wire reference C.3). */
+/** The caller's preferences among providers and endpoints (wire reference C.3). */
 export interface RoutingPreferences {
-  /** Of these three each name is a provider's slug, or that with the region or quantization of some of his endpoints: `vertex/europe`. */
+  /**
+   * In `order`, `only` and `ignore` each name is a provider's slug, optionally followed by the
+   * region or quantization of some of its endpoints: `vertex/europe`.
+   */
   order?: string[]
   only?: string[]
   ignore?: string[]
@@ -14,60 +17,64 @@ export interface RoutingPreferences {
   quantizations?: string[]
   max_price?: Partial<Record<'prompt' | 'completion' | 'request' | 'image' | 'audio', number>>
   sort?: SortKey
-  /** `none` sorts the endpoints of all models as one list; else one model is tried after the other. */
+  /** `none` sorts the endpoints of all models as one list; otherwise models are tried in turn. */
   partition?: 'model' | 'none'
   /** Tokens per second. */
   preferred_min_throughput?: Cutoffs
   /** Seconds. */
   preferred_max_latency?: Cutoffs
   /**
-   * Ours, beside the public ones: whether a second endpoint is asked where the first is slow, and after how long, if not when it usually
-   * answers.
+   * The gateway's own addition to the public fields: whether to try a second endpoint while the
+   * first is slow, and after how many milliseconds. Null means once the first endpoint takes longer
+   * than it usually does.
    */
   hedge?: false | { after_ms: number | null }
-  /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
+  /** The workspace's sort, used if neither the call nor the model's variant names one. */
   usualSort?: SortKey
 }
 
-/** Bands of a fifth of the models each, the cheapest first. */
+/** Tiers that hold a fifth of the models each, cheapest first. */
 export const COST_TIERS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
 
 export type CostTier = (typeof COST_TIERS)[number]
 
-/** How the auto router is to choose (wire reference C.4). */
+/** How the auto router shall choose (wire reference C.4). */
 export interface RouterWishes {
-  /** Patterns of slugs in small letters, in which `*` is anything. What is excluded is so even where it is allowed. */
+  /** Lower-case slug patterns in which `*` matches anything. `excluded` overrules `allowed`. */
   allowed?: string[]
   excluded?: string[]
   tier?: CostTier
-  /** From 0, which may cost most, to 10, which may cost least. */
+  /** From 0 for the best quality at any cost, to 10 for the lowest cost. */
   tradeoff?: number
-  /** The model that gave the last answer shall give the next. */
+  /** Whether the model that gave the last answer shall give the next one. */
   pinned?: boolean
 }
 
-/** What endpoints are sorted by. */
+/** The criterion by which endpoints are sorted. */
 export type SortKey = 'price' | 'throughput' | 'latency' | 'exacto'
 
 export const PERCENTILES = ['p50', 'p75', 'p90', 'p99'] as const
 
 export type Percentile = (typeof PERCENTILES)[number]
 
-/** A number at each of them. */
+/** A number for each percentile. */
 export type Percentiles = Record<Percentile, number>
 
-/** What is wanted at these percentiles; all of it. */
+/** The values required at percentiles. All of them must be met. */
 export type Cutoffs = Partial<Record<Percentile, number>>
 
-/** What a name may stand for that is no model: a choice among models, made for each call (wire reference K.4). */
+/** The routers: model names that stand for a choice made for each call (wire reference K.4). */
 export const ROUTERS = ['auto', 'auto-beta', 'free'] as const
 
 export type Router = (typeof ROUTERS)[number]
 
-/** One that heeds what it is told of how to choose. */
+/** A router that takes options about how to choose. */
 export type AutoRouter = Exclude<Router, 'free'>
 
-/** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
+/**
+ * Finds the router that a slug names: `author/router`, where the author is any of the service's
+ * names. A catalogue model of the same slug takes precedence over the router.
+ */
 export function routerCalled(
   { service_name }: { service_name: string },
   slug: string,
@@ -78,5 +85,5 @@ export function routerCalled(
   return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
 }
 
-/** A name that carries the service's name may be said in both forms. */
+/** Names that contain the service's name are accepted in both forms. */
 const SERVICES = ['gateway', 'openrouter']

@@ -3,7 +3,10 @@
 import type { TextDialect } from './dialect.ts'
 import type { CacheControl } from './message.ts'
 
-/** A tool that the model may call, or a kind of tool we have no word for, exactly as the client of this dialect sent it. */
+/**
+ * A function that the model may call, or a kind of tool that the gateway has no type for, exactly
+ * as the client of this dialect sent it.
+ */
 export type Tool =
   | {
       type: 'function'
@@ -16,7 +19,7 @@ export type Tool =
     }
   | { type: 'other'; dialect: TextDialect; value: unknown }
 
-/** What the model may or must do with its tools. `function` names the one that it must call. */
+/** What the model may or must do with its tools. `function` names the tool that it must call. */
 export type ToolChoice =
   | 'none'
   | 'auto'

@@ -1,21 +1,21 @@
-/** What is counted and priced by the piece instead of by the token. A new unit is one row here. */
+/** Units that are counted and priced individually, unlike tokens. A new unit is one row here. */
 
 import { count } from '../kernel/json.ts'
 
 export interface UnitRow {
-  /** The name of its price in the config: USD for one of it. */
+  /** The name of its price in the config: USD per unit. */
   price: string
-  /** The name of that price in the public list; absent where the list has none. */
+  /** The name of that price in the public list; absent if the list has none. */
   listedAs?: string
-  /** The side of a cost that it is part of. */
+  /** The side of a cost that it belongs to. */
   side: 'input' | 'output'
-  /** Counts in one of it: 1000 where providers measure fractions, since only integers are counted. */
+  /** Counts per unit: 1000 if providers measure fractions, because only integers are counted. */
   parts: 1 | 1000
-  /** No price in USD is higher: a higher one is a mistake, a price for a thousand or for a million. */
+  /** The highest price in USD. A higher one is a mistake: a price per thousand or per million. */
   dearest: number
-  /** Whether it comes beside tokens or another unit, and does not stand for the work by itself. */
+  /** Whether it only accompanies tokens or another unit and is never the work by itself. */
   isBeside: boolean
-  /** What one of it is. */
+  /** What one unit is. */
   one: string
 }
 
@@ -30,34 +30,34 @@ export const UNITS = {
     price: 'web_search',
     listedAs: 'web_search',
     isBeside: true,
-    one: 'search of the web',
+    one: 'web search',
   },
   search_unit: {
     ...IN,
     price: 'per_search_unit',
-    one: 'unit of ranking: one query over some documents',
+    one: 'ranking unit: one query over some documents',
   },
-  character: { ...IN, price: 'per_character', dearest: 0.01, one: 'character that is read' },
-  input_image: { ...IN, price: 'per_input_image', listedAs: 'image', one: 'image that is read' },
+  character: { ...IN, price: 'per_character', dearest: 0.01, one: 'input character' },
+  input_image: { ...IN, price: 'per_input_image', listedAs: 'image', one: 'input image' },
   input_megapixel: {
     ...IN,
     ...MEASURED,
     price: 'per_input_megapixel',
-    one: 'megapixel that is read',
+    one: 'input megapixel',
   },
   input_second: {
     ...IN,
     ...MEASURED,
     price: 'per_input_second',
-    one: 'second that is heard or watched',
+    one: 'second of input audio or video',
   },
-  image: { ...OUT, price: 'per_image', listedAs: 'image_output', one: 'image that is made' },
-  megapixel: { ...OUT, ...MEASURED, price: 'per_megapixel', one: 'megapixel that is made' },
+  image: { ...OUT, price: 'per_image', listedAs: 'image_output', one: 'output image' },
+  megapixel: { ...OUT, ...MEASURED, price: 'per_megapixel', one: 'output megapixel' },
   second: {
     ...OUT,
     ...MEASURED,
     price: 'per_second',
-    one: 'second of sound or video that is made',
+    one: 'second of output audio or video',
   },
 } as const satisfies Record<string, UnitRow>
 
@@ -68,16 +68,16 @@ export type UnitPrice = (typeof UNITS)[Unit]['price']
 
 export const UNIT_ROWS: (UnitRow & { price: UnitPrice })[] = Object.values(UNITS)
 
-/** How many of each: whole numbers, and thousandths of what is measured in fractions (`parts`). */
+/** The count of each unit: whole units, or thousandths if fractions are measured. */
 export type Units = Partial<Record<Unit, number>>
 
 export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
   Object.keys(units) as Unit[]
 
 /**
- * Reads the amounts that a provider tells, to be spread into a usage. Fractions of measured units
- * are rounded to the nearest thousandth. An amount that no answer can have (negative, NaN, absurd,
- * a fraction of what has none) is left out, as such token counts are.
+ * Reads the amounts that a provider reports, as a field to spread into a usage. Fractions of
+ * measured units are rounded to the nearest thousandth. Amounts that no answer can have (negative,
+ * NaN, absurdly large, a fraction of a whole unit) are left out, as are such token counts.
  */
 export function readUnits(told: Partial<Record<Unit, unknown>>): { units?: Units } {
   const units: Units = {}
@@ -93,7 +93,7 @@ function readAmount(amount: unknown, parts: number): number | undefined {
   return count(Math.round(amount * parts))
 }
 
-/** Adds up the counts of both, to be spread into a usage. */
+/** Adds up the counts of both, as a field to spread into a usage. */
 export function sumUnits(a: Units = {}, b: Units = {}): { units?: Units } {
   const sum: Units = { ...a }
   for (const unit of namesOfUnits(b)) sum[unit] = (sum[unit] ?? 0) + (b[unit] ?? 0)

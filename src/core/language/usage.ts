@@ -1,10 +1,10 @@
-/** What a call used and what that came to. */
+/** What a call used and what it cost. */
 
 import { namesOfUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
 
 /**
- * Token counts in disjoint classes, whose sums are the totals (decisions.md, Money and time), and
- * counts of what is not tokens.
+ * Token counts in disjoint classes that add up to the totals (decisions.md, Money and time), and
+ * counts of other units.
  */
 export interface Usage {
   input: {
@@ -17,19 +17,19 @@ export interface Usage {
   }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
-  /** Absent where nothing but tokens was counted. */
+  /** Absent if only tokens were counted. */
   units?: Units
-  /** What is charged, where the provider does not charge what it counts. */
+  /** The tokens that the provider charges, if they differ from those that it counts. */
   billed?: Pick<Usage, 'input' | 'output'>
 }
 
-/** What one call came to. Money in nano-dollars; null where the endpoint has no price. */
+/** What one call used and cost. Money in nano-dollars; null if the endpoint has no price. */
 export interface Receipt {
   usage: Usage
   usageSource: 'exact' | 'estimated' | 'none'
-  /** What the gateway's own credential was charged: 0 with a caller's own, who pays his provider himself. */
+  /** The charge for the gateway's credential. 0 if the callers' own key pays the provider. */
   cost: bigint | null
-  /** What the provider charges, whoever pays. */
+  /** What the provider charges, with either credential. */
   cost_details: { prompt: bigint; completion: bigint } | null
   is_byok: boolean
 }
@@ -45,14 +45,14 @@ export const inputTokens = ({ input }: Usage): number =>
 export const outputTokens = ({ output }: Usage): number =>
   output.text + output.reasoning + output.audio + output.image
 
-/** Returns how often the web was searched; null where the provider did not say. */
+/** Returns how often the web was searched; null if the provider did not report it. */
 export const searchesIn = ({ units }: Usage): number | null => units?.search ?? null
 
-/** Tells whether no work was counted: no tokens, and no units but those that come beside them. */
+/** Tells whether no work was counted: no tokens, and only supplementary units. */
 export const countsNothing = (usage: Usage): boolean =>
   inputTokens(usage) + outputTokens(usage) === 0 && !hasUnits(usage, row => !row.isBeside)
 
-/** Tells whether anything of the answer was counted, in tokens or in units. */
+/** Tells whether any output was counted, in tokens or in other units. */
 export function countsOutput(usage: Usage): boolean {
   return outputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
 }
@@ -60,14 +60,14 @@ export function countsOutput(usage: Usage): boolean {
 const hasUnits = ({ units = {} }: Usage, isMeant: (row: UnitRow) => boolean): boolean =>
   namesOfUnits(units).some(unit => isMeant(UNITS[unit]) && (units[unit] ?? 0) > 0)
 
-/** A count of text tokens only. */
+/** Creates a usage of text tokens only. */
 export const textUsage = (prompt: number, completion: number): Usage => ({
   input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
 })
 
-/** The receipt of a call that costs nothing. */
+/** Creates the receipt of a call that costs nothing. */
 export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   usage,
   usageSource: 'none',
@@ -76,7 +76,10 @@ export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   is_byok,
 })
 
-/** What several steps of one call came to together; undefined for none. A step whose price nobody knows adds nothing: what is charged is on record. */
+/**
+ * Adds up the receipts of the steps of one call; undefined for none. A step without a known price
+ * adds nothing to the cost, so that the sum is what was charged.
+ */
 export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
   if (receipts.length < 2) return receipts[0]
   return receipts.reduce((sum, one) => ({
@@ -90,7 +93,7 @@ export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
 
 const SOURCES = ['none', 'exact', 'estimated'] as const
 
-/** What is estimated in part is estimated. */
+/** Returns the less certain source: a sum that is partly estimated is estimated. */
 const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) =>
   SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b
 

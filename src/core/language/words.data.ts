@@ -1,4 +1,4 @@
-/** The public service's words for what is told of models and endpoints (wire reference B.4): its clients know no others. */
+/** The public terms for models and endpoints (wire reference B.4). Its clients know no others. */
 export const INPUT_MODALITIES = ['text', 'image', 'file', 'audio', 'video'] as const
 export const OUTPUT_MODALITIES = [
   'text',

@@ -1,11 +1,11 @@
-/** The kinds of work, and what each is asked and answered in. */
+/** The kinds of work, with the types of their calls and answer parts. */
 
 import type { TextCall } from './call.ts'
 import type { CommonPart, TextPart } from './part.ts'
 
 /**
- * The kinds of work. A kind other than text declares itself here from the file of its calls and
- * parts, as events do; `inference/kinds.ts` lists all of them.
+ * The kinds of work. Kinds other than text add themselves by `declare module` in the file of their
+ * calls and parts, as events do. `inference/kinds.ts` lists all of them.
  */
 export interface Work {
   text: { call: TextCall; part: TextPart }
@@ -13,5 +13,5 @@ export interface Work {
 
 export type Kind = keyof Work
 
-/** A piece of an answer of this kind of work, or what every kind tells besides its content. */
+/** A part of an answer of this kind of work, including the parts common to all kinds. */
 export type AnswerPart<K extends Kind> = Work[K]['part'] | CommonPart

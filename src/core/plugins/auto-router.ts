@@ -19,9 +19,10 @@ import { type Band, bandOf, type Candidate, fittest, priced, ranked } from './au
 import { type Task, taskOf } from './auto-router/task.ts'
 
 /**
- * Chooses models for a call: of those that it may go to and that take what it has, those within its band of cost, and of these the fittest for
- * its task. The model that has answered the session before stays while it may be chosen, and so does one that the caller pins. The same
- * call has the same choice wherever nothing else has changed.
+ * Picks models for a call: of the candidates that may serve it and accept its content, those within
+ * its cost band, best suited to its task first. The model that answered the session before is kept
+ * as long as it is a candidate, and so is one that the caller pins. The decision is deterministic:
+ * the same call gets the same models unless something else has changed.
  */
 export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: Asked): Chosen {
   const { call, session } = asked
@@ -40,13 +41,10 @@ export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: A
   const candidates = ranked(bestOf(choices.map(choice => priced(choice, task, needs, call))))
   const band = bandOf(candidates, wishes)
   const order = [...fittest(band.inside, task, needs, call), ...band.below]
-  const kept = keptAmong(
-    gateway,
-    candidates,
-    wishes,
-    call,
-    session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)),
-  )
+  const kept = keptAmong(gateway.catalog, candidates, {
+    pin: wishes.pinned ? findLastModel(call) : undefined,
+    session: session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)),
+  })
   const chosen = [
     ...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)]),
   ].slice(0, MOST_CHOSEN)
@@ -65,11 +63,11 @@ export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: A
   }
 }
 
-/** Ours, not the public list's. */
+/** Reasons for exclusion that are not in the public list. */
 const ALLOWED_MODELS = 'allowed_models'
 const FREE_MODELS = 'free_models'
 
-/** Says of a model by which word it is barred, if by any. */
+/** Returns a function that gives the reason why a model is excluded; undefined if it is not. */
 function barring(
   { catalog, config }: InferenceWorld,
   { allowed, excluded }: RouterWishes,
@@ -77,17 +75,20 @@ function barring(
   const isAllowed = allowed && named(allowed, catalog.models)
   const isExcluded = excluded && named(excluded, catalog.models)
   return model => {
-    // Calls of these are counted before anybody chooses.
+    // Calls to free variants count against a limit that is checked before a router decides.
     if (config.limits.free_models !== false && isFreeVariant(model)) return FREE_MODELS
     if (isAllowed && !isAllowed(model.id)) return ALLOWED_MODELS
     return isExcluded?.(model.id) || isExcluded?.(baseOf(model.id)) ? ALLOWED_MODELS : undefined
   }
 }
 
-// Who excludes a model excludes its variants.
+// Excluding a model also excludes its variants.
 const baseOf = (slug: string) => (slug.includes(':') ? slug.slice(0, slug.lastIndexOf(':')) : slug)
 
-/** Says of a slug that one of the patterns means it. A pattern without a star may be another name of a model. */
+/**
+ * Returns a function that tells whether a slug matches one of the patterns. A pattern without a
+ * star may be an alias of a model.
+ */
 function named(
   said: string[],
   models: InferenceWorld['catalog']['models'],
@@ -103,7 +104,7 @@ function named(
 
 const isFreeVariant = ({ id }: Model) => id.endsWith(FREE_VARIANT)
 
-/** Words of slugs by which models are for something else than conversations. */
+/** Words in the slugs of models that are not made for conversations. */
 const SPECIAL = new Set([
   'guard',
   'safeguard',
@@ -114,16 +115,16 @@ const SPECIAL = new Set([
   'customtools',
 ])
 
-/** Who is chosen only where nobody better is left, the best of them first. */
+/** The candidates that are picked only if no better ones are left, the best of them first. */
 const RESORTS: ((candidate: Candidate) => boolean)[] = [
   ({ model }) => isSpecial(model),
   ({ price }) => price === null,
-  // Their providers let them be called a few times only.
+  // Their providers allow only a few calls.
   ({ model }) => isFreeVariant(model),
   ({ model }) => isSandbox(model),
 ]
 
-/** A model does not change. */
+/** Cached by model, because a model does not change. */
 const special = new WeakMap<Model, boolean>()
 
 function isSpecial(model: Model): boolean {
@@ -132,7 +133,7 @@ function isSpecial(model: Model): boolean {
   return known
 }
 
-/** Those of which nobody better is left. */
+/** Picks the candidates of the best kind that is left. */
 function bestOf(candidates: Candidate[]): Candidate[] {
   const resortOf = (candidate: Candidate) => RESORTS.findLastIndex(isResort => isResort(candidate))
   const resorts = candidates.map(resortOf)
@@ -140,29 +141,28 @@ function bestOf(candidates: Candidate[]): Candidate[] {
   return candidates.filter((_, i) => resorts[i] === best)
 }
 
-/** The candidate that goes on with what it has begun. */
+/** Finds the candidate that continues the conversation: the pinned one, or the session's. */
 function keptAmong(
-  { catalog }: InferenceWorld,
+  catalog: InferenceWorld['catalog'],
   candidates: Candidate[],
-  { pinned }: RouterWishes,
-  { turns }: TextCall,
-  remembered: string | null | undefined,
+  slugs: { pin: string | undefined; session: string | null | undefined },
 ): { model: Model; why: 'pin' | 'session' } | undefined {
   const candidateCalled = (slug: string | null | undefined): Model | undefined => {
     const model = slug == null ? undefined : catalog.models.get(slug)
     return candidates.find(candidate => candidate.model === model)?.model
   }
-  const pin = pinned
-    ? candidateCalled(turns.findLast(({ role }) => role === 'assistant')?.model)
-    : undefined
+  const pin = candidateCalled(slugs.pin)
   if (pin) return { model: pin, why: 'pin' }
-  const model = candidateCalled(remembered)
+  const model = candidateCalled(slugs.session)
   return model && { model, why: 'session' }
 }
 
+const findLastModel = ({ turns }: TextCall): string | undefined =>
+  turns.findLast(({ role }) => role === 'assistant')?.model
+
 const KEPT = { pin: 'it gave the last answer', session: 'it has answered this session before' }
 
-/** What was chosen among how many, and by what. */
+/** What the router picked, from how many candidates, and why. */
 interface Decision {
   router: AutoRouter
   task: Task
@@ -192,7 +192,9 @@ function stageOf({
     }
   const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
   const where = kept ? KEPT[kept] : `the fittest for it ${placeOf(band, tier)}`
-  const summary = `The call looks like ${task_type}. ${model.id} was chosen among ${candidates} ${candidates === 1 ? 'candidate' : 'candidates'}: ${where}.`
+  const among = `${candidates} ${candidates === 1 ? 'candidate' : 'candidates'}`
+  const choice = `${model.id} was chosen among ${among}: ${where}.`
+  const summary = `The call looks like ${task_type}. ${choice}`
   return {
     type: 'plugin',
     name,

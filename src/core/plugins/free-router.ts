@@ -14,8 +14,9 @@ import { nothingToChoose } from '../inference/plan/refusal.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 
 /**
- * Chooses models that cost nothing, at random: of those that the call may go to and that take what it has. One that has answered the
- * session before stays. The sandbox is chosen where nothing is configured that is free.
+ * Picks free models at random from those that may serve the call and accept its content. A model
+ * that answered the session before is kept. The sandbox is picked only if no free model is
+ * configured.
  */
 export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
   const { call, session } = asked
@@ -47,7 +48,7 @@ export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
   }
 }
 
-/** The models that cost nothing, and the free variants of those that have one. */
+/** Lists the models that cost nothing, and the free variants of the others. */
 function freeModels(catalog: Catalog): Model[] {
   const known =
     free.get(catalog) ?? textModels(catalog).flatMap(model => freeOf(catalog, model) ?? [])
@@ -62,7 +63,7 @@ const freeOf = ({ models }: Catalog, model: Model): Model | undefined =>
     ? model
     : models.get(model.id + FREE_VARIANT)
 
-/** All in an order drawn by lot, in which each is as likely at each place. */
+/** Returns the candidates in random order. All orders are equally likely. */
 function shuffled({ ids: { random } }: InferenceWorld, choices: Choice[]): Choice[] {
   const lots = choices.map(choice => ({ choice, lot: random() }))
   return lots.sort((a, b) => a.lot - b.lot).map(({ choice }) => choice)

@@ -7,10 +7,10 @@ import { COST_TIERS, type RouterWishes } from '../language/routing.ts'
 import { autoRouted } from './auto-router.ts'
 import { freeRouted } from './free-router.ts'
 
-/** The plugins that are routers: they choose models for a name, and an entry says how (wire reference C.4). */
+/** The router plugins: they pick models for a router's name as their entry says (reference C.4). */
 
 const Patterns = optional(Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1024 }))
-/** Characters of all patterns of a list together. */
+/** The characters that all patterns of a list may have together. */
 const MOST_CHARACTERS = 65_536
 
 const wishes = {
@@ -21,7 +21,7 @@ const wishes = {
   cost_quality_tradeoff: optional(Type.Integer({ minimum: 0, maximum: 10 })),
 }
 
-/** The entry of the auto router among the plugins of a body. */
+/** The auto router's entry in a body's `plugins`. */
 const AutoRouter = Type.Object(
   { id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) },
   open,
@@ -29,7 +29,7 @@ const AutoRouter = Type.Object(
 const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...wishes }, open)
 type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
-/** Reads how a router is to choose. Throws 400 for more patterns than are looked through. */
+/** Reads the options of a router. Throws 400 for patterns that are too long together. */
 function readWishes(plugin: RouterPlugin, at: string): RouterWishes {
   const { allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
   const said: RouterWishes = {}
@@ -69,7 +69,7 @@ export const autoBetaRouter: Plugin<RouterWishes> = {
   choose: (world, asked) => autoRouted(world, 'auto-beta', asked),
 }
 
-/** Takes no options: what costs nothing costs nothing. */
+/** The free router. It takes no options. */
 export const freeRouter: Plugin<object> = {
   id: 'free-router',
   read: () => ({}),

@@ -5,8 +5,8 @@ import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall, WebSearch } from '../language/call.ts'
 
 /**
- * The `web` plugin: the provider searches the web itself, as its options say (wire reference C.4). Reading it throws 400 naming what no provider
- * that searches itself has a word for: this gateway has no search of its own.
+ * The `web` plugin: the provider searches the web itself, as the options say (wire reference C.4).
+ * The gateway has no search of its own, so options that no provider supports throw 400.
  */
 export const web: Plugin<WebSearch> = {
   id: 'web',
@@ -14,7 +14,7 @@ export const web: Plugin<WebSearch> = {
   before: (call, search) => (call.kind === 'text' ? searching(call, search) : call),
 }
 
-/** What the call says of the search by its own parameter rules over what the plugin says. */
+/** Adds the search to the call. The call's own `web_search_options` overrule the plugin's. */
 function searching(call: TextCall, search: WebSearch): TextCall {
   const { web_search_options: own } = call.params
   return addNeed('web_search', {
@@ -23,7 +23,7 @@ function searching(call: TextCall, search: WebSearch): TextCall {
   })
 }
 
-/** What only a search of the gateway's own could do. */
+/** The options that only a search by the gateway itself could support. */
 const OURS = ['max_results', 'mode', 'search_prompt', 'x_search']
 
 function readSearch(plugin: Json, at: string): WebSearch {

@@ -18,11 +18,11 @@ beforeEach(async () => {
 const context = { id: 'gen-1', origin: textCall().origin, session_id: null, betas: [] }
 const messages = [{ role: 'user', content: 'Hi' }]
 
-/** Makes the preset `p` of this config. */
+/** Creates the preset `p` with this config. */
 const preset = (config: Record<string, unknown>, system_prompt: string | null = null) =>
   createPreset(gateway, operator(gateway), 'p', { config, system_prompt })
 
-/** A chat request with the preset `p`, understood. */
+/** Translates a chat request with the preset `p` into a call. */
 const call = (body: object = {}) =>
   chat.understand(
     gateway,
@@ -36,8 +36,8 @@ const named = (type: string, name: string, more: object = {}) => ({
   parameters: { name, ...more },
 })
 
-describe('tools are united by their identity', () => {
-  test('which is a function’s name, a server tool’s type, and for advisors and subagents their own name too', async () => {
+describe('tools are merged by their identity', () => {
+  test('a function’s name, a server tool’s type, and an advisor’s or subagent’s name', async () => {
     const advisor = 'openrouter:advisor'
     const held = [
       named(advisor, 'a'),
@@ -62,7 +62,7 @@ describe('tools are united by their identity', () => {
     ])
   })
 
-  test('each of which is looked at a few times, however many there are', async () => {
+  test('and each is read only a few times, however many there are', async () => {
     const types = (name: string) => Array.from({ length: 200 }, (_, i) => `${name}:${i}`)
     await preset({ tools: types('held').map(type => ({ type })) })
     let looks = 0
@@ -76,7 +76,7 @@ describe('tools are united by their identity', () => {
     expect(looks).toBeLessThan(10 * tools.length)
   })
 
-  test('and without any in the preset they are the call’s, twice the same one too', async () => {
+  test('and are the call’s own if the preset has none, duplicates included', async () => {
     await preset({})
     const tools = [
       { type: 'function', function: { name: 'f' } },
@@ -87,7 +87,7 @@ describe('tools are united by their identity', () => {
 })
 
 describe('a preset', () => {
-  test('is left as it was by the calls that use it', async () => {
+  test('is not changed by the calls that use it', async () => {
     await preset(
       {
         model: 'a/b',
@@ -109,7 +109,7 @@ describe('a preset', () => {
     expect(JSON.stringify([...gateway.memory.presets.values()])).toBe(before)
   })
 
-  test('keeps its provider preferences under a call that gives none, which may still say how models are sorted', async () => {
+  test('gives its provider preferences to a call without any, also if it sets route', async () => {
     await preset({ model: 'a/b', provider: { sort: 'price', zdr: true } })
     expect(call({ route: 'sort' }).routing).toEqual({ sort: 'price', zdr: true, partition: 'none' })
     expect(call({ route: 'sort', provider: { sort: 'latency' } }).routing).toEqual({
@@ -118,7 +118,7 @@ describe('a preset', () => {
     })
   })
 
-  test('says nothing of who asks, in which session, and how the answer travels', async () => {
+  test('sets neither user nor session nor streaming', async () => {
     await preset({ model: 'a/b' })
     const said = {
       user: 'ada',
@@ -136,7 +136,7 @@ describe('a preset', () => {
     })
   })
 
-  test('gives its models, in order, where the call names none', async () => {
+  test('gives its models, in order, to a call that names none', async () => {
     await preset({ model: 'a/b', models: ['c/d'] })
     expect([
       call().models,
@@ -149,7 +149,7 @@ describe('a preset', () => {
     ])
   })
 
-  test('in an Anthropic request gives its thinking only where the call says nothing of it', async () => {
+  test('in an Anthropic request gives its thinking only to a call without any', async () => {
     await preset({ model: 'a/b', reasoning: { enabled: true, max_tokens: 2048 } })
     const asked = (more: object) =>
       anthropic.understand(

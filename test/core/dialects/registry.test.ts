@@ -17,7 +17,7 @@ for (const dialect of dialects) {
 }
 
 describe('the registry', () => {
-  test('has the dialects by whose names the terminal asks, each once', () => {
+  test('has every dialect that the CLI names, each once', () => {
     expect(dialects.map(({ name }) => name)).toEqual([...DIALECTS])
   })
 
@@ -26,12 +26,12 @@ describe('the registry', () => {
     expect(new Set(said).size).toBe(dialects.length)
   })
 
-  test('has one request for presets of every text dialect', () => {
+  test('has one preset form for every text dialect', () => {
     const names: string[] = presetForms.map(({ name }) => name)
     expect(names).toEqual(Object.keys(TEXT_DIALECTS))
   })
 
-  test('has that request under the name and the path of the dialect', () => {
+  test('has that form under the name and the path of the dialect', () => {
     for (const { name, path, preset = { name, path } } of dialects)
       expect<unknown[]>([preset.name, preset.path]).toEqual([name, path])
   })
@@ -41,7 +41,7 @@ describe('the registry', () => {
     expect(findPresetForm('responses').path).toBe('/responses')
   })
 
-  test('says which names there are where there is none of that name', () => {
+  test('lists the known names if an entry is not found', () => {
     const names = DIALECTS.join(', ')
     expect(() => findDialect('latin' as DialectName)).toThrow(`expected one of ${names}`)
   })

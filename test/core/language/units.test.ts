@@ -8,24 +8,24 @@ import {
 } from '../../../src/core/language/usage.ts'
 
 describe('the table of units', () => {
-  test('gives each unit a price of its own', () => {
+  test('has a different price name for each unit', () => {
     expect(new Set(UNIT_ROWS.map(({ price }) => price)).size).toBe(UNIT_ROWS.length)
   })
 
-  test('gives each listed price a name of its own', () => {
+  test('has a different public name for each listed price', () => {
     const listed = UNIT_ROWS.flatMap(({ listedAs }) => listedAs ?? [])
     expect(new Set(listed).size).toBe(listed.length)
   })
 })
 
 describe('amounts of units', () => {
-  test('are whole where they are counted, and thousandths where they are measured', () => {
+  test('are whole if they are counted, and thousandths if they are measured', () => {
     expect(readUnits({ search: 2, image: 4, second: 1.5, megapixel: 1.048576 })).toEqual({
       units: { search: 2, image: 4, second: 1_500, megapixel: 1_049 },
     })
   })
 
-  test('are told from what was not counted', () => {
+  test('are distinguished from units that were not counted', () => {
     expect(readUnits({ search: 0 })).toEqual({ units: { search: 0 } })
     expect(readUnits({ search: undefined, image: null })).toEqual({})
   })
@@ -43,12 +43,12 @@ describe('amounts of units', () => {
     {},
   ]
 
-  test('that no answer can have are left out', () => {
+  test('are left out if no answer can have them', () => {
     for (const unit of Object.keys(UNITS))
       for (const amount of HOSTILE) expect(readUnits({ [unit]: amount })).toEqual({})
   })
 
-  test('are no fractions of what has none, and as few as token counts may be', () => {
+  test('are never fractions of whole units, and have the same limit as token counts', () => {
     expect(readUnits({ image: 0.5, search: 1e9 + 1, character: 1e9 })).toEqual({
       units: { character: 1e9 },
     })
@@ -56,7 +56,7 @@ describe('amounts of units', () => {
   })
 })
 
-test('units of several steps are added up, and absent where none has any', () => {
+test('units of several steps are added up, and absent if no step has any', () => {
   expect(sumUnits({ search: 2, image: 1 }, { search: 3 })).toEqual({
     units: { search: 5, image: 1 },
   })
@@ -66,14 +66,14 @@ test('units of several steps are added up, and absent where none has any', () =>
 describe('a usage', () => {
   const nothing = textUsage(0, 0)
 
-  test('tells how often the web was searched, and where nobody said', () => {
+  test('has the number of web searches, or null if it was not reported', () => {
     expect(
       [{}, { search: 0 }, { search: 3 }].map(units => searchesIn({ ...nothing, units })),
     ).toEqual([null, 0, 3])
     expect(searchesIn(nothing)).toBeNull()
   })
 
-  test('counts nothing without tokens and units; searches come beside and are no work', () => {
+  test('has no work without tokens and units; searches alone are not work', () => {
     const counted = [{}, { search: 3 }, { image: 0 }, { image: 1 }, { input_second: 1 }]
     expect(counted.map(units => countsNothing({ ...nothing, units }))).toEqual([
       true,
@@ -85,7 +85,7 @@ describe('a usage', () => {
     expect([textUsage(1, 0), textUsage(0, 1)].map(countsNothing)).toEqual([false, false])
   })
 
-  test('counts output in tokens or in units of output', () => {
+  test('has output in tokens or in output units', () => {
     const counted = [{ input_second: 1 }, { search: 1 }, { second: 1 }, { image: 1 }]
     expect(counted.map(units => countsOutput({ ...nothing, units }))).toEqual([
       false,

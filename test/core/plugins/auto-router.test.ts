@@ -18,7 +18,7 @@ const priced = (usd: number, more: object = {}) => ({
   ...more,
 })
 
-/** Ten models, each dearer than the one before, of which each is alone in its tenth; and what is chosen only where nobody else is. */
+/** Ten models of rising price, one in each tenth, and models that are only a last resort. */
 const CONFIG = {
   providers: { one: provider, two: provider },
   models: [
@@ -76,7 +76,7 @@ describe('what a call may cost', () => {
     expect(chosen(wishes)).toEqual(models)
   })
 
-  test('is of the nearest tier that has any, which is told', () => {
+  test('is the nearest tier that has any model, and the stage names it', () => {
     const two = { allowed: ['acme/m1', 'acme/m7'] }
     expect(chosen({ ...two, tier: 'max' })).toEqual(['acme/m7', 'acme/m1'])
     expect(planned({ ...two, tier: 'max' }).stages[0]).toMatchObject({
@@ -89,7 +89,7 @@ describe('what a call may cost', () => {
     })
   })
 
-  test('is counted with the answer that such a task has, and within the tier of the prompt', async () => {
+  test('includes the expected answer of the task, at the price tier of the prompt', async () => {
     const endpoint = (prompt: number, completion: number) =>
       priced(0, { usd_per_million_tokens: { prompt, completion } })
     const other = await testGateway({
@@ -109,22 +109,22 @@ describe('what a call may cost', () => {
   })
 })
 
-describe('who may be chosen', () => {
-  test('are models whose price is known, and others where nobody else is left', () => {
+describe('the candidates', () => {
+  test('are models with a known price, and others only if none is left', () => {
     const of = (...allowed: string[]) => chosen({ allowed, tier: 'max' })
     const resorts = ['acme/gift:free', 'acme/unpriced', 'acme/safeguard', 'acme/m9']
     for (let i = 0; i < resorts.length; i++)
       expect(of(...resorts.slice(0, i + 1))).toEqual([resorts[i] ?? ''])
   })
 
-  test('are by its name none that draw, none that give no text, unless that is asked for', () => {
+  test('do not include models without text output unless the call requests it', () => {
     expect(
       refusal(() => chosen({ allowed: ['acme/vectors', 'acme/drawer'] })).metadata.excluded_by,
     ).toContain('output_modalities')
     expect(chosen({}, { params: { modalities: ['text', 'image'] } })).toEqual(['acme/drawer'])
   })
 
-  test('are those that some pattern allows and none excludes, by whatever name', () => {
+  test('are those that a pattern allows and none excludes, by any of their names', () => {
     expect(chosen({ allowed: ['acme/m1', 'acme/m2'], tradeoff: 0 })).toEqual(['acme/m1', 'acme/m2'])
     expect(chosen({ allowed: ['acme/*'], excluded: ['*m0', 'acme/m1'], tradeoff: 8 })).toEqual([
       'acme/m2',
@@ -137,7 +137,7 @@ describe('who may be chosen', () => {
     expect(refusal(() => chosen({ allowed: ['acme/m1'], excluded: ['acme/m1'] })).status).toBe(404)
   })
 
-  test('are no free variants where their calls are counted before', async () => {
+  test('exclude free variants if their calls are limited', async () => {
     const counted = await testGateway({
       config: { ...CONFIG, limits: { free_models: { requests_per_day: 1 } } },
     })
@@ -148,7 +148,7 @@ describe('who may be chosen', () => {
     await counted.close()
   })
 
-  test('are known by their other names too', async () => {
+  test('are matched by their aliases too', async () => {
     const built = await testGateway({ config: { providers: { anthropic: { api_key: 'x' } } } })
     const of = (wishes: RouterWishes) =>
       planRoute(built, 'text', asking(wishes)).models.map(({ model }) => model.id)
@@ -163,7 +163,7 @@ describe('who may be chosen', () => {
     await built.close()
   })
 
-  test('is the sandbox of a gateway that nothing is configured of', async () => {
+  test('are the sandbox alone in a gateway without configuration', async () => {
     const fresh = await testGateway()
     expect(planRoute(fresh, 'text', asking()).models.map(({ model }) => model.id)).toEqual([
       'sandbox/echo',
@@ -173,7 +173,7 @@ describe('who may be chosen', () => {
   })
 })
 
-describe('what a call has', () => {
+describe('the content of a call', () => {
   const config = {
     ...CONFIG,
     models: [
@@ -224,7 +224,7 @@ describe('what a call has', () => {
     await other.close()
   })
 
-  test('leaves nobody, which says why', async () => {
+  test('may exclude all models, and the error says why', async () => {
     const other = await testGateway({ config })
     const why = (call: Partial<TextCall>) =>
       refusal(() => planRoute(other, 'text', asking({ allowed: ['acme/*'] }, call)))
@@ -250,7 +250,7 @@ describe('what a call has', () => {
   })
 })
 
-test('who thinks is asked for what needs it, and who must think is not asked for a chat', async () => {
+test('reasoning models are picked for tasks that need it, and not for a chat', async () => {
   const other = await testGateway({ config: { providers: { openai: { api_key: 'x' } } } })
   const pair = ['openai/gpt-4o-mini', 'openai/o4-mini']
   const [plain = '', thinking = ''] = pair
@@ -264,7 +264,7 @@ test('who thinks is asked for what needs it, and who must think is not asked for
   await other.close()
 })
 
-describe('a name of the router', () => {
+describe('the name of a router', () => {
   test.each(['gateway/auto', 'openrouter/auto', 'gateway/auto:floor', 'gateway/auto:online'])(
     '%s',
     slug => {
@@ -280,7 +280,7 @@ describe('a name of the router', () => {
     },
   )
 
-  test('is the service’s own, and reads its own plugin', async () => {
+  test('may contain the service’s own name, and uses the plugin of the same name', async () => {
     const named = await testGateway({ config: { ...CONFIG, service_name: 'acme_ai' } })
     const call = textCall({
       models: ['acme_ai/auto-beta'],
@@ -303,7 +303,7 @@ describe('a name of the router', () => {
     expect(refusal(() => chosen({}, { models: [slug] })).status).toBe(400)
   })
 
-  test('chooses once, however often and by whatever names a call names it', () => {
+  test('decides once, even if a call names it several times', () => {
     const names = ['auto', 'auto:floor', 'auto-beta', 'auto-beta:exacto'].flatMap(name => [
       `gateway/${name}`,
       `openrouter/${name}`,
@@ -316,21 +316,21 @@ describe('a name of the router', () => {
     expect(plan.stages.map(({ name }) => name)).toEqual(['auto-router', 'auto-beta-router'])
   })
 
-  test('is of no other kind of work', () => {
+  test('is only for text calls', () => {
     const { metadata } = refusal(() =>
       planRoute(gateway, 'embedding', embeddingCall({ models: ['gateway/auto'] })),
     )
     expect(metadata).toMatchObject({ availability: { code: 'wrong_endpoint' } })
   })
 
-  test('is a model of the catalogue where there is one', async () => {
+  test('is a model of the catalogue if there is one of that name', async () => {
     const models = [...CONFIG.models, { id: 'gateway/auto', endpoints: [priced(1)] }]
     const other = await testGateway({ config: { ...CONFIG, models } })
     expect(planRoute(other, 'text', asking())).toMatchObject({ strategy: 'direct', stages: [] })
     await other.close()
   })
 
-  test('stands beside others, which come after what it chooses, and where it has nothing to choose', () => {
+  test('may be followed by other models, which also serve if it finds none', () => {
     expect(
       chosen({ allowed: ['acme/m3'] }, { models: ['gateway/auto', 'acme/m9', 'acme/m3'] }),
     ).toEqual(['acme/m3', 'acme/m9'])
@@ -340,7 +340,7 @@ describe('a name of the router', () => {
   })
 })
 
-test('a session that is named keeps the model, while it may be chosen and is to cost the same', async () => {
+test('a named session keeps its model while it is a candidate at the same cost', async () => {
   const session = { key: 'ws session s', isNamed: true }
   const own = await testGateway({ config: CONFIG })
   const first = (wishes: RouterWishes, call: Partial<TextCall> = {}) =>
@@ -360,7 +360,7 @@ test('a session that is named keeps the model, while it may be chosen and is to 
   await own.close()
 })
 
-test('the pinned model is the last answer’s, where it may be chosen', () => {
+test('the pinned model is that of the last answer, if it is a candidate', () => {
   const turns = (model: string): TextCall['turns'] => [
     { role: 'user', blocks: [{ type: 'text', text: 'Hi' }] },
     { role: 'assistant', blocks: [{ type: 'text', text: 'Hello' }], model },
@@ -382,7 +382,7 @@ test('the pinned model is the last answer’s, where it may be chosen', () => {
   expect(chosen({}, { turns: turns('acme/m7') })).toEqual(['acme/m0', 'acme/m1'])
 })
 
-test('the same call has the same choice, a hundred times', () => {
+test('the same call gets the same models a hundred times', () => {
   const call = says('Write a Python function')
   const all = Array.from({ length: 100 }, () =>
     JSON.stringify([chosen({ tradeoff: 0 }, call), planned({ tradeoff: 0 }, call).stages]),
@@ -390,11 +390,11 @@ test('the same call has the same choice, a hundred times', () => {
   expect(new Set(all).size).toBe(1)
 })
 
-/** The oracle: which slugs a pattern means, by an expression of our own making. */
+/** The oracle: matches a slug with a regular expression made from the pattern. */
 const means = (pattern: string, slug: string) =>
   new RegExp(`^${pattern.replace(/[.+?^${}()|[\]\\/]/g, '\\$&').replaceAll('*', '.*')}$`).test(slug)
 
-test('nobody is chosen whom a pattern, a wish or a rule excludes, nor is left out who alone may be', () => {
+test('an excluded model is never picked, and the only one left always is', () => {
   const slugs = Array.from({ length: 10 }, (_, i) => `acme/m${i}`)
   const pattern = fc.oneof(
     fc.constantFrom(...slugs, 'acme/*', '*', '*m1', 'acme/m*', '*/m[0-9]', 'other/*', 'acme/m'),

@@ -52,7 +52,7 @@ function refusal(plan: () => unknown): GatewayError {
 const FREE = ['acme/gift', 'acme/mixed:free', 'acme/blind:free', 'acme/eyes:free']
 
 describe('the free router', () => {
-  test('chooses among all that costs nothing, each as likely', () => {
+  test('picks among all free models with equal probability', () => {
     const firsts = Array.from({ length: 400 }, () => chosen()[0] ?? '')
     for (const slug of FREE) expect(firsts.filter(one => one === slug).length).toBeWithin(60, 140)
     expect(new Set(firsts)).toEqual(new Set(FREE))
@@ -65,7 +65,7 @@ describe('the free router', () => {
     ).toBe(true)
   })
 
-  test('chooses who takes what the call has, and within the rules', () => {
+  test('picks models that accept the content of the call and satisfy the rules', () => {
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'image', url: 'data:image/png;base64,AA==' }] },
     ]
@@ -86,7 +86,7 @@ describe('the free router', () => {
     })
   })
 
-  test('stays with a session, and echoes where nothing is configured', async () => {
+  test('keeps the model of a session, and falls back to the sandbox', async () => {
     const session = { key: 'ws session s', isNamed: true }
     const [endpoint] = gateway.catalog.models.get('acme/mixed:free')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no such endpoint')
@@ -115,8 +115,8 @@ describe('the free router', () => {
   })
 })
 
-describe(':free behind a model’s name', () => {
-  test('is a model of those endpoints that cost nothing', () => {
+describe(':free after a model’s name', () => {
+  test('is a model of the endpoints that cost nothing', () => {
     const { endpoints } = planned({ models: ['acme/mixed:free'] })
     expect(endpoints.map(({ model, provider }) => [model, provider.slug])).toEqual([
       ['acme/mixed:free', 'two'],

@@ -19,7 +19,7 @@ function refused(more: object): [status: number, field: unknown, message: string
 }
 
 describe('the web plugin', () => {
-  test('asks for a search, in the words of the parameter', () => {
+  test('adds a search in the form of the parameter', () => {
     expect(web()).toEqual({ plugins: { web: {} } })
     expect(web({ enabled: true, engine: 'native' })).toEqual({ plugins: { web: {} } })
     expect(
@@ -42,7 +42,7 @@ describe('the web plugin', () => {
     expect(web({ user_location: null })).toEqual({ plugins: { web: {} } })
   })
 
-  test('is off where it says so, whatever else it says, and nothing is asked without it', () => {
+  test('does nothing if it is disabled, whatever its options, or absent', () => {
     expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
     for (const none of [undefined, null, [], [{ id: 'file-parser' }]])
       expect(readPlugins(gateway, none)).toEqual({})

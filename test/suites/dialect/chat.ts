@@ -2,7 +2,7 @@ import { isObject, type Json, member, objects, text } from '../../../src/core/ke
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
 import type { Reading, Refused, Sample } from '../dialect.ts'
 
-/** How a test speaks the chat API. */
+/** The sample of the chat API. */
 export const sample: Sample = {
   body: { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] },
   misfits: [
@@ -15,7 +15,7 @@ export const sample: Sample = {
   readRefusal,
 }
 
-/** Reads the first choice, of chat or of text. */
+/** Reads the first choice of a chat or text completion. */
 export function readWhole(answer: Json): Reading {
   const [choice = {}] = objects(answer.choices)
   const finish = text(choice.finish_reason)

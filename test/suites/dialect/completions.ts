@@ -1,7 +1,7 @@
 import type { Sample } from '../dialect.ts'
 import { readEvents, readRefusal, readWhole } from './chat.ts'
 
-/** How a test asks for text completions. */
+/** The sample of the text completions API. */
 export const sample: Sample = {
   body: { model: 'acme/small', prompt: 'Hi' },
   misfits: [

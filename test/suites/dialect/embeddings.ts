@@ -2,7 +2,7 @@ import { member, objects } from '../../../src/core/kernel/json.ts'
 import type { Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 
-/** How a test asks for vectors. */
+/** The sample of the embeddings API. */
 export const sample: Sample = {
   body: { model: 'acme/small', input: 'Hi' },
   misfits: [

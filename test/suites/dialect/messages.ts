@@ -2,7 +2,7 @@ import { isObject, type Json, member, objects, text } from '../../../src/core/ke
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
 import type { Reading, Refused, Sample } from '../dialect.ts'
 
-/** How a test speaks Anthropic's Messages API. */
+/** The sample of Anthropic's Messages API. */
 export const sample: Sample = {
   body: { model: 'acme/small', max_tokens: 50, messages: [{ role: 'user', content: 'Hi' }] },
   misfits: [

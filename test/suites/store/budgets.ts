@@ -12,9 +12,9 @@ import {
   WORKSPACE,
 } from './rows.ts'
 
-/** What every store does with budgets. */
+/** Tests what every store promises about budgets. */
 export function budgetCases(store: Opened): void {
-  test('a budget is what was set last, and says what counts against it where that is said', async () => {
+  test('a budget is read as last set, including what counts against it', async () => {
     const { budgets, workspaces } = store()
     const isCounted = async () => (await workspaces.all())[0]?.include_byok_in_budgets
     await budgets.upsert(budgetOf('lifetime', LARGEST), true, told())
@@ -32,7 +32,7 @@ export function budgetCases(store: Opened): void {
     expect(await budgets.all()).toEqual([budgetOf('lifetime', LARGEST)])
   })
 
-  test('budgets decrease as their windows narrow; what breaks that is not set', async () => {
+  test('budgets decrease as their windows narrow; one that breaks this is refused', async () => {
     const { budgets } = store()
     await budgets.upsert(budgetOf('monthly', 10n), undefined, told())
     const entries = await countAudit(store())

@@ -4,10 +4,10 @@ import type { Store } from '../../../src/core/store/store.ts'
 import { told } from '../../support/audit.ts'
 import { CREATED, keyOf, typeOf, WORKSPACE } from './rows.ts'
 
-/** What two processes find that have opened the same store, which is empty. */
+/** Tests two processes that have opened the same empty store. */
 export function connectionCases(name: string, openTwo: () => Promise<[Store, Store]>): void {
   describe(`two that opened the same store: ${name}`, () => {
-    test('a version moves exactly when the other one has written', async () => {
+    test('the version changes exactly when the other one has written', async () => {
       const [server, terminal] = await openTwo()
       const before = await server.version()
       await terminal.workspaces.all()
@@ -36,7 +36,7 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
       await Promise.all(stores.map(one => one.close()))
     })
 
-    test('of two who make the same thing at once, one is told that it is there', async () => {
+    test('of two that insert the same row at once, one gets a conflict', async () => {
       const stores = await openTwo()
       await stores[0].workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
       const outcomes = await Promise.all(

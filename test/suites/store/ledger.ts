@@ -3,9 +3,9 @@ import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
 import { entryOf, generationWith, PAYER, stepOf } from '../../support/generation.ts'
 import { LARGEST, type Opened, sortedBy, typeOf } from './rows.ts'
 
-/** What every store does with charges: the steps of calls, the chain, and what does not fit. */
+/** Tests what every store promises about charges: steps of calls, the chain, and mismatches. */
 export function ledgerCases(store: Opened): void {
-  /** Reads the ledger as the doctor does. */
+  /** Reads the ledger as `gateway doctor` does. */
   async function inspect() {
     const rows: LedgerRow[] = []
     const books = await store().ledger.inspect(row => rows.push(row))
@@ -15,13 +15,13 @@ export function ledgerCases(store: Opened): void {
   const finished = (id: string, cost: bigint | null, more = {}) =>
     generationWith({ id, upstream_inference_cost: cost, ...more })
 
-  test('an empty ledger has no end, no rows and no faults', async () => {
+  test('an empty ledger has no head, no rows and no faults', async () => {
     expect(await store().ledger.head()).toBeNull()
     expect(await store().ledger.charges('a')).toEqual([])
     expect(await inspect()).toEqual({ rows: [], integrity: ['ok'], spend: [], unmatched: [] })
   })
 
-  test('charges are a chain in the order in which they were recorded, which ends at its head', async () => {
+  test('charges form a chain in the order of their recording, up to the head', async () => {
     const { generations, ledger } = store()
     await generations.record([entryOf('b', { nanos: LARGEST }), stepOf('c', 1, { key_hash: 'x' })])
     await generations.record([stepOf('c', 2, { key_hash: 'x', byok: true, source: 'estimated' })])
@@ -45,7 +45,7 @@ export function ledgerCases(store: Opened): void {
     expect(rows[0]?.nanos).toBe(LARGEST)
   })
 
-  test('a call is charged step by step, each step once, and has its rows in their order', async () => {
+  test('a call is charged step by step, each step once, and its rows are in order', async () => {
     const { generations, ledger } = store()
     await generations.record([stepOf('a', 2, { nanos: 2n, byok: true }), stepOf('b', 1)])
     await generations.record([stepOf('a', 1, { nanos: 1n })])
@@ -69,7 +69,7 @@ export function ledgerCases(store: Opened): void {
     ])
   })
 
-  test('a step that cost nothing is on record where nothing else says that it is settled', async () => {
+  test('a free step is recorded if nothing else shows that it is settled', async () => {
     const { generations, ledger } = store()
     await generations.record([stepOf('a', 1, { nanos: 0n })])
     await generations.record([{ ...entryOf('b', { nanos: 0n }), generation: finished('b', 0n) }])
@@ -79,7 +79,7 @@ export function ledgerCases(store: Opened): void {
     expect((await inspect()).unmatched).toEqual([])
   })
 
-  test('an amount that no column takes is refused in a step too, with all of its batch', async () => {
+  test('an amount too large for a column is refused in a step too, with its batch', async () => {
     const { generations, ledger } = store()
     for (const nanos of [LARGEST + 1n, -(2n ** 64n) - 1n])
       expect(await typeOf(generations.record([stepOf('a', 1), stepOf('a', 2, { nanos })]))).toBe(
@@ -88,7 +88,7 @@ export function ledgerCases(store: Opened): void {
     expect(await ledger.charges('a')).toEqual([])
   })
 
-  test('what does not fit is found: the sum of a call’s rows is what is on record of it', async () => {
+  test('mismatches are found: the sum of a call’s rows must equal its record', async () => {
     const { generations } = store()
     await generations.record([
       entryOf('fits', { nanos: 4_500n }),
@@ -112,7 +112,7 @@ export function ledgerCases(store: Opened): void {
     ])
   })
 
-  test('a look that throws ends with what it threw, and the store goes on', async () => {
+  test('an inspection that throws rejects with its error, and the store works on', async () => {
     const { generations, ledger } = store()
     await generations.record([entryOf('a'), entryOf('b')])
     const seen: string[] = []
@@ -126,7 +126,7 @@ export function ledgerCases(store: Opened): void {
     expect((await inspect()).rows.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
   })
 
-  test('what a look sees is one moment, whatever is written meanwhile', async () => {
+  test('an inspection sees one snapshot, whatever is written meanwhile', async () => {
     const { generations } = store()
     await generations.record([entryOf('a'), entryOf('b')])
     const looking = inspect()

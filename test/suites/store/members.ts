@@ -16,12 +16,12 @@ import {
 
 const TAKEN = '409 A member of the organization has this e-mail address'
 
-/** What every store does with members and with who is in which workspace. */
+/** Tests what every store promises about members and their workspaces. */
 export function memberCases(store: Opened): void {
   const insert = (...ids: string[]) =>
     Promise.all(ids.map(id => store().members.insert(memberOf(id), told())))
 
-  test('a member is what was inserted, to the last field, and the first of an id stays', async () => {
+  test('a member is read as inserted, in every field, and the first of an id stays', async () => {
     const { members } = store()
     await members.first(memberOf('a'))
     await members.first(memberOf('a', { email: 'other@acme.example' }))
@@ -40,7 +40,7 @@ export function memberCases(store: Opened): void {
     )
   })
 
-  test('the active ones are listed and counted, the oldest first', async () => {
+  test('active members are listed and counted, the oldest first', async () => {
     const { members } = store()
     const ages = { d: CREATED, b: LATER, a: LATER, c: CREATED, gone: CREATED }
     for (const [id, created_at] of Object.entries(ages))
@@ -55,7 +55,7 @@ export function memberCases(store: Opened): void {
     expect(await members.count()).toBe(4)
   })
 
-  test('an address is one active member’s, in whatever case, and free when they have left', async () => {
+  test('an address belongs to one active member, in any case, until they leave', async () => {
     const { members } = store()
     await insert('ada', 'bob')
     const email = 'ADA@Acme.example'
@@ -72,7 +72,7 @@ export function memberCases(store: Opened): void {
     ])
   })
 
-  test('with a member go the keys that they made, those that were looked at and no others', async () => {
+  test('deactivating a member disables exactly the keys that were passed', async () => {
     const { members, keys } = store()
     await insert('ada', 'bob')
     for (const [hash, creator_user_id] of [
@@ -104,7 +104,7 @@ export function memberCases(store: Opened): void {
     )
   })
 
-  test('who is in a workspace is there once, as it was said, all of a change or none', async () => {
+  test('a membership is unique, read as inserted, and changed atomically', async () => {
     const { members } = store()
     await insert('ada', 'bob', 'eve')
     const [ada, bob] = [placeOf('ada', { created_at: LATER }), placeOf('bob', { source: 'scim' })]

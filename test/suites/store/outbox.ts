@@ -2,13 +2,13 @@ import { expect, test } from 'bun:test'
 import { entryOf, stepOf } from '../../support/generation.ts'
 import { type Opened, typeOf } from './rows.ts'
 
-/** What every store does with what is to be told to others. */
+/** Tests what every store promises about the outbox. */
 export function outboxCases(store: Opened): void {
   const sequences = async (limit: number, after?: number) =>
     (await store().outbox.pending(limit, after)).map(({ sequence }) => sequence)
   const note = (payload: string, topic = 'traces') => ({ topic, payload })
 
-  test('a message is what was recorded with its call, to the last field, the oldest first', async () => {
+  test('a message is read as recorded with its call, in every field, oldest first', async () => {
     const { generations, outbox } = store()
     expect(await outbox.pending(9)).toEqual([])
     await generations.record([
@@ -31,7 +31,7 @@ export function outboxCases(store: Opened): void {
     ])
   })
 
-  test('pages go on after a sequence, and what is removed is gone, whoever removes it again', async () => {
+  test('pages continue after a sequence number; removing a message twice is harmless', async () => {
     const { generations, outbox } = store()
     for (let i = 0; i < 5; i++)
       await generations.record([{ ...entryOf(`g${i}`), outbox: [note(String(i))] }])
@@ -49,7 +49,7 @@ export function outboxCases(store: Opened): void {
     expect(await sequences(9)).toEqual([6])
   })
 
-  test('a batch that is refused leaves no message, and no number is lost for good', async () => {
+  test('a refused batch leaves no message and no gap in the numbers', async () => {
     const { generations } = store()
     await generations.record([{ ...entryOf('a'), outbox: [note('kept')] }])
     const fine = { ...entryOf('b'), outbox: [note('undone')] }

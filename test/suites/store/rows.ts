@@ -7,15 +7,15 @@ import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { told } from '../../support/audit.ts'
 
-/** The workspace that every empty store of the suite is given, and when everything was made. */
+/** The workspace that every empty store of the suite gets, and the creation time of everything. */
 export const WORKSPACE = '00000000-0000-7000-8000-000000000001'
 export const CREATED = '2026-03-04T05:06:07.000Z'
 export const LATER = '2026-03-05T05:06:07.000Z'
 
-/** The largest amount that 64 bits hold. */
+/** The largest amount that fits into 64 bits. */
 export const LARGEST = 2n ** 63n - 1n
 
-/** Gives the store of the test that runs. */
+/** Returns the store of the running test. */
 export type Opened = () => Store
 
 export const keyOf = (more: Partial<Key> = {}): Key => ({
@@ -76,28 +76,28 @@ export const budgetOf = (interval: Budget['interval'], limit_usd: bigint): Budge
   updated_at: CREATED,
 })
 
-/** Keys that go out with something else, each with its entry. */
+/** Builds the disabling of keys along with something else, each with its audit entry. */
 export const disablingOf = (...hashes: string[]): Disabling => ({
   hashes,
   updated_at: LATER,
   entries: hashes.map(hash => told({ action: 'keys.disable', resource_id: hash })),
 })
 
-/** What a promise is refused with, as its canonical type; undefined where it is not. */
+/** Returns the error type that a promise rejects with; undefined if it resolves. */
 export const typeOf = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
     thrown => GatewayError.from(thrown).type,
   )
 
-/** The same, as status and sentence. */
+/** Returns the status and message that a promise rejects with; undefined if it resolves. */
 export const refusalOf = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
     thrown => `${GatewayError.from(thrown).status} ${GatewayError.from(thrown).message}`,
   )
 
-/** How many changes have been told of: what is undone tells of nothing. */
+/** Counts the audit entries. A change that is undone leaves none. */
 export const countAudit = async (store: Store) => (await store.audit.page({}, 0, 1)).total
 
 /** Sorts by a field that no two rows share. */

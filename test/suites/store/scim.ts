@@ -50,11 +50,11 @@ const arrival = (user: ScimUser, after: Member = memberOf(user.user_id)) => ({
   member: { before: null, after, keys: null, entries: [told()] },
 })
 
-/** What every store does with what an identity provider says, and with what follows from it. */
+/** Tests what every store promises about SCIM resources and their effect on memberships. */
 export function scimCases(store: Opened): void {
   const seen: Difference[] = []
 
-  /** Does what groups say, and notes what it was asked. */
+  /** Applies the roles of groups, and records what it was asked. */
   const move: Mover = difference => {
     seen.push(difference)
     const { user_id, workspace_id, granted, current } = difference
@@ -62,7 +62,7 @@ export function scimCases(store: Opened): void {
     return { after: granted && { ...place, role: granted, source: 'scim' }, entry: told() }
   }
 
-  /** What has been asked since the last time. */
+  /** Returns the records since the last call. */
   const asked = () =>
     seen
       .splice(0)
@@ -84,7 +84,7 @@ export function scimCases(store: Opened): void {
   const map = (mapping: ReturnType<typeof mappingOf>) =>
     store().scim.mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
 
-  test('a user is made once for a name, an address and a member, and what is refused leaves nothing', async () => {
+  test('a user is unique by name, address and member; a refused one leaves nothing', async () => {
     const { users } = store().scim
     await arrive('ada')
     const entries = await countAudit(store())
@@ -112,7 +112,7 @@ export function scimCases(store: Opened): void {
     expect(await store().members.byIds(['user_bob'])).toEqual([])
   })
 
-  test('who decides is shown whom the address has, the present first and then who left last', async () => {
+  test('the decider gets an address’s members: active ones, then the last to leave', async () => {
     const { members, scim } = store()
     const email = 'same@acme.example'
     await arrive('known')
@@ -147,7 +147,7 @@ export function scimCases(store: Opened): void {
     expect((await scim.users.byId('new'))?.user_id).toBe('here')
   })
 
-  test('a user is changed as was decided within, and not at all where nothing is told', async () => {
+  test('a user is changed as the callback decides, or not if it returns nothing', async () => {
     const { scim, members, keys } = store()
     await arrive('ada', 'bob')
     await keys.insert(keyOf({ creator_user_id: 'user_ada' }), told())
@@ -196,7 +196,7 @@ export function scimCases(store: Opened): void {
     expect(await countAudit(store())).toBe(entries)
   })
 
-  test('a group is what was inserted, to the last field, and has users that exist', async () => {
+  test('a group is read as inserted, to the last field, and has only existing users', async () => {
     const { groups, users } = store().scim
     await arrive('ada', 'bob')
     await groups.insert(groupOf('e', { display_name: 'Engineers “𝄞”' }), ['bob', 'ada'], told())
@@ -231,7 +231,7 @@ export function scimCases(store: Opened): void {
     ])
   })
 
-  test('who comes into a group and goes out of it is put into its workspaces and out again', async () => {
+  test('a user joins the workspaces of a group with it, and leaves them with it', async () => {
     const { groups } = store().scim
     await arrive('ada', 'bob', 'eve')
     await store().members.changeWorkspaceMembers([
@@ -268,7 +268,7 @@ export function scimCases(store: Opened): void {
     expect(await rolesIn()).toEqual(['user_ada member scim', 'user_eve member manual'])
   })
 
-  test('a user who goes leaves their groups, which have changed with that, and what those gave', async () => {
+  test('a removed user leaves their groups and the memberships that came from them', async () => {
     const { groups, users } = store().scim
     await arrive('ada', 'bob')
     await groups.insert(groupOf('e'), ['ada', 'bob'], told())
@@ -292,7 +292,7 @@ export function scimCases(store: Opened): void {
     expect((await groups.membersOf(['e'])).map(one => one.scim_user_id)).toEqual(['bob'])
   })
 
-  test('a mapping is one for a group and a workspace, and moves whom it is for', async () => {
+  test('a mapping is unique by group and workspace, and moves the group’s members', async () => {
     const { groups, mappings } = store().scim
     await arrive('ada', 'bob')
     await groups.insert(groupOf('e'), ['ada'], told())
@@ -339,7 +339,7 @@ export function scimCases(store: Opened): void {
     ])
   })
 
-  test('a job that has ended does not change, and its work puts everybody where they belong', async () => {
+  test('a finished job does not change, and its work corrects all memberships', async () => {
     const { groups, jobs } = store().scim
     await arrive('ada')
     await groups.insert(groupOf('e'), ['ada'], told())
@@ -359,7 +359,7 @@ export function scimCases(store: Opened): void {
     await jobs.update('none', { status: 'failed' })
   })
 
-  test('a token is known by its hash, once, until it is revoked', async () => {
+  test('a token is found by its unique hash until it is revoked', async () => {
     const { tokens } = store().scim
     const tokenOf = (id: string, created_at = CREATED) => ({
       id,

@@ -24,9 +24,9 @@ const GONE = '404 Workspace not found'
 const remove = (store: Store, workspace = workspaceOf(), keys = disablingOf()) =>
   store.workspaces.remove(workspace, keys, told({ created_at: LATER }))
 
-/** What every store does with workspaces, and with what is in them. */
+/** Tests what every store promises about workspaces and their contents. */
 export function workspaceCases(store: Opened): void {
-  test('a workspace is what was inserted, to the last field, and its slug and id are its own', async () => {
+  test('a workspace is read as inserted, in every field; its slug and id are unique', async () => {
     const [rich, plain] = [
       workspaceOf({
         description: `'; drop table workspaces; --`,
@@ -47,7 +47,7 @@ export function workspaceCases(store: Opened): void {
     expect(await store().workspaces.all()).toHaveLength(3)
   })
 
-  test('a change touches one workspace, and takes no slug that another has', async () => {
+  test('an update affects one workspace, and cannot take the slug of another', async () => {
     for (const id of ['w2', 'w3'])
       await store().workspaces.insert(workspaceOf({ id, slug: id }), told())
     const change = { name: 'new', slug: 'fresh', disabled_server_tools: [], updated_at: LATER }
@@ -64,7 +64,7 @@ export function workspaceCases(store: Opened): void {
     ])
   })
 
-  test('a workspace with active keys stays, and so does everything that is in it', async () => {
+  test('a workspace with active keys is not removed, and neither is anything in it', async () => {
     await store().workspaces.insert(workspaceOf(), told())
     const own = { workspace_id: 'w2', isUnscoped: false }
     await store().keys.insert(keyOf({ hash: 'ended', expires_at: LATER, ...own }), told())
@@ -84,7 +84,7 @@ export function workspaceCases(store: Opened): void {
     expect(await refusalOf(remove(store()))).toBe(GONE)
   })
 
-  test('what is in a workspace goes with it, what points to it stays, and its slug is free', async () => {
+  test('removing a workspace removes its contents, not references; its slug is free', async () => {
     await fill(store(), 'w2')
     await fill(store(), 'w3')
     await remove(store(), workspaceOf({ slug: 'w2' }))
@@ -101,7 +101,7 @@ export function workspaceCases(store: Opened): void {
     await store().workspaces.insert(workspaceOf({ id: 'w4', slug: 'w2' }), told())
   })
 
-  test('nothing is made in a workspace that is gone, and none of its keys opens again', async () => {
+  test('nothing is created in a deleted workspace, and none of its keys is enabled', async () => {
     await fill(store(), 'w2')
     await remove(store(), workspaceOf({ slug: 'w2' }))
     const { keys, byok, guardrails, presets, budgets, members } = store()
@@ -127,7 +127,7 @@ export function workspaceCases(store: Opened): void {
     await keys.update('key w2', { name: 'still' }, told())
   })
 
-  test('with a default workspace go the keys that name none, those and no others', async () => {
+  test('removing a default workspace disables only the keys that name no workspace', async () => {
     const [home] = await store().workspaces.all()
     if (!home) throw new Error('There is a workspace')
     const unscoped = { isUnscoped: true, expires_at: null }
@@ -144,13 +144,13 @@ export function workspaceCases(store: Opened): void {
       ['manages', false, null],
       ['off', true, null],
     ])
-    // Keys that manage all outlive it, and more of them can be made.
+    // Keys that manage all workspaces outlive it, and more of them can be created.
     await store().keys.insert(keyOf({ hash: 'more', kind: 'management', ...unscoped }), told())
     await store().keys.update('manages', { disabled: false }, told())
   })
 }
 
-/** One of everything that can be in a workspace. */
+/** Builds one of everything that a workspace can contain. */
 function contentOf(workspace_id: string) {
   const id = workspace_id
   const times = { created_at: CREATED, updated_at: CREATED }
@@ -192,7 +192,7 @@ function contentOf(workspace_id: string) {
   }
 }
 
-/** Makes a workspace with one of everything, and a key that is disabled. */
+/** Creates a workspace with one of everything and a disabled key. */
 async function fill(store: Store, id: string): Promise<void> {
   const { budget, guardrail, preset, place, mapping, sealed } = contentOf(id)
   if ((await store.members.byIds(['user_2'])).length === 0) {

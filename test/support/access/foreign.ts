@@ -3,7 +3,7 @@ import type { World } from '../access.ts'
 import { presetOf } from '../operations/readings.ts'
 import { type Asked, byokKeyOf, groupOf, keyOf, memberOf } from '../operations.ts'
 
-/** Things of a workspace that is nobody's who asks, by the names that requests have for them. */
+/** Resources of a workspace that no credential belongs to, by their names in requests. */
 export interface Things {
   workspace: string
   key: string
@@ -14,7 +14,7 @@ export interface Things {
   preset: string
 }
 
-/** Makes one of each, in the third workspace. */
+/** Creates one of each in the third workspace. */
 export async function thingsOf({ gateway, actors: { third } }: World): Promise<Things> {
   return {
     workspace: third.workspace_id,
@@ -29,7 +29,7 @@ export async function thingsOf({ gateway, actors: { third } }: World): Promise<T
 
 const UUID = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
-/** A name of the same form that nothing has. */
+/** Returns a name of the same form that does not exist. */
 export function otherThan(name: string): string {
   if (/^[0-9a-f-]{36}$/.test(name)) return UUID
   if (/^[0-9a-f]{64}$/.test(name)) return 'f'.repeat(64)
@@ -37,7 +37,9 @@ export function otherThan(name: string): string {
   return 'nowhere'
 }
 
-/** The same request for things that are nowhere. An interval and a version are no names. */
+/**
+ * Returns the same request for resources that do not exist. Intervals and versions are not names.
+ */
 export const nowhere = ({ params = {}, query, body }: Asked): Asked => ({
   params: Object.fromEntries(
     Object.entries(params).map(([name, value]) => [name, isName(name) ? otherThan(value) : value]),
@@ -60,7 +62,9 @@ const body =
 const PROVIDER_KEY = { provider: 'openai', key: 'sk-canary-1' }
 const messages = [{ role: 'user', content: 'Hi' }]
 
-/** Where requests name things besides their path, and what is answered where the thing is another workspace's. */
+/**
+ * The places besides the path where requests name resources, and the status if those are foreign.
+ */
 export const NAMED: Named[] = [
   ['createKeys', 'workspace', body(workspace_id => ({ name: 'ci', workspace_id })), 400],
   ['createKeys', 'member', body(creator_user_id => ({ name: 'ci', creator_user_id })), 400],

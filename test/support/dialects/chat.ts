@@ -151,6 +151,6 @@ const finished = (message: Message, reading: Reading): Reading => ({
   own: withoutEmpty(message),
 })
 
-// As a client would send it: no empty list of calls.
+// Clients do not send an empty list of tool calls.
 const withoutEmpty = ({ tool_calls, ...message }: Message) =>
   tool_calls?.length ? { ...message, tool_calls } : message

@@ -1,4 +1,4 @@
-/** What a client asks, in no dialect's words. */
+/** A client's request, independent of dialects. */
 export interface Asking {
   model: string
   stream: boolean
@@ -12,11 +12,11 @@ export interface Asking {
   mustCall?: string
   schema?: Record<string, unknown>
   thinks?: boolean
-  /** What was answered to the text, as the client got it, and what its tools made of it. */
+  /** The previous answer as the client got it, and the results of its tools. */
   after?: { answer: Reading; results: string[] }
 }
 
-/** What a client makes of an answer, in no dialect's words. */
+/** What a client reads from an answer, independent of dialects. */
 export interface Reading {
   text: string
   thought: string
@@ -25,11 +25,11 @@ export interface Reading {
   tokens: { input: number; output: number } | null
   /** The answer in its own form, as the client would send it back. */
   own: unknown
-  /** How it failed: the status that came before the answer, or null for one that broke off. */
+  /** The failure: its status before the answer, or null if the answer broke off. */
   failure: { status: number | null; type: string } | null
 }
 
-/** An official client of one dialect, asking a gateway. */
+/** An official client of one dialect that calls a gateway. */
 export interface Dialect {
   ask(base: string, key: string, asking: Asking): Promise<Reading>
 }
@@ -41,7 +41,7 @@ export const PARAMETERS = {
   required: ['city'],
 }
 
-/** A reading of nothing yet. */
+/** Creates an empty reading. */
 export const nothingRead = (): Reading => ({
   text: '',
   thought: '',

@@ -1,24 +1,24 @@
-/** The providers that the samples are sent to. Those that are down answer 503. */
+/** The providers of the samples. Those that are down answer 503. */
 export const NAMES = ['first', 'second', 'third'] as const
 export type Name = (typeof NAMES)[number]
 
-/** With which key a sample is sent: what it is held to. */
+/** The kinds of keys that samples are sent with, by their limits. */
 export const KEYS = ['plain', 'zdr', 'filtered', 'redacted', 'poor', 'scarce', 'european'] as const
 export type KeyName = (typeof KEYS)[number]
 
-/** A request, and what shall come of it. */
+/** A request and its expected outcome. */
 export interface Sample {
-  /** The body; of chat where no other dialect is named. */
+  /** The body, of a chat request unless another dialect is named. */
   body: Record<string, unknown>
   dialect?: 'chat' | 'messages' | 'embeddings'
   key?: KeyName
-  /** Those that are down. */
+  /** The providers that are down. */
   down?: Name[]
-  /** Who answers; none where it is refused. */
+  /** The provider that answers; absent if the request is refused. */
   answers?: Name
-  /** With which status it is refused before anybody is asked. */
+  /** The status with which it is refused before any provider is called. */
   refused?: number
-  /** Its order depends on what a server has measured. */
+  /** Whether the order of endpoints depends on measurements of the server. */
   isMeasured?: boolean
 }
 
@@ -29,9 +29,9 @@ const ask = (more: object, content = 'Hi') => ({
   ...more,
 })
 
-/** Requests of every kind, by what is peculiar to them. */
+/** Requests of every kind, by what is special about them. */
 export const SAMPLES: Record<string, Sample> = {
-  'nothing peculiar': { body: ask({}), answers: 'first' },
+  'nothing special': { body: ask({}), answers: 'first' },
   'the first is down': { body: ask({}), down: ['first'], answers: 'second' },
   'the first two are down, streamed': {
     body: ask({ stream: true }),
@@ -70,7 +70,7 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'a highest price': { body: ask({ provider: { max_price: { prompt: 1.5 } } }), answers: 'third' },
   'the quickest': { body: ask({ model: 'acme/small:nitro' }), isMeasured: true },
-  'the quickest, of which nobody answers': {
+  'the quickest, none of which answers': {
     body: ask({ model: 'acme/small:nitro' }),
     down: ['first', 'second', 'third'],
     isMeasured: true,
@@ -112,8 +112,11 @@ export const SAMPLES: Record<string, Sample> = {
   'a way in that is not allowed': { body: ask({}), key: 'european', refused: 403 },
   'an unknown model': { body: ask({ model: 'acme/unknown' }), refused: 400 },
   'an unknown preset': { body: ask({ preset: 'unknown' }), refused: 404 },
-  'nobody left': { body: ask({ provider: { only: ['third'], ignore: ['third'] } }), refused: 404 },
-  'nobody left by a guardrail': {
+  'no endpoint left': {
+    body: ask({ provider: { only: ['third'], ignore: ['third'] } }),
+    refused: 404,
+  },
+  'no endpoint left by a guardrail': {
     body: ask({ provider: { only: ['first'] } }),
     key: 'zdr',
     refused: 404,

@@ -3,7 +3,7 @@ import { addAudit } from './audit.ts'
 import type { Connection, Memory } from './memory.ts'
 import { changedMeanwhile } from './table.ts'
 
-/** Who has which guardrail, in memory. */
+/** Guardrail assignments in memory. */
 export const assignmentStore = (connection: Connection): AssignmentStore => ({
   all: () =>
     connection.read(({ assignments }) => [...assignments.key.all(), ...assignments.member.all()]),

@@ -3,7 +3,7 @@ import { parseObject } from '../../../src/core/kernel/json.ts'
 import { usdOf } from '../../../src/core/kernel/money.ts'
 import type { Connection, Memory } from './memory.ts'
 
-/** What was changed, in memory. */
+/** The audit trail in memory. */
 export const auditStore = (connection: Connection): AuditStore => ({
   page: ({ since = '', until, ...equal }, offset, limit) =>
     connection.read(({ audit }) => {
@@ -23,10 +23,10 @@ export const auditStore = (connection: Connection): AuditStore => ({
 
 const recordOf = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
 
-/** Keeps an entry, in the transaction of the change that it tells of. */
+/** Adds an entry, in the transaction of the change that it records. */
 export const addAudit = ({ audit }: Memory, entry: AuditEntry): void =>
   audit.insert(entry.id, { ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
 
-// Money reads as on the wire.
+// Money is written as on the wire.
 const jsonOf = (record: object | null): string | null =>
   record && JSON.stringify(record, (_, value) => (typeof value === 'bigint' ? usdOf(value) : value))

@@ -27,7 +27,7 @@ function record(memory: Memory, entry: Entry): void {
   const { generation, charge } = entry
   if (generation)
     refuseWhatNoColumnTakes(() => memory.generations.insert(generation.id, generation))
-  // Of a call that goes on nothing else says that this step of it was settled.
+  // For a call that continues, nothing else shows that this step was settled.
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
   addMessages(memory, entry)

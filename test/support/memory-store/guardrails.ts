@@ -27,7 +27,7 @@ export const guardrailStore = (connection: Connection): GuardrailStore => ({
     }),
 })
 
-/** Forgets a guardrail and who had it. */
+/** Removes a guardrail and its assignments. */
 export function removeGuardrail({ guardrails, assignments }: Memory, id: string): void {
   for (const table of [assignments.key, assignments.member])
     for (const one of table.all(({ guardrail_id }) => guardrail_id === id)) table.remove(one.id)

@@ -9,7 +9,7 @@ import type {
 import type { Connection, Memory } from './memory.ts'
 import { byFields } from './table.ts'
 
-/** Spending in memory. It is written together with the calls it belongs to: see `generations.ts`. */
+/** Spending in memory. `generations.ts` writes it together with the calls it belongs to. */
 export const ledgerStore = (connection: Connection): LedgerStore => ({
   days: since => connection.read(({ spend }) => spend.all(({ day }) => day >= since)),
   totals: () => connection.read(({ spend }) => sumByPayer(spend.all())),

@@ -64,7 +64,7 @@ export const memberStore = (connection: Connection): MemberStore => ({
 
 type Addressed = Pick<Member, 'id' | 'email'>
 
-/** Finds the other active members who have the e-mail address, in any case. */
+/** Finds the other active members with the email address, in any case. */
 export const findOthersAt = ({ members }: Memory, { id, email }: Addressed): Member[] =>
   members.all(one => one.active && one.id !== id && lower(one.email) === lower(email))
 
@@ -73,7 +73,7 @@ function mustHaveFreeAddress(memory: Memory, member: Addressed): void {
     throw conflict('A member of the organization has this e-mail address')
 }
 
-/** Takes a membership and disables the keys that the member made. Throws 409 where there are others. */
+/** Deactivates a member and disables the keys that they made. Throws 409 if there are others. */
 export function deactivateMember(memory: Memory, id: string, keys: Disabling): void {
   const own = memory.keys.all(key => key.creator_user_id === id && !key.disabled)
   disable(memory, own, keys, () =>
@@ -84,7 +84,7 @@ export function deactivateMember(memory: Memory, id: string, keys: Disabling): v
 
 type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 
-/** Finds how somebody is in a workspace. */
+/** Finds the membership of a user in a workspace. */
 export function findWorkspaceMember(
   { workspaceMembers }: Memory,
   { workspace_id, user_id }: Place,
@@ -106,7 +106,7 @@ function changeWorkspaceMember(memory: Memory, { before, after, entry }: Members
   addAudit(memory, entry)
 }
 
-/** Puts a member into a workspace; one who is there already keeps their id. */
+/** Adds a member to a workspace. An existing membership keeps its id. */
 export function putIntoWorkspace(memory: Memory, member: WorkspaceMember): void {
   const { members, workspaces, workspaceMembers } = memory
   if (!members.has(member.user_id) || !workspaces.has(member.workspace_id)) throw changedMeanwhile()
@@ -115,7 +115,7 @@ export function putIntoWorkspace(memory: Memory, member: WorkspaceMember): void 
   else workspaceMembers.insert(member.id, member)
 }
 
-/** Takes a member out of a workspace. */
+/** Removes a member from a workspace. */
 export function takeOutOfWorkspace(memory: Memory, place: Place): void {
   const now = findWorkspaceMember(memory, place)
   if (now) memory.workspaceMembers.remove(now.id)

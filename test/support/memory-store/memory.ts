@@ -20,10 +20,10 @@ import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { OutboxRow } from '../../../src/core/telemetry/outbox.ts'
 import { Table } from './table.ts'
 
-/** A row stays when it is deleted, for what points to it. */
+/** Deleted rows stay, because others refer to them. */
 type Deletable<Row> = Row & { deleted_at: string | null }
 
-/** Everything that a store remembers, in tables. Several connections may be open to it at once. */
+/** The tables of a store. Several connections may be open to it at once. */
 export class Memory {
   readonly meta = new Table<{ value: string }>()
   readonly workspaces = new Table<Deletable<Workspace>>()
@@ -33,7 +33,7 @@ export class Memory {
   readonly workspaceMembers = new Table<WorkspaceMember>()
   readonly budgets = new Table<Budget>()
   readonly presets = new Table<Preset>()
-  /** The config is kept as JSON: a number in it may be more exact than JavaScript's are. */
+  /** The config is kept as JSON: it may contain numbers that JavaScript would round. */
   readonly presetVersions = new Table<Omit<PresetVersion, 'config'> & { config: string }>()
   readonly guardrails = new Table<Guardrail>()
   readonly assignments = { key: new Table<Assignment>(), member: new Table<Assignment>() }
@@ -51,10 +51,10 @@ export class Memory {
   readonly outbox = new Table<OutboxRow>()
   readonly counters = new Table<{ value: number }>()
 
-  /** How many transactions have changed anything. */
+  /** The number of transactions that have changed anything. */
   writes = 0
 
-  /** Does it whole or not at all, and says whether anything was changed. */
+  /** Runs a transaction completely or not at all. Returns whether anything was changed. */
   transact<Result>(work: () => Result): { result: Result; isChanged: boolean } {
     try {
       const result = work()
@@ -80,9 +80,9 @@ interface JsonSides {
 }
 
 /**
- * One process's way to a memory. Nothing is answered at once: each method takes some turns of the
- * event loop before it does its work, and some before its answer arrives. How many is a matter of
- * the seed, so that what was asked second may be done first.
+ * One process's connection to a memory. Nothing resolves at once: each method takes some turns of
+ * the event loop before it does its work, and some before it resolves. The seed determines how
+ * many, so that the second of two calls may be done first.
  */
 export class Connection {
   readonly memory: Memory
@@ -95,7 +95,7 @@ export class Connection {
     this.#state = seed
   }
 
-  /** Looks at the memory at one moment. */
+  /** Reads one snapshot of the memory. */
   async read<Result>(look: (memory: Memory) => Result): Promise<Result> {
     return this.#answer(() => look(this.memory))
   }
@@ -109,7 +109,7 @@ export class Connection {
     })
   }
 
-  /** Counts what others have written. */
+  /** Returns the number of transactions that other connections have made. */
   version(): Promise<number> {
     return this.read(memory => memory.writes - this.#ownWrites)
   }

@@ -2,7 +2,7 @@ import type { Owner } from '../../../src/core/identity/workspaces/store.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import type { Connection } from './memory.ts'
 
-/** Who owns the memory. */
+/** The owner of the gateway in memory. */
 export const ownerStore =
   (connection: Connection): Store['owner'] =>
   candidate =>

@@ -6,7 +6,7 @@ import { syncJobStore } from './scim/sync-jobs.ts'
 import { scimTokenStore } from './scim/tokens.ts'
 import { scimUserStore } from './scim/users.ts'
 
-/** What an identity provider has said, in memory. */
+/** The data of identity providers in memory. */
 export const scimStore = (connection: Connection): ScimStore => ({
   tokens: scimTokenStore(connection),
   users: scimUserStore(connection),

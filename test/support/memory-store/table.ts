@@ -1,12 +1,12 @@
 import { conflict } from '../../../src/core/errors.ts'
 
 /**
- * Rows by their id, in the order in which they came. What goes in and what comes out are copies, so
- * that nobody holds what another one changes.
+ * Rows by id, in the order of insertion. Rows are copied on the way in and out, so that callers
+ * never share a row that one of them changes.
  */
 export class Table<Row extends object> {
   #rows = new Map<string, Row>()
-  /** The rows as they were before the running transaction changed any; undefined while none has. */
+  /** The rows before the running transaction changed any; undefined as long as it has not. */
   #before: Map<string, Row> | undefined
 
   get(id: string): Row | undefined {
@@ -17,18 +17,18 @@ export class Table<Row extends object> {
     return this.#rows.has(id)
   }
 
-  /** Returns the rows that are meant, all of them where nothing is said. */
+  /** Returns the rows that match, or all rows. */
   all(isMeant: (row: Row) => boolean = () => true): Row[] {
     return structuredClone([...this.#rows.values()].filter(isMeant))
   }
 
-  /** Throws 409 for an id that is there already. */
+  /** Inserts a row. Throws 409 if the id already exists. */
   insert(id: string, row: Row): void {
     if (this.#rows.has(id)) throw changedMeanwhile()
     this.#touch().set(id, withinSqlRange(structuredClone(row)))
   }
 
-  /** Changes these fields of a row. Where there is none, nothing happens. */
+  /** Updates these fields of a row. Does nothing if there is no such row. */
   update(id: string, change: Partial<Row>): void {
     const row = this.#rows.get(id)
     if (row) this.#touch().set(id, withinSqlRange(structuredClone({ ...row, ...change })))
@@ -38,7 +38,7 @@ export class Table<Row extends object> {
     if (this.#rows.has(id)) this.#touch().delete(id)
   }
 
-  /** Ends a transaction, undoing its changes if it has failed. Returns whether there were any. */
+  /** Ends a transaction, and undoes its changes if it failed. Returns whether there were any. */
   end(isUndone: boolean): boolean {
     const before = this.#before
     if (before && isUndone) this.#rows = before
@@ -52,11 +52,11 @@ export class Table<Row extends object> {
   }
 }
 
-/** What a store says of a row that is there already, or that another one needs. 409. */
+/** The 409 for a row that already exists or that another row needs. */
 export const changedMeanwhile = () =>
   conflict('It was changed at the same moment. Please try again.')
 
-/** Throws 409 for an amount that 64 bits do not hold: no database has a column for it. */
+/** Throws 409 for an amount that does not fit into 64 bits, as a database column would. */
 function withinSqlRange<Row extends object>(row: Row): Row {
   for (const value of Object.values(row))
     if (typeof value === 'bigint' && value !== BigInt.asIntN(64, value))
@@ -64,7 +64,7 @@ function withinSqlRange<Row extends object>(row: Row): Row {
   return row
 }
 
-/** Compares by these fields, one after the other: what `order by` does. */
+/** Compares by these fields in turn, as `order by` does. */
 export const byFields =
   <Row extends object>(...names: (keyof Row)[]) =>
   (a: Row, b: Row): number => {
@@ -72,6 +72,6 @@ export const byFields =
     return name === undefined ? 0 : a[name] < b[name] ? -1 : 1
   }
 
-/** Lower case as SQL has it: only the letters of ASCII have one. */
+/** Converts ASCII letters to lower case, as SQL does. */
 export const lower = (text: string): string =>
   text.replace(/[A-Z]/g, letter => letter.toLowerCase())

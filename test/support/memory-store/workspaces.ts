@@ -57,7 +57,7 @@ function disableUnscoped(memory: Memory, { id }: Workspace, keys: Disabling): vo
   disable(memory, unscoped, keys, conflict)
 }
 
-/** Disables these keys, if they are those that were looked at; if not, throws what `refuse` makes. */
+/** Disables these keys if they are those that were passed; otherwise throws `refuse()`. */
 export function disable(memory: Memory, found: Key[], keys: Disabling, refuse: () => Error): void {
   const hashes = new Set(found.map(({ hash }) => hash))
   if (hashes.symmetricDifference(new Set(keys.hashes)).size > 0) throw refuse()

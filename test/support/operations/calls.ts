@@ -6,7 +6,7 @@ const ofModel =
   (body: object): Asking =>
   async () => ({ body: { model: 'acme/small', ...body } })
 
-/** One good call of every operation that asks a provider, by its id. */
+/** A valid call of every operation that calls a provider, by operation id. */
 export const CALLS: Record<string, Asking> = {
   sendChatCompletionRequest: ofModel({ messages }),
   sendCompletionRequest: ofModel({ prompt: 'Hi' }),

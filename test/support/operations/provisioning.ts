@@ -12,7 +12,7 @@ const userOf = async (gateway: Gateway) =>
     })
   ).id
 
-/** A good request of each operation of one kind of resources. */
+/** Builds a valid request of each operation of one kind of resource. */
 const resources = (
   type: string,
   one: (gateway: Gateway) => Promise<string>,
@@ -34,7 +34,7 @@ const resources = (
   }
 }
 
-/** One good request of every operation of an identity provider, by its id. */
+/** A valid request of every operation of an identity provider, by operation id. */
 export const PROVISIONING: Record<string, Asking> = {
   ...resources('User', userOf, { schemas: [USER_ID], userName: 'bob@acme.example' }, 'displayName'),
   ...resources('Group', groupOf, { schemas: [GROUP_ID], displayName: 'Bobs' }, 'displayName'),

@@ -14,7 +14,7 @@ const GENERATION = 'gen-1772600767-00000000000000000077'
 const plain: Asking = async () => ({})
 const ofModel: Asking = async () => ({ params: { author: 'acme', slug: 'small' } })
 
-/** A request for a workspace that has a budget. */
+/** Builds a request for a workspace that has a budget. */
 const inWorkspace =
   (params: Record<string, string> = {}): Asking =>
   async (gateway, actor) => {
@@ -23,14 +23,14 @@ const inWorkspace =
     return { params: { id, ...params } }
   }
 
-/** A request for a guardrail that a key has. */
+/** Builds a request for a guardrail that is assigned to a key. */
 const ofGuardrail: Asking = async (gateway, actor) => {
   const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
   await assignKeys(gateway, actor, id, { key_hashes: [(await keyOf(gateway, actor)).hash] })
   return { params: { id } }
 }
 
-/** Makes a preset, which an inference key of the workspace does. */
+/** Creates a preset with an inference key of the workspace. */
 export async function presetOf(gateway: Gateway, actor: Actor, slug = 'brief'): Promise<string> {
   await createPreset(gateway, { ...actor, kind: 'inference' }, slug, {
     system_prompt: 'Be brief',
@@ -59,7 +59,7 @@ async function mappingOf(gateway: Gateway): Promise<string> {
   return (await createGroupMapping(gateway, operator(gateway), input)).data.id
 }
 
-/** One good request of every operation that only reads, by its id. */
+/** A valid request of every operation that only reads, by operation id. */
 export const READINGS: Record<string, Asking> = {
   health: plain,
   ready: plain,

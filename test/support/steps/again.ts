@@ -1,10 +1,10 @@
 import type { Plugin } from '../../../src/core/inference/plugin.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 
-/** What the plugin asks after the first step. */
+/** The message that the plugin sends after the first step. */
 export const SECOND = 'And again'
 
-/** A plugin of the tests: asks the model as often as its entry says, once more with each answer. */
+/** A test plugin: calls the model as many times as its entry says, with each answer appended. */
 export const again: Plugin<{ steps: number }> = {
   id: 'again',
   read: ({ steps }) => ({ steps: typeof steps === 'number' ? steps : 2 }),

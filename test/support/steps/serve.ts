@@ -1,6 +1,7 @@
 /**
- * A gateway with the plugin `again` over the data directory and config of its arguments, for tests that kill it: `serve.ts DATA CONFIG AT`. Where AT is
- * `settled`, a second step stops before it is written down; where it is `asked`, it goes out. It says where it listens, and then when it stops.
+ * Runs a gateway with the plugin `again`, for tests that kill it: `serve.ts DATA CONFIG AT`. If AT
+ * is `settled`, a second step stops before it is journaled; if it is `asked`, the step is sent.
+ * Prints its URL, and `stopped` when a step stops.
  */
 import { parseConfig } from '../../../src/core/config.ts'
 import { openGateway } from '../../../src/core/gateway.ts'

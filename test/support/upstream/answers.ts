@@ -7,7 +7,7 @@ export type Headers = Record<string, string>
 /** Token counts as a provider reports them. Unknown fields pass, since providers add their own. */
 export type Usage = Record<string, unknown>
 
-/** A usage object: 10 tokens in and 5 out unless told. */
+/** Builds a usage object: 10 input and 5 output tokens by default. */
 export function usage(prompt = 10, completion = 5, more: Usage = {}): Usage {
   return {
     prompt_tokens: prompt,
@@ -17,7 +17,7 @@ export function usage(prompt = 10, completion = 5, more: Usage = {}): Usage {
   }
 }
 
-/** A response head. It says `connection: close` unless the headers say otherwise; `keep-alive` keeps the connection after the script. */
+/** Builds a response head with `connection: close`, unless the headers replace it. */
 export function head(status: number, headers: Headers = {}): string {
   const fields = Object.entries({ connection: 'close', ...headers }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
@@ -25,7 +25,7 @@ export function head(status: number, headers: Headers = {}): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n${fields.join('')}\r\n`
 }
 
-/** A whole response of any type, with a true content-length. */
+/** Builds a whole response of any type, with a correct content-length. */
 export function body(
   type: string,
   text: string,
@@ -40,15 +40,17 @@ export function body(
   )
 }
 
-/** What a whole response may say besides its body. */
+/** The status and headers of a whole response. */
 export type Answer = { status?: number; headers?: Headers }
 
-/** A whole JSON response. */
+/** Builds a whole JSON response. */
 export function json(value: unknown, answer: Answer = {}): string {
   return body('application/json', JSON.stringify(value), answer)
 }
 
-/** A failure as OpenAI words it; `text` is the message, or the whole body when it is an object. */
+/**
+ * Builds an error in OpenAI's form. `text` is the message, or the whole body if it is an object.
+ */
 export function status(
   code: number,
   text: string | object = `Upstream says ${code}`,
@@ -57,14 +59,14 @@ export function status(
   return json(typeof text === 'string' ? errorBody(code, text) : text, { status: code, headers })
 }
 
-/** An error object as OpenAI and its imitators send it. */
+/** Builds an error object as OpenAI and its imitators send it. */
 export function errorBody(code: number | string, message: string) {
   return { error: { message, type: 'server_error', param: null, code } }
 }
 
 const HEAD = { id: 'chatcmpl-upstream', created: 1_700_000_000, model: 'test-model' }
 
-/** A whole `chat.completion` answer; `fields` replaces what it names. */
+/** Builds a whole `chat.completion` answer, with `fields` applied. */
 export function completion(
   text = 'Hello',
   fields: Record<string, unknown> = {},
@@ -81,7 +83,7 @@ export function completion(
   return json({ ...HEAD, object: 'chat.completion', choices, usage: usage(), ...fields }, answer)
 }
 
-/** The head of a chunked event stream. */
+/** Builds the head of a chunked event stream. */
 export function sseHead(headers: Headers = {}): string {
   return head(200, {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -90,7 +92,7 @@ export function sseHead(headers: Headers = {}): string {
   })
 }
 
-/** One HTTP chunk with these bytes. */
+/** Builds one HTTP chunk with these bytes. */
 export function chunk(bytes: string | Uint8Array): Buffer {
   const content = Buffer.from(bytes)
   return Buffer.concat([
@@ -100,27 +102,27 @@ export function chunk(bytes: string | Uint8Array): Buffer {
   ])
 }
 
-/** The end of a chunked body. */
+/** Builds the end of a chunked body. */
 export function chunkedEnd(): string {
   return '0\r\n\r\n'
 }
 
-/** One `data:` event in one chunk. A string is sent as it is, anything else as JSON. */
+/** Builds one `data:` event in one chunk. A string is sent unchanged, anything else as JSON. */
 export function event(data: unknown): Buffer {
   return chunk(eventText(data))
 }
 
-/** The text of one `data:` event, without the chunk around it. */
+/** Builds the text of one `data:` event, without its chunk. */
 export function eventText(data: unknown): string {
   return `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
 }
 
-/** The object of one `chat.completion.chunk`; `fields` replaces what it names. */
+/** Builds the object of one `chat.completion.chunk`, with `fields` applied. */
 export function chunkObject(fields: Record<string, unknown> = {}) {
   return { ...HEAD, object: 'chat.completion.chunk', choices: [] as unknown[], ...fields }
 }
 
-/** The object of a chunk that carries a delta: a text, or any delta object. */
+/** Builds the object of a chunk with a delta: a text, or any delta object. */
 export function deltaObject(
   delta: string | object,
   finish_reason: string | null = null,
@@ -133,32 +135,32 @@ export function deltaObject(
   })
 }
 
-/** The event of one `chat.completion.chunk`; `fields` replaces what it names. */
+/** Builds the event of one `chat.completion.chunk`, with `fields` applied. */
 export function chatChunk(fields: Record<string, unknown> = {}): Buffer {
   return event(chunkObject(fields))
 }
 
-/** The event of one delta: a text, or any delta object (`{ tool_calls }`, `{ reasoning }`). */
+/** Builds the event of one delta: a text, or any delta object (`{ tool_calls }`). */
 export function delta(content: string | object): Buffer {
   return event(deltaObject(content))
 }
 
-/** The event that gives the finish reason, with the usage in the same chunk when there is one. */
+/** Builds the event with the finish reason, and with the usage if there is one. */
 export function finish(reason = 'stop', counts?: Usage): Buffer {
   return event(deltaObject({}, reason, counts ? { usage: counts } : {}))
 }
 
-/** The event that gives only the usage, with no choices, as `stream_options.include_usage` asks for. */
+/** Builds the event with only the usage, as for `stream_options.include_usage`. */
 export function usageChunk(counts: Usage = usage()): Buffer {
   return chatChunk({ usage: counts })
 }
 
-/** The event that ends a stream: `[DONE]`. */
+/** Builds the event that ends a stream: `[DONE]`. */
 export function done(): Buffer {
   return event('[DONE]')
 }
 
-/** A whole good stream that says the texts, one per delta. */
+/** Builds a complete valid stream of the texts, one per delta. */
 export function stream(texts: string[] = ['Hel', 'lo'], headers: Headers = {}): Script {
   return [
     sseHead(headers),
@@ -168,7 +170,7 @@ export function stream(texts: string[] = ['Hel', 'lo'], headers: Headers = {}): 
   ]
 }
 
-/** What ends a good stream: finish reason, usage, `[DONE]`, and the end of the body. */
+/** Builds the end of a valid stream: finish reason, usage, `[DONE]`, and the end of the body. */
 export function ending(): Script {
   return [finish(), usageChunk(), done(), chunkedEnd()]
 }

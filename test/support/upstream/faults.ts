@@ -22,13 +22,13 @@ import {
 } from './answers.ts'
 import { bytesOf, type Script } from './steps.ts'
 
-// Every stream below that gets to say something says "Hello", so that a test knows what was delivered.
+// Every stream below that has content sends "Hello", so that tests know what was delivered.
 const hello = () => [sseHead(), delta('Hel'), delta('lo')]
 
-// A reset overtakes bytes that the reader has not taken yet. Without a gate, a pause gives it time; with one, the test decides.
+// A reset overtakes unread bytes. A pause gives the reader time, or a gate lets the test decide.
 const before = (gate?: string): Script => (gate === undefined ? { ms: 20 } : { wait: gate })
 
-/** A port nobody listens on: connecting to it is refused. */
+/** Returns a port without a listener: connections to it are refused. */
 export async function refusedPort(): Promise<number> {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', () => resolve()))
@@ -37,12 +37,12 @@ export async function refusedPort(): Promise<number> {
   return port
 }
 
-/** Reads the request and never says a word. */
+/** Reads the request and never answers. */
 export function silence(): Script {
   return { wait: 'never' }
 }
 
-/** Says "Hello" as a stream, then never says another word. */
+/** Streams "Hello", then nothing more. */
 export function silenceMidStream(): Script {
   return [hello(), silence()]
 }
@@ -61,7 +61,9 @@ export function truncatedStream(): Script {
   return [hello(), chunkedEnd()]
 }
 
-/** A stream that is closed after the last chunk's size, before the blank line that ends the body. */
+/**
+ * A stream that is closed after the last chunk's size, before the blank line that ends the body.
+ */
 export function cutInsideTrailer(): Script {
   return [hello(), '0\r\n', { end: 'fin' }]
 }
@@ -98,7 +100,7 @@ export function shortContentLength(): Script {
   return [body('application/json', text, { headers }), { end: 'fin' }]
 }
 
-/** A good stream with everything in between that is not a chat chunk. */
+/** A valid stream with everything in between that is not a chat chunk. */
 export function garbageSse(): Script {
   const first = [
     '\0\0\0\n\n',
@@ -118,12 +120,12 @@ export function garbageSse(): Script {
   return [sseHead(), first.map(chunk), delta('Hel'), second.map(chunk), delta('lo'), ending()]
 }
 
-/** A good stream that starts with a byte order mark. */
+/** A valid stream that starts with a byte order mark. */
 export function bomSse(): Script {
   return [sseHead(), chunk('\uFEFF'), delta('Hel'), delta('lo'), ending()]
 }
 
-/** A good stream whose lines end in CR LF, once with the pair split between two chunks. */
+/** A valid stream whose lines end in CR LF, once with the pair split between two chunks. */
 export function crlfSse(gate?: string): Script {
   const events = [
     deltaObject('Hel'),
@@ -143,7 +145,7 @@ export function crlfSse(gate?: string): Script {
   ]
 }
 
-/** A good stream that says "Hello 🌍", with the globe's bytes in two chunks, the second when the gate opens or a moment later. */
+/** A valid stream of "Hello 🌍", with the globe's bytes split by a gate or a pause. */
 export function splitUtf8(gate?: string): Script {
   const bytes = Buffer.from(eventText(deltaObject(' 🌍')))
   const middle = bytes.indexOf('🌍') + 2
@@ -156,7 +158,7 @@ export function splitUtf8(gate?: string): Script {
   ]
 }
 
-/** One event whose line has this many filler bytes and no end. */
+/** A stream with one event whose line has this many filler bytes. */
 export function hugeLine(bytes: number): Script {
   const start = 'data: '
   return [
@@ -168,17 +170,17 @@ export function hugeLine(bytes: number): Script {
   ]
 }
 
-/** A stream that says "Hello", then sends an error event and ends its body without `[DONE]`. */
+/** A stream of "Hello", then an error event and the end of the body without `[DONE]`. */
 export function midError(code: number | string = 503, message = 'The model fell over'): Script {
   return [hello(), event(errorBody(code, message)), chunkedEnd()]
 }
 
-/** A good stream that gives its usage with the finish reason and again, larger, after it. */
+/** A valid stream with its usage at the finish reason and again, larger, after it. */
 export function usageTwice(): Script {
   return [hello(), finish('stop', usage(10, 5)), usageChunk(usage(10, 6)), done(), chunkedEnd()]
 }
 
-/** A good stream that never gives its usage. */
+/** A valid stream without usage. */
 export function noUsage(): Script {
   return [hello(), finish(), done(), chunkedEnd()]
 }
@@ -193,18 +195,18 @@ export function headerDrip(ms = 50): Script {
   return ['HTTP/1.1 200 OK\r\n', { drip: `x-drip: ${'a'.repeat(100_000)}`, ms }, silence()]
 }
 
-/** A good answer on a kept-alive connection, with a second answer behind it that nobody asked for. */
+/** A valid answer on a kept-alive connection, followed by an unrequested second answer. */
 export function extraBytesAfterBody(): Script {
   const keep = { headers: { connection: 'keep-alive' } }
   return completion('Hello', {}, keep) + completion('injected', {}, keep)
 }
 
-/** A good stream that comes a byte at a time. */
+/** A valid stream, one byte at a time. */
 export function slowDrip(ms = 50): Script {
   return [sseHead(), { drip: bytesOf([delta('Hel'), delta('lo'), ending()]), ms }]
 }
 
-/** A good stream, whole, in one write. */
+/** A complete valid stream in one write. */
 export function inOneWrite(texts?: string[]): Script {
   return bytesOf(stream(texts))
 }

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net'
 import { Inbox } from '../wire.ts'
 
-/** One accepted connection. Every wait on it also ends when the connection does, so a script never outlives its reader. */
+/** An accepted connection. All waits on it end with it, so a script never outlives its reader. */
 export class Line {
   readonly number: number
   readonly inbox = new Inbox()
-  /** Bytes the kernel has taken from us so far. */
+  /** The bytes that the kernel has accepted so far. */
   sent = 0
   isOver = false
   /** Called once when the peer closes or resets before we hang up. */
@@ -21,7 +21,7 @@ export class Line {
     for (const event of ['end', 'error', 'close']) socket.on(event, () => this.#leave())
   }
 
-  /** Writes, and resolves when the kernel has the bytes: a peer that does not read holds the script up. */
+  /** Writes, and resolves when the kernel has the bytes: the script waits for a slow reader. */
   async write(bytes: string | Uint8Array): Promise<void> {
     const chunk = Buffer.from(bytes)
     if (chunk.length === 0) return

@@ -1,8 +1,8 @@
 import type { Line } from './line.ts'
 
 /**
- * One thing a script does: bytes as they are, a pause, a barrier (`open` lets it pass), bytes one at a time with a pause before each,
- * a number of filler bytes as fast as the peer reads them, or the end of the connection.
+ * One action of a script: bytes, a pause, a barrier (`open` lets it pass), bytes one at a time with
+ * a pause before each, filler bytes as fast as the peer reads them, or the end of the connection.
  */
 export type Step =
   | string
@@ -16,14 +16,14 @@ export type Step =
 /** Steps in order. Scripts nest, so an answer is put together from smaller ones. */
 export type Script = Step | readonly Script[]
 
-/** The steps of a script, with the nesting gone. */
+/** Lists the steps of a script without its nesting. */
 export function stepsOf(script: Script): Step[] {
   return isNested(script) ? script.flatMap(stepsOf) : [script]
 }
 
 const isNested = (script: Script): script is readonly Script[] => Array.isArray(script)
 
-/** The bytes a script would write, without its pauses and floods. */
+/** Renders the bytes that a script would write, without its pauses and floods. */
 export function bytesOf(script: Script): Buffer {
   return Buffer.concat(stepsOf(script).map(step => Buffer.from(textOf(step))))
 }
@@ -33,7 +33,7 @@ const textOf = (step: Step) => (isBytes(step) ? step : 'drip' in step ? step.dri
 const isBytes = (step: Step): step is string | Uint8Array =>
   typeof step === 'string' || step instanceof Uint8Array
 
-/** Whether a script's head asks for the connection to stay open for another request. */
+/** Tells whether a script's head keeps the connection open for another request. */
 export function keepsAlive(script: Script): boolean {
   const [head = ''] = bytesOf(script).toString('latin1').split('\r\n\r\n', 1)
   return /^connection: *keep-alive *$/im.test(head)
@@ -79,13 +79,13 @@ export class Gates {
     deferred(this.#opened, gate).resolve()
   }
 
-  /** Notes that a script has come to the gate, and resolves when the gate is open. */
+  /** Records that a script has reached the gate, and resolves when the gate is open. */
   reach(gate: string): Promise<void> {
     deferred(this.#reached, gate).resolve()
     return deferred(this.#opened, gate).promise
   }
 
-  /** Resolves when a script has come to the gate. */
+  /** Resolves when a script has reached the gate. */
   reached(gate: string): Promise<void> {
     return deferred(this.#reached, gate).promise
   }

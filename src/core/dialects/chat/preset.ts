@@ -9,7 +9,7 @@ import { ChatRequest, type Message } from './schema.ts'
 const ChatPreset = Type.Object({ ...ChatRequest.properties, ...caching }, open)
 type ChatPreset = Static<typeof ChatPreset>
 
-/** A chat request that a preset is made of. */
+/** A chat request from which a preset is made. */
 export const chatPreset: PresetForm<ChatPreset> = {
   name: 'chat',
   path: '/chat/completions',
@@ -21,7 +21,7 @@ export const chatPreset: PresetForm<ChatPreset> = {
   toDraft,
 }
 
-// What the system says before anybody else speaks is the system prompt.
+// The system messages before all others are the system prompt.
 function toDraft(body: ChatPreset): Draft {
   return { system_prompt: leading(body.messages ?? []), config: configOf(modernize(body)) }
 }

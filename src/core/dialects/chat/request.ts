@@ -11,7 +11,7 @@ import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
-/** A checked body → the call. Throws 400 where fields contradict each other. */
+/** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function understand(
   gateway: DialectWorld,
   actor: Actor,
@@ -32,7 +32,10 @@ export function understand(
   }
 }
 
-/** The fields that are not for the provider, or that reach it in another form. Whatever else the body holds travels as it came. */
+/**
+ * The fields that providers do not get, or get in another form. All other fields of a body are
+ * forwarded unchanged.
+ */
 const OURS = new Set([
   ...Object.keys(ChatRequest.properties),
   // Legacy names that the public service still reads and no provider knows.
@@ -161,7 +164,7 @@ function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
   }
 }
 
-/** Parameters that go on under the name they came with. */
+/** The parameters that keep their names. */
 const PLAIN = [
   'temperature',
   'top_p',
@@ -204,7 +207,10 @@ function paramsOf(body: ChatRequest): Params {
   return params as Params
 }
 
-/** `reasoning`, with its flat alias and its legacy switch folded in. Throws 400 when two of them contradict each other. */
+/**
+ * Reads `reasoning`, merged with its flat alias and its legacy switch. Throws 400 if it has both an
+ * effort and a budget.
+ */
 function reasoningOf({
   reasoning,
   reasoning_effort,
@@ -223,9 +229,9 @@ function reasoningOf({
 }
 
 /**
- * Returns the body with tools for its functions: `functions`, `function_call` and messages of the
- * role `function`, which the chat API had before tools and old clients still send. Returns the body
- * itself where it holds none.
+ * Returns the body with tools in place of legacy functions: `functions`, `function_call` and
+ * messages of role `function`, which old clients still send. Returns the body itself if it has
+ * none.
  */
 export function modernize(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
@@ -251,7 +257,7 @@ const legacyChoice = (choice: ChatRequest['function_call']) =>
     ? { type: 'function' as const, function: choice }
     : (choice ?? undefined)
 
-// Calls had no ids then: a function's result belongs to the last call of that name.
+// Function calls had no ids: a result belongs to the last call of the same name.
 function modernizeMessages(messages: Message[]): Message[] {
   const last = new Map<string, string>()
   return messages.map((message, at) => {

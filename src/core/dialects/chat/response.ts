@@ -9,18 +9,18 @@ import { addDetail } from '../../language/reasoning.ts'
 import { inputTokens, outputTokens, type Receipt } from '../../language/usage.ts'
 import type { ChatRequest } from './schema.ts'
 
-/** How an answer looks: where chat and text completions differ, and what the caller left out. */
+/** The shape of an answer: where chat and text completions differ, and what the caller excluded. */
 export interface Shape {
   object: 'chat.completion' | 'text_completion'
   /** Choices hold a `text` instead of a `message` or `delta`. */
   text: boolean
-  /** The model may think, but not tell what (`reasoning.exclude`). */
+  /** The model may reason, but its reasoning is left out (`reasoning.exclude`). */
   hideReasoning: boolean
-  /** The caller speaks of functions, not of tools: the first call is a `function_call` too. */
+  /** The caller uses functions, not tools: the first call is also sent as a `function_call`. */
   functions: boolean
 }
 
-/** Reads the shape of an answer off its request: text choices for a `prompt` (specification E9). */
+/** Derives the shape of an answer from its request: text for a `prompt` (specification E9). */
 export const readShape = (object: Shape['object'], call: TextCall, body: ChatRequest): Shape => ({
   object,
   text: body.messages === undefined,
@@ -109,7 +109,10 @@ class Choice {
   }
 }
 
-/** Collects the parts of an answer into one `chat.completion`. Throws when the answer failed before it said anything. */
+/**
+ * Collects the parts of an answer into one `chat.completion`. Throws the error of an answer that
+ * failed before it had any content.
+ */
 export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
   const choices: Choice[] = []
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
@@ -178,7 +181,7 @@ function messageOf(choice: Choice, { hideReasoning, functions }: Shape) {
 const detailsOf = ({ details, reasoning }: Choice): ReasoningDetail[] =>
   details.length > 0 || reasoning === null ? details : [plainDetail(reasoning)]
 
-/** Reasoning that came as bare text, in the structured form that clients send back. */
+/** Converts reasoning that came as bare text into the structured form that clients send back. */
 export const plainDetail = (text: string): ReasoningDetail => ({
   type: 'reasoning.text',
   text,
@@ -186,7 +189,7 @@ export const plainDetail = (text: string): ReasoningDetail => ({
   index: 0,
 })
 
-/** An error as it stands inside an answer that has begun (wire reference C.6 and L.2). */
+/** Renders an error inside an answer that has begun (wire reference C.6 and L.2). */
 export const chatError = ({ status, message, type, metadata }: GatewayError) => ({
   code: status,
   message,
@@ -194,8 +197,8 @@ export const chatError = ({ status, message, type, metadata }: GatewayError) => 
 })
 
 /**
- * The chat usage object (specification, Usage objects; wire reference A.9): totals that include
- * what their details name.
+ * Renders the chat usage object (specification, Usage objects; wire reference A.9). The totals
+ * include the tokens that their details name.
  */
 export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
   const { input, output, prediction } = usage
@@ -205,7 +208,7 @@ export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
     prompt_tokens,
     completion_tokens,
     total_tokens: prompt_tokens + completion_tokens,
-    // Left out where it is not known: the official clients take a number or nothing.
+    // Left out if unknown: the official clients accept a number or nothing.
     ...(cost === null ? {} : { cost: usdOf(cost) }),
     is_byok,
     prompt_tokens_details: {

@@ -3,7 +3,10 @@ import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
 import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 
-/** The chat request as its JSON may look (specification E9, wire reference C.1–C.4). What is not named here is forwarded untouched. */
+/**
+ * The chat request (specification E9, wire reference C.1–C.4). Fields that are not named here are
+ * forwarded unchanged.
+ */
 
 const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
 
@@ -153,14 +156,13 @@ const ResponseFormat = Type.Union([
   Type.Object({ type: Type.Literal('grammar'), grammar: Type.String() }, open),
 ])
 
-/** Past these bounds a JSON number is another number once it has been read. */
+/** A JSON number outside these bounds changes when it is parsed. */
 const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 
-/** A penalty or a bias: [-2, 2] and [-100, 100]. */
 const Penalty = Type.Number({ minimum: -2, maximum: 2 })
 const Share = Type.Number({ minimum: 0, maximum: 1 })
 
-/** Everything that chat and text completions take alike. */
+/** The fields that chat and text completions share. */
 const shared = {
   model: Type.Optional(Type.String({ minLength: 1 })),
   ...routing,

@@ -8,7 +8,7 @@ import { readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
 
-/** A checked body → the call. Throws 400 where it names no provider at all. */
+/** Translates a checked body into a call. Throws 400 for an empty list of allowed providers. */
 export function understand(
   gateway: DialectWorld,
   actor: Actor,
@@ -30,7 +30,7 @@ export function understand(
   }
 }
 
-/** The fields that are not for the provider, or that reach it in another form. Vectors do not stream. */
+/** The fields that providers do not get, or get in another form. Vectors do not stream. */
 const OURS = new Set([...Object.keys(EmbeddingsRequest.properties), 'stream', 'models'])
 
 type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
@@ -79,7 +79,7 @@ function blockOf(part: Part): Block {
   }
 }
 
-/** An address, or what is in base64 as a data URL: `format` is `mp4`, or a whole media type. */
+/** Returns a URL unchanged, and base64 as a data URL. `format` is `mp4`, or a whole media type. */
 function urlOf(
   { data, format }: { data: string; format?: string },
   family: string,

@@ -3,7 +3,10 @@ import type { Answer } from '../../language/answer.ts'
 import type { Vector } from '../../language/embedding.ts'
 import { inputTokens, type Receipt } from '../../language/usage.ts'
 
-/** Collects the parts of an answer into one list of vectors, written as the client wants them. Throws when the answer failed. */
+/**
+ * Collects the parts of an answer into one list of vectors in the encoding that the client
+ * requested. Throws the error of a failed answer.
+ */
 export async function embeddingsResponse(
   answer: Answer<'embedding'>,
   encoding: 'float' | 'base64',
@@ -39,7 +42,7 @@ function written(vector: Vector, encoding: 'float' | 'base64'): Vector {
 
 const FLOAT = 4
 
-// The least byte first, as OpenAI has it, whatever the machine's own order is.
+// Little-endian as OpenAI sends it, whatever the byte order of the machine.
 function base64Of(vector: number[]): string {
   const bytes = Buffer.alloc(vector.length * FLOAT)
   for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * FLOAT)
@@ -53,7 +56,7 @@ function floatsOf(base64: string): number[] {
   )
 }
 
-/** The usage object of embeddings (wire reference B.3): kinds of tokens are told apart where there is more than one. */
+/** Renders the usage of embeddings (wire reference B.3). Details need at least two token types. */
 function usageOf({ usage, cost, cost_details, is_byok }: Receipt) {
   const prompt_tokens = inputTokens(usage)
   const { audio, video } = usage.input
@@ -67,7 +70,7 @@ function usageOf({ usage, cost, cost_details, is_byok }: Receipt) {
     prompt_tokens,
     total_tokens: prompt_tokens,
     ...(several.length > 1 ? { prompt_tokens_details: Object.fromEntries(several) } : {}),
-    // Left out where it is not known: the official clients take a number or nothing.
+    // Left out if unknown: the official clients accept a number or nothing.
     ...(cost === null ? {} : { cost: usdOf(cost) }),
     is_byok,
     ...(cost_details

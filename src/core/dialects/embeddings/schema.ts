@@ -3,11 +3,14 @@ import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
 import { dryRun } from '../schema.ts'
 
-/** The embeddings request as its JSON may look (wire reference B.3). What is not named here is forwarded untouched. */
+/**
+ * The embeddings request (wire reference B.3). Fields that are not named here are forwarded
+ * unchanged.
+ */
 
 const Text = Type.String({ minLength: 1 })
 
-// Past this a JSON number is another number once it has been read.
+// A larger JSON number changes when it is parsed.
 const Token = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const Tokens = Type.Array(Token, { minItems: 1 })
 
@@ -30,7 +33,7 @@ export type Part = Static<typeof Part>
 
 const Content = Type.Object({ content: Type.Array(Part, { minItems: 1 }) }, open)
 
-/** A text, a text in tokens, or a list of either or of contents. */
+/** A text, a text as tokens, or a list of texts, of token lists or of contents. */
 const Input = Type.Union([
   Text,
   Type.Array(Text, { minItems: 1 }),

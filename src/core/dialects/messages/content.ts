@@ -4,143 +4,147 @@ import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { type Lane, Lanes, type Step } from './lanes.ts'
 import { dataOf, isWords, wordsOf } from './thinking.ts'
 
-/** The parts of an answer as the content of a message: which piece belongs to which block. */
+/** Turns the parts of an answer into the content blocks of a message. */
 export class Content {
-  /** What the content says of why the message ended. */
+  /** What the content tells about why the message ended. */
   calledTool = false
   refused = false
-  /** How many pages the provider has fetched for it. */
+  /** The number of pages that the provider has fetched. */
   webFetches = 0
   readonly #hidesThinking: boolean
-  readonly #lanes = new Lanes()
+  readonly #queue = new Lanes()
   readonly #tools = new Map<number, Lane>()
 
   constructor(hidesThinking: boolean) {
     this.#hidesThinking = hidesThinking
   }
 
-  /** The steps that a part takes. Alternatives beside the first have no place in a message. */
+  /** Returns the events of a part. A message has only the first of an answer's alternatives. */
   read(part: TextPart): Step[] {
-    if ('choice' in part && part.choice === 0) this.#see(part)
-    return this.#lanes.taken()
+    if ('choice' in part && part.choice === 0) this.#addPart(part)
+    return this.#queue.taken()
   }
 
-  /** The steps that are left when nothing more will come. */
+  /** Returns the remaining events at the end of the answer. */
   end(): Step[] {
-    this.#lanes.end()
-    return this.#lanes.taken()
+    this.#queue.end()
+    return this.#queue.taken()
   }
 
-  #see(part: TextPart): void {
+  #addPart(part: TextPart): void {
     switch (part.type) {
       case 'text-delta':
-        this.#text(part.text, part.block)
+        this.#addText(part.text, part.block)
         break
       case 'refusal-delta':
         this.refused = true
-        this.#text(part.text)
+        this.#addText(part.text)
         break
       case 'reasoning-delta':
-        this.#reasoning(part.text, part.details)
+        this.#addReasoning(part.text, part.details)
         break
       case 'tool-call-start':
-        this.#toolCall(part)
+        this.#beginToolCall(part)
         break
       case 'tool-call-delta':
-        this.#toolInput(part.index, part.input)
+        this.#addToolInput(part.index, part.input)
         break
       case 'annotation':
-        this.#citation(part)
+        this.#addCitation(part)
         break
-      // A message has no block for pictures and sounds that a model makes: their text form.
+      // Messages have no block for pictures and sounds that a model makes: they become text.
       case 'image':
-        this.#text(`![image](${part.url})`)
+        this.#addText(`![image](${part.url})`)
         break
       case 'audio-delta':
-        this.#text(part.audio.transcript ?? '')
+        this.#addText(part.audio.transcript ?? '')
         break
       case 'other':
-        if (part.dialect === 'messages' && isObject(part.value)) this.#native(part.value)
+        if (part.dialect === 'messages' && isObject(part.value)) this.#addNativeBlock(part.value)
         break
     }
   }
 
-  #text(said: string, block?: number): void {
-    if (said) this.#lanes.gain(this.#textLane(block), { type: 'text_delta', text: said })
+  #addText(text: string, block?: number): void {
+    if (text) this.#queue.gain(this.#getTextBlock(block), { type: 'text_delta', text })
   }
 
-  #citation({ annotation, citation, block }: Extract<TextPart, { type: 'annotation' }>): void {
-    const shown = isObject(citation) ? citation : sourceOf(annotation)
-    if (shown) this.#lanes.gain(this.#textLane(block), { type: 'citations_delta', citation: shown })
+  #addCitation({ annotation, citation, block }: Extract<TextPart, { type: 'annotation' }>): void {
+    const source = isObject(citation) ? citation : sourceOf(annotation)
+    if (source)
+      this.#queue.gain(this.#getTextBlock(block), { type: 'citations_delta', citation: source })
   }
 
-  // What a provider has cut stays cut: a citation is about the block that it stands in.
-  #textLane(block?: number): Lane {
+  // The provider's blocks are kept: a citation refers to the block that it is in.
+  #getTextBlock(block?: number): Lane {
     const name = `text ${block ?? ''}`
     return (
-      this.#lanes.last(name) ??
-      this.#lanes.begin({ name, block: { type: 'text', text: '', citations: null } })
+      this.#queue.last(name) ??
+      this.#queue.begin({ name, block: { type: 'text', text: '', citations: null } })
     )
   }
 
-  // The words stand in the entries too, where there are any that hold words.
-  #reasoning(words: string, details: ReasoningDetail[]): void {
+  // The text repeats what readable entries contain, so it counts only without them.
+  #addReasoning(words: string, details: ReasoningDetail[]): void {
     for (const entry of details) {
       if (isWords(entry))
-        this.#thought(`thinking ${typeof entry.index === 'number' ? entry.index : ''}`, entry)
+        this.#addReasoningEntry(
+          `thinking ${typeof entry.index === 'number' ? entry.index : ''}`,
+          entry,
+        )
       else
-        this.#lanes.begin({ name: '', block: { type: 'redacted_thinking', data: dataOf(entry) } })
+        this.#queue.begin({ name: '', block: { type: 'redacted_thinking', data: dataOf(entry) } })
     }
-    if (words && !details.some(isWords)) this.#thought('thinking', { text: words })
+    if (words && !details.some(isWords)) this.#addReasoningEntry('thinking', { text: words })
   }
 
-  #thought(name: string, { text: said, summary, ...rest }: Json): void {
-    const lane = this.#thinkingLane(name)
-    lane.thought = {
-      ...lane.thought,
+  #addReasoningEntry(name: string, { text, summary, ...rest }: Json): void {
+    const pending = this.#getThinkingBlock(name)
+    pending.thought = {
+      ...pending.thought,
       ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null)),
     }
-    const words = this.#hidesThinking ? '' : wordsOf({ text: said, summary })
-    if (words) this.#lanes.gain(lane, { type: 'thinking_delta', thinking: words })
+    const words = this.#hidesThinking ? '' : wordsOf({ text, summary })
+    if (words) this.#queue.gain(pending, { type: 'thinking_delta', thinking: words })
   }
 
-  // A signature is the end of what it signs.
-  #thinkingLane(name: string): Lane {
-    const last = this.#lanes.last(name)
+  // A signature ends the block that it signs.
+  #getThinkingBlock(name: string): Lane {
+    const last = this.#queue.last(name)
     if (last && last.thought?.signature === undefined) return last
-    return this.#lanes.begin({
+    return this.#queue.begin({
       name,
       block: { type: 'thinking', thinking: '', signature: '' },
       thought: {},
     })
   }
 
-  #toolCall({ index, id, name, extra }: Extract<TextPart, { type: 'tool-call-start' }>): void {
+  #beginToolCall({ index, id, name, extra }: Extract<TextPart, { type: 'tool-call-start' }>): void {
     this.calledTool = true
     const block = { caller: { type: 'direct' }, ...extra, type: 'tool_use', id, name, input: {} }
-    this.#tools.set(index, this.#lanes.beginTool(block))
+    this.#tools.set(index, this.#queue.beginTool(block))
   }
 
-  #toolInput(index: number, piece: string): void {
-    const lane = this.#tools.get(index)
-    if (lane) this.#lanes.input(lane, piece)
+  #addToolInput(index: number, piece: string): void {
+    const pending = this.#tools.get(index)
+    if (pending) this.#queue.input(pending, piece)
   }
 
-  // A tool that the provider runs is told like any other: its name first, and then its input.
-  #native(block: Json): void {
+  // A tool that the provider runs streams like any other: its name first, then its input.
+  #addNativeBlock(block: Json): void {
     const { type, input } = block
     if (typeof type !== 'string') return
     if (type === 'web_fetch_tool_result' && member(block, 'content').type === 'web_fetch_result')
       this.webFetches += 1
-    if (!isObject(input)) this.#lanes.begin({ name: '', block })
+    if (!isObject(input)) this.#queue.begin({ name: '', block })
     else
-      this.#lanes.begin({ name: '', block: { ...block, input: {} } }, [
+      this.#queue.begin({ name: '', block: { ...block, input: {} } }, [
         { type: 'input_json_delta', partial_json: JSON.stringify(input) },
       ])
   }
 }
 
-/** A source in OpenAI's form. It proves nothing, so there is no index to send back. */
+/** Converts a source in OpenAI's form. It has no proof, so it has no index to send back. */
 function sourceOf(annotation: unknown): Json | undefined {
   const source =
     isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined

@@ -1,7 +1,7 @@
 import type { ErrorType, GatewayError } from '../../errors.ts'
 import type { Refusal } from '../dialect.ts'
 
-/** What Anthropic's clients call each kind of failure (wire reference L.2). What is not listed is an `api_error`. */
+/** Anthropic's name for each error type (wire reference L.2). All others are an `api_error`. */
 const TYPES: Partial<Record<ErrorType, string>> = {
   authentication: 'authentication_error',
   permission_denied: 'permission_error',
@@ -29,10 +29,13 @@ const TYPES: Partial<Record<ErrorType, string>> = {
   image_download_failed: 'invalid_request_error',
 }
 
-/** The two types of ours that the public list does not know: their names stay out of `error_type`. */
+/** The two error types that are not in the public list. They are left out of `error_type`. */
 const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable']
 
-/** A failure as Anthropic's clients know it, whole or as the data of an `error` event. `request_id` is the generation's, if there is one. */
+/**
+ * Renders an error in Anthropic's format, as a body or as the data of an `error` event.
+ * `request_id` is the generation's id, if there is one.
+ */
 export const messagesError = (
   { type, message, metadata, besides }: GatewayError,
   request_id: string | null,
@@ -48,7 +51,7 @@ export const messagesError = (
   ...besides,
 })
 
-/** Refusals in Anthropic's format, also of what is refused before the body is read. */
+/** Anthropic's error format. It also applies to requests that fail before their body is read. */
 export const REFUSAL: Refusal = {
   name: 'AnthropicError',
   schema: {

@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
 
-/** Anthropic's reasons, and what each is in our words. */
+/** Anthropic's stop reasons and the finish reason that each stands for. */
 const NATIVE: Record<string, FinishReason> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
@@ -24,15 +24,16 @@ const REASONS: Record<FinishReason, string | null> = {
 
 type Finish = Extract<TextPart, { type: 'finish' }>
 
-/** What the content says of why it ended. */
+/** What the content tells about why the message ended. */
 interface Said {
   calledTool: boolean
   refused: boolean
 }
 
 /**
- * Why the message ended, as Anthropic's clients know it, and what the provider told besides. Its own word stays where it is
- * one of theirs and means what we take it for: an answer that was unwrapped from a forced tool did not end in a call of it.
+ * Renders why the message ended, with the provider's own details. The provider's native reason is
+ * kept if it is one of Anthropic's and matches the finish reason. They differ if an answer was
+ * unwrapped from a forced tool: it did not end in a tool call.
  */
 export function endingOf(finish: Finish | null, said: Said) {
   const stop_reason = reasonOf(finish, said)
@@ -46,7 +47,7 @@ export function endingOf(finish: Finish | null, said: Said) {
   }
 }
 
-/** What the provider tells of the whole message besides, which stands beside the counts. */
+/** Reads the provider's further fields about the whole message, which are siblings of the usage. */
 export const besidesOf = (finish: Finish | null) =>
   pick(finish?.extra, ['context_management', 'safeguard_results', 'input_transformations'])
 
@@ -59,10 +60,13 @@ function reasonOf(finish: Finish | null, { calledTool, refused }: Said): string 
   const { reason, native, sequence } = finish
   if (native !== null && Object.hasOwn(NATIVE, native) && NATIVE[native] === reason) return native
   if (reason === 'stop' && typeof sequence === 'string') return 'stop_sequence'
-  // Some servers stop after a call as after a text.
+  // Some servers end a tool call with the same reason as a text.
   return reason === 'stop' && calledTool ? 'tool_use' : REASONS[reason]
 }
 
-/** The provider stopped in an error of its own, and said no more about it. Anthropic's clients have no reason for that. */
+/**
+ * The provider stopped with an error of its own and no details. Anthropic's format has no stop
+ * reason for that.
+ */
 export const endedInError = (besides: ReceiptPart['besides']) =>
   new GatewayError('provider_unavailable', 'Provider returned error', { besides })

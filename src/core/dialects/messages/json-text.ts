@@ -1,32 +1,35 @@
-/** Follows the text of one JSON value as it comes, and tells where an object in it ends. Looks at each character once. */
+/**
+ * Scans the text of one JSON value as it streams, and finds where the object in it ends. It reads
+ * each character once.
+ */
 export class JsonText {
-  /** What begins here is an object; undefined until something has begun. */
+  /** Whether the value is an object; undefined until it has begun. */
   isObject: boolean | undefined
-  /** The object is whole. */
+  /** Whether the object is complete. */
   complete = false
   #depth = 0
   #inText = false
   #escaped = false
 
-  /** Takes the next piece, and gives back what of it belongs to the object: all, but for what comes after its end. */
+  /** Reads the next piece, and returns it without whatever follows the end of the object. */
   read(piece: string): string {
     if (this.complete) return ''
     for (let i = 0; i < piece.length; i++) {
-      this.#see(piece.charCodeAt(i))
+      this.#readCharacter(piece.charCodeAt(i))
       if (this.complete) return piece.slice(0, i + 1)
     }
     return piece
   }
 
-  #see(character: number): void {
-    if (this.#inText) this.#seeInText(character)
+  #readCharacter(character: number): void {
+    if (this.#inText) this.#readCharacterInText(character)
     else if (character === QUOTE) this.#inText = true
     else if (character === OPEN_BRACE || character === OPEN_BRACKET) this.#depth += 1
     else if (character === CLOSE_BRACE || character === CLOSE_BRACKET) this.#close()
     if (character > SPACE) this.isObject ??= character === OPEN_BRACE
   }
 
-  #seeInText(character: number): void {
+  #readCharacterInText(character: number): void {
     if (this.#escaped) this.#escaped = false
     else if (character === BACKSLASH) this.#escaped = true
     else if (character === QUOTE) this.#inText = false

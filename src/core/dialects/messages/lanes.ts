@@ -2,7 +2,7 @@ import type { Json } from '../../kernel/json.ts'
 import { JsonText } from './json-text.ts'
 import { signatureOf } from './thinking.ts'
 
-/** What a block gains while it is open. */
+/** A piece of content that is added to an open block. */
 export type Delta =
   | { type: 'text_delta'; text: string }
   | { type: 'citations_delta'; citation: Json }
@@ -10,76 +10,82 @@ export type Delta =
   | { type: 'signature_delta'; signature: string }
   | { type: 'input_json_delta'; partial_json: string }
 
-/** One step in the making of a message's content: what the events of a stream say, and what a whole answer is made of. */
+/** An event in the making of a message's content. Streams and whole answers use the same ones. */
 export type Step =
   | { type: 'content_block_start'; index: number; content_block: Json }
   | { type: 'content_block_delta'; index: number; delta: Delta }
   | { type: 'content_block_stop'; index: number }
 
-/** A block on its way. Those that are not open yet keep what they have gained. */
-export interface Lane {
-  /** Pieces of the same name that follow each other belong together. */
+/** A block to begin. */
+interface NewBlock {
+  /** Consecutive pieces of the same name belong to one block. */
   name: string
   block: Json
-  started: boolean
-  kept: Delta[]
-  /** The arguments of a tool, followed to their end, and what of them is no object. */
-  input?: JsonText
-  odd?: string
-  /** The entry of the reasoning that the words belong to, without the words. */
+  /** The reasoning entry that the block belongs to, without its text. */
   thought?: Json
 }
 
+/** A block that is open or waits to be opened. A waiting block keeps its deltas. */
+export interface Lane extends NewBlock {
+  started: boolean
+  kept: Delta[]
+  /** Finds the end of a tool's arguments. */
+  input?: JsonText
+  /** The arguments, if they are not a JSON object. */
+  odd?: string
+}
+
 /**
- * The blocks of a message, in order. Anthropic's clients know one open block at a time, counted from zero: what comes for another
- * block while a tool's arguments are still incomplete waits for its turn (translation trap 61).
+ * The blocks of a message, in order. Anthropic's clients expect one open block at a time, numbered
+ * from zero. Content of other blocks waits while a tool's arguments are incomplete (translation
+ * trap 61).
  */
 export class Lanes {
   #open: Lane | null = null
   #waiting: Lane[] = []
   #index = -1
-  #steps: Step[] = []
+  #events: Step[] = []
 
-  /** The steps that have been taken since this was asked last. */
+  /** Returns the events since the previous call. */
   taken(): Step[] {
-    const steps = this.#steps
-    if (steps.length > 0) this.#steps = []
+    const steps = this.#events
+    if (steps.length > 0) this.#events = []
     return steps
   }
 
-  /** The block that the newest piece went to, if it is of this name. */
+  /** Finds the block of the newest piece, if it has this name. */
   last(name: string): Lane | undefined {
     const last = this.#waiting.at(-1) ?? this.#open
     return last?.name === name ? last : undefined
   }
 
-  /** Begins a block, which has gained these already. */
-  begin(given: Pick<Lane, 'name' | 'block' | 'thought'>, kept: Delta[] = []): Lane {
+  /** Begins a block with its first deltas. */
+  begin(given: NewBlock, kept: Delta[] = []): Lane {
     return this.#add({ ...given, started: false, kept })
   }
 
-  /** Begins a block whose input is still to come. */
+  /** Begins the block of a tool call, whose input follows. */
   beginTool(block: Json): Lane {
     return this.#add({ name: '', block, started: false, kept: [], input: new JsonText() })
   }
 
-  /** Gives a block one more piece. */
-  gain(lane: Lane, delta: Delta): void {
-    if (lane === this.#open) this.#tell(lane, delta)
-    else lane.kept.push(delta)
+  /** Adds a delta to a block. */
+  gain(pending: Lane, delta: Delta): void {
+    if (pending === this.#open) this.#emitDelta(pending, delta)
+    else pending.kept.push(delta)
   }
 
-  /** Gives a tool more of its input. Once that is whole, the next block has its turn. */
-  input(lane: Lane, piece: string): void {
-    if (!lane.input) return
-    const partial_json = lane.input.read(piece)
-    if (lane.input.isObject === false) lane.odd = (lane.odd ?? '') + partial_json
-    else if (partial_json) this.gain(lane, { type: 'input_json_delta', partial_json })
-    if (lane === this.#open && lane.input.complete) this.#close(lane)
+  /** Adds a piece of a tool's input. Once the input is complete, the next block opens. */
+  input(pending: Lane, piece: string): void {
+    if (!pending.input) return
+    const partial_json = pending.input.read(piece)
+    if (pending.input.isObject === false) pending.odd = (pending.odd ?? '') + partial_json
+    else if (partial_json) this.gain(pending, { type: 'input_json_delta', partial_json })
+    if (pending === this.#open && pending.input.complete) this.#close(pending)
     this.#advance()
   }
 
-  /** Closes what is open, and opens and closes what waits: nothing more will come. */
+  /** Closes the open block, and opens and closes those that wait, at the end of the answer. */
   end(): void {
     while (this.#open) {
       this.#close(this.#open)
@@ -87,61 +93,69 @@ export class Lanes {
     }
   }
 
-  #add(lane: Lane): Lane {
-    this.#waiting.push(lane)
+  #add(pending: Lane): Lane {
+    this.#waiting.push(pending)
     this.#advance()
-    return lane
+    return pending
   }
 
-  /** Opens what waits, one after the other, until one of them is a tool whose arguments are still coming. */
+  /** Opens the waiting blocks in turn, up to a tool whose arguments are incomplete. */
   #advance(): void {
     let opened = 0
-    for (const lane of this.#waiting) {
+    for (const pending of this.#waiting) {
       if (isBusy(this.#open)) break
       if (this.#open) this.#close(this.#open)
-      this.#take(lane)
+      this.#activate(pending)
       opened += 1
     }
     if (opened > 0) this.#waiting = this.#waiting.slice(opened)
   }
 
-  #take(lane: Lane): void {
-    this.#open = lane
-    // A thought that is hidden and not signed leaves no trace.
-    if (!lane.thought) this.#start(lane)
-    for (const delta of lane.kept) this.#tell(lane, delta)
+  #activate(pending: Lane): void {
+    this.#open = pending
+    // A reasoning block starts with its first delta: without text and signature it is left out.
+    if (!pending.thought) this.#emitStart(pending)
+    for (const delta of pending.kept) this.#emitDelta(pending, delta)
   }
 
-  #close(lane: Lane): void {
-    if (lane.thought) this.#sign(lane, signatureOf(lane.thought))
-    if (lane.odd !== undefined)
-      this.#tell(lane, {
+  #close(pending: Lane): void {
+    if (pending.thought) this.#emitSignature(pending, signatureOf(pending.thought))
+    if (pending.odd !== undefined)
+      this.#emitDelta(pending, {
         type: 'input_json_delta',
-        partial_json: JSON.stringify(oddInput(lane.odd)),
+        partial_json: JSON.stringify(oddInput(pending.odd)),
       })
-    if (lane.started) this.#steps.push({ type: 'content_block_stop', index: this.#index })
+    if (pending.started) this.#events.push({ type: 'content_block_stop', index: this.#index })
     this.#open = null
   }
 
-  #sign(lane: Lane, signature: string): void {
-    if (signature) this.#tell(lane, { type: 'signature_delta', signature })
+  #emitSignature(pending: Lane, signature: string): void {
+    if (signature) this.#emitDelta(pending, { type: 'signature_delta', signature })
   }
 
-  #tell(lane: Lane, delta: Delta): void {
-    this.#start(lane)
-    this.#steps.push({ type: 'content_block_delta', index: this.#index, delta })
+  #emitDelta(pending: Lane, delta: Delta): void {
+    this.#emitStart(pending)
+    this.#events.push({ type: 'content_block_delta', index: this.#index, delta })
   }
 
-  #start(lane: Lane): void {
-    if (lane.started) return
-    lane.started = true
+  #emitStart(pending: Lane): void {
+    if (pending.started) return
+    pending.started = true
     this.#index += 1
-    this.#steps.push({ type: 'content_block_start', index: this.#index, content_block: lane.block })
+    this.#events.push({
+      type: 'content_block_start',
+      index: this.#index,
+      content_block: pending.block,
+    })
   }
 }
 
-// Only a tool whose arguments are still coming keeps the others waiting.
-const isBusy = (lane: Lane | null): boolean => lane?.input !== undefined && !lane.input.complete
+// Only a tool whose arguments are incomplete makes other blocks wait.
+const isBusy = (pending: Lane | null): boolean =>
+  pending?.input !== undefined && !pending.input.complete
 
-/** Arguments that are no JSON object, in one: the form that Anthropic's documentation gives them. Its clients take nothing else. */
+/**
+ * Wraps arguments that are not a JSON object into one, as Anthropic's documentation does. Its
+ * clients accept only objects.
+ */
 export const oddInput = (raw: string): Json => ({ INVALID_JSON: raw })

@@ -10,7 +10,7 @@ import { MessagesRequest } from './schema.ts'
 const MessagesPreset = Type.Object({ ...MessagesRequest.properties, ...caching }, open)
 type MessagesPreset = Static<typeof MessagesPreset>
 
-/** A Messages request that a preset is made of. */
+/** A Messages request from which a preset is made. */
 export const messagesPreset: PresetForm<MessagesPreset> = {
   name: 'messages',
   path: '/messages',
@@ -22,7 +22,7 @@ export const messagesPreset: PresetForm<MessagesPreset> = {
   toDraft,
 }
 
-// In the chat API's words: `stop_sequences` is `stop`, `thinking` is `reasoning`.
+// Under the chat API's field names: `stop_sequences` is `stop`, `thinking` is `reasoning`.
 function toDraft(body: MessagesPreset): Draft {
   const { model, route, provider, plugins, cache_enabled, cache_ttl_seconds } = body
   const models = [...(body.models ?? []), ...(body.fallbacks ?? []).map(fallback => fallback.model)]
@@ -42,7 +42,7 @@ function systemOf({ system }: MessagesPreset): string | null {
   return typeof system === 'string' ? system : system.map(({ text }) => text).join('\n\n')
 }
 
-/** A tool as a chat request has it. One that we have no word for stays as it came. */
+/** Converts a tool into its chat form. A tool that the gateway has no type for stays unchanged. */
 function wireOf(tool: Tool): unknown {
   if (tool.type === 'other') return tool.value
   const { type, cache_control, extra = {}, ...definition } = tool

@@ -19,7 +19,7 @@ import {
 } from './schema.ts'
 import { reasoningOf, redactedOf } from './thinking.ts'
 
-/** A checked body → the call. Throws 400 where its wishes cannot be. */
+/** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function understand(
   gateway: DialectWorld,
   actor: Actor,
@@ -55,7 +55,7 @@ function turnsOf({ system, messages }: MessagesRequest): Turn[] {
 
 const MESSAGE_FIELDS = new Set(['role', 'content', 'model'])
 
-// Each tool's result is a turn of its own, before whatever else the user said: providers want the results first.
+// Each tool result becomes a message of its own, before the rest: providers want results first.
 function turnsOfMessage(message: Message): Turn[] {
   const content = contentOf(message.content)
   const results = content.filter(block => isResult(block))
@@ -73,7 +73,7 @@ function turnsOfMessage(message: Message): Turn[] {
   ]
 }
 
-// Which model it was that spoke is for routers to know. Providers have no such field.
+// Only routers read the model of a message. Providers have no such field.
 function speakerOf({ role, model }: Message & { model?: unknown }): Pick<Turn, 'model'> {
   return role === 'assistant' && typeof model === 'string' ? { model } : {}
 }
@@ -123,7 +123,8 @@ type Known<Type extends string> = Extract<ContentBlock, { type: Type }>
 
 const native = (value: unknown): Block => ({ type: 'other', dialect: 'messages', value })
 
-// A call that the model made itself says so to our clients, whoever it came from; not every provider takes that back.
+// Tool calls by the model itself are sent to clients with a `caller`, whatever the provider. Not
+// every provider accepts that field back.
 function toolCallOf({
   type: _,
   id,
@@ -155,7 +156,7 @@ function textOf({ type, text, cache_control, ...extra }: Known<'text'>): Block {
   }
 }
 
-// Sources of providers that prove none are shown without proof, and nobody takes them back so.
+// A source without proof has an empty index, and no provider accepts it back.
 const isProvable = (citation: unknown) => !(isObject(citation) && citation.encrypted_index === '')
 
 function imageOf(block: Image): Block {
@@ -165,7 +166,10 @@ function imageOf(block: Image): Block {
   return { type: 'image', url, ...keepMarker(cache_control) }
 }
 
-/** A document as a file: by its URL, by an id that the provider knows, or whole. One made of blocks has no other form. */
+/**
+ * Converts a document into a file: by its URL, by the provider's file id, or whole. A document made
+ * of blocks stays in its own form.
+ */
 function documentOf(block: Document): Block {
   const { source, title, context, citations, cache_control } = block
   const file = fileOf(source)
@@ -211,7 +215,7 @@ const TOOL_FIELDS = new Set([
   'cache_control',
 ])
 
-/** A tool in the neutral language. */
+/** Converts a tool into the gateway's form. */
 export function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Tool {
   if (tool.type != null && tool.type !== 'custom')
     return { type: 'other', dialect: 'messages', value: tool }
@@ -227,13 +231,13 @@ export function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Too
   }
 }
 
-/** The parameters in the neutral language. */
+/** Converts the parameters into the gateway's form. */
 export function paramsOf(body: MessagesRequest): Params {
   const params: Params = {}
   if (body.max_tokens != null) params.max_tokens = body.max_tokens
   if (body.temperature != null) params.temperature = body.temperature
   if (body.top_p != null) params.top_p = body.top_p
-  // As in the chat dialect: zero is no limit.
+  // Zero means no limit, as in the chat dialect.
   if (body.top_k) params.top_k = body.top_k
   if (body.stop_sequences && body.stop_sequences.length > 0) params.stop = body.stop_sequences
   if (body.service_tier != null)
@@ -242,7 +246,7 @@ export function paramsOf(body: MessagesRequest): Params {
   return { ...params, ...choiceOf(body), ...formatOf(body), ...effortOf(body) }
 }
 
-/** Anthropic's own words for tiers that we know by another. */
+/** The service tiers that Anthropic names differently. */
 const TIERS = new Map([
   ['standard_only', 'default'],
   ['fast', 'priority'],
@@ -272,8 +276,9 @@ function formatOf({ output_config }: MessagesRequest): Params {
 }
 
 /**
- * How hard to think, and how hard to try. Where thinking is off or has a budget of its own, the effort is about the answer
- * alone, and that is what `verbosity` means to Claude (wire reference C.1).
+ * Reads how much to reason and how much effort to make. If thinking is off or has a budget, the
+ * effort applies to the answer alone, which is the meaning of `verbosity` for Claude (wire
+ * reference C.1).
  */
 function effortOf({ thinking, output_config }: MessagesRequest): Params {
   const effort = output_config?.effort ?? undefined
@@ -298,7 +303,7 @@ function shown(display: string | null | undefined): Reasoning {
 
 const OURS = new Set(Object.keys(MessagesRequest.properties))
 
-/** What only providers of the same speech understand. */
+/** Reads the fields that only providers of the same dialect understand. */
 function extraOf(body: MessagesRequest): Record<string, unknown> {
   const extra = readUnknown(body, OURS) ?? {}
   const { effort: _, format: __, ...output_config } = body.output_config ?? {}

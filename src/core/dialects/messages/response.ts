@@ -7,7 +7,10 @@ import { besidesOf, endedInError, endingOf } from './finish.ts'
 import { type Delta, oddInput, type Step } from './lanes.ts'
 import { costsOf, messageUsage } from './usage.ts'
 
-/** Collects the parts of an answer into one message. Throws when the answer failed: a message has no way to say so. */
+/**
+ * Collects the parts of an answer into one message. Throws the error of a failed answer: a message
+ * cannot contain an error.
+ */
 export async function messagesResponse(answer: Answer<'text'>, { params }: TextCall) {
   const content = new Content(params.reasoning?.exclude ?? false)
   const blocks = new Blocks()
@@ -46,7 +49,7 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
   }
 }
 
-/** What the steps make: the same that a client makes of the events. */
+/** Assembles content blocks from events, as a client does. */
 class Blocks {
   readonly content: Json[] = []
   #text = ''
@@ -55,7 +58,7 @@ class Blocks {
   add(steps: Step[]): void {
     for (const step of steps) {
       if (step.type === 'content_block_start') this.#begin(step.content_block)
-      else if (step.type === 'content_block_delta') this.#gain(step.delta)
+      else if (step.type === 'content_block_delta') this.#addDelta(step.delta)
       else this.#end()
     }
   }
@@ -66,7 +69,7 @@ class Blocks {
     this.#citations = []
   }
 
-  #gain(delta: Delta): void {
+  #addDelta(delta: Delta): void {
     switch (delta.type) {
       case 'text_delta':
         this.#text += delta.text

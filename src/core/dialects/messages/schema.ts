@@ -3,7 +3,10 @@ import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
 import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 
-/** The Messages request as its JSON may look (wire reference M; Anthropic's Messages API). What is not named here is kept untouched. */
+/**
+ * The Messages request (wire reference M; Anthropic's Messages API). Fields that are not named here
+ * are kept unchanged.
+ */
 
 const Text = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
 const TextContent = Type.Union([Type.String(), Type.Array(Text)])
@@ -72,7 +75,7 @@ const RedactedThinking = Type.Object(
   open,
 )
 
-/** What a tool may answer with; a tool's result holds no other. */
+/** Builds the schema of objects of any type except these. */
 const otherThan = (...types: string[]) =>
   Type.Object({ type: Type.String({ pattern: `^(?!(${types.join('|')})$).` }) }, open)
 const ResultContent = Type.Union([
@@ -99,7 +102,7 @@ const ToolResult = Type.Object(
 )
 export type ToolResult = Static<typeof ToolResult>
 
-/** A kind of content that only providers of the same speech have a word for. */
+/** A kind of content that only providers of the same dialect have a type for. */
 const OtherBlock = otherThan(
   'text',
   'image',
@@ -179,7 +182,7 @@ const OutputConfig = Type.Object(
   open,
 )
 
-/** The body of `POST /messages`. `max_tokens` may be left out here: providers that need one are given one. */
+/** The body of `POST /messages`. `max_tokens` is optional: providers that need it get a default. */
 export const MessagesRequest = Type.Object(
   {
     model: Type.String({ minLength: 1 }),

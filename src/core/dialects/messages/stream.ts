@@ -13,12 +13,13 @@ import { besidesOf, endedInError, endingOf } from './finish.ts'
 import type { Step } from './lanes.ts'
 import { costsOf, countsOf, messageUsage } from './usage.ts'
 
-/** What keeps a waiting stream alive. */
+/** The event that keeps a waiting stream alive. */
 export const PING = event({ type: 'ping' })
 
 /**
- * Turns the parts of an answer into Anthropic's events (wire reference M): one `message_start`, the blocks of the content one
- * after the other, `message_delta` with the reason and the final counts, `message_stop`. A failure is an `error`, and the last.
+ * Turns the parts of an answer into Anthropic's events (wire reference M): one `message_start`, the
+ * content blocks in turn, `message_delta` with the stop reason and the final usage,
+ * `message_stop`. A failure is an `error` event, and the last event.
  */
 class MessagesStream {
   readonly #call: TextCall
@@ -34,19 +35,19 @@ class MessagesStream {
     this.#content = new Content(call.params.reasoning?.exclude ?? false)
   }
 
-  /** The events of one batch, as they go over the wire. */
+  /** Renders the events of one batch. */
   write(parts: TextPart[]): string {
-    return parts.map(part => this.#write(part)).join('')
+    return parts.map(part => this.#render(part)).join('')
   }
 
-  /** The events of the first batch, behind the one that a message begins with. */
+  /** Renders the start of the message and the events of the first batch. */
   async begin(parts: TextPart[]): Promise<string> {
-    return (await this.#start(parts)) + this.write(parts)
+    return (await this.#renderStart(parts)) + this.write(parts)
   }
 
-  // Clients read the size of the prompt here: the provider's count where it comes first, else an
+  // Clients read the size of the prompt here: the provider's count if it is already known, or an
   // estimate.
-  async #start(parts: TextPart[]): Promise<string> {
+  async #renderStart(parts: TextPart[]): Promise<string> {
     for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
     const counted = parts.find(part => part.type === 'usage')
     const usage = counted ? counted.usage : await expectedUsage(this.#call)
@@ -65,24 +66,24 @@ class MessagesStream {
     return event({ type: 'message_start', message })
   }
 
-  #write(part: TextPart): string {
+  #render(part: TextPart): string {
     switch (part.type) {
       case 'finish':
         if (part.choice === 0) this.#finish ??= part
         return ''
       case 'error':
-        return this.#error(part.error)
+        return this.#renderError(part.error)
       case 'receipt':
-        return this.#end(part)
+        return this.#renderEnd(part)
       default:
         return events(this.#content.read(part))
     }
   }
 
-  #end({ receipt, besides }: ReceiptPart): string {
+  #renderEnd({ receipt, besides }: ReceiptPart): string {
     if (this.#failed) return ''
     const rest = events(this.#content.end())
-    if (this.#finish?.reason === 'error') return rest + this.#error(endedInError(besides))
+    if (this.#finish?.reason === 'error') return rest + this.#renderError(endedInError(besides))
     const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
     return (
@@ -92,7 +93,7 @@ class MessagesStream {
     )
   }
 
-  #error(error: GatewayError): string {
+  #renderError(error: GatewayError): string {
     this.#failed = true
     return event(messagesError(error, this.#answer.id))
   }
@@ -113,7 +114,7 @@ const events = (steps: Step[]): string => {
   return text
 }
 
-/** Writes the events of an answer. The first batch tells how the message begins. */
+/** Streams the events of an answer. The first batch determines how the message begins. */
 export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIterator<string> {
   const stream = new MessagesStream(answer, call)
   let hasBegun = false
@@ -124,6 +125,6 @@ export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIte
   })
 }
 
-/** The event of a call that failed after its stream had begun with pings. */
+/** Renders the event of a call that failed after its stream had begun with pings. */
 export const messagesFailure = (error: GatewayError, id: string): string =>
   event(messagesError(error, id))

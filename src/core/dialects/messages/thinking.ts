@@ -2,25 +2,26 @@ import { type Json, parseObject } from '../../kernel/json.ts'
 import type { Block } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 
-/** The format of what Claude thought, as the public `reasoning_details` name it (wire reference C.2). */
+/** The format of Claude's reasoning in the public `reasoning_details` (wire reference C.2). */
 const OWN_FORMAT = 'anthropic-claude-v1'
 
-/** A dot stands in no base64, so that no signature of Anthropic's begins like this. */
+/** Base64 contains no dot, so no signature of Anthropic's begins with this. */
 const SEAL = 'sealed.'
 
-/** Whether the entry is words; else it is data that only its maker can read. */
+/** Tells whether an entry is text; otherwise it is data that only its provider can read. */
 export const isWords = ({ type }: ReasoningDetail): boolean =>
   type === 'reasoning.text' || type === 'reasoning.summary'
 
-/** The words of an entry. */
+/** Reads the text of an entry. */
 export function wordsOf({ text, summary }: Json): string {
   const words = text ?? summary
   return typeof words === 'string' ? words : ''
 }
 
 /**
- * What stands as the signature under an entry's words. Another provider's entry holds more than its words, and that is
- * sealed here: clients send signatures back as they came, and `reasoningOf` opens them again. Empty for words alone.
+ * Renders the signature of a thinking block. The fields that another provider's entry has besides
+ * its text are sealed into it: clients send signatures back unchanged, and `toReasoningBlock` opens
+ * them. Empty for an entry of text alone.
  */
 export function signatureOf({ text: _, summary: __, ...rest }: Json): string {
   const { format, signature, id } = rest
@@ -28,13 +29,16 @@ export function signatureOf({ text: _, summary: __, ...rest }: Json): string {
   return typeof signature === 'string' || typeof id === 'string' ? sealed(rest) : ''
 }
 
-/** What stands as the data of a redacted block: Claude's own, or another provider's entry, sealed. */
+/** Renders the data of a redacted block: Claude's own, or another provider's entry, sealed. */
 export const dataOf = (entry: ReasoningDetail): string =>
   entry.format === OWN_FORMAT && typeof entry.data === 'string' ? entry.data : sealed(entry)
 
 const sealed = (entry: Json) => SEAL + Buffer.from(JSON.stringify(entry)).toString('base64url')
 
-/** The reasoning in a thinking block that a client sent back. `index` counts such blocks within a message. */
+/**
+ * Converts a thinking block that a client sent back. `index` is its position among such blocks of
+ * the message.
+ */
 export function reasoningOf(thinking: string, signature: string, index: number): Block {
   if (signature === '') return { type: 'reasoning', text: thinking, details: null }
   const rest = opened(signature)
@@ -45,7 +49,7 @@ export function reasoningOf(thinking: string, signature: string, index: number):
   return { type: 'reasoning', text: thinking, details: [entry] }
 }
 
-/** The reasoning in a redacted block that a client sent back. */
+/** Converts a redacted thinking block that a client sent back. */
 export const redactedOf = (data: string, index: number): Block => ({
   type: 'reasoning',
   text: null,

@@ -4,8 +4,8 @@ import { outputTokens, type Receipt, searchesIn, type Usage } from '../../langua
 const TIERS = ['standard', 'priority', 'batch']
 
 /**
- * Anthropic's counts (wire reference M): `input_tokens` are those that no cache gave and none took (translation trap 85). What
- * a provider fetched is counted in the content.
+ * Renders Anthropic's token counts (wire reference M). `input_tokens` excludes tokens read from or
+ * written to a cache (translation trap 85). Fetched pages are counted from the content.
  */
 export function countsOf(usage: Usage, web_fetch_requests: number) {
   const { input, output } = usage
@@ -27,7 +27,7 @@ export function countsOf(usage: Usage, web_fetch_requests: number) {
   }
 }
 
-/** The counts as a message has them: with the tier that served it, where it is one that Anthropic's clients know. */
+/** Renders the usage of a message, with the service tier if Anthropic's clients know it. */
 export const messageUsage = (
   usage: Usage,
   web_fetch_requests: number,
@@ -38,7 +38,7 @@ export const messageUsage = (
   service_tier: service_tier !== null && TIERS.includes(service_tier) ? service_tier : null,
 })
 
-/** What the call came to in dollars, beside the counts. */
+/** Renders the cost of the call in dollars, as fields next to the counts. */
 export const costsOf = ({ cost, cost_details, is_byok }: Receipt) => ({
   cost: cost === null ? null : usdOf(cost),
   is_byok,

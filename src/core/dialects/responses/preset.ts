@@ -13,7 +13,7 @@ const { parallel_tool_calls, reasoning, modalities, image_config, service_tier }
   ChatRequest.properties
 const { cache_control, prompt_cache_key, prompt_cache_options, verbosity } = ChatRequest.properties
 
-/** What it has under the names that a chat request has too. */
+/** The fields that have the same names in chat requests. */
 const alike = {
   ...{ model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs },
   ...{ parallel_tool_calls, reasoning, modalities, image_config, service_tier },
@@ -72,7 +72,7 @@ const ResponsesPreset = Type.Object(
 )
 type ResponsesPreset = Static<typeof ResponsesPreset>
 
-/** A Responses request that a preset is made of (wire reference D.1). */
+/** A Responses request from which a preset is made (wire reference D.1). */
 export const responsesPreset: PresetForm<ResponsesPreset> = {
   name: 'responses',
   path: '/responses',
@@ -84,7 +84,7 @@ export const responsesPreset: PresetForm<ResponsesPreset> = {
   toDraft,
 }
 
-// In the chat API's words: `max_output_tokens` is `max_tokens`, `text.format` is `response_format`.
+// Under the chat API's field names: `max_output_tokens` is `max_tokens`, and so on.
 function toDraft(body: ResponsesPreset): Draft {
   const config = configOf({
     ...known(body),
@@ -99,7 +99,7 @@ function toDraft(body: ResponsesPreset): Draft {
 
 const KNOWN = new Set([...Object.keys(routing), ...Object.keys(alike), ...Object.keys(caching)])
 
-// Whatever else it holds is nothing that this API documents, even where a chat request has a word for it.
+// The Responses API does not document other fields, even those that a chat request has.
 const known = (body: ResponsesPreset) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN.has(name)))
 

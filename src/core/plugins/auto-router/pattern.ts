@@ -1,18 +1,18 @@
-/** What a pattern is held against: a text, as far as it is looked at. */
+/** The operations on a text that matching needs, so that tests can count them. */
 export type Characters = Pick<string, 'length' | 'startsWith' | 'endsWith' | 'indexOf'>
 
-/** A pattern in which `*` stands for anything, taken apart at its stars. */
+/** A pattern in which `*` matches anything, split at its stars. */
 export interface Pattern {
   head: string
-  /** What must come between, in this order. */
+  /** The pieces that must come between head and tail, in this order. */
   middle: string[]
-  /** Undefined where there is no star: then the head is all. */
+  /** Undefined if there is no star: then the head is the whole pattern. */
   tail: string | undefined
-  /** The characters that it has itself. */
+  /** The number of characters without the stars. */
   least: number
 }
 
-/** Takes a pattern apart. */
+/** Splits a pattern at its stars. */
 export function patternOf(text: string): Pattern {
   const [head = '', ...rest] = text.split('*')
   const tail = rest.pop()
@@ -26,8 +26,9 @@ export function patternOf(text: string): Pattern {
 }
 
 /**
- * Whether a text is like a pattern. Each piece is looked for once, from where the last one ended: what comes first fits as well as what comes
- * later. A text that is shorter than the pattern's own characters is not looked at, however many stars there are.
+ * Tells whether a text matches a pattern. Each piece is searched for once, from the end of the one
+ * before: the first match leaves the most room for the rest. A text that is shorter than the
+ * pattern's own characters is not searched, however many stars there are.
  */
 export function isLike(text: Characters, { head, middle, tail, least }: Pattern): boolean {
   if (text.length < least || !text.startsWith(head)) return false

@@ -5,17 +5,17 @@ import type { TextCall } from '../../language/call.ts'
 import { COST_TIERS, type CostTier, type RouterWishes } from '../../language/routing.ts'
 import { type Task, thinks } from './task.ts'
 
-/** A choice with what the call would probably cost there, in atto-dollars; null where nobody knows. */
+/** A candidate with the probable cost of the call, in atto-dollars; null if it is unknown. */
 export interface Candidate extends Choice {
   price: number | null
 }
 
-/** A candidate among the others: how many percent of them are cheaper. */
+/** A candidate with its rank: the percentage of candidates that are cheaper. */
 export interface Ranked extends Candidate {
   percentile: number
 }
 
-/** The tokens that an answer to a task is taken to have: a share of the prompt's, and at least so many. */
+/** The assumed tokens of an answer, by task: a share of the prompt's tokens, with a minimum. */
 const ANSWERS: Record<Task, { least: number; share: number }> = {
   chat: { least: 500, share: 0 },
   vision: { least: 500, share: 0 },
@@ -30,7 +30,7 @@ const ANSWERS: Record<Task, { least: number; share: number }> = {
   reasoning: { least: 2_000, share: 0 },
 }
 
-/** The choice with its price for this call, at the cheapest of its endpoints. */
+/** Adds the price of this call at the cheapest of the candidate's endpoints. */
 export function priced(
   choice: Choice,
   task: Task,
@@ -54,7 +54,7 @@ function costAt(prices: Prices, prompt: number, answer: number): number {
   )
 }
 
-/** The candidates, the cheapest first. Those at one price have one percentile. */
+/** Ranks the candidates, cheapest first. Candidates of the same price have the same percentile. */
 export function ranked(candidates: Candidate[]): Ranked[] {
   const sorted = candidates.toSorted(
     (a, b) => (a.price ?? 0) - (b.price ?? 0) || compare(a.model.id, b.model.id),
@@ -68,22 +68,22 @@ export function ranked(candidates: Candidate[]): Ranked[] {
 
 const compare = (a: string, b: string) => (a < b ? -1 : Number(a > b))
 
-/** Candidates by what they may cost, and in words what that is. */
+/** The candidates within the cost that a call allows. */
 export interface Band {
   inside: Ranked[]
-  /** Cheaper ones, which stand in where these fail; the dearest first. */
+  /** Cheaper candidates, to fall back on; the most expensive first. */
   below: Ranked[]
   tier?: CostTier
-  /** The percentile that none is above. */
+  /** The percentile that no candidate exceeds. */
   ceiling?: number
 }
 
-/** What a call without any word of cost may cost, as the public service has it. */
+/** The tradeoff of calls that name neither tier nor tradeoff, as in the public service. */
 const USUAL_TRADEOFF = 9
 
 /**
- * The candidates of the tier that is asked for, or of the nearest that has any, cheaper ones before dearer ones; else those under the
- * ceiling.
+ * Picks the candidates of the requested tier, or of the nearest tier that has any, preferring
+ * cheaper tiers. Without a tier, picks those under the ceiling that the tradeoff sets.
  */
 export function bandOf(all: Ranked[], { tier, tradeoff = USUAL_TRADEOFF }: RouterWishes): Band {
   // From 10, the cheapest tenth of the models, to 0, nine tenths.
@@ -108,31 +108,31 @@ const ceilingOf = (all: Ranked[], ceiling: number): Band => ({
 const tierOf = ({ percentile }: Ranked): CostTier =>
   COST_TIERS[Math.min(Math.floor(percentile / 20), 4)] ?? 'max'
 
-// Of two that are as far away the cheaper.
+// Of two tiers at the same distance the cheaper is nearer.
 const distance = (tier: CostTier, wanted: number) => {
   const apart = COST_TIERS.indexOf(tier) - wanted
   return apart <= 0 ? -apart : apart + 0.5
 }
 
-/** Tasks that are better done by who thinks first, and those that need not be thought about. */
+/** The tasks that models with reasoning do better. */
 const THOUGHTFUL: Task[] = ['code', 'math', 'reasoning', 'agentic']
-/** An answer that is as long as a story. */
+/** The tokens of an answer as long as a story. */
 const LONG_ANSWER = 16_000
-/** Who is older than the newest by so many seconds is of another generation. */
+/** Seconds. A model that is older than the newest by more is of a previous generation. */
 const GENERATION = 365 * 86_400
-/** A context in which a conversation may go on. */
+/** The tokens of a context in which a conversation can continue. */
 const ROOMY = 100_000
 
 /**
- * The fittest for the task first, by what is known of models and nothing else: who has room for the prompt even if it is as large as it may
- * be; who can do what the task is about, of this generation where anybody can; who has room for the conversation to go on; who is newer, as
- * far as it is known; who is cheaper.
+ * Orders candidates by how well they suit the task, using only facts about the models. The criteria
+ * in order: room for the prompt at its largest estimate; suitability for the task; room for the
+ * conversation to continue; a newer model, if its age is known; a lower price.
  */
 export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
   const latest = Math.max(...candidates.map(({ model }) => model.created ?? 0)) - GENERATION
   const scored = candidates.map(candidate => ({
     candidate,
-    marks: marksOf(candidate, task, needs, call, latest),
+    marks: marksOf(candidate, { task, tokens: needs.tokens, call, latest }),
   }))
   return scored
     .sort(
@@ -142,18 +142,22 @@ export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: Te
     .map(one => one.candidate)
 }
 
-/** What speaks for a candidate, the weightiest first; more is better. */
-function marksOf(
-  candidate: Ranked,
-  task: Task,
-  { tokens }: Needs,
-  call: TextCall,
-  latest: number,
-): number[] {
+/** What candidates are scored for. */
+interface Goal {
+  task: Task
+  /** The tokens of the prompt at its largest estimate. */
+  tokens: number
+  call: TextCall
+  /** Unix seconds: models created earlier are of a previous generation. */
+  latest: number
+}
+
+/** Returns the scores of a candidate, the most important first; higher is better. */
+function marksOf(candidate: Ranked, goal: Goal): number[] {
   const context = largest(candidate.endpoints, ({ context_length }) => context_length)
   return [
-    Number(context > tokens),
-    suitability(candidate, task, context, call, latest),
+    Number(context > goal.tokens),
+    suitability(candidate, context, goal),
     Number(context >= ROOMY),
     candidate.model.created ?? 0,
     -(candidate.price ?? 0),
@@ -162,10 +166,8 @@ function marksOf(
 
 function suitability(
   { model, endpoints }: Ranked,
-  task: Task,
   context: number,
-  call: TextCall,
-  latest: number,
+  { task, call, latest }: Goal,
 ): number {
   const { reasoning, created } = model
   if (thinks(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined))
@@ -176,7 +178,7 @@ function suitability(
     case 'creative-writing':
       return Number(largest(endpoints, endpoint => endpoint.max_completion_tokens) >= LONG_ANSWER)
     default:
-      // Who must think first answers late, and yet better than who is long outdated.
+      // A model that always reasons answers late, but better than one of a previous generation.
       return Number((created ?? 0) >= latest) * 2 + Number(!reasoning?.mandatory)
   }
 }

@@ -2,17 +2,18 @@ import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import { TOLD, type Told, WORDS } from './words.data.ts'
 
-/** What a call is for, as far as it shows. */
+/** What a call is for, as far as it can be detected. */
 export type Task = 'vision' | 'agentic' | 'extraction' | 'long-context' | Told | 'chat'
 
-/** Tokens from which a prompt is a long one. */
+/** The tokens from which a prompt is long. */
 const LONG = 64_000
 
 /**
- * The task of a call, whose prompt has so many tokens. What a call has tells it before what it says: pictures in its last turn, then tools that
- * the model may call, then a form of the answer, then a long prompt; then the words at both ends of the last user turn and, half as
- * telling, at the beginning of the instructions; then a wish to reason. The same call has always the same task. At most three stretches
- * of `STRETCH` characters are read, however long the call is.
+ * Detects the task of a call whose prompt has this many tokens. The criteria in order: pictures in
+ * the last user message, tools that the model may call, a JSON answer, a long prompt, words, and a
+ * request for reasoning. Words are read at both ends of the last user message and, at half their
+ * weight, at the beginning of the instructions. The same call always has the same task. At most
+ * three excerpts of `EXCERPT_LENGTH` characters are read, however long the call is.
  */
 export function taskOf(call: TextCall, tokens: number): Task {
   const { tools, params, turns } = call
@@ -27,17 +28,17 @@ export function taskOf(call: TextCall, tokens: number): Task {
 const isSeen = ({ type }: Block) => type === 'image' || type === 'video'
 const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
 
-/** Whether the caller asks for thoughts. */
+/** Tells whether the caller asks for reasoning. */
 export const thinks = ({ params: { reasoning } }: TextCall): boolean =>
   reasoning !== undefined && reasoning.enabled !== false && reasoning.effort !== 'none'
 
-/** What is asked for stands at the beginning of a text or at its end; what is between is often what it is asked about. */
+/** Characters. A text states its task at the beginning or the end; its subject is in between. */
 const STRETCH = 1_024
 
-/** What a word of the caller counts; half of it in the instructions. */
+/** The weights of a word in the user's message. In the instructions they are halved. */
 const STRONG = 4
 const WEAK = 2
-/** From which sum on a task is told. */
+/** The least sum of weights that identifies a task. */
 const ENOUGH = 4
 
 function toldBy(last: Turn | undefined, instructions: Turn | undefined): Told | undefined {
@@ -52,7 +53,7 @@ function toldBy(last: Turn | undefined, instructions: Turn | undefined): Told | 
   return best.task
 }
 
-/** The beginning and the end of what a turn says, in small letters. */
+/** Reads the beginning and the end of a message's text, in lower case. */
 function endsOf({ blocks }: Turn): string {
   const texts = blocks.flatMap(block => (block.type === 'text' ? block.text : []))
   const [first = ''] = texts
@@ -63,7 +64,7 @@ function endsOf({ blocks }: Turn): string {
 
 const wordsIn = (text: string): Set<string> => new Set(text.match(/[\p{L}-]+/gu))
 
-/** Each word counts once, however often it is said. */
+/** Adds up the weights of a task's words. Each word counts once, however often it occurs. */
 function weightOf(task: Told, words: Set<string>, text: string): number {
   const { strong, weak, signs } = WORDS[task]
   const found = (list: string[]) => list.reduce((count, word) => count + Number(words.has(word)), 0)

@@ -27,10 +27,10 @@ const understood = (body: object) => {
   })
 }
 
-describe('trap 37: a client that speaks of functions', () => {
+describe('trap 37: a client that uses legacy functions', () => {
   const functions = [{ name: 'f', description: 'd', parameters: { type: 'object' } }]
 
-  test('asks for tools', () => {
+  test('requests tools', () => {
     const { tools, params, extra } = understood({
       messages: [{ role: 'user', content: 'Hi' }],
       functions,
@@ -45,7 +45,7 @@ describe('trap 37: a client that speaks of functions', () => {
     ).toBe('none')
   })
 
-  test('tells of its calls, each result with the call of that name before it', () => {
+  test('sends its calls, and each result belongs to the last call of that name', () => {
     const called = (name: string) => ({
       role: 'assistant',
       content: null,
@@ -78,7 +78,7 @@ describe('trap 37: a client that speaks of functions', () => {
   ]
   const answer = { id, created: 1, model: 'm', provider: 'p' }
 
-  test('reads its answer in both words, whole and streamed', async () => {
+  test('gets both function_call and tool_calls, whole and streamed', async () => {
     const body: ChatRequest = { messages: [{ role: 'user', content: 'Hi' }], functions }
     const shape = readShape('chat.completion', textCall(), body)
     const collected = await chatResponse(
@@ -94,7 +94,7 @@ describe('trap 37: a client that speaks of functions', () => {
     expect(written).toContain('"function_call":{"arguments":"{\\"a\\":1}"}')
   })
 
-  test('is the only one who does', async () => {
+  test('is the only one that gets function_call', async () => {
     expect(
       new ChatStream(answer, readShape('chat.completion', textCall(), { messages: [] })).write(
         parts,

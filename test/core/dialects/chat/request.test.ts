@@ -35,13 +35,13 @@ const fieldOf = (body: object): unknown => {
 }
 
 describe('models', () => {
-  test('are the one that is named, or the default', () => {
+  test('are the requested one, or the default', () => {
     expect(callOf({ model: 'acme/small' }).models).toEqual(['acme/small'])
     expect(callOf({}).models).toEqual(['sandbox/echo'])
     expect(callOf({ models: [] }).models).toEqual(['sandbox/echo'])
   })
 
-  test('are the wanted one and its stand-ins, each once', () => {
+  test('are the requested one and its fallbacks, each once', () => {
     expect(callOf({ model: 'a/a', models: ['b/b', 'a/a', 'c/c', 'b/b'] }).models).toEqual([
       'a/a',
       'b/b',
@@ -50,13 +50,13 @@ describe('models', () => {
     expect(callOf({ models: ['b/b', 'a/a'] }).models).toEqual(['b/b', 'a/a'])
   })
 
-  test('are not a hundred', () => {
+  test('are limited in number', () => {
     expect(fieldOf({ models: Array.from({ length: 100 }, (_, i) => `a/${i}`) })).toBe('models')
   })
 })
 
 describe('messages', () => {
-  test('E9 either they or a prompt are needed, not both', () => {
+  test('E9 are required unless there is a prompt, and excluded if there is one', () => {
     expect(fieldOf({ prompt: 'x' })).toBe('messages')
     expect(fieldOf({ messages: undefined })).toBe('messages')
     expect(callOf({ messages: undefined, prompt: 'Say' }).turns).toEqual([
@@ -64,7 +64,7 @@ describe('messages', () => {
     ])
   })
 
-  test('E9 of an unknown role, or none at all, do not fit', () => {
+  test('E9 with an unknown role are refused, and so is an empty list', () => {
     expect(misfit(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path).toMatch(
       /^messages\.0/,
     )
@@ -83,7 +83,7 @@ describe('messages', () => {
     ).toBe('messages.0.content.0.image_url.url')
   })
 
-  test('E9 of every role fit, with or without a name', () => {
+  test('E9 of every role are accepted, with or without a name', () => {
     const all = [
       { role: 'system', content: 'x' },
       { role: 'developer', content: [{ type: 'text', text: 'x' }] },
@@ -98,7 +98,7 @@ describe('messages', () => {
     expect(misfit(ChatRequest, { messages: all })).toBeUndefined()
   })
 
-  test('trap 8: content of null beside a call is no text', () => {
+  test('trap 8: content of null next to a tool call is not a text', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
     const { turns } = callOf({
       messages: [{ role: 'assistant', content: null, tool_calls: [call] }],
@@ -116,16 +116,16 @@ describe('messages', () => {
 })
 
 describe('parameters', () => {
-  test('a single stop word is a list of one', () => {
+  test('a single stop sequence becomes a list of one', () => {
     expect(callOf({ stop: 'END' }).params.stop).toEqual(['END'])
     expect(callOf({ stop: '' }).params.stop).toBeUndefined()
   })
 
-  test('a top_k of 0 is none', () => {
+  test('a top_k of 0 means no limit', () => {
     expect(callOf({ top_k: 0 }).params).toEqual({})
   })
 
-  test('a temperature and a seed of 0 are what they are', () => {
+  test('a temperature and a seed of 0 are kept', () => {
     expect(callOf({ temperature: 0, seed: 0, logprobs: false }).params).toEqual({
       temperature: 0,
       seed: 0,
@@ -133,16 +133,16 @@ describe('parameters', () => {
     })
   })
 
-  test('the fast service tier is priority', () => {
+  test('the service tier "fast" becomes "priority"', () => {
     expect(callOf({ service_tier: 'fast' }).params.service_tier).toBe('priority')
     expect(callOf({ service_tier: 'flex' }).params.service_tier).toBe('flex')
   })
 
-  test('an effort and a number of tokens for reasoning contradict each other', () => {
+  test('reasoning with both an effort and a token budget is refused', () => {
     expect(fieldOf({ reasoning: { effort: 'low', max_tokens: 5 } })).toBe('reasoning')
   })
 
-  test('the reasoning object rules over its flat names', () => {
+  test('the reasoning object overrules its flat aliases', () => {
     expect(
       callOf({ reasoning: { effort: 'high' }, reasoning_effort: 'low' }).params.reasoning,
     ).toEqual({ effort: 'high' })
@@ -153,8 +153,8 @@ describe('parameters', () => {
   })
 })
 
-describe('wishes about who answers', () => {
-  test('name providers as we do, as the public service does, or as they are shown, in any case', () => {
+describe('provider preferences', () => {
+  test('name providers by our slug, the public slug or the display name, in any case', () => {
     const provider = {
       order: ['OpenAI', 'google-vertex'],
       only: ['amazon-bedrock', 'Google AI Studio'],
@@ -167,7 +167,7 @@ describe('wishes about who answers', () => {
     })
   })
 
-  test('of nobody that is known are of nobody, and an order of none is no order', () => {
+  test('with unknown providers only are empty, and an empty order is no order', () => {
     expect(callOf({ provider: { only: ['nobody'], order: ['nobody'] } }).routing).toEqual({
       only: [],
       order: [],
@@ -175,7 +175,7 @@ describe('wishes about who answers', () => {
     expect(callOf({ provider: { order: [] } }).routing).toEqual({})
   })
 
-  test('name no more providers than there could be', () => {
+  test('limit the number of provider names', () => {
     const ignoring = (many: number) => ({
       messages,
       provider: { ignore: Array.from({ length: many }, (_, i) => `p${i}`) },
@@ -186,7 +186,7 @@ describe('wishes about who answers', () => {
     ])
   })
 
-  test('take prices as numbers or as decimal texts', () => {
+  test('accept prices as numbers or as decimal strings', () => {
     expect(
       callOf({ provider: { max_price: { prompt: '0.15', completion: 1 } } }).routing.max_price,
     ).toEqual({
@@ -195,7 +195,7 @@ describe('wishes about who answers', () => {
     })
   })
 
-  test('may name a region or a quantization behind a provider, by whatever name', () => {
+  test('accept a region or a quantization after any name of a provider', () => {
     const order = [
       'google-vertex/europe',
       'Google AI Studio/us',
@@ -211,7 +211,7 @@ describe('wishes about who answers', () => {
     ])
   })
 
-  test('sort by a word or an object, and route is the partition’s old name', () => {
+  test('accept sort as a string or an object, and route as the legacy name of partition', () => {
     const sorted = (provider: object, more: object = {}) => callOf({ provider, ...more }).routing
     expect(sorted({ sort: 'price' })).toEqual({ sort: 'price' })
     expect(sorted({ sort: { by: 'latency', partition: 'none' } })).toEqual({
@@ -227,7 +227,7 @@ describe('wishes about who answers', () => {
     })
   })
 
-  test('prefer a throughput and a latency of the median, or at the percentiles that are named', () => {
+  test('accept throughput and latency for the median or for named percentiles', () => {
     expect(
       callOf({ provider: { preferred_min_throughput: 50, preferred_max_latency: 1.5 } }).routing,
     ).toEqual({
@@ -242,7 +242,7 @@ describe('wishes about who answers', () => {
     })
   })
 
-  test('are sorted as the workspace likes it', async () => {
+  test('include the default sort of the workspace', async () => {
     const usual = async (default_provider_sort: 'latency' | 'exacto' | null) => {
       await updateWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, {
         default_provider_sort,
@@ -254,11 +254,11 @@ describe('wishes about who answers', () => {
     expect(await usual(null)).toEqual({})
   })
 
-  test('of nobody at all are refused', () => {
+  test('with an empty list of allowed providers are refused', () => {
     expect(fieldOf({ provider: { only: [] } })).toBe('provider.only')
   })
 
-  test('that are off or null are none', () => {
+  test('that are false or null are left out', () => {
     expect(
       callOf({
         provider: { zdr: false, require_parameters: false, order: null, allow_fallbacks: null },
@@ -268,21 +268,21 @@ describe('wishes about who answers', () => {
   })
 })
 
-describe('whose call it is', () => {
-  test('E9 the session of the body rules over the header’s', () => {
+describe('session and user', () => {
+  test('E9 the session id of the body overrules that of the header', () => {
     expect(callOf({ session_id: 'body' }, 'header').session_id).toBe('body')
     expect(callOf({}, 'header').session_id).toBe('header')
     expect(callOf({}).session_id).toBeNull()
   })
 
-  test('E9 sessions and users longer than 256 characters do not fit', () => {
+  test('E9 session ids and users longer than 256 characters are refused', () => {
     for (const field of ['session_id', 'user']) {
       expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(256) })).toBeUndefined()
       expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(257) })?.path).toBe(field)
     }
   })
 
-  test('users of two workspaces are two, whatever their names', () => {
+  test('the same user name in two workspaces gives two hashes', () => {
     const actor = operator(gateway)
     const userIn = (workspace_id: string) =>
       chat.understand(

@@ -18,7 +18,7 @@ const SHAPE: Shape = {
   functions: false,
 }
 
-/** The events of these parts: chunks, and the text `[DONE]`. */
+/** Returns the events of these parts: chunks, and the text `[DONE]`. */
 function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
   const stream = new ChatStream(
     { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' },
@@ -51,23 +51,23 @@ describe('a streamed answer', () => {
   )
   const chunks = events.filter(event => event !== '[DONE]')
 
-  test('traps 70 and 71: counts exactly once, in a chunk without choices, last before [DONE], however often the provider counts', () => {
+  test('traps 70, 71: has one usage chunk before [DONE], whatever the provider sends', () => {
     expect(chunks.filter(chunk => chunk.usage)).toEqual([chunks.at(-1) as Chunk])
     expect(chunks.at(-1)?.choices).toEqual([])
     expect(events.at(-1)).toBe('[DONE]')
   })
 
-  test('trap 68: ends with one reason, and until then has none', () => {
+  test('trap 68: has one finish reason, in its last chunk with choices', () => {
     const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
     expect(reasons).toEqual([null, null, null, 'stop'])
   })
 
-  test('trap 79: tells the role in the first delta, and once', () => {
+  test('trap 79: has the role in the first delta only', () => {
     expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
     expect(chunks.filter(chunk => chunk.choices[0]?.delta.role)).toHaveLength(1)
   })
 
-  test('trap 80: has one id and one time in all of its chunks', () => {
+  test('trap 80: has the same id and creation time in all chunks', () => {
     expect(new Set(chunks.map(chunk => `${chunk.id} ${chunk.created}`))).toEqual(
       new Set(['gen-1 1772600767']),
     )

@@ -15,15 +15,15 @@ beforeAll(async () => {
 
 const { id, origin } = embeddingCall()
 
-/** The call of a body that must fit. */
+/** Translates a valid body into a call. */
 function callOf(body: object, session_id: string | null = null) {
   const whole: unknown = { model: 'acme/embed', input: 'Hi', ...body }
   if (!fits(EmbeddingsRequest, whole)) throw new Error('The body does not fit')
   return understand(gateway, operator(gateway), whole, { id, origin, session_id, betas: [] })
 }
 
-describe('understand', () => {
-  test('a plain body is a call for one vector', () => {
+describe('an embeddings request', () => {
+  test('with one text becomes a call for one vector', () => {
     expect(callOf({})).toEqual(embeddingCall())
   })
 
@@ -55,7 +55,7 @@ describe('understand', () => {
     expect(callOf({ input }).inputs).toEqual(inputs as never)
   })
 
-  test('parts of contents are what they are in a conversation', () => {
+  test('has the same content parts as a conversation', () => {
     const content = [
       { type: 'image_url', image_url: { url: 'https://a.example/b.png' } },
       { type: 'input_audio', input_audio: { data: 'AA==' } },
@@ -77,7 +77,7 @@ describe('understand', () => {
     ])
   })
 
-  test('known parameters are parameters, unknown ones travel as they came, and vectors do not stream', () => {
+  test('keeps known parameters, forwards unknown ones and never streams', () => {
     const params = { dimensions: 8, encoding_format: 'base64', input_type: 'search_query' }
     const call = callOf({ ...params, truncate: 'END', stream: true, models: ['a/b'] })
     expect(call).toMatchObject({
@@ -88,7 +88,7 @@ describe('understand', () => {
     })
   })
 
-  test('null is no wish', () => {
+  test('ignores fields that are null', () => {
     expect(
       callOf({
         dimensions: null,
@@ -100,7 +100,7 @@ describe('understand', () => {
     ).toEqual(embeddingCall())
   })
 
-  test('who asks, for whom and where is told as in a conversation', () => {
+  test('has provider preferences, user and session as in a conversation', () => {
     const call = callOf(
       { user: 'ann', session_id: 's-1', trace: { a: 1 }, provider: { only: ['OpenAI'] } },
       's-2',

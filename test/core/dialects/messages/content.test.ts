@@ -37,7 +37,7 @@ const claude = (index: number, more: object): ReasoningDetail => ({
   ...more,
 })
 
-/** The steps as short lines: `0 + tool_use call_0`, `0 {"a":`, `0 .`, each batch of them as it came. */
+/** Renders events as short lines: `0 + tool_use call_0`, `0 {"a":`, `0 .`, in their batches. */
 function stepsOf(parts: TextPart[], hidesThinking = false): string[] {
   const content = new Content(hidesThinking)
   return [...parts.flatMap(part => content.read(part)), ...content.end()].map(shown)
@@ -54,7 +54,7 @@ function shown(step: Step): string {
 }
 
 describe('blocks', () => {
-  test('of one kind that follow each other are one, and count from zero', () => {
+  test('of consecutive pieces of one kind are merged, and are numbered from zero', () => {
     expect(stepsOf([text('Hel'), text(''), text('lo'), thought('Hm'), text('!')])).toEqual([
       '0 + text',
       '0 Hel',
@@ -69,7 +69,7 @@ describe('blocks', () => {
     ])
   })
 
-  test('are cut where the provider cut them', () => {
+  test('are divided where the provider divided them', () => {
     const citation = { type: 'page_location', cited_text: 'b' }
     const cited: TextPart = { type: 'annotation', choice, annotation: null, citation, block: 2 }
     expect(stepsOf([text('a', 1), text('b', 2), cited, text('c', 3)])).toEqual([
@@ -86,16 +86,16 @@ describe('blocks', () => {
     ])
   })
 
-  test('of other choices have no place', () => {
+  test('of other choices are left out', () => {
     expect(stepsOf([{ type: 'text-delta', choice: 1, text: 'x' }])).toEqual([])
   })
 
-  test('there is never more than one open, whatever comes in whatever order', () => {
+  test('are never open two at a time, whatever the order of the parts', () => {
     for (let seed = 1; seed <= 300; seed++) expectOneAtATime(shuffled(seed))
   })
 })
 
-/** Some parts in an order that the seed decides; every call begins before its input comes. */
+/** Returns parts in an order that the seed determines. Every call begins before its input. */
 function shuffled(seed: number): TextPart[] {
   let state = seed
   const random = (below: number) => {
@@ -139,7 +139,7 @@ function expectOneAtATime(parts: TextPart[]): void {
 }
 
 describe('tools', () => {
-  test('trap 58, 59: a call is a block of its own, after the text, with its name at the start', () => {
+  test('trap 58, 59: a tool call is a separate block after the text, with its name first', () => {
     expect(stepsOf([text('Look'), start(0), input(0, '{"a"'), input(0, ':1}')])).toEqual([
       '0 + text',
       '0 Look',
@@ -151,7 +151,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 60: a name and whole arguments at once are both told', () => {
+  test('trap 60: a name and whole arguments that come at once are both sent', () => {
     const content = new Content(false)
     expect([start(0), input(0, '{"a":1}')].flatMap(part => content.read(part)).map(shown)).toEqual([
       '0 + tool_use call_0 tool_0',
@@ -161,7 +161,7 @@ describe('tools', () => {
     expect(content.end()).toEqual([])
   })
 
-  test('trap 61: what comes between the arguments of a call waits until they are whole', () => {
+  test('trap 61: content between the arguments of a call waits until they are complete', () => {
     const content = new Content(false)
     const steps = (part: TextPart) => content.read(part).map(shown)
     expect(steps(start(0))).toEqual(['0 + tool_use call_0 tool_0'])
@@ -174,7 +174,7 @@ describe('tools', () => {
     expect(content.end().map(shown)).toEqual(['2 .'])
   })
 
-  test('trap 61: two calls that are told in turns come one after the other', () => {
+  test('trap 61: two interleaved calls are sent one after the other', () => {
     expect(
       stepsOf([
         start(0),
@@ -196,7 +196,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 23: a call without arguments is one, and one that was cut stays cut', () => {
+  test('trap 23: a call without arguments is kept, and truncated arguments stay truncated', () => {
     expect(stepsOf([start(0), start(1), input(1, '{"a":')])).toEqual([
       '0 + tool_use call_0 tool_0',
       '0 .',
@@ -206,7 +206,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 24: arguments that are no object are told inside one', () => {
+  test('trap 24: arguments that are not an object are wrapped in one', () => {
     expect(
       stepsOf([start(0), input(0, ' ["a'), input(0, '"]'), start(1), input(1, '"x"')]),
     ).toEqual([
@@ -219,7 +219,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 25: what follows whole arguments is not theirs, nor is what belongs to no call', () => {
+  test('trap 25: text after complete arguments and input without a call are dropped', () => {
     expect(stepsOf([start(0), input(0, '{}{"city":1}'), input(0, 'x'), input(7, '{}')])).toEqual([
       '0 + tool_use call_0 tool_0',
       '0 {}',
@@ -227,7 +227,7 @@ describe('tools', () => {
     ])
   })
 
-  test('a call tells who called, and what its provider says of it', () => {
+  test('a call has a caller and the extra fields of its provider', () => {
     const blockOf = (part: TextPart) => {
       const [step] = new Content(false).read(part)
       return step?.type === 'content_block_start' ? step.content_block : undefined
@@ -259,7 +259,7 @@ describe('tools', () => {
 })
 
 describe('thinking', () => {
-  test('trap 66: words and signature stand in a block of their own, the signature once and last', () => {
+  test('trap 66: text and signature are in a separate block, the signature once and last', () => {
     expect(
       stepsOf([
         thought('a', claude(0, { text: 'a' })),
@@ -269,7 +269,7 @@ describe('thinking', () => {
     ).toEqual(['0 + thinking', '0 a', '0 sig', '0 .', '1 + text', '1 b', '1 .'])
   })
 
-  test('each block that was signed apart stays apart', () => {
+  test('blocks with separate signatures stay separate', () => {
     expect(
       stepsOf([
         thought('a', claude(0, { text: 'a', signature: 's0' })),
@@ -291,7 +291,7 @@ describe('thinking', () => {
     ])
   })
 
-  test('trap 67: redacted thinking is whole at once', () => {
+  test('trap 67: redacted thinking is sent whole', () => {
     const content = new Content(false)
     expect(
       content.read(
@@ -312,7 +312,7 @@ describe('thinking', () => {
     expect(content.end().map(shown)).toEqual(['0 .'])
   })
 
-  test('trap 94: a signature without words is a block all the same', () => {
+  test('trap 94: a signature without text is still a block', () => {
     expect(stepsOf([thought('', claude(0, { text: '', signature: 'sig' }))])).toEqual([
       '0 + thinking',
       '0 sig',
@@ -320,7 +320,7 @@ describe('thinking', () => {
     ])
   })
 
-  test('that the client did not want to see keeps its signature, and leaves no trace where it has none', () => {
+  test('that the client excluded keeps its signature, and is left out without one', () => {
     const parts = [
       thought('a', claude(0, { text: 'a', signature: 'sig' })),
       thought('b'),
@@ -329,7 +329,7 @@ describe('thinking', () => {
     expect(stepsOf(parts, true)).toEqual(['0 + thinking', '0 sig', '0 .', '1 + text', '1 c', '1 .'])
   })
 
-  test('in words alone is not signed, and what stands in words and entries is told once', () => {
+  test('as text alone is not signed, and text that entries repeat is sent once', () => {
     expect(stepsOf([thought('a'), thought('b')])).toEqual(['0 + thinking', '0 a', '0 b', '0 .'])
     expect(
       stepsOf([
@@ -347,7 +347,7 @@ describe('other parts', () => {
     value,
   })
 
-  test('a tool that the provider runs tells its input like any other, and its result is whole', () => {
+  test('a tool that the provider runs streams its input, and its result is whole', () => {
     const result = { type: 'web_search_tool_result', tool_use_id: 's', content: [] }
     expect(
       stepsOf([
@@ -363,7 +363,7 @@ describe('other parts', () => {
     ])
   })
 
-  test('of another dialect, or of no form at all, are left out', () => {
+  test('of another dialect or of unknown shape are left out', () => {
     expect(
       stepsOf([
         { type: 'other', choice, dialect: 'responses', value: { type: 'x' } },
@@ -374,7 +374,7 @@ describe('other parts', () => {
     ).toEqual([])
   })
 
-  test('a source in OpenAI’s form is shown, and proves nothing', () => {
+  test('a source in OpenAI’s form is sent without proof', () => {
     const annotation = {
       type: 'url_citation',
       url_citation: { url: 'https://a.example', title: 'A', start_index: 0 },
@@ -395,7 +395,7 @@ describe('other parts', () => {
     ).toEqual(['0 + text', '0 a', `0 ${JSON.stringify(shownSource)}`, '0 .'])
   })
 
-  test('pictures and sounds are text, and a refusal is what the model said', () => {
+  test('pictures and sounds become text, and so does a refusal', () => {
     const content = new Content(false)
     const parts: TextPart[] = [
       { type: 'image', choice, url: 'data:image/png;base64,AAAA' },
@@ -411,7 +411,7 @@ describe('other parts', () => {
     expect(content.refused).toBe(true)
   })
 
-  test('a hundred thousand of them behind a call that never ends take no stack and no time to speak of', () => {
+  test('a hundred thousand of them behind an unfinished call need little time and stack', () => {
     const redacted = thought('', {
       type: 'reasoning.encrypted',
       data: 'A',
@@ -424,7 +424,7 @@ describe('other parts', () => {
   })
 })
 
-test('an entry whose number is none belongs to those without a number', () => {
+test('an entry with an invalid index is merged with those without an index', () => {
   const odd = (said: string) =>
     thought(said, { ...claude(0, { text: said }), index: { toString: 1 } })
   expect(stepsOf([odd('Let '), odd('me')])).toEqual(['0 + thinking', '0 Let ', '0 me', '0 .'])

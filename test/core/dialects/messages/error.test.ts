@@ -20,7 +20,7 @@ test.each(Object.keys(STATUS) as ErrorType[])('%s has its type', type => {
   expect(messagesError(new GatewayError(type, 'No'), null).error.type).toBe(expected)
 })
 
-test('the envelope is Anthropic’s, with our own type and facts beside', () => {
+test('the envelope is Anthropic’s, with our own error type and metadata', () => {
   expect(messagesError(invalid('model: no', 'model'), 'gen-1')).toEqual({
     type: 'error',
     error: { type: 'invalid_request_error', message: 'model: no', error_type: 'invalid_request' },
@@ -29,7 +29,7 @@ test('the envelope is Anthropic’s, with our own type and facts beside', () => 
   })
 })
 
-test('types that the public list does not know are not told', () => {
+test('error types that are not in the public list are left out', () => {
   expect(messagesError(new GatewayError('unavailable', 'Later'), null)).toEqual({
     type: 'error',
     error: { type: 'api_error', message: 'Later' },

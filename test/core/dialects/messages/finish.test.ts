@@ -39,16 +39,16 @@ describe('the reason', () => {
     expect(reasonOf(reason, native)).toBe(expected)
   })
 
-  test('trap 46: a forced tool that was the answer did not end it', () => {
+  test('trap 46: a forced tool call that was unwrapped into the answer is not the reason', () => {
     expect(reasonOf('stop', 'tool_use')).toBe('end_turn')
   })
 
-  test('trap 68: a stop after a call is a call', () => {
+  test('trap 68: a stop after a tool call becomes tool_use', () => {
     expect(reasonOf('stop', 'stop', { calledTool: true, refused: false })).toBe('tool_use')
     expect(reasonOf('length', 'length', { calledTool: true, refused: false })).toBe('max_tokens')
   })
 
-  test('of an answer that has not ended is none', () => {
+  test('of an unfinished answer is null', () => {
     expect(endingOf(null, NOTHING)).toEqual({
       stop_reason: null,
       stop_sequence: null,
@@ -58,14 +58,14 @@ describe('the reason', () => {
   })
 })
 
-test('a stop sequence is told, and makes the reason', () => {
+test('a stop sequence is included, and determines the reason', () => {
   expect(endingOf(finish('stop', 'stop', { sequence: 'END' }), NOTHING)).toMatchObject({
     stop_reason: 'stop_sequence',
     stop_sequence: 'END',
   })
 })
 
-test('a refusal says so, in the provider’s words where it has them', () => {
+test('a refusal has details, the provider’s own if there are any', () => {
   const stop_details = { type: 'refusal', category: null, explanation: null }
   expect(endingOf(finish('stop', 'stop'), { calledTool: false, refused: true })).toMatchObject({
     stop_reason: 'refusal',
@@ -77,7 +77,7 @@ test('a refusal says so, in the provider’s words where it has them', () => {
   ).toMatchObject({ stop_details: told })
 })
 
-test('what the provider tells of the message besides is kept, what nobody knows is not', () => {
+test('known further fields of the provider are kept, unknown ones are not', () => {
   const extra = {
     container: { id: 'c', expires_at: 'x' },
     context_management: { applied_edits: [] },

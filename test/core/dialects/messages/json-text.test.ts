@@ -3,7 +3,7 @@ import { JsonText } from '../../../../src/core/dialects/messages/json-text.ts'
 
 const OBJECT = ' {"a}\\"{":[{"b":"\\\\"},{}],"c":{"d":"]}"}}'
 
-test('the end of an object is found wherever it is cut', () => {
+test('the end of an object is found however its text is split', () => {
   for (let at = 0; at <= OBJECT.length; at++) {
     const json = new JsonText()
     expect(json.read(OBJECT.slice(0, at)) + json.read(`${OBJECT.slice(at)} {"more":1}`)).toBe(
@@ -13,7 +13,7 @@ test('the end of an object is found wherever it is cut', () => {
   }
 })
 
-test('an object that was cut has no end', () => {
+test('a truncated object has no end', () => {
   for (let at = 2; at < OBJECT.length; at++) {
     const json = new JsonText()
     json.read(OBJECT.slice(0, at))
@@ -21,13 +21,13 @@ test('an object that was cut has no end', () => {
   }
 })
 
-test.each(['[{}]', '"{}"', '5', 'null', '}', ']{}', 'x{}'])('%s is no object', text => {
+test.each(['[{}]', '"{}"', '5', 'null', '}', ']{}', 'x{}'])('%s is not an object', text => {
   const json = new JsonText()
   expect(json.read(text)).toBe(text)
   expect(json).toMatchObject({ isObject: false, complete: false })
 })
 
-test('of white space nothing can be said yet', () => {
+test('white space alone does not tell what follows', () => {
   const json = new JsonText()
   json.read(' \n')
   expect(json.isObject).toBeUndefined()

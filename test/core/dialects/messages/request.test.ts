@@ -33,7 +33,7 @@ const whereWrong = (more: object) => misfit(MessagesRequest, bodyOf(more))?.path
 const mark = { cache_control: { type: 'ephemeral' as const, ttl: '1h' as const } }
 
 describe('a conversation', () => {
-  test('of plain texts is turns of one text', () => {
+  test('of plain texts becomes messages of one text each', () => {
     expect(callOf({})).toMatchObject({
       kind: 'text',
       dialect: 'messages',
@@ -47,7 +47,7 @@ describe('a conversation', () => {
     ])
   })
 
-  test('begins with its system text, as one text or as blocks, and keeps the marks', () => {
+  test('begins with the system prompt, as one text or as blocks, and keeps cache markers', () => {
     expect(callOf({ system: 'Be kind' }).turns[0]).toEqual({
       role: 'system',
       blocks: [{ type: 'text', text: 'Be kind' }],
@@ -58,19 +58,19 @@ describe('a conversation', () => {
     expect(callOf({ system: [] }).turns).toHaveLength(1)
   })
 
-  test('trap 5: may have a system message in its middle', () => {
+  test('trap 5: may have a system message in the middle', () => {
     expect(
       turnsOf(hi, { role: 'system', content: 'Now be brief' }, hi).map(turn => turn.role),
     ).toEqual(['user', 'system', 'user'])
   })
 
-  test('keeps what nobody here knows of a message', () => {
+  test('keeps unknown fields of a message', () => {
     expect(turnsOf({ ...hi, clear_at: 'x' })[0]?.extra).toEqual({ clear_at: 'x' })
   })
 })
 
 describe('content', () => {
-  test('a picture comes by its URL, or as a data URL; one that the provider keeps stays as it is', () => {
+  test('a picture becomes its URL or a data URL, unless it is stored at the provider', () => {
     const kept = { type: 'image', source: { type: 'file', file_id: 'file_1' } }
     expect(
       blocksOf(
@@ -89,7 +89,7 @@ describe('content', () => {
     ])
   })
 
-  test('a document is a file: whole, by URL, by id, or as text', () => {
+  test('a document becomes a file: whole, by URL, by id, or as text', () => {
     const document = (source: object, more: object = {}) => ({ type: 'document', source, ...more })
     expect(
       blocksOf(
@@ -120,7 +120,7 @@ describe('content', () => {
     ])
   })
 
-  test('a document made of blocks, and what only Anthropic has a word for, stay as they are', () => {
+  test('a document made of blocks and content of Anthropic’s own types stay unchanged', () => {
     const kinds = [
       { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'Hi' }] } },
       {
@@ -140,7 +140,7 @@ describe('content', () => {
     )
   })
 
-  test('the sources of a text go back with it, but not those that prove nothing', () => {
+  test('the sources of a text are sent back with it, except those without proof', () => {
     const proven = {
       type: 'web_search_result_location',
       encrypted_index: 'abc',
@@ -166,14 +166,14 @@ describe('content', () => {
 describe('tools', () => {
   const use = { type: 'tool_use', id: 'toolu_1', name: 'get_weather', input: { city: 'Oslo' } }
 
-  test('a call keeps its arguments as raw JSON, and its mark', () => {
+  test('a call keeps its arguments as raw JSON, and its cache marker', () => {
     expect(saidBlocksOf({ ...use, ...mark }, { ...use, id: 'toolu_2', input: undefined })).toEqual([
       { type: 'tool-call', id: 'toolu_1', name: 'get_weather', input: '{"city":"Oslo"}', ...mark },
       { type: 'tool-call', id: 'toolu_2', name: 'get_weather', input: '{}' },
     ])
   })
 
-  test('a call by a program says so, one by the model itself does not', () => {
+  test('a call by a program keeps its caller, one by the model itself does not', () => {
     const program = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' }
     expect(
       saidBlocksOf({ ...use, caller: { type: 'direct' } }, { ...use, caller: program }),
@@ -189,7 +189,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 1, 19: each result is a turn of its own, before what else the user says, in order', () => {
+  test('trap 1, 19: each result becomes a separate message before the user’s own, in order', () => {
     const result = (id: string, more: object) => ({ type: 'tool_result', tool_use_id: id, ...more })
     const picture = {
       type: 'image',
@@ -236,7 +236,7 @@ describe('tools', () => {
     ).toHaveLength(1)
   })
 
-  test('a tool of the caller is a function, one that Anthropic runs stays as it is', () => {
+  test('a tool of the client becomes a function, one that Anthropic runs stays unchanged', () => {
     const input_schema = { type: 'object', properties: { city: { type: 'string' } }, $defs: {} }
     const search = { type: 'web_search_20250305', name: 'web_search', max_uses: 2 }
     expect(
@@ -270,7 +270,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 28, 30: the choice between them, and one at a time', () => {
+  test('trap 28, 30: the tool choice and the limit to one call at a time are translated', () => {
     const choice = (tool_choice: object) => paramsOf({ tool_choice })
     expect(choice({ type: 'auto' })).toEqual({ tool_choice: 'auto' })
     expect(choice({ type: 'any', disable_parallel_tool_use: false })).toEqual({
@@ -285,7 +285,7 @@ describe('tools', () => {
 })
 
 describe('thinking', () => {
-  test('trap 93, 94: goes back with its signature, though nothing of it was shown', () => {
+  test('trap 93, 94: is sent back with its signature even if its text was hidden', () => {
     expect(
       saidBlocksOf(
         { type: 'thinking', thinking: 'Hm', signature: 'c2ln' },
@@ -331,7 +331,7 @@ describe('thinking', () => {
     ])
   })
 
-  test('is asked for with a budget, as the model sees fit, or not at all', () => {
+  test('can be enabled with a budget, adaptive, or disabled', () => {
     const wish = (thinking: object) => paramsOf({ thinking }).reasoning
     expect(wish({ type: 'enabled', budget_tokens: 2048 })).toEqual({
       enabled: true,
@@ -348,7 +348,7 @@ describe('thinking', () => {
     expect(paramsOf({}).reasoning).toBeUndefined()
   })
 
-  test('the effort is its own, or the answer’s where thinking is off or has a budget', () => {
+  test('has the effort, unless it is off or has a budget: then the answer has it', () => {
     const wish = (thinking?: object) =>
       paramsOf({ output_config: { effort: 'high' }, ...(thinking ? { thinking } : {}) })
     expect(wish()).toEqual({ reasoning: { effort: 'high' } })
@@ -362,7 +362,7 @@ describe('thinking', () => {
 })
 
 describe('parameters', () => {
-  test('go on under their names', () => {
+  test('keep their names', () => {
     expect(
       paramsOf({
         max_tokens: 5,
@@ -389,7 +389,7 @@ describe('parameters', () => {
     })
   })
 
-  test('trap 44: the form of the answer', () => {
+  test('trap 44: include the format of the answer', () => {
     const schema = { type: 'object', properties: {} }
     expect(
       paramsOf({ output_config: { format: { type: 'json_schema', schema } } }).response_format,
@@ -399,7 +399,7 @@ describe('parameters', () => {
     })
   })
 
-  test('the models are the wanted one, then those that may stand in for it', () => {
+  test('include the requested model and then its fallbacks', () => {
     expect(
       callOf({ models: ['b/b', 'acme/small'], fallbacks: [{ model: 'c/c', max_tokens: 5 }] })
         .models,
@@ -409,7 +409,7 @@ describe('parameters', () => {
     ).toThrow('at most 8 models')
   })
 
-  test('who may answer, for whom, and in which session', () => {
+  test('include providers, user and session', () => {
     const { workspace_id } = operator(gateway)
     const call = callOf({
       provider: { only: ['OpenAI'] },
@@ -429,7 +429,7 @@ describe('parameters', () => {
     )
   })
 
-  test('trap 57: what only providers of the same speech understand travels apart, and ours stays here', () => {
+  test('trap 57: only fields for providers of the same dialect are kept as extra', () => {
     const extra = {
       context_management: { edits: [] },
       container: 'c',
@@ -450,7 +450,7 @@ describe('parameters', () => {
   })
 })
 
-describe('a body does not fit', () => {
+describe('a body is refused', () => {
   const content = (...blocks: unknown[]) => ({ messages: [{ role: 'user', content: blocks }] })
 
   test.each<[at: string, more: object]>([
@@ -483,7 +483,7 @@ describe('a body does not fit', () => {
     expect(whereWrong(more)).toBe(at)
   })
 
-  test('but does in every form that the public schema knows', () => {
+  test('but accepted in every form of the public schema', () => {
     const text = { type: 'text', text: 'a' }
     expect(
       fits(

@@ -9,7 +9,7 @@ const choice = 0
 describe('a whole answer', () => {
   const messageOf = (...parts: TextPart[]) => messagesResponse(answerOf(parts), textCall())
 
-  test('is the message that the events of a stream would make', async () => {
+  test('is the message that the events of a stream would build', async () => {
     const message = await messageOf(
       start,
       {
@@ -60,7 +60,7 @@ describe('a whole answer', () => {
     expect(JSON.stringify(message.content[2])).toContain('"input":{"id":12345678901234567890}')
   })
 
-  test('holds the sources of its texts', async () => {
+  test('has the sources of its texts', async () => {
     const citation = { type: 'page_location', cited_text: 'a' }
     const message = await messageOf(
       text('a'),
@@ -71,7 +71,7 @@ describe('a whole answer', () => {
     expect(message.content).toEqual([{ type: 'text', text: 'a', citations: [citation] }])
   })
 
-  test('trap 23, 24: arguments that were cut, or are no object, are told as what they are', async () => {
+  test('trap 23, 24: arguments that are truncated or not an object are wrapped', async () => {
     const call = (index: number, input: string): TextPart[] => [
       { type: 'tool-call-start', choice, index, id: `call_${index}`, name: 'get' },
       { type: 'tool-call-delta', choice, index, input },
@@ -90,7 +90,7 @@ describe('a whole answer', () => {
     ])
   })
 
-  test('that failed is thrown, whatever it said before', async () => {
+  test('that failed throws its error, whatever came before', async () => {
     expect(messageOf(text('a'), failed, receipt)).rejects.toMatchObject({
       type: 'provider_unavailable',
     })
@@ -99,7 +99,7 @@ describe('a whole answer', () => {
     ).rejects.toMatchObject({ status: 502 })
   })
 
-  test('of nothing has no content', async () => {
+  test('without parts has no content', async () => {
     expect(await messageOf(finish, receipt)).toMatchObject({ content: [], stop_reason: 'end_turn' })
   })
 })

@@ -23,7 +23,7 @@ async function eventsOf(batches: TextPart[][], call: TextCall = textCall()): Pro
   return events
 }
 
-/** The events in a text. Each is named as its type is. */
+/** Parses the events in a text. The name of each must be its type. */
 function parsed(wire: string): Event[] {
   return wire
     .split('\n\n')
@@ -39,7 +39,7 @@ function parsed(wire: string): Event[] {
 const typesOf = (events: Event[]) => events.map(event => event.type)
 
 describe('a stream', () => {
-  test('is one start, the blocks, the reason with the counts, and the end', async () => {
+  test('has one start, the blocks, the stop reason with the usage, and the end', async () => {
     const events = await eventsOf([[start, text('Hel')], [text('lo')], [finish], [receipt]])
     expect(typesOf(events)).toEqual([
       'message_start',
@@ -59,7 +59,7 @@ describe('a stream', () => {
     })
   })
 
-  test('trap 73: begins with the provider’s own count of the prompt where that comes first', async () => {
+  test('trap 73: begins with the provider’s count of the prompt if that comes first', async () => {
     const usage: TextPart = { type: 'usage', usage: textUsage(77, 1) }
     const [first] = await eventsOf([[start, usage, text('a')], [finish], [receipt]])
     expect(first).toMatchObject({
@@ -67,7 +67,7 @@ describe('a stream', () => {
     })
   })
 
-  test('trap 73: and with an estimate where it does not', async () => {
+  test('trap 73: begins with an estimate if it does not', async () => {
     const long = textCall({
       turns: [{ role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(1000) }] }],
     })
@@ -77,7 +77,7 @@ describe('a stream', () => {
     expect(first?.message.usage.input_tokens).toBeWithin(900, 1500)
   })
 
-  test('trap 72: the last counts are the receipt’s, whatever came before', async () => {
+  test('trap 72: ends with the usage of the receipt, whatever came before', async () => {
     const usage = (output: number): TextPart => ({ type: 'usage', usage: textUsage(10, output) })
     const events = await eventsOf([
       [usage(1), text('a')],
@@ -88,7 +88,7 @@ describe('a stream', () => {
     expect(events.at(-2)).toMatchObject({ usage: { input_tokens: 10, output_tokens: 5, cost: 0 } })
   })
 
-  test('trap 74: a failure is an event of its own, and the last', async () => {
+  test('trap 74: sends a failure as an error event, and as the last one', async () => {
     const events = await eventsOf([[text('Hel')], [failed, receipt]])
     expect(typesOf(events)).toEqual([
       'message_start',
@@ -107,14 +107,14 @@ describe('a stream', () => {
     })
   })
 
-  test('a provider that stopped in an error has failed', async () => {
+  test('fails if the provider stopped with an error', async () => {
     const events = await eventsOf([
       [text('a'), { type: 'finish', choice, reason: 'error', native: 'error' }, receipt],
     ])
     expect(typesOf(events).slice(-2)).toEqual(['content_block_stop', 'error'])
   })
 
-  test('that fails before it began is that failure alone', () => {
+  test('that fails before it begins is the error alone', () => {
     const [event, ...more] = parsed(
       messagesFailure(new GatewayError('timeout', 'Too slow'), 'gen-1'),
     )
@@ -122,7 +122,7 @@ describe('a stream', () => {
     expect(more).toEqual([])
   })
 
-  test('that is left leaves the answer', async () => {
+  test('that the client abandons ends the answer', async () => {
     const answer = answerOf([text('a')], [text('b')])
     const events = messagesEvents(answer, textCall())
     await events.next()
@@ -130,7 +130,7 @@ describe('a stream', () => {
     expect(await answer.parts.next()).toMatchObject({ done: true })
   })
 
-  test('is kept alive by pings', () => {
+  test('is kept alive by ping events', () => {
     expect(PING).toBe('event: ping\ndata: {"type":"ping"}\n\n')
   })
 })

@@ -8,7 +8,7 @@ import {
 } from '../../../../src/core/dialects/messages/thinking.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
-describe('what another provider thought', () => {
+describe('reasoning of another provider', () => {
   const entries: ReasoningDetail[] = [
     {
       type: 'reasoning.summary',
@@ -26,7 +26,7 @@ describe('what another provider thought', () => {
     },
   ]
 
-  test('trap 97: comes back as it was, in a signature that only we open', () => {
+  test('trap 97: comes back unchanged, in a signature that only the gateway opens', () => {
     for (const entry of entries) {
       const signature = signatureOf(entry)
       expect(signature).toMatch(/^sealed\.[A-Za-z0-9_-]+$/)
@@ -38,7 +38,7 @@ describe('what another provider thought', () => {
     }
   })
 
-  test('trap 97: comes back as it was, though there are no words in it', () => {
+  test('trap 97: comes back unchanged even without text', () => {
     const entry: ReasoningDetail = {
       type: 'reasoning.encrypted',
       data: 'AAEC',
@@ -53,14 +53,14 @@ describe('what another provider thought', () => {
     })
   })
 
-  test('is not signed where it is words alone', () => {
+  test('is not signed if it is text alone', () => {
     expect(signatureOf({ type: 'reasoning.text', text: 'So', format: 'unknown', index: 0 })).toBe(
       '',
     )
     expect(signatureOf({})).toBe('')
   })
 
-  test('is not opened where nothing is in it', () => {
+  test('is not opened if nothing was sealed', () => {
     const signature = 'sealed.AAAA'
     const own = {
       type: 'reasoning.text',
@@ -76,7 +76,7 @@ describe('what another provider thought', () => {
   })
 })
 
-test('what Claude thought keeps its own signature and data, byte for byte', () => {
+test('reasoning of Claude keeps its own signature and data, byte for byte', () => {
   const format = 'anthropic-claude-v1'
   expect(
     signatureOf({ type: 'reasoning.text', text: 'a', signature: 'a/b+==', id: 'x', format }),

@@ -9,7 +9,7 @@ const usage: Usage = {
   units: { search: 2 },
 }
 
-test('trap 85: input_tokens leaves out what a cache gave or took', () => {
+test('trap 85: input_tokens excludes tokens read from or written to a cache', () => {
   expect(countsOf(usage, 1)).toEqual({
     input_tokens: 19,
     cache_creation_input_tokens: 23,
@@ -22,7 +22,7 @@ test('trap 85: input_tokens leaves out what a cache gave or took', () => {
   expect(countsOf(textUsage(1, 2), 0).server_tool_use).toBeNull()
 })
 
-test('a tier is told where Anthropic’s clients know it', () => {
+test('a service tier is included if Anthropic’s clients know it', () => {
   expect(messageUsage(usage, 0, 'priority')).toMatchObject({
     service_tier: 'priority',
     inference_geo: null,
@@ -31,7 +31,7 @@ test('a tier is told where Anthropic’s clients know it', () => {
   expect(messageUsage(usage, 0, null).service_tier).toBeNull()
 })
 
-test('costs are dollars, or unknown', () => {
+test('costs are in dollars, or null', () => {
   const receipt = { usage, usageSource: 'exact' as const, is_byok: false }
   expect(
     costsOf({ ...receipt, cost: 3_000n, cost_details: { prompt: 1_000n, completion: 2_000n } }),

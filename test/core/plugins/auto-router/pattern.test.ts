@@ -26,7 +26,7 @@ test.each([
   expect(like(text, pattern)).toBe(expected)
 })
 
-/** The oracle: a table of what may stand where, which takes its time. */
+/** The oracle: a slow match by dynamic programming. */
 function oracle(text: string, pattern: string): boolean {
   let reached = new Set([0])
   for (const sign of pattern) {
@@ -39,7 +39,7 @@ function oracle(text: string, pattern: string): boolean {
   return reached.has(text.length)
 }
 
-test('is what a slow oracle says, whatever the text and the pattern', () => {
+test('the match equals that of a slow oracle for any text and pattern', () => {
   const word = (signs: string) => fc.string({ unit: fc.constantFrom(...signs), maxLength: 12 })
   fc.assert(
     fc.property(word('ab'), word('ab**'), (text, pattern) => {
@@ -49,7 +49,7 @@ test('is what a slow oracle says, whatever the text and the pattern', () => {
   )
 })
 
-/** A text that counts how often it is looked into. */
+/** A text that counts how often it is read. */
 function counted(text: string): { text: Characters; looks: () => number } {
   let looks = 0
   const look = <T>(found: T): T => {
@@ -67,7 +67,7 @@ function counted(text: string): { text: Characters; looks: () => number } {
   }
 }
 
-test('a hostile pattern is looked for once for each of its pieces, and not at all where it is too long', () => {
+test('a hostile pattern is searched once per piece, and not at all if it is too long', () => {
   const pattern = patternOf(`${'a*'.repeat(511)}b`)
   const short = counted('a'.repeat(60))
   expect([isLike(short.text, pattern), short.looks()]).toEqual([false, 0])

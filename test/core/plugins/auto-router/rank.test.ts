@@ -31,7 +31,10 @@ const candidate = (
   }
 }
 
-/** In which order two stand, by a task and the tokens of the prompt; each the other way round too, so that their places say nothing. */
+/**
+ * Orders two candidates by a task and the prompt’s tokens, in both input orders, so that their
+ * position has no effect.
+ */
 function order(
   first: Ranked,
   second: Ranked,
@@ -99,13 +102,13 @@ const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: 
   ],
 ]
 
-// Not `test.each`, which would hand a callback to rows that leave something out.
+// Not `test.each`, which would pass a callback to rows with missing fields.
 for (const [name, better, worse, task, tokens] of ROWS)
   test(`${name} stands first`, () => {
     expect(order(better, worse, task, tokens)).toEqual([better.model.id, worse.model.id])
   })
 
-test('what the caller says of reasoning rules over what the task wants', () => {
+test('the caller’s reasoning setting overrules the task’s', () => {
   const plain = candidate('a', {}, { created: 9 })
   expect(
     order(thinker(false), plain, 'chat', 1, { params: { reasoning: { effort: 'high' } } }),
@@ -115,7 +118,7 @@ test('what the caller says of reasoning rules over what the task wants', () => {
   ).toEqual(['a', 'b'])
 })
 
-test('those at one price have one percentile, which is how many are cheaper', () => {
+test('models of the same price have the same percentile, the share that is cheaper', () => {
   const all = [3, 1, 1, 2].map((price, i) => candidate(`m${i}`, {}, {}, price))
   expect(ranked(all).map(({ model, percentile }) => [model.id, percentile])).toEqual([
     ['m1', 0],

@@ -13,7 +13,7 @@ const said = (text: string, system?: string): Partial<TextCall> => ({
 })
 const task = (call: Partial<TextCall>, tokens = 10) => taskOf(textCall(call), tokens)
 
-describe('the task is told by the words of the last user turn', () => {
+describe('the task is detected by the words of the last user message', () => {
   test.each([
     ['Hi there! How was your day?', 'chat'],
     ['Hallo, wie geht es dir?', 'chat'],
@@ -48,7 +48,7 @@ describe('the task is told by the words of the last user turn', () => {
     expect<string>(task(said(text))).toBe(expected)
   })
 
-  test('half as much by the instructions', () => {
+  test('and with half the weight by those of the instructions', () => {
     expect(task(said('Hi', 'You translate texts.'))).toBe('chat')
     expect(task(said('Hi', 'You are a translator. Translate into English.'))).toBe('translation')
     expect(task(said('Hi', 'You are a JavaScript and SQL expert.'))).toBe('code')
@@ -57,14 +57,14 @@ describe('the task is told by the words of the last user turn', () => {
     )
   })
 
-  test('at its beginning and its end, and not between', () => {
+  test('at its beginning and its end only', () => {
     const filling = 'lorem ipsum '.repeat(10_000)
     expect(task(said(`Summarize: ${filling}`))).toBe('summarization')
     expect(task(said(`${filling} Summarize that.`))).toBe('summarization')
     expect(task(said(`${filling} summarize that python sql ${filling}`))).toBe('chat')
   })
 
-  test('and not by earlier turns', () => {
+  test('and not by earlier messages', () => {
     const turns = [
       ...(said('Write a haiku').turns ?? []),
       { role: 'assistant' as const, blocks: [] },
@@ -74,7 +74,7 @@ describe('the task is told by the words of the last user turn', () => {
   })
 })
 
-describe('what a call has tells more than what it says', () => {
+describe('the structure of a call overrules its words', () => {
   const code = said('Write a Python function')
   const tool = { type: 'function', name: 'f' } as const
   const picture = { type: 'image', url: 'data:image/png;base64,AA==' } as const

@@ -4,7 +4,7 @@ import { addAudit } from '../audit.ts'
 import { putIntoWorkspace, takeOutOfWorkspace } from '../members.ts'
 import type { Memory } from '../memory.ts'
 
-/** Where memberships may have changed: those of these members, or those in this workspace. */
+/** The memberships that may change: those of these users, or those in this workspace. */
 export type Scope = { user_ids: string[] } | { workspace_id: string }
 
 type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
@@ -15,8 +15,8 @@ const isIn = (scope: Scope, { workspace_id, user_id }: Place) =>
 const nameOf = ({ workspace_id, user_id }: Place) => JSON.stringify([workspace_id, user_id])
 
 /**
- * Moves everybody to where their groups' mappings put them: they have the highest role of those, and
- * who has none is out. Who was put somewhere by hand is left alone.
+ * Applies the mappings of groups to memberships: a user gets the highest role of their groups, and
+ * loses a membership without one. Memberships that were added manually are left unchanged.
  */
 export function applyMoves(memory: Memory, scope: Scope, move: Mover): void {
   const granted = grantedIn(memory, scope)
@@ -45,7 +45,7 @@ function grantedIn(memory: Memory, scope: Scope): Map<string, WorkspaceMember['r
   return granted
 }
 
-/** Finds who is in a group, by the ids of the members that its users are. */
+/** Lists the members of a group by the ids of their users. */
 export const findMembersOf = (memory: Memory, group_id: string): string[] =>
   memory.scimGroupMembers
     .all(one => one.group_id === group_id)

@@ -62,7 +62,7 @@ function isKnownAs(user: ScimUser, known: Known | undefined): boolean {
   return names[known.by] === known.value
 }
 
-/** Of those who have the address, who is here comes first, and then who left last. */
+/** Finds the members with the address: active ones first, then the last to leave. */
 function findNamesakes({ members, scimUsers }: Memory, address: string): Namesake[] {
   const found = members.all(({ email }) => lower(email) === lower(address))
   const rank = ({ active, updated_at }: Member) => `${Number(active)} ${updated_at ?? ''}`
@@ -108,7 +108,7 @@ function mustHaveFreeName({ scimUsers }: Memory, user: ScimUser): void {
     throw taken('userName: expected one that no other user has')
 }
 
-/** Takes a user away. The groups that they were in have changed with that. */
+/** Removes a user. The groups that they were in count as changed. */
 function removeUser(memory: Memory, { id }: ScimUser, at: string | undefined): void {
   const { scimUsers, scimGroups, scimGroupMembers } = memory
   for (const { group_id } of scimGroupMembers.all(({ scim_user_id }) => scim_user_id === id)) {
