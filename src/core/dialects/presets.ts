@@ -97,7 +97,7 @@ const pluginsUnder = (
 
 const MARK = '@preset/'
 
-/** Finds the preset that a body names, and the model that it names besides. */
+/** Finds the preset that a body names, and the model that it names in addition. */
 function namedIn({
   model,
   preset,
