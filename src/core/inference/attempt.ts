@@ -58,9 +58,9 @@ export async function attemptInOrder<K extends Kind>(
 
 /**
  * Computes after how many milliseconds without a first part another endpoint is tried beside this
- * one: as the call says, or once 95 of 100 answers have begun there. Null if none is: nobody asked
- * for hedges, the config forbids them, there are too few measurements, or the answer is not
- * streamed. How long whole answers take to begin is not measured.
+ * one: as the call says, or once 95 of 100 answers have begun there. Null if none is: hedges are
+ * off, the config forbids them, there are too few measurements, or the answer is not streamed. How
+ * long whole answers take to begin is not measured.
  */
 export function hedgeDelay(
   { config, traffic: { health } }: InferenceWorld,

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type Ending as SequenceEnding, watch } from '../kernel/iterate.ts'
+import { type Ending, watch } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { textUsage } from '../language/usage.ts'
@@ -161,14 +161,14 @@ export async function closeRun<K extends Kind>(
 async function endAnswer<K extends Kind>(
   world: InferenceWorld,
   run: Run<K>,
-  ending: SequenceEnding,
+  ending: Ending,
 ): Promise<CommonPart[]> {
   if (run.taking) await run.taking
   const failure = await closeRun(world, run, errorOf(run, ending))
   return lastParts(receiptOf(run), failure, run.call.routingMetadata && routingOf(run, failure))
 }
 
-function errorOf(run: Run, ending: SequenceEnding): GatewayError | null {
+function errorOf(run: Run, ending: Ending): GatewayError | null {
   if (ending.how === 'completed') return null
   if (ending.how === 'abandoned' || isAbandoned(run)) return clientLeft()
   return GatewayError.from(ending.thrown)

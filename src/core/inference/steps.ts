@@ -26,7 +26,7 @@ export function chainSteps<K extends Kind>(
   return { first: chain.pass(first), rest: chain }
 }
 
-/** What a chain needs besides the answer of its first step. */
+/** The options of a chain. */
 interface ChainOptions<K extends Kind> {
   run: Run<K>
   /** The plugins that may ask for another step. */

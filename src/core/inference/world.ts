@@ -9,7 +9,7 @@ import type { Plugin } from './plugin.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
-/** What survives the process besides the store. */
+/** What survives the process in addition to the store. */
 export interface Journal {
   /** The entries of running calls. */
   holds: HoldJournal

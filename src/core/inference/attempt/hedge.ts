@@ -33,7 +33,7 @@ export async function raced<K extends Kind>(
   }
 }
 
-/** What a race needs besides its first attempt. */
+/** The options of a race. */
 interface RaceOptions<K extends Kind> {
   step: Step<K>
   line: Line<K>

@@ -10,7 +10,7 @@ import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
-/** What planning needs besides the call. */
+/** What planning needs in addition to the call. */
 export interface Held {
   /** The provider keys that may be used for the call. */
   own: OpenedKey[]
@@ -20,7 +20,7 @@ export interface Held {
   at?: string
 }
 
-/** A call for which a router picks a model, and what planning needs besides it. */
+/** A call for which a router picks a model, and the other inputs of planning. */
 export interface Asked extends Held {
   call: TextCall
 }
