@@ -245,7 +245,8 @@ test(`in ${CALLS} calls no excluded endpoint is ever called`, async () => {
             !forbidden.models.includes(fact.model),
         ).map(fact => {
           const { thinks, searches } = askedOf(fact, models, webSearch)
-          return `${fact.model} ${fact.provider}${thinks ? ' thinking' : ''}${searches ? ' online' : ''}`
+          const variants = `${thinks ? ' thinking' : ''}${searches ? ' online' : ''}`
+          return `${fact.model} ${fact.provider}${variants}`
         })
 
         expect(called.filter(one => !may.includes(one))).toEqual([])

@@ -230,9 +230,8 @@ describe('at random', () => {
           if (calls[i]?.leaves === null)
             expect(charged.get(`gen-1-${first + i}`)).toBe(isAnswered ? end : 0n)
           if (isAnswered) answered.add(end)
-          seen.add(
-            `${isAnswered ? 'answered' : 'failed'} ${hits.some(hit => hit.isCancelled) ? 'with one given up' : 'alone'}`,
-          )
+          const others = hits.some(hit => hit.isCancelled) ? 'with one given up' : 'alone'
+          seen.add(`${isAnswered ? 'answered' : 'failed'} ${others}`)
         }
         expect(world.mostOpen).toBeLessThanOrEqual(2)
       }),
