@@ -28,7 +28,7 @@ export async function startChild({ name, command, core, home, env = {} }: Start)
   const [stdout, stderr] = [join(home, `${name}.out`), join(home, `${name}.err`)]
   // Emptied first: a restarted program must not be found by its old line.
   for (const file of [stdout, stderr]) writeFileSync(file, '')
-  const child = Bun.spawn([...leash(), ...pin(core), ...command], {
+  const child = Bun.spawn([...listLeashArguments(), ...listPinArguments(core), ...command], {
     stdin: 'ignore',
     stdout: Bun.file(stdout),
     stderr: Bun.file(stderr),
@@ -36,10 +36,10 @@ export async function startChild({ name, command, core, home, env = {} }: Start)
   })
   process.once('exit', () => child.kill('SIGKILL'))
   const stop = (signal: NodeJS.Signals = 'SIGTERM') => stopChild(child, signal)
-  const url = await listening(child, stdout)
+  const url = await waitForUrl(child, stdout)
   if (url) return { pid: child.pid, url, stop }
   await stop('SIGKILL')
-  throw new Error(`${name} did not listen: ${tail(stdout)} ${tail(stderr)}`)
+  throw new Error(`${name} did not listen: ${readTail(stdout)} ${readTail(stderr)}`)
 }
 
 /**
@@ -53,16 +53,16 @@ export function pinSelf(core: number): void {
 /** Whether each process can be pinned to a core of its own. */
 export const canPin = Bun.which('taskset') !== null && navigator.hardwareConcurrency > 1
 
-function pin(core: number): string[] {
+function listPinArguments(core: number): string[] {
   return canPin ? ['taskset', '-c', String(core)] : []
 }
 
 // The kernel ends the child when this process dies for any reason.
-function leash(): string[] {
+function listLeashArguments(): string[] {
   return Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'KILL'] : []
 }
 
-async function listening(child: Bun.Subprocess, stdout: string): Promise<string | undefined> {
+async function waitForUrl(child: Bun.Subprocess, stdout: string): Promise<string | undefined> {
   const deadline = performance.now() + PATIENCE_MS
   while (performance.now() < deadline && child.exitCode === null) {
     const [, url] =
@@ -80,6 +80,6 @@ async function stopChild(child: Bun.Subprocess, signal: NodeJS.Signals): Promise
   clearTimeout(impatience)
 }
 
-function tail(path: string): string {
+function readTail(path: string): string {
   return readFileSync(path, 'utf8').slice(-1_000)
 }

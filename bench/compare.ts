@@ -7,14 +7,14 @@ import {
   CORES,
   type Contender,
   initGateway,
-  oneModel,
+  renderSingleModelConfig,
   startFloor,
   startGateway,
   startUpstream,
 } from './contenders.ts'
-import { closedLoop } from './load.ts'
-import { cpuReader } from './procfs.ts'
-import { shuffle, spread } from './statistics.ts'
+import { runClosedLoop } from './load.ts'
+import { createCpuReader } from './procfs.ts'
+import { computeSpread, shuffle } from './statistics.ts'
 
 const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] PROGRAM...
 
@@ -29,7 +29,7 @@ const CONNECTIONS = 10
 const WARM_UP = 25_000
 
 /** The costs of one contender in each round, in microseconds of CPU per call. */
-interface Measured {
+interface ContenderCosts {
   contender: Contender
   costs: number[]
 }
@@ -57,47 +57,54 @@ async function main(): Promise<void> {
   const programs = positionals.map(path => resolve(path))
   if (programs.length === 0) throw new Error(USAGE)
   pinSelf(CORES.tools)
-  const all = (await contenders(programs)).map((contender): Measured => ({ contender, costs: [] }))
-  for (const { contender } of all) await costOf(contender, WARM_UP)
+  const all = (await startContenders(programs)).map(
+    (contender): ContenderCosts => ({ contender, costs: [] }),
+  )
+  for (const { contender } of all) await measureCost(contender, WARM_UP)
   for (let round = 0; round < Number(values.rounds); round++)
     for (const { contender, costs } of shuffle(all))
-      costs.push(await costOf(contender, Number(values.calls)))
-  process.stdout.write(render(all))
+      costs.push(await measureCost(contender, Number(values.calls)))
+  process.stdout.write(renderCosts(all))
 }
 
 /** Starts the ten-line proxy, and the programs to compare with it. */
-async function contenders(programs: string[]): Promise<Contender[]> {
+async function startContenders(programs: string[]): Promise<Contender[]> {
   const upstream = await startUpstream(home, {})
   const started = [await startFloor('floor', upstream, home)]
   for (const [at, path] of programs.entries()) {
-    const place = join(home, String(at))
+    const directory = join(home, String(at))
     const program = path.endsWith('.ts') ? [process.execPath, path] : [path]
     started.push(
-      await startGateway(await initGateway(oneModel(upstream), place, program), place, program),
+      await startGateway(
+        await initGateway(renderSingleModelConfig(upstream), directory, program),
+        directory,
+        program,
+      ),
     )
   }
   return started.map((contender, at) =>
-    at === 0 ? contender : { ...contender, name: nameOf(programs[at - 1] ?? '') },
+    at === 0 ? contender : { ...contender, name: getProgramName(programs[at - 1] ?? '') },
   )
 }
 
 // A source is named after its checkout.
-const nameOf = (path: string) => basename(path.replace(/\/(src\/cli\/main\.ts|dist\/gateway)$/, ''))
+const getProgramName = (path: string) =>
+  basename(path.replace(/\/(src\/cli\/main\.ts|dist\/gateway)$/, ''))
 
 /** Sends a number of calls, and returns the cost of one. Throws if one fails. */
-async function costOf({ target, pid, name }: Contender, calls: number): Promise<number> {
-  const cpu = cpuReader(pid)
-  const result = await closedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
+async function measureCost({ target, pid, name }: Contender, calls: number): Promise<number> {
+  const cpu = createCpuReader(pid)
+  const result = await runClosedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
   if (result.errors > 0 || result.calls !== calls)
     throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
   return cpu() / calls
 }
 
-function render(all: Measured[]): string {
+function renderCosts(all: ContenderCosts[]): string {
   const [floor, first] = all
   const lines = all.map(one => {
-    const { median, least, most } = spread(one.costs)
-    const [toFirst, toFloor] = [ratio(one, first), ratio(one, floor)]
+    const { median, least, most } = computeSpread(one.costs)
+    const [toFirst, toFloor] = [renderRatio(one, first), renderRatio(one, floor)]
     const ratios = `${toFirst} of the first, ${toFloor} of the floor`
     const name = one.contender.name.padEnd(16)
     const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
@@ -107,5 +114,7 @@ function render(all: Measured[]): string {
 }
 
 // The ratio is per round, so that what slows a whole round down cancels out.
-const ratio = ({ costs }: Measured, to?: Measured) =>
-  spread(costs.map((cost, round) => cost / (to?.costs[round] ?? Number.NaN))).median.toFixed(3)
+const renderRatio = ({ costs }: ContenderCosts, to?: ContenderCosts) =>
+  computeSpread(costs.map((cost, round) => cost / (to?.costs[round] ?? Number.NaN))).median.toFixed(
+    3,
+  )

@@ -50,7 +50,7 @@ export async function startFloor(name: string, upstream: Child, home: string): P
 }
 
 /** Renders the config of one provider with one model, which is the mock. */
-export function oneModel(upstream: Child): string {
+export function renderSingleModelConfig(upstream: Child): string {
   return `providers:
   local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
 models:
@@ -71,12 +71,12 @@ models:
 export async function initGateway(
   config: string,
   home: string,
-  program = [gatewayBinary()],
+  program = [getGatewayBinary()],
 ): Promise<string> {
   const data = join(home, 'data')
   mkdirSync(data, { recursive: true })
   writeFileSync(join(data, 'gateway.yaml'), config)
-  const made = JSON.parse(await run([...program, 'init', '--json', '--data', data]))
+  const made = JSON.parse(await runCommand([...program, 'init', '--json', '--data', data]))
   if (typeof made.inference_key !== 'string')
     throw new Error('gateway init printed no inference_key')
   return made.inference_key
@@ -86,7 +86,7 @@ export async function initGateway(
 export async function startGateway(
   key: string,
   home: string,
-  program = [gatewayBinary()],
+  program = [getGatewayBinary()],
 ): Promise<Contender> {
   const data = join(home, 'data')
   const paths = ['--data', data, '--config', join(data, 'gateway.yaml')]
@@ -96,19 +96,19 @@ export async function startGateway(
 }
 
 /** Returns the path of the binary under test: GATEWAY_BIN, else dist/gateway. */
-export function gatewayBinary(): string {
+export function getGatewayBinary(): string {
   return resolve(process.env.GATEWAY_BIN ?? join(ROOT, 'dist/gateway'))
 }
 
 /** Builds dist/gateway if it does not exist. Throws if it does not exist after that. */
 export async function ensureGateway(): Promise<void> {
-  if (existsSync(gatewayBinary())) return
-  if (!process.env.GATEWAY_BIN) await run([process.execPath, 'run', 'build'])
-  if (!existsSync(gatewayBinary())) throw new Error(`There is no ${gatewayBinary()}`)
+  if (existsSync(getGatewayBinary())) return
+  if (!process.env.GATEWAY_BIN) await runCommand([process.execPath, 'run', 'build'])
+  if (!existsSync(getGatewayBinary())) throw new Error(`There is no ${getGatewayBinary()}`)
 }
 
 /** Reads from the gateway what its key has spent, in USD. */
-export async function spentBy({ url, key }: Target): Promise<number> {
+export async function readSpending({ url, key }: Target): Promise<number> {
   const answer = await fetch(`${url}/api/v1/key`, {
     headers: { authorization: `Bearer ${key}` },
     signal: AbortSignal.timeout(5_000),
@@ -118,7 +118,7 @@ export async function spentBy({ url, key }: Target): Promise<number> {
   return data?.usage ?? Number.NaN
 }
 
-async function run(command: string[]): Promise<string> {
+async function runCommand(command: string[]): Promise<string> {
   const child = Bun.spawn(command, {
     cwd: ROOT,
     stdin: 'ignore',

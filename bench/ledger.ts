@@ -1,4 +1,4 @@
-import { type Contender, PRICE, spentBy } from './contenders.ts'
+import { type Contender, PRICE, readSpending } from './contenders.ts'
 import type { Samples } from './rounds.ts'
 import { USAGE } from './wire.ts'
 
@@ -23,7 +23,7 @@ export async function checkLedger(
 ): Promise<Ledger> {
   await gateway.stop('SIGKILL')
   const again = await restart()
-  const spentUsd = await spentBy(again.target).finally(() => again.stop())
+  const spentUsd = await readSpending(again.target).finally(() => again.stop())
   const expectedUsd = answered * COST_OF_A_CALL
   return {
     calls: answered,

@@ -1,12 +1,12 @@
 import type { Socket } from 'bun'
-import { percentile } from './statistics.ts'
-import { answerReader, requestBytes, type Target } from './wire.ts'
+import { computePercentile } from './statistics.ts'
+import { createAnswerReader, renderRequest, type Target } from './wire.ts'
 
 /**
  * The limits of a closed loop. It ends at the number of calls or at the time, whichever comes
  * first.
  */
-export type ClosedLoop = { connections: number; calls: number; seconds: number }
+export type LoopLimit = { connections: number; calls: number; seconds: number }
 
 /** The result of a closed loop. `errors` counts failed answers and lost connections. */
 export type LoopResult = {
@@ -19,7 +19,7 @@ export type LoopResult = {
 
 type Loop = {
   request: Buffer
-  limit: ClosedLoop
+  limit: LoopLimit
   until: number
   started: number
   waits: number[]
@@ -30,11 +30,11 @@ type Loop = {
  * Sends calls without streaming, one at a time on each connection, each as soon as the one before
  * is answered.
  */
-export async function closedLoop(target: Target, limit: ClosedLoop): Promise<LoopResult> {
+export async function runClosedLoop(target: Target, limit: LoopLimit): Promise<LoopResult> {
   const began = performance.now()
   const until = began + limit.seconds * 1000
   const loop: Loop = {
-    request: requestBytes(target, false),
+    request: renderRequest(target, false),
     limit,
     until,
     started: 0,
@@ -46,13 +46,13 @@ export async function closedLoop(target: Target, limit: ClosedLoop): Promise<Loo
   )
   const seconds = (performance.now() - began) / 1000
   const calls = loop.waits.length
-  const [p50Ms, p99Ms] = [percentile(loop.waits, 0.5), percentile(loop.waits, 0.99)]
+  const [p50Ms, p99Ms] = [computePercentile(loop.waits, 0.5), computePercentile(loop.waits, 0.99)]
   return { calls, errors: loop.errors, callsPerSecond: calls / seconds, p50Ms, p99Ms }
 }
 
 async function keepCalling(loop: Loop, { hostname, port }: URL): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const read = answerReader()
+  const read = createAnswerReader()
   let sentAt = 0
   let waiting = false
 

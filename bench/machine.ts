@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { canPin } from './children.ts'
-import { gatewayBinary, type Rival } from './contenders.ts'
-import { cpuOf, machineCpu } from './procfs.ts'
+import { getGatewayBinary, type Rival } from './contenders.ts'
+import { readCpu, readMachineCpu } from './procfs.ts'
 
 /**
  * How quiet the machine was: load averages before and after, the cores that others used, and those
@@ -28,11 +28,11 @@ export type Versions = {
 }
 
 /** Starts to observe the machine. The returned function reports what happened since. */
-export function machineReader(): () => Machine {
+export function createMachineReader(): () => Machine {
   const loadBefore = loadavg()
-  const before = reading()
+  const before = takeReading()
   return () => {
-    const after = reading()
+    const after = takeReading()
     const elapsed = after.at - before.at
     const others = after.worked - before.worked - (after.own - before.own)
     return {
@@ -46,7 +46,7 @@ export function machineReader(): () => Machine {
 }
 
 /** Reads the versions of this run. */
-export function versions(rival: Rival): Versions {
+export function readVersions(rival: Rival): Versions {
   const [processor] = cpus()
   const common = {
     bun: Bun.version,
@@ -56,11 +56,11 @@ export function versions(rival: Rival): Versions {
     pinned: canPin,
   }
   if (rival !== 'ours') return common
-  const binary = gatewayBinary()
-  const said = Bun.spawnSync([binary, '--version'], { timeout: 5_000 }).stdout.toString().trim()
-  return { ...common, binary: `${binary} ${said}`, binaryMb: statSync(binary).size / 1024 ** 2 }
+  const binary = getGatewayBinary()
+  const version = Bun.spawnSync([binary, '--version'], { timeout: 5_000 }).stdout.toString().trim()
+  return { ...common, binary: `${binary} ${version}`, binaryMb: statSync(binary).size / 1024 ** 2 }
 }
 
-function reading() {
-  return { at: performance.now() * 1000, own: cpuOf(process.pid), ...machineCpu() }
+function takeReading() {
+  return { at: performance.now() * 1000, own: readCpu(process.pid), ...readMachineCpu() }
 }

@@ -8,16 +8,16 @@ import {
   type Contender,
   ensureGateway,
   initGateway,
-  oneModel,
   type Rival,
+  renderSingleModelConfig,
   startFloor,
   startGateway,
   startUpstream,
 } from './contenders.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
-import { type Machine, machineReader, versions } from './machine.ts'
-import { brokenLimits, judge, type Report, render } from './report.ts'
-import { measure, type Plan, type Samples, subjectOf } from './rounds.ts'
+import { createMachineReader, type Machine, readVersions } from './machine.ts'
+import { judge, listBrokenLimits, type Report, renderReport } from './report.ts'
+import { measure, type Plan, type Samples, toSubject } from './rounds.ts'
 
 const USAGE = `bun run bench/main.ts [--quick] [--json] [--rounds N] [--contender ours|floor2]
 
@@ -57,9 +57,11 @@ async function main(): Promise<void> {
     process.once(signal, () => giveUp(`ended by ${signal}`))
   setTimeout(() => giveUp(`it took longer than ${LONGEST_MS / 60_000} minutes`), LONGEST_MS).unref()
   try {
-    const report = await bench(options)
-    process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : render(report))
-    process.exitCode = brokenLimits(report).length > 0 ? 1 : 0
+    const report = await runBench(options)
+    process.stdout.write(
+      options.json ? `${JSON.stringify(report, null, 2)}\n` : renderReport(report),
+    )
+    process.exitCode = listBrokenLimits(report).length > 0 ? 1 : 0
   } catch (error) {
     giveUp(error instanceof Error ? error.message : String(error))
   }
@@ -81,8 +83,8 @@ function readOptions(): Options | undefined {
     return {
       json: values.json,
       quick: values.quick,
-      rival: rivalNamed(values.contender),
-      plan: { ...plan, rounds: roundsOf(values.rounds, plan) },
+      rival: parseRival(values.contender),
+      plan: { ...plan, rounds: parseRounds(values.rounds, plan) },
     }
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n${USAGE}`)
@@ -91,51 +93,57 @@ function readOptions(): Options | undefined {
   }
 }
 
-function rivalNamed(name = 'ours'): Rival {
+function parseRival(name = 'ours'): Rival {
   if (name === 'ours' || name === 'floor2') return name
   throw new Error(`--contender ${name}: expected ours or floor2`)
 }
 
-function roundsOf(text: string | undefined, plan: Plan): number {
+function parseRounds(text: string | undefined, plan: Plan): number {
   const rounds = Number(text ?? plan.rounds)
   if (Number.isInteger(rounds) && rounds > 0 && rounds <= 50) return rounds
   throw new Error(`--rounds ${text}: expected a whole number from 1 to 50`)
 }
 
-async function bench({ plan, quick, rival }: Options): Promise<Report> {
+async function runBench({ plan, quick, rival }: Options): Promise<Report> {
   if (rival === 'ours') await ensureGateway()
   const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
   process.once('exit', () => rmSync(home, { recursive: true, force: true }))
   pinSelf(CORES.tools)
   const upstream = await startUpstream(home, { CHUNKS: quick ? '25' : '100', INTERVAL_MS: '20' })
   const floor = await startFloor('floor', upstream, home)
-  const start = await rivalStarter(rival, upstream, join(home, rival))
+  const start = await createRivalStarter(rival, upstream, join(home, rival))
   const contender = await start()
-  const found = await contest({ upstream, floor, rival: contender }, plan, start)
+  const found = await runContest({ upstream, floor, rival: contender }, plan, start)
   await Promise.all([upstream, floor, contender].map(child => child.stop('SIGKILL')))
-  return { plan, rival, versions: versions(rival), ...found, verdict: judge(found.samples, rival) }
+  return {
+    plan,
+    rival,
+    versions: readVersions(rival),
+    ...found,
+    verdict: judge(found.samples, rival),
+  }
 }
 
-async function rivalStarter(
+async function createRivalStarter(
   rival: Rival,
   upstream: Child,
   home: string,
 ): Promise<() => Promise<Contender>> {
   if (rival !== 'ours') return () => startFloor(rival, upstream, home)
-  const key = await initGateway(oneModel(upstream), home)
+  const key = await initGateway(renderSingleModelConfig(upstream), home)
   return () => startGateway(key, home)
 }
 
-type Found = { machine: Machine; samples: Samples[]; ledger?: Ledger }
+type ContestResult = { machine: Machine; samples: Samples[]; ledger?: Ledger }
 
-async function contest(
+async function runContest(
   { upstream, floor, rival }: { upstream: Child; floor: Contender; rival: Contender },
   plan: Plan,
   restart: () => Promise<Contender>,
-): Promise<Found> {
-  const readMachine = machineReader()
+): Promise<ContestResult> {
+  const readMachine = createMachineReader()
   const direct = { name: 'direct', target: { url: upstream.url, key: 'none' } }
-  const samples = await measure([direct, subjectOf(floor), subjectOf(rival)], plan, line =>
+  const samples = await measure([direct, toSubject(floor), toSubject(rival)], plan, line =>
     process.stderr.write(`${line}\n`),
   )
   const found = { machine: readMachine(), samples }

@@ -7,9 +7,9 @@ const MICROSECONDS_PER_TICK = 10_000
  * Reads the CPU time so far, in microseconds: user and system, all threads, of a process, its
  * children and those that it waited for.
  */
-export function cpuOf(pid: number): number {
-  const stats = everyStat()
-  return treeTicks(pid, stats) * MICROSECONDS_PER_TICK
+export function readCpu(pid: number): number {
+  const stats = listStats()
+  return sumTreeTicks(pid, stats) * MICROSECONDS_PER_TICK
 }
 
 /**
@@ -17,28 +17,28 @@ export function cpuOf(pid: number): number {
  * scheduler. The returned function returns the time since then. Threads that have ended by then are
  * left out.
  */
-export function cpuReader(pid: number): () => number {
-  const before = cpuOfThreads(pid)
+export function createCpuReader(pid: number): () => number {
+  const before = readThreadCpu(pid)
   return () =>
-    [...cpuOfThreads(pid)].reduce(
+    [...readThreadCpu(pid)].reduce(
       (sum, [thread, now]) => sum + now - (before.get(thread) ?? 0),
       0,
     ) / 1000
 }
 
-function cpuOfThreads(pid: number): Map<string, number> {
+function readThreadCpu(pid: number): Map<string, number> {
   const threads = readdirSync(`/proc/${pid}/task`)
   return new Map(
     threads.map(thread => [
       thread,
-      Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0]),
+      Number(readText(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0]),
     ]),
   )
 }
 
 /** Reads the resident memory of one process, in MB. */
-export function residentOf(pid: number): number {
-  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`)) ?? []
+export function readResidentMb(pid: number): number {
+  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readText(`/proc/${pid}/status`)) ?? []
   return Number(kilobytes ?? 0) / 1024
 }
 
@@ -46,8 +46,10 @@ export function residentOf(pid: number): number {
  * Reads the CPU time of the whole machine so far, in microseconds: time used, and time that the
  * host took.
  */
-export function machineCpu(): { worked: number; stolen: number } {
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = read('/proc/stat')
+export function readMachineCpu(): { worked: number; stolen: number } {
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = readText(
+    '/proc/stat',
+  )
     .split(/\s+/, 9)
     .slice(1)
     .map(Number)
@@ -59,19 +61,19 @@ export function machineCpu(): { worked: number; stolen: number } {
 
 type Stat = { pid: number; parent: number; ticks: number }
 
-function treeTicks(pid: number, stats: Stat[]): number {
+function sumTreeTicks(pid: number, stats: Stat[]): number {
   const own = stats.find(stat => stat.pid === pid)?.ticks ?? 0
   return stats
     .filter(stat => stat.parent === pid)
-    .reduce((sum, child) => sum + treeTicks(child.pid, stats), own)
+    .reduce((sum, child) => sum + sumTreeTicks(child.pid, stats), own)
 }
 
-function everyStat(): Stat[] {
-  return readdirSync('/proc').flatMap(name => (/^\d+$/.test(name) ? statOf(Number(name)) : []))
+function listStats(): Stat[] {
+  return readdirSync('/proc').flatMap(name => (/^\d+$/.test(name) ? readStat(Number(name)) : []))
 }
 
-function statOf(pid: number): Stat[] {
-  const text = read(`/proc/${pid}/stat`)
+function readStat(pid: number): Stat[] {
+  const text = readText(`/proc/${pid}/stat`)
   // The name is in brackets and may contain spaces, so the fields are counted from behind it.
   const fields = text
     .slice(text.lastIndexOf(')') + 2)
@@ -83,7 +85,7 @@ function statOf(pid: number): Stat[] {
     : []
 }
 
-function read(path: string): string {
+function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {

@@ -2,7 +2,7 @@ import type { Rival } from './contenders.ts'
 import type { Ledger } from './ledger.ts'
 import type { Machine, Versions } from './machine.ts'
 import type { Plan, Samples, StreamSample } from './rounds.ts'
-import { type Spread, spread } from './statistics.ts'
+import { computeSpread, type Spread } from './statistics.ts'
 
 /** Everything that one run found. `--json` prints it unchanged. */
 export type Report = {
@@ -34,9 +34,9 @@ const QUIET = 0.3
 
 /** Compares the rival's rounds with the floor's. */
 export function judge(samples: Samples[], rival: Rival): Verdict {
-  const [floor, other] = [named(samples, 'floor'), named(samples, rival)]
-  const cpu = compare(perCall(other), perCall(floor))
-  const ceiling = compare(rates(other), rates(floor))
+  const [floor, other] = [findSamples(samples, 'floor'), findSamples(samples, rival)]
+  const cpu = compare(listCpuPerCall(other), listCpuPerCall(floor))
+  const ceiling = compare(listRates(other), listRates(floor))
   return {
     cpuRatio: cpu.ratio,
     cpuRatios: cpu.rounds,
@@ -46,7 +46,7 @@ export function judge(samples: Samples[], rival: Rival): Verdict {
 }
 
 /** Lists the limits that this run broke, one sentence each. */
-export function brokenLimits({ verdict, ledger }: Report): string[] {
+export function listBrokenLimits({ verdict, ledger }: Report): string[] {
   const broken: string[] = []
   if (!(verdict.cpuRatio <= LIMITS.cpuRatio))
     broken.push(`the CPU per call is above ${LIMITS.cpuRatio.toFixed(1)} x the floor's`)
@@ -57,29 +57,29 @@ export function brokenLimits({ verdict, ledger }: Report): string[] {
 }
 
 /** Renders the report for people. */
-export function render(report: Report): string {
+export function renderReport(report: Report): string {
   const { samples, rival } = report
   const lines = [
-    ...headLines(report),
+    ...renderHead(report),
     '',
-    row(
+    renderRow(
       '',
       samples.map(({ name }) => name),
     ),
-    ...callRows(samples),
-    ...report.plan.streams.flatMap(streams => streamRows(samples, streams)),
-    row(
+    ...renderCallRows(samples),
+    ...report.plan.streams.flatMap(streams => renderStreamRows(samples, streams)),
+    renderRow(
       'RSS idle MB',
       samples.map(({ name, idleMb }) => (name === 'direct' ? '-' : idleMb.toFixed(0))),
     ),
-    row('RSS at most MB', samples.map(mostResident)),
+    renderRow('RSS at most MB', samples.map(renderMostResident)),
     '',
-    ...verdictLines(report, rival),
+    ...renderVerdict(report, rival),
   ]
   return `${lines.join('\n')}\n`
 }
 
-function headLines({ plan, rival, versions, machine }: Report): string[] {
+function renderHead({ plan, rival, versions, machine }: Report): string[] {
   const what =
     rival === 'ours'
       ? `${versions.binary} (${versions.binaryMb?.toFixed(0)} MB)`
@@ -99,68 +99,69 @@ function headLines({ plan, rival, versions, machine }: Report): string[] {
   ]
 }
 
-function callRows(samples: Samples[]): string[] {
-  const cells = (
+function renderCallRows(samples: Samples[]): string[] {
+  const renderCells = (
     pick: (sample: Samples['cpu'][number]) => number,
     digits: number,
     from: 'cpu' | 'ceiling',
-  ) => samples.map(one => cell(one[from].map(pick), digits))
+  ) => samples.map(one => renderCell(one[from].map(pick), digits))
   return [
-    row(
+    renderRow(
       'CPU per call, c=10, us',
-      cells(sample => sample.cpuPerCall, 1, 'cpu'),
+      renderCells(sample => sample.cpuPerCall, 1, 'cpu'),
     ),
-    row(
+    renderRow(
       '  p50 ms',
-      cells(sample => sample.p50Ms, 2, 'cpu'),
+      renderCells(sample => sample.p50Ms, 2, 'cpu'),
     ),
-    row(
+    renderRow(
       '  p99 ms',
-      cells(sample => sample.p99Ms, 2, 'cpu'),
+      renderCells(sample => sample.p99Ms, 2, 'cpu'),
     ),
-    row(
+    renderRow(
       'ceiling, c=32, calls/s',
-      cells(sample => sample.callsPerSecond, 0, 'ceiling'),
+      renderCells(sample => sample.callsPerSecond, 0, 'ceiling'),
     ),
-    row(
+    renderRow(
       '  CPU per call, us',
-      cells(sample => sample.cpuPerCall, 1, 'ceiling'),
+      renderCells(sample => sample.cpuPerCall, 1, 'ceiling'),
     ),
   ]
 }
 
-function streamRows(samples: Samples[], streams: number): string[] {
-  const cells = (pick: (sample: StreamSample) => number, digits: number) =>
+function renderStreamRows(samples: Samples[], streams: number): string[] {
+  const renderCells = (pick: (sample: StreamSample) => number, digits: number) =>
     samples.map(one =>
-      cell(one.streams.filter(sample => sample.streams === streams).map(pick), digits),
+      renderCell(one.streams.filter(sample => sample.streams === streams).map(pick), digits),
     )
   return [
-    row(
+    renderRow(
       `${streams} streams: TTFT p50 ms`,
-      cells(sample => sample.ttftP50Ms, 2),
+      renderCells(sample => sample.ttftP50Ms, 2),
     ),
-    row(
+    renderRow(
       '  TTFT p99 ms',
-      cells(sample => sample.ttftP99Ms, 2),
+      renderCells(sample => sample.ttftP99Ms, 2),
     ),
-    row(
+    renderRow(
       '  chunk relay p50 ms',
-      cells(sample => sample.relayP50Ms, 2),
+      renderCells(sample => sample.relayP50Ms, 2),
     ),
-    row(
+    renderRow(
       '  chunk relay p99 ms',
-      cells(sample => sample.relayP99Ms, 2),
+      renderCells(sample => sample.relayP99Ms, 2),
     ),
-    row(
+    renderRow(
       '  CPU per chunk, us',
-      cells(sample => sample.cpuPerChunk, 1),
+      renderCells(sample => sample.cpuPerChunk, 1),
     ),
   ]
 }
 
-function verdictLines(report: Report, rival: Rival): string[] {
+function renderVerdict(report: Report, rival: Rival): string[] {
   const { verdict, samples, ledger } = report
-  const rate = (name: string) => spread(rates(named(samples, name))).median.toFixed(0)
+  const rate = (name: string) =>
+    computeSpread(listRates(findSamples(samples, name))).median.toFixed(0)
   const range = ({ least, most }: Spread) => `rounds ${least.toFixed(2)}-${most.toFixed(2)}`
   return [
     `ratio cpu: ${verdict.cpuRatio.toFixed(2)} x ` +
@@ -174,13 +175,13 @@ function verdictLines(report: Report, rival: Rival): string[] {
             `the key has spent $${ledger.spentUsd.toFixed(6)}`,
         ]
       : []),
-    ...warnings(report),
-    ...brokenLimits(report).map(sentence => `BROKEN: ${sentence}`),
+    ...listWarnings(report),
+    ...listBrokenLimits(report).map(sentence => `BROKEN: ${sentence}`),
   ]
 }
 
-function warnings({ samples, machine }: Report): string[] {
-  const rate = spread(rates(named(samples, 'direct'))).median
+function listWarnings({ samples, machine }: Report): string[] {
+  const rate = computeSpread(listRates(findSamples(samples, 'direct'))).median
   const late = Math.max(...samples.flatMap(one => one.streams.map(sample => sample.lateP99Ms)))
   return [
     ...(rate < TOOL_RATE
@@ -200,37 +201,37 @@ function warnings({ samples, machine }: Report): string[] {
 
 function compare(ours: number[], floors: number[]): { ratio: number; rounds: Spread } {
   return {
-    ratio: spread(ours).median / spread(floors).median,
-    rounds: spread(ours.map((value, round) => value / (floors[round] ?? Number.NaN))),
+    ratio: computeSpread(ours).median / computeSpread(floors).median,
+    rounds: computeSpread(ours.map((value, round) => value / (floors[round] ?? Number.NaN))),
   }
 }
 
-function named(samples: Samples[], name: string): Samples {
+function findSamples(samples: Samples[], name: string): Samples {
   const found = samples.find(one => one.name === name)
   if (!found) throw new Error(`${name} was not measured`)
   return found
 }
 
-function perCall({ cpu }: Samples): number[] {
+function listCpuPerCall({ cpu }: Samples): number[] {
   return cpu.map(sample => sample.cpuPerCall)
 }
 
-function rates({ ceiling }: Samples): number[] {
+function listRates({ ceiling }: Samples): number[] {
   return ceiling.map(sample => sample.callsPerSecond)
 }
 
-function mostResident({ name, cpu, ceiling, streams }: Samples): string {
+function renderMostResident({ name, cpu, ceiling, streams }: Samples): string {
   return name === 'direct'
     ? '-'
     : Math.max(...[...cpu, ...ceiling, ...streams].map(sample => sample.residentMb)).toFixed(0)
 }
 
-function cell(values: number[], digits: number): string {
-  const { median, least, most } = spread(values)
+function renderCell(values: number[], digits: number): string {
+  const { median, least, most } = computeSpread(values)
   if (!(most > 0)) return '-'
   return `${median.toFixed(digits)} (${least.toFixed(digits)}-${most.toFixed(digits)})`
 }
 
-function row(title: string, cells: string[]): string {
+function renderRow(title: string, cells: string[]): string {
   return title.padEnd(26) + cells.map(text => text.padStart(24)).join('')
 }

@@ -1,6 +1,6 @@
 import type { Contender } from './contenders.ts'
-import { closedLoop, type LoopResult } from './load.ts'
-import { cpuOf, residentOf } from './procfs.ts'
+import { type LoopResult, runClosedLoop } from './load.ts'
+import { readCpu, readResidentMb } from './procfs.ts'
 import { shuffle } from './statistics.ts'
 import { openStreams, type StreamResult } from './streams.ts'
 import type { Target } from './wire.ts'
@@ -50,7 +50,7 @@ export async function measure(
   plan: Plan,
   progress: (line: string) => void,
 ): Promise<Samples[]> {
-  const all = subjects.map(subject => ({ subject, samples: emptySamples(subject) }))
+  const all = subjects.map(subject => ({ subject, samples: createSamples(subject) }))
   for (const { subject, samples } of all) await warmUp(subject, plan, samples)
   for (let round = 1; round <= plan.rounds; round++) {
     progress(`round ${round} of ${plan.rounds}`)
@@ -60,12 +60,19 @@ export async function measure(
 }
 
 /** Converts a contender to a subject. */
-export function subjectOf({ name, target, pid }: Contender): Subject {
+export function toSubject({ name, target, pid }: Contender): Subject {
   return { name, target, pid }
 }
 
-function emptySamples({ name, pid }: Subject): Samples {
-  return { name, idleMb: pid ? residentOf(pid) : 0, answered: 0, cpu: [], ceiling: [], streams: [] }
+function createSamples({ name, pid }: Subject): Samples {
+  return {
+    name,
+    idleMb: pid ? readResidentMb(pid) : 0,
+    answered: 0,
+    cpu: [],
+    ceiling: [],
+    streams: [],
+  }
 }
 
 async function warmUp(subject: Subject, plan: Plan, samples: Samples): Promise<void> {
@@ -90,8 +97,8 @@ async function measureOnce(subject: Subject, plan: Plan, samples: Samples): Prom
 }
 
 async function sampleCalls(subject: Subject, limit: Plan['cpu']): Promise<CallSample> {
-  const { result, cpu, residentMb } = await withCpu(subject, () =>
-    closedLoop(subject.target, limit),
+  const { result, cpu, residentMb } = await measureCpu(subject, () =>
+    runClosedLoop(subject.target, limit),
   )
   if (result.errors > 0)
     throw new Error(
@@ -102,7 +109,7 @@ async function sampleCalls(subject: Subject, limit: Plan['cpu']): Promise<CallSa
 
 async function sampleStreams(subject: Subject, streams: number, plan: Plan): Promise<StreamSample> {
   const load = { streams, gapMs: plan.streamGapMs, seconds: plan.streamSeconds }
-  const { result, cpu, residentMb } = await withCpu(subject, () =>
+  const { result, cpu, residentMb } = await measureCpu(subject, () =>
     openStreams(subject.target, load),
   )
   if (result.finished < streams)
@@ -113,13 +120,13 @@ async function sampleStreams(subject: Subject, streams: number, plan: Plan): Pro
 }
 
 /** Runs the work and measures its CPU time, including the writes after the answers. */
-export async function withCpu<T>(
+export async function measureCpu<T>(
   { pid }: Subject,
   work: () => Promise<T>,
 ): Promise<{ result: T; cpu: number; residentMb: number }> {
-  const before = pid ? cpuOf(pid) : 0
+  const before = pid ? readCpu(pid) : 0
   const result = await work()
-  const residentMb = pid ? residentOf(pid) : 0
+  const residentMb = pid ? readResidentMb(pid) : 0
   await Bun.sleep(SETTLE_MS)
-  return { result, cpu: pid ? cpuOf(pid) - before : 0, residentMb }
+  return { result, cpu: pid ? readCpu(pid) - before : 0, residentMb }
 }

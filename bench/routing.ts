@@ -1,18 +1,18 @@
 import { parseConfig } from '../src/core/config.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
-import { operator } from '../src/core/identity/actor.ts'
+import { getOperator } from '../src/core/identity/actor.ts'
 import { planRoute } from '../src/core/inference/plan.ts'
-import { sessionOf } from '../src/core/inference/traffic.ts'
+import { findSession } from '../src/core/inference/traffic.ts'
 import type { TextCall } from '../src/core/language/call.ts'
 import type { RoutingPreferences } from '../src/core/language/routing.ts'
-import { spread } from './statistics.ts'
+import { computeSpread } from './statistics.ts'
 
 /**
  * Measures the CPU time of this process for planning one call over a catalogue of this size. No
  * server runs.
  */
 const MODELS = 500
-const EACH = 10
+const ENDPOINTS_PER_MODEL = 10
 const ROUNDS = 9
 const CALLS = 5_000
 /**
@@ -23,7 +23,7 @@ const LIMIT = 100
 const AUTO_LIMIT = 3_000
 const AUTO_CALLS = 200
 
-const WISHES: [name: string, RoutingPreferences][] = [
+const PREFERENCES: [name: string, RoutingPreferences][] = [
   ['no preference', {}],
   ['sort: price', { sort: 'price' }],
   ['sort: throughput', { sort: 'throughput' }],
@@ -45,16 +45,16 @@ await main()
 
 async function main(): Promise<void> {
   const gateway = await openGateway({
-    config: parseConfig(JSON.stringify(catalogue(MODELS, EACH)), {}),
+    config: parseConfig(JSON.stringify(createConfig(MODELS, ENDPOINTS_PER_MODEL)), {}),
   })
-  measureAll(gateway)
+  recordMeasurements(gateway)
   print(
-    `${MODELS * EACH} endpoints, ${EACH} of each model: ` +
+    `${MODELS * ENDPOINTS_PER_MODEL} endpoints, ${ENDPOINTS_PER_MODEL} of each model: ` +
       `µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`,
   )
-  const medians = WISHES.map(([name, routing]) => report(gateway, name, { routing }))
+  const medians = PREFERENCES.map(([name, routing]) => reportCost(gateway, name, { routing }))
   // It reads every endpoint of every model, so it is called less often.
-  const auto = report(gateway, 'the auto router', {
+  const auto = reportCost(gateway, 'the auto router', {
     routing: {},
     calls: AUTO_CALLS,
     slugOf: () => 'gateway/auto',
@@ -63,10 +63,10 @@ async function main(): Promise<void> {
   if (medians.some(median => median > LIMIT) || auto > AUTO_LIMIT) process.exitCode = 1
 }
 
-function catalogue(models: number, each: number) {
+function createConfig(models: number, each: number) {
   const providers = Array.from({ length: each }, (_, i) => `p${i}`)
   const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
-  const endpoint = (slug: string, i: number) => ({
+  const createEndpoint = (slug: string, i: number) => ({
     provider: slug,
     model: 'm',
     usd_per_million_tokens: { prompt: i + 1, completion: i + 2 },
@@ -75,7 +75,7 @@ function catalogue(models: number, each: number) {
     providers: Object.fromEntries(providers.map(slug => [slug, provider])),
     models: Array.from({ length: models }, (_, i) => ({
       id: `acme/m${i}`,
-      endpoints: providers.map(endpoint),
+      endpoints: providers.map(createEndpoint),
     })),
   }
 }
@@ -83,13 +83,13 @@ function catalogue(models: number, each: number) {
 /**
  * Records as many measurements of every endpoint as the gateway keeps, as after minutes of traffic.
  */
-function measureAll({ catalog, traffic: { health }, clock }: Gateway): void {
+function recordMeasurements({ catalog, traffic: { health }, clock }: Gateway): void {
   for (let i = 0; i < MODELS; i++)
     for (const endpoint of catalog.models.get(`acme/m${i}`)?.endpoints ?? [])
       for (let sample = 0; sample < 128; sample++) {
         const sent = clock.ticks() - 100 * Math.random()
-        health.answered(endpoint, sent, true)
-        health.ended(endpoint, sent, 100)
+        health.recordAnswer(endpoint, sent, true)
+        health.recordEnd(endpoint, sent, 100)
       }
 }
 
@@ -101,39 +101,39 @@ interface Workload {
 }
 
 /** Prints the cost of such a call, and returns the median. */
-function report(gateway: Gateway, name: string, workload: Workload): number {
-  const costs = Array.from({ length: ROUNDS + 1 }, () => costOf(gateway, workload)).slice(1)
-  const { median, least, most } = spread(costs)
+function reportCost(gateway: Gateway, name: string, workload: Workload): number {
+  const costs = Array.from({ length: ROUNDS + 1 }, () => measureCost(gateway, workload)).slice(1)
+  const { median, least, most } = computeSpread(costs)
   const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
   print(`  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${range})`)
   return median
 }
 
-function nextModel(i: number): string {
+function pickNextModel(i: number): string {
   return `acme/m${i % MODELS}`
 }
 
-function costOf(
+function measureCost(
   gateway: Gateway,
-  { routing, calls = CALLS, slugOf = nextModel }: Workload,
+  { routing, calls = CALLS, slugOf = pickNextModel }: Workload,
 ): number {
-  const actor = operator(gateway)
+  const actor = getOperator(gateway)
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) {
-    const call = callFor(slugOf(i), routing)
-    planRoute(gateway, 'text', call, { session: sessionOf(actor, 'text', call) })
+    const call = createCall(slugOf(i), routing)
+    planRoute(gateway, 'text', call, { session: findSession(actor, 'text', call) })
   }
   const { user, system } = process.cpuUsage(before)
   return (user + system) / calls
 }
 
-function callFor(model: string, routing: RoutingPreferences): TextCall {
+function createCall(model: string, routing: RoutingPreferences): TextCall {
   return {
     kind: 'text',
     dialect: 'chat',
     id: 'gen-1',
     models: [model],
-    turns: [
+    messages: [
       { role: 'system', blocks: [{ type: 'text', text: 'Be brief. '.repeat(200) }] },
       { role: 'user', blocks: [{ type: 'text', text: 'Hi' }] },
     ],

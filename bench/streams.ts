@@ -1,6 +1,6 @@
 import type { Socket } from 'bun'
-import { percentile } from './statistics.ts'
-import { microseconds, requestBytes, type Target } from './wire.ts'
+import { computePercentile } from './statistics.ts'
+import { getMicroseconds, renderRequest, type Target } from './wire.ts'
 
 /** The number of streams, the time between their starts, and when unfinished ones are given up. */
 export type StreamLoad = { streams: number; gapMs: number; seconds: number }
@@ -21,43 +21,45 @@ export type StreamResult = {
   lateP99Ms: number
 }
 
-type Seen = { finished: number; ttfts: number[]; relays: number[]; lates: number[] }
+type StreamTally = { finished: number; ttfts: number[]; relays: number[]; lates: number[] }
 
 /** Opens streams at planned times, whatever happens to those before, and reads each to its end. */
 export async function openStreams(target: Target, load: StreamLoad): Promise<StreamResult> {
-  const seen: Seen = { finished: 0, ttfts: [], relays: [], lates: [] }
-  const request = requestBytes(target, true)
+  const tally: StreamTally = { finished: 0, ttfts: [], relays: [], lates: [] }
+  const request = renderRequest(target, true)
   const began = performance.now()
   const plans = Array.from({ length: load.streams }, (_, index) => began + index * load.gapMs)
-  await Promise.all(plans.map(plan => openAt(plan, { target, request, load, seen })))
-  return summary(load, seen)
+  await Promise.all(
+    plans.map(plan => openScheduledStream(plan, { target, request, load, seen: tally })),
+  )
+  return summarize(load, tally)
 }
 
-interface Opening {
+interface ScheduledStream {
   target: Target
   request: Buffer
   load: StreamLoad
-  seen: Seen
+  seen: StreamTally
 }
 
-async function openAt(plan: number, opening: Opening): Promise<void> {
+async function openScheduledStream(plan: number, opening: ScheduledStream): Promise<void> {
   await Bun.sleep(Math.max(0, plan - performance.now()))
   opening.seen.lates.push(performance.now() - plan)
   await readStream(opening)
 }
 
-async function readStream({ target, request, load, seen }: Opening): Promise<void> {
+async function readStream({ target, request, load, seen }: ScheduledStream): Promise<void> {
   const { hostname, port } = new URL(target.url)
   const { promise, resolve } = Promise.withResolvers<void>()
   const began = performance.now()
-  let rest = ''
+  let remainder = ''
   let chunks = 0
 
   const receive = (socket: Socket, bytes: Buffer) => {
-    const now = microseconds()
-    const text = rest + bytes.toString('latin1')
+    const now = getMicroseconds()
+    const text = remainder + bytes.toString('latin1')
     const end = text.lastIndexOf('\n') + 1
-    rest = text.slice(end)
+    remainder = text.slice(end)
     for (const [, sentAt] of text.slice(0, end).matchAll(/"content":"@(\d+)/g)) {
       if (chunks++ === 0) seen.ttfts.push(performance.now() - began)
       seen.relays.push((now - Number(sentAt)) / 1000)
@@ -79,15 +81,18 @@ async function readStream({ target, request, load, seen }: Opening): Promise<voi
   clearTimeout(impatience)
 }
 
-function summary({ streams }: StreamLoad, { finished, ttfts, relays, lates }: Seen): StreamResult {
+function summarize(
+  { streams }: StreamLoad,
+  { finished, ttfts, relays, lates }: StreamTally,
+): StreamResult {
   return {
     streams,
     finished,
     chunks: relays.length,
-    ttftP50Ms: percentile(ttfts, 0.5),
-    ttftP99Ms: percentile(ttfts, 0.99),
-    relayP50Ms: percentile(relays, 0.5),
-    relayP99Ms: percentile(relays, 0.99),
-    lateP99Ms: percentile(lates, 0.99),
+    ttftP50Ms: computePercentile(ttfts, 0.5),
+    ttftP99Ms: computePercentile(ttfts, 0.99),
+    relayP50Ms: computePercentile(relays, 0.5),
+    relayP99Ms: computePercentile(relays, 0.99),
+    lateP99Ms: computePercentile(lates, 0.99),
   }
 }

@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Child, pinSelf } from './children.ts'
 import { CORES, ensureGateway, initGateway, startGateway, startUpstream } from './contenders.ts'
-import { machineReader, versions } from './machine.ts'
-import { measureMatrix, type Plan, spokenProtocols } from './translation/matrix.ts'
+import { createMachineReader, readVersions } from './machine.ts'
+import { listSharedProtocols, measureMatrix, type Plan } from './translation/matrix.ts'
 import { measureReaders } from './translation/readers.ts'
 import {
-  brokenChunks,
-  brokenCourses,
+  listBrokenChunks,
+  listBrokenCurves,
   type MatrixReport,
   MOST_PER_CHUNK,
-  renderCourses,
+  renderCurves,
   renderMatrix,
 } from './translation/report.ts'
 
@@ -45,7 +45,7 @@ async function main(): Promise<void> {
     process.once(signal, () => giveUp(`ended by ${signal}`))
   setTimeout(() => giveUp(`it took longer than ${LONGEST_MS / 60_000} minutes`), LONGEST_MS).unref()
   try {
-    const broken = options.readers ? readers(options) : await matrix(options)
+    const broken = options.readers ? runReaders(options) : await runMatrix(options)
     process.exitCode = broken.length > 0 ? 1 : 0
   } catch (error) {
     giveUp(error instanceof Error ? error.message : String(error))
@@ -68,7 +68,7 @@ function readOptions(): Options | undefined {
     return {
       json: values.json,
       readers: values.readers,
-      plan: { ...plan, rounds: roundsOf(values.rounds, plan) },
+      plan: { ...plan, rounds: parseRounds(values.rounds, plan) },
     }
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n${USAGE}`)
@@ -77,62 +77,69 @@ function readOptions(): Options | undefined {
   }
 }
 
-function roundsOf(text: string | undefined, plan: Plan): number {
+function parseRounds(text: string | undefined, plan: Plan): number {
   const rounds = Number(text ?? plan.rounds)
   if (Number.isInteger(rounds) && rounds > 0 && rounds <= 10) return rounds
   throw new Error(`--rounds ${text}: expected a whole number from 1 to 10`)
 }
 
-function readers({ json }: Options): string[] {
-  const courses = measureReaders(progress)
-  process.stdout.write(json ? `${JSON.stringify(courses, null, 2)}\n` : renderCourses(courses))
-  return brokenCourses(courses)
+function runReaders({ json }: Options): string[] {
+  const courses = measureReaders(printProgress)
+  process.stdout.write(json ? `${JSON.stringify(courses, null, 2)}\n` : renderCurves(courses))
+  return listBrokenCurves(courses)
 }
 
-async function matrix({ plan, json }: Options): Promise<string[]> {
-  const report = await matrixReport(plan)
+async function runMatrix({ plan, json }: Options): Promise<string[]> {
+  const report = await measureReport(plan)
   process.stdout.write(json ? `${JSON.stringify(report, null, 2)}\n` : renderMatrix(report))
-  return brokenChunks(report)
+  return listBrokenChunks(report)
 }
 
-async function matrixReport(plan: Plan): Promise<MatrixReport> {
+async function measureReport(plan: Plan): Promise<MatrixReport> {
   await ensureGateway()
   const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
   process.once('exit', () => rmSync(home, { recursive: true, force: true }))
   pinSelf(CORES.tools)
   const upstream = await startUpstream(home, {}, 'translation/provider.ts')
-  const gateway = await startGateway(await initGateway(config(upstream), home), home)
-  const readMachine = machineReader()
-  const found = await measureMatrix(gateway, plan, progress)
+  const gateway = await startGateway(await initGateway(renderConfig(upstream), home), home)
+  const readMachine = createMachineReader()
+  const found = await measureMatrix(gateway, plan, printProgress)
   const machine = readMachine()
   await Promise.all([upstream, gateway].map(child => child.stop('SIGKILL')))
-  return { plan, versions: versions('ours'), machine, limit: MOST_PER_CHUNK, found }
+  return { plan, versions: readVersions('ours'), machine, limit: MOST_PER_CHUNK, found }
 }
 
 /**
  * Renders a config with a provider for each protocol, each with two models: one to measure, one to
  * warm up.
  */
-function config(upstream: Child): string {
-  const names = spokenProtocols()
-  const provider = (name: string) =>
+function renderConfig(upstream: Child): string {
+  const names = listSharedProtocols()
+  const renderProvider = (name: string) =>
     `  mock-${name}: { protocol: ${name}, base_url: "${upstream.url}/${name}", api_key: mock }`
-  const model = (name: string, pace: string, upstreamModel: string) => `  - id: ${pace}/${name}
+  const renderModel = (
+    name: string,
+    pace: string,
+    upstreamModel: string,
+  ) => `  - id: ${pace}/${name}
     name: Bench Model
     context_length: 128000
     endpoints:
       - provider: mock-${name}
         model: ${upstreamModel}
         usd_per_million_tokens: { prompt: 0.15, completion: 0.60 }`
-  const models = (name: string) => [model(name, 'bench', 'paced'), model(name, 'fast', 'fast')]
+  const models = (name: string) => [
+    renderModel(name, 'bench', 'paced'),
+    renderModel(name, 'fast', 'fast'),
+  ]
   return `providers:
-${names.map(provider).join('\n')}
+${names.map(renderProvider).join('\n')}
 models:
 ${names.flatMap(models).join('\n')}
 `
 }
 
-function progress(line: string): void {
+function printProgress(line: string): void {
   process.stderr.write(`${line}\n`)
 }
 

@@ -1,4 +1,4 @@
-import { microseconds, USAGE } from './wire.ts'
+import { getMicroseconds, USAGE } from './wire.ts'
 
 /**
  * The mock provider, a process of its own. It answers an OpenAI chat call at once with a fixed
@@ -30,21 +30,21 @@ const server = Bun.serve({
   port: 0,
   idleTimeout: 0,
   routes: { '/stats': () => Response.json(stats) },
-  fetch: answer,
+  fetch: respond,
 })
 process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)
 
-async function answer(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const body = await request.text()
   if (/"stream":\s*true/.test(body))
-    return new Response(stream(switches(request.url)), {
+    return new Response(createStream(readSwitches(request.url)), {
       headers: { 'content-type': 'text/event-stream' },
     })
   stats.finished++
   return new Response(whole, { headers: { 'content-type': 'application/json' } })
 }
 
-function switches(url: string): typeof defaults {
+function readSwitches(url: string): typeof defaults {
   const query = new URL(url).searchParams
   return {
     chunks: Number(query.get('chunks') ?? defaults.chunks),
@@ -52,7 +52,7 @@ function switches(url: string): typeof defaults {
   }
 }
 
-function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string> {
+function createStream({ chunks, intervalMs }: typeof defaults): ReadableStream<string> {
   let timer: Timer
   let sent = 0
   const settle = (how: 'finished' | 'aborted') => {
@@ -64,9 +64,9 @@ function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string>
     start(controller) {
       stats.live++
       const send = () => {
-        controller.enqueue(event({ content: `@${microseconds()} ` }))
+        controller.enqueue(renderEvent({ content: `@${getMicroseconds()} ` }))
         if (++sent < chunks) return
-        controller.enqueue(ending())
+        controller.enqueue(renderEnding())
         controller.close()
         settle('finished')
       }
@@ -77,12 +77,12 @@ function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string>
   })
 }
 
-function event(delta: object, finish_reason: string | null = null): string {
+function renderEvent(delta: object, finish_reason: string | null = null): string {
   return chunk({ choices: [{ index: 0, delta, finish_reason }] })
 }
 
-function ending(): string {
-  return `${event({}, 'stop')}${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`
+function renderEnding(): string {
+  return `${renderEvent({}, 'stop')}${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`
 }
 
 function chunk(fields: object): string {

@@ -11,7 +11,7 @@ export const USAGE = { prompt_tokens: 60, completion_tokens: 160, total_tokens: 
  * Returns the time in microseconds, the same in every process: Bun's `process.hrtime` counts from
  * the start of its own process.
  */
-export function microseconds(): number {
+export function getMicroseconds(): number {
   return Math.round((performance.timeOrigin + performance.now()) * 1000)
 }
 
@@ -21,9 +21,9 @@ export const PROMPT =
   'providers is good for. '
 
 /** Renders one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
-export function requestBytes(target: Target, stream: boolean): Buffer {
+export function renderRequest(target: Target, stream: boolean): Buffer {
   const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
-  return postBytes(target, '/api/v1/chat/completions', {
+  return renderPost(target, '/api/v1/chat/completions', {
     model: MODEL,
     messages,
     temperature: 0.2,
@@ -33,8 +33,8 @@ export function requestBytes(target: Target, stream: boolean): Buffer {
 }
 
 /** Renders one call of any route, on a connection that is kept. */
-export function postBytes({ url, key }: Target, path: string, given: object): Buffer {
-  const body = Buffer.from(JSON.stringify(given))
+export function renderPost({ url, key }: Target, path: string, fields: object): Buffer {
+  const body = Buffer.from(JSON.stringify(fields))
   const lines = [
     `POST ${path} HTTP/1.1`,
     `Host: ${new URL(url).host}`,
@@ -49,7 +49,7 @@ export function postBytes({ url, key }: Target, path: string, given: object): Bu
  * Creates a reader that assembles an answer from its chunks. It returns `undefined` until the
  * answer is complete, then whether it succeeded.
  */
-export function answerReader(): (bytes: Buffer) => boolean | undefined {
+export function createAnswerReader(): (bytes: Buffer) => boolean | undefined {
   let answer: Buffer | undefined
   return bytes => {
     answer = answer ? Buffer.concat([answer, bytes]) : bytes

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { ModelRow } from '../src/core/catalog/models/rows.ts'
-import { type Gathered, gather } from './catalog/gather.ts'
+import { type GatheredCatalog, gather } from './catalog/gather.ts'
 import { readSources, SOURCES } from './catalog/sources.ts'
 
 const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
@@ -8,18 +8,18 @@ const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
 /** Regenerates the built-in catalogue and prints a summary. `bun run catalog` */
 const today = new Date().toISOString().slice(0, 10)
 const gathered = gather(await readSources(), today)
-await Bun.write(OUTFILE, text(gathered, today))
-for (const line of summary(gathered)) process.stdout.write(`${line}\n`)
+await Bun.write(OUTFILE, renderData(gathered, today))
+for (const line of renderSummary(gathered)) process.stdout.write(`${line}\n`)
 
 // One model per line, so that a refresh reads as a list of changes.
-function text({ models, aliases }: Gathered, generated: string): string {
-  const lines = (rows: unknown[]) => rows.map(row => JSON.stringify(row)).join(',\n')
+function renderData({ models, aliases }: GatheredCatalog, generated: string): string {
+  const renderLines = (rows: unknown[]) => rows.map(row => JSON.stringify(row)).join(',\n')
   const head = { generated, sources: SOURCES }
   const opening = `${JSON.stringify(head).slice(0, -1)},"aliases":${JSON.stringify(aliases)}`
-  return `${opening},"models":[\n${lines(models)}\n]}\n`
+  return `${opening},"models":[\n${renderLines(models)}\n]}\n`
 }
 
-function summary({ models, aliases, left }: Gathered): string[] {
+function renderSummary({ models, aliases, leftOut }: GatheredCatalog): string[] {
   const endpoints = models.flatMap(model => model.endpoints)
   const counts = new Map<string, number>()
   for (const { provider } of endpoints) counts.set(provider, (counts.get(provider) ?? 0) + 1)
@@ -30,6 +30,6 @@ function summary({ models, aliases, left }: Gathered): string[] {
       `${counts.size} providers, ${Object.keys(aliases).length} aliases`,
     `Models by output: ${[...kinds].map(([kind, { length }]) => `${kind} ${length}`).join(', ')}`,
     `Endpoints: ${[...counts].map(([provider, count]) => `${provider} ${count}`).join(', ')}`,
-    ...[...left].map(([why, names]) => `Left out, ${why}: ${names.length}`),
+    ...[...leftOut].map(([why, names]) => `Left out, ${why}: ${names.length}`),
   ]
 }

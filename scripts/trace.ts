@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { plugin } from 'bun'
-import { askedFor, keyFor, send, type Wanted } from './trace/asked.ts'
-import { configFor, startProvider } from './trace/provider.ts'
-import { render, reportOf } from './trace/report.ts'
+import { createTracedCall, pickKey, sendCall, type TraceOptions } from './trace/call.ts'
+import { createTraceConfig, startProvider } from './trace/provider.ts'
+import { createReport, renderReport } from './trace/report.ts'
 import { type Planning, Tracer } from './trace/tracer.ts'
 
 /**
@@ -31,8 +31,10 @@ async function main(): Promise<void> {
   const options = readOptions()
   if (!options) return
   try {
-    const report = reportOf(await trace(options), PLANNING)
-    process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : render(report))
+    const report = createReport(await trace(options), PLANNING)
+    process.stdout.write(
+      options.json ? `${JSON.stringify(report, null, 2)}\n` : renderReport(report),
+    )
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n`)
     // At once: what was started before the failure would keep the process alive.
@@ -40,7 +42,7 @@ async function main(): Promise<void> {
   }
 }
 
-function readOptions(): (Wanted & { json: boolean }) | undefined {
+function readOptions(): (TraceOptions & { json: boolean }) | undefined {
   const flag = { type: 'boolean', default: false } as const
   try {
     const flags = { stream: flag, messages: flag, keys: flag, json: flag }
@@ -57,21 +59,21 @@ function readOptions(): (Wanted & { json: boolean }) | undefined {
 /**
  * Makes one call twice and traces the second, when everything that is created on first use exists.
  */
-async function trace(wanted: Wanted) {
+async function trace(options: TraceOptions) {
   const tracer = new Tracer(ROOT, PLANNING)
   plugin(tracer.plugin)
-  const asked = askedFor(wanted)
+  const tracedCall = createTracedCall(options)
   const running = await start()
-  const call = () => send(running.url, keyFor(asked, running.keys), asked)
+  const call = () => sendCall(running.url, pickKey(tracedCall, running.keys), tracedCall)
   try {
     await call()
     await running.settle()
-    tracer.mustKnowPlanning()
+    tracer.requirePlanning()
     const entries = await tracer.record(async () => {
       await call()
-      await tracer.muted(running.settle)
+      await tracer.mute(running.settle)
     })
-    return { name: asked.name, plans: asked.plans, entries }
+    return { name: tracedCall.name, plans: tracedCall.plans, entries }
   } finally {
     await running.stop()
   }
@@ -83,11 +85,11 @@ async function start() {
   const provider = startProvider()
   const { parseConfig } = await import('../src/core/config.ts')
   const { openGateway } = await import('../src/core/gateway.ts')
-  const { firstKeys } = await import('../src/core/identity/workspaces.ts')
+  const { createFirstKeys } = await import('../src/core/identity/workspaces.ts')
   const { listen } = await import('../src/server/listen.ts')
-  const config = parseConfig(JSON.stringify(configFor(provider.url)), {})
+  const config = parseConfig(JSON.stringify(createTraceConfig(provider.url)), {})
   const gateway = await openGateway({ config })
-  const keys = await firstKeys(gateway)
+  const keys = await createFirstKeys(gateway)
   if (!keys) throw new Error('The gateway is not new: it has keys')
   const server = listen(gateway, '127.0.0.1', 0)
   return {

@@ -19,7 +19,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 ]
 
 /** Every way to open a connection on this platform. A method called `fetch` is none. */
-const OUTWARD = new RegExp(
+const CONNECTIONS = new RegExp(
   [
     /(?<![.\w])fetch\((?![^()]*\) \{)/,
     /\bBun\.(connect|udpSocket)\b/,
@@ -38,7 +38,7 @@ const DIALECT_COMPARED =
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [
     /^src\/(?!core\/upstream\/(egress\.ts|http\/))/,
-    OUTWARD,
+    CONNECTIONS,
     'only core/upstream/egress.ts and its http asks the world',
   ],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
@@ -62,7 +62,7 @@ const sources: Source[] = await Promise.all(
 )
 
 /** The wings whose files are all in the tree by name. In the store, files of nouns are excepted. */
-const TOLD = new RegExp(
+const WING_FILES = new RegExp(
   '^src/core/(?:language|identity(?:/scim)?|policy|inference|plugins|ledger|telemetry|' +
     'tokenizers|kernel)/([a-z-]+)(?:\\.data)?\\.ts$',
 )
@@ -202,7 +202,7 @@ describe('architecture', () => {
       /^## (?:The tree|A call, .*)$/m,
     )
     const words = new Set(tree.match(/[a-z]+(?:-[a-z]+)*/g))
-    const names = sources.flatMap(({ path }) => TOLD.exec(path)?.[1] ?? [])
+    const names = sources.flatMap(({ path }) => WING_FILES.exec(path)?.[1] ?? [])
     expect(names.length).toBeGreaterThan(50)
     expect(names.filter(name => !words.has(name))).toEqual([])
   })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gateway, PROGRAM, startServer } from './support/server.ts'
+import { PROGRAM, runGateway, startServer } from './support/server.ts'
 
 const built = process.env.GATEWAY_TEST_BINARY !== undefined
 const hasStrace = existsSync('/usr/bin/strace')
@@ -27,13 +27,13 @@ const residentMiB = (pid: number) =>
 
 describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
   test('prints its version within 150 ms', async () => {
-    expect(await best(7, () => gateway(['--version'], { cwd: directory }))).toBeLessThan(150)
+    expect(await best(7, () => runGateway(['--version'], { cwd: directory }))).toBeLessThan(150)
   })
 
   test('lists keys within 300 ms', async () => {
     const data = join(directory, 'listed')
-    await gateway(['init', '--data', data])
-    expect(await best(5, () => gateway(['keys', 'list', '--data', data]))).toBeLessThan(300)
+    await runGateway(['init', '--data', data])
+    expect(await best(5, () => runGateway(['keys', 'list', '--data', data]))).toBeLessThan(300)
   })
 
   test('answers its first call within two seconds of its start', async () => {
@@ -105,9 +105,9 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
 
   test('runs commands and serves as if the directory were empty', async () => {
     const { version } = await Bun.file(join(import.meta.dir, '../package.json')).json()
-    expect((await gateway(['--version'], { cwd: hostile })).stdout).toBe(`${version}\n`)
+    expect((await runGateway(['--version'], { cwd: hostile })).stdout).toBe(`${version}\n`)
     const data = join(directory, 'safe')
-    expect((await gateway(['init', '--data', data], { cwd: hostile })).code).toBe(0)
+    expect((await runGateway(['init', '--data', data], { cwd: hostile })).code).toBe(0)
     const child = Bun.spawn([...PROGRAM, 'serve', '--data', data, '--log', 'json'], {
       cwd: hostile,
       env: { ...process.env, GATEWAY_PORT: '0' },
@@ -125,7 +125,7 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
   })
 
   test('reads no variable from its .env', async () => {
-    const { code } = await gateway(['keys', 'list'], { cwd: hostile })
+    const { code } = await runGateway(['keys', 'list'], { cwd: hostile })
     expect([
       code,
       existsSync(join(hostile, 'stolen')),

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { listSettings, renderSettings } from '../scripts/docs/settings.ts'
-import { program } from '../src/cli/main.ts'
+import { createProgram } from '../src/cli/main.ts'
 import { Config, parseConfig } from '../src/core/config.ts'
 import { isObject } from '../src/core/kernel/json.ts'
 import {
@@ -15,7 +15,7 @@ import {
   readDocuments,
   splitCommand,
 } from './support/documents.ts'
-import { gateway, type Server, startServer } from './support/server.ts'
+import { runGateway, type Server, startServer } from './support/server.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
 const documents = await readDocuments()
@@ -42,7 +42,7 @@ describe('commands', () => {
   for (const document of documents) {
     for (const line of listCommands(document))
       test(`${document.path}: gateway ${line}`, () => {
-        expect(findUnknownWord(program(), splitCommand(line))).toBeUndefined()
+        expect(findUnknownWord(createProgram(), splitCommand(line))).toBeUndefined()
       })
   }
 })
@@ -53,7 +53,7 @@ test.each([
   ['keys list|remove', 'list|remove'],
   ['doctor now', 'now'],
 ])('gateway %s would be found', (line, wrong) => {
-  expect(findUnknownWord(program(), splitCommand(line))).toBe(wrong)
+  expect(findUnknownWord(createProgram(), splitCommand(line))).toBe(wrong)
 })
 
 /** Finds the first word of a command line that is neither a command, an option nor its value. */
@@ -111,7 +111,7 @@ describe('what the documents let a reader try', () => {
     const shell = listBlocksIn('sh').find(({ code }) => code.startsWith('KEY='))
     const [make = '', ...requests] = shell?.code.trim().split('\n') ?? []
     const words = splitCommand(make.replace(/^.*gateway -- /, ''))
-    const made = await gateway([...words, '--data', server.data])
+    const made = await runGateway([...words, '--data', server.data])
     const { key } = JSON.parse(made.stdout)
     expect(requests).toHaveLength(4)
     for (const line of requests) {

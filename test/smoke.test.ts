@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { gateway, SOURCE, startServer } from './support/server.ts'
+import { runGateway, SOURCE, startServer } from './support/server.ts'
 
 // The rest of the suite runs against the built binary where there is one: `npm test`.
 
@@ -13,8 +13,8 @@ test('from source, the server streams an answer and stops when it is told to', a
 })
 
 test('from source, a command answers and fails like the binary', async () => {
-  const version = await gateway(['--version'], { program: SOURCE })
+  const version = await runGateway(['--version'], { program: SOURCE })
   expect(version).toMatchObject({ code: 0, stderr: '' })
-  const wrong = await gateway(['keys', 'crate'], { program: SOURCE })
+  const wrong = await runGateway(['keys', 'crate'], { program: SOURCE })
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
 })

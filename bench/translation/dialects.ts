@@ -1,8 +1,8 @@
 import { PROMPT } from '../wire.ts'
-import { TOOL } from './speech.ts'
+import { TOOL } from './model-output.ts'
 
 /** What a client has read from one stream. */
-export interface Heard {
+export interface StreamedOutput {
   thought: string
   text: string
   input: string
@@ -15,7 +15,7 @@ export interface Dialect {
   path: string
   body(model: string): object
   /** Reads the data of one event. */
-  hear(data: string, heard: Heard): void
+  readEvent(data: string, output: StreamedOutput): void
 }
 
 const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
@@ -40,19 +40,19 @@ const chat: Dialect = {
     stream: true,
     tools: [{ type: 'function', function: { name: TOOL.name, parameters: PARAMETERS } }],
   }),
-  hear(data, heard) {
-    if (data === '[DONE]') heard.ended = true
-    else for (const { delta } of (JSON.parse(data) as ChatChunk).choices) hearDelta(delta, heard)
+  readEvent(data, output) {
+    if (data === '[DONE]') output.ended = true
+    else for (const { delta } of (JSON.parse(data) as ChatChunk).choices) readDelta(delta, output)
   },
 }
 
-function hearDelta(
+function readDelta(
   { reasoning, content, tool_calls = [] }: ChatChunk['choices'][number]['delta'],
-  heard: Heard,
+  output: StreamedOutput,
 ): void {
-  heard.thought += reasoning ?? ''
-  heard.text += content ?? ''
-  for (const call of tool_calls) heard.input += call.function.arguments ?? ''
+  output.thought += reasoning ?? ''
+  output.text += content ?? ''
+  for (const call of tool_calls) output.input += call.function.arguments ?? ''
 }
 
 interface MessagesEvent {
@@ -70,12 +70,12 @@ const anthropicMessages: Dialect = {
     thinking: { type: 'enabled', budget_tokens: 1_024 },
     tools: [{ name: TOOL.name, input_schema: PARAMETERS }],
   }),
-  hear(data, heard) {
+  readEvent(data, output) {
     const { type, delta = {} } = JSON.parse(data) as MessagesEvent
-    heard.thought += delta.thinking ?? ''
-    heard.text += delta.text ?? ''
-    heard.input += delta.partial_json ?? ''
-    if (type === 'message_stop') heard.ended = true
+    output.thought += delta.thinking ?? ''
+    output.text += delta.text ?? ''
+    output.input += delta.partial_json ?? ''
+    if (type === 'message_stop') output.ended = true
   },
 }
 
@@ -94,13 +94,13 @@ const responses: Dialect = {
     reasoning: { effort: 'low', summary: 'auto' },
     tools: [{ type: 'function', name: TOOL.name, parameters: PARAMETERS }],
   }),
-  hear(data, heard) {
+  readEvent(data, output) {
     if (data === '[DONE]') return
     const { type, delta = '' } = JSON.parse(data) as ResponsesEvent
-    if (/^response\.reasoning(_summary)?_text\.delta$/.test(type)) heard.thought += delta
-    if (type === 'response.output_text.delta') heard.text += delta
-    if (type === 'response.function_call_arguments.delta') heard.input += delta
-    if (type === 'response.completed') heard.ended = true
+    if (/^response\.reasoning(_summary)?_text\.delta$/.test(type)) output.thought += delta
+    if (type === 'response.output_text.delta') output.text += delta
+    if (type === 'response.function_call_arguments.delta') output.input += delta
+    if (type === 'response.completed') output.ended = true
   },
 }
 

@@ -8,10 +8,10 @@ export const CONTENT_TYPE: Record<Framing, string> = {
 }
 
 /** Encodes frames for the wire. */
-export const bytesOf = (frames: Frame[], framing: Framing): Uint8Array =>
+export const encodeFrames = (frames: Frame[], framing: Framing): Uint8Array =>
   framing === 'sse'
-    ? Buffer.from(frames.map(sse).join(''))
+    ? Buffer.from(frames.map(renderSse).join(''))
     : Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
 
-const sse = ({ event, data }: Frame) =>
+const renderSse = ({ event, data }: Frame) =>
   `${event === null ? '' : `event: ${event}\n`}data: ${data}\n\n`

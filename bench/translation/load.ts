@@ -1,7 +1,7 @@
 import type { Socket } from 'bun'
-import { postBytes, type Target } from '../wire.ts'
-import type { Dialect, Heard } from './dialects.ts'
-import { SPEECH } from './speech.ts'
+import { renderPost, type Target } from '../wire.ts'
+import type { Dialect, StreamedOutput } from './dialects.ts'
+import { OUTPUT } from './model-output.ts'
 
 /** The number of streams, the time between their starts, and when unfinished ones are given up. */
 export interface Load {
@@ -11,7 +11,7 @@ export interface Load {
 }
 
 /** The bytes that one stream delivered, and the number of reads. */
-export interface Delivered {
+export interface Delivery {
   bytes: Buffer
   reads: number
 }
@@ -25,27 +25,29 @@ export function readStreams(
   dialect: Dialect,
   model: string,
   load: Load,
-): Promise<Delivered[]> {
-  const request = postBytes(target, dialect.path, dialect.body(model))
-  const one = async (_: unknown, i: number) => {
+): Promise<Delivery[]> {
+  const request = renderPost(target, dialect.path, dialect.body(model))
+  const openDelayed = async (_: unknown, i: number) => {
     await Bun.sleep(i * load.gapMs)
     return readStream(new URL(target.url), request, load.seconds)
   }
-  return Promise.all(Array.from({ length: load.streams }, one))
+  return Promise.all(Array.from({ length: load.streams }, openDelayed))
 }
 
 /** Throws unless every answer has the whole output of the mock, and ends. */
-export function check(answers: Delivered[], dialect: Dialect): void {
-  const expected: Heard = {
-    thought: SPEECH.thoughts.join(''),
-    text: SPEECH.texts.join(''),
-    input: SPEECH.inputs.join(''),
+export function checkAnswers(answers: Delivery[], dialect: Dialect): void {
+  const expected: StreamedOutput = {
+    thought: OUTPUT.thoughts.join(''),
+    text: OUTPUT.texts.join(''),
+    input: OUTPUT.inputs.join(''),
     ended: true,
   }
   for (const { bytes } of answers) {
-    const heard = heardIn(bytes, dialect)
-    if (!Bun.deepEquals(heard, expected))
-      throw new Error(`A stream did not say what the provider said: ${told(bytes, heard)}`)
+    const output = readAnswer(bytes, dialect)
+    if (!Bun.deepEquals(output, expected))
+      throw new Error(
+        `A stream did not say what the provider said: ${describeAnswer(bytes, output)}`,
+      )
   }
 }
 
@@ -53,7 +55,7 @@ async function readStream(
   { hostname, port }: URL,
   request: Buffer,
   seconds: number,
-): Promise<Delivered> {
+): Promise<Delivery> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const reads: Buffer[] = []
   let last = Buffer.alloc(0)
@@ -81,14 +83,15 @@ async function readStream(
 // The last chunk of a chunked answer (RFC 9112, 7.1).
 const END = Buffer.from('\r\n0\r\n\r\n')
 
-function heardIn(answer: Buffer, dialect: Dialect): Heard {
-  const heard: Heard = { thought: '', text: '', input: '', ended: false }
-  for (const [, data = ''] of bodyOf(answer).matchAll(/^data: (.*)$/gm)) dialect.hear(data, heard)
-  return heard
+function readAnswer(answer: Buffer, dialect: Dialect): StreamedOutput {
+  const output: StreamedOutput = { thought: '', text: '', input: '', ended: false }
+  for (const [, data = ''] of joinChunks(answer).matchAll(/^data: (.*)$/gm))
+    dialect.readEvent(data, output)
+  return output
 }
 
 /** Joins the body from its chunks. */
-function bodyOf(answer: Buffer): string {
+function joinChunks(answer: Buffer): string {
   const pieces: Buffer[] = []
   let at = answer.indexOf('\r\n\r\n') + 4
   while (at < answer.length) {
@@ -101,6 +104,6 @@ function bodyOf(answer: Buffer): string {
   return Buffer.concat(pieces).toString()
 }
 
-const told = (answer: Buffer, { thought, text, input, ended }: Heard) =>
+const describeAnswer = (answer: Buffer, { thought, text, input, ended }: StreamedOutput) =>
   `${answer.toString('latin1', 0, 16).trim()}, thought ${thought.length}, ` +
   `text ${text.length}, input ${input.length}, ${ended ? '' : 'not '}ended`

@@ -1,13 +1,13 @@
 import { protocols } from '../../src/core/protocols/registry.ts'
 import type { Contender } from '../contenders.ts'
-import { residentOf } from '../procfs.ts'
-import { withCpu } from '../rounds.ts'
+import { readResidentMb } from '../procfs.ts'
+import { measureCpu } from '../rounds.ts'
 import { shuffle } from '../statistics.ts'
 import type { Target } from '../wire.ts'
 import { type Dialect, dialects } from './dialects.ts'
-import { check, type Delivered, type Load, readStreams } from './load.ts'
-import { SPEECH } from './speech.ts'
-import { voices } from './voices.ts'
+import { checkAnswers, type Delivery, type Load, readStreams } from './load.ts'
+import { mockProtocols } from './mock-protocols.ts'
+import { OUTPUT } from './model-output.ts'
 
 /** The extent of the measurement. */
 export interface Plan extends Load {
@@ -36,7 +36,7 @@ export interface Cell {
  * The result. `idle` is the CPU per second without calls, in microseconds. `skipped` names what was
  * skipped, and why.
  */
-export interface Found {
+export interface MatrixResult {
   cells: Cell[]
   idle: number
   residentMb: number
@@ -46,70 +46,72 @@ export interface Found {
 const IDLE_SECONDS = 2
 
 /** Lists the protocols that both the gateway and the mock support. */
-export const spokenProtocols = (): string[] =>
-  Object.keys(voices).filter(name => name in protocols.text)
+export const listSharedProtocols = (): string[] =>
+  Object.keys(mockProtocols).filter(name => name in protocols.text)
 
 /** Measures every protocol in every dialect, one at a time, in a new order each round. */
 export async function measureMatrix(
   gateway: Contender,
   plan: Plan,
   progress: (line: string) => void,
-): Promise<Found> {
-  const asked = await askedDialects(gateway.target)
-  const cells = spokenProtocols().flatMap(protocol =>
-    asked.map(dialect => emptyCell(protocol, dialect)),
+): Promise<MatrixResult> {
+  const served = await listServedDialects(gateway.target)
+  const cells = listSharedProtocols().flatMap(protocol =>
+    served.map(dialect => createCell(protocol, dialect)),
   )
   for (const cell of cells)
-    await streams(gateway.target, cell, 'fast', { ...plan, streams: plan.warmUpStreams })
-  const idle = (await withCpu(gateway, () => Bun.sleep(IDLE_SECONDS * 1_000))).cpu / IDLE_SECONDS
+    await runStreams(gateway.target, cell, 'fast', { ...plan, streams: plan.warmUpStreams })
+  const idle = (await measureCpu(gateway, () => Bun.sleep(IDLE_SECONDS * 1_000))).cpu / IDLE_SECONDS
   for (let round = 1; round <= plan.rounds; round++) {
     progress(`round ${round} of ${plan.rounds}`)
-    for (const cell of shuffle(cells)) await sample(gateway, cell, plan)
+    for (const cell of shuffle(cells)) await measureCell(gateway, cell, plan)
   }
-  return { cells, idle, residentMb: residentOf(gateway.pid), skipped: skippedBeside(asked) }
+  return { cells, idle, residentMb: readResidentMb(gateway.pid), skipped: listSkipped(served) }
 }
 
-const emptyCell = (protocol: string, dialect: string): Cell => ({
+const createCell = (protocol: string, dialect: string): Cell => ({
   protocol,
   dialect,
-  chunks: voices[protocol]?.voice(SPEECH).length ?? 0,
+  chunks: mockProtocols[protocol]?.render(OUTPUT).length ?? 0,
   cpuPerChunk: [],
   readsPerChunk: [],
 })
 
-async function sample(gateway: Contender, cell: Cell, plan: Plan): Promise<void> {
-  const { result, cpu } = await withCpu(gateway, () => streams(gateway.target, cell, 'bench', plan))
-  check(result, dialectOf(cell))
+async function measureCell(gateway: Contender, cell: Cell, plan: Plan): Promise<void> {
+  const { result, cpu } = await measureCpu(gateway, () =>
+    runStreams(gateway.target, cell, 'bench', plan),
+  )
+  checkAnswers(result, getDialect(cell))
   const chunks = cell.chunks * plan.streams
   cell.cpuPerChunk.push(cpu / chunks)
   cell.readsPerChunk.push(result.reduce((sum, { reads }) => sum + reads, 0) / chunks)
 }
 
 /** The models are named after the protocol of their provider and its speed. */
-const streams = (
+const runStreams = (
   target: Target,
   cell: Cell,
   pace: 'bench' | 'fast',
   load: Load,
-): Promise<Delivered[]> => readStreams(target, dialectOf(cell), `${pace}/${cell.protocol}`, load)
+): Promise<Delivery[]> => readStreams(target, getDialect(cell), `${pace}/${cell.protocol}`, load)
 
-function dialectOf({ dialect: name }: Cell): Dialect {
+function getDialect({ dialect: name }: Cell): Dialect {
   const dialect = dialects[name]
   if (!dialect) throw new Error(`There is no dialect ${name}`)
   return dialect
 }
 
 /** Lists the dialects whose route the gateway has. */
-async function askedDialects(target: Target): Promise<string[]> {
+async function listServedDialects(target: Target): Promise<string[]> {
   const known = await Promise.all(
     Object.entries(dialects).map(async ([name, { path }]) =>
-      (await isThere(target, path)) ? [name] : [],
+      (await hasRoute(target, path)) ? [name] : [],
     ),
   )
   return known.flat()
 }
 
-async function isThere({ url, key }: Target, path: string): Promise<boolean> {
+async function hasRoute({ url, key }: Target, path: string): Promise<boolean> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const answer = await fetch(url + path, {
     method: 'POST',
@@ -120,14 +122,14 @@ async function isThere({ url, key }: Target, path: string): Promise<boolean> {
   return answer.status !== 404
 }
 
-const skippedBeside = (asked: string[]): string[] => [
-  ...Object.keys(voices).flatMap(name =>
+const listSkipped = (served: string[]): string[] => [
+  ...Object.keys(mockProtocols).flatMap(name =>
     name in protocols.text ? [] : [`${name}: the gateway does not support it`],
   ),
   ...Object.keys(protocols.text).flatMap(name =>
-    name in voices ? [] : [`${name}: the mock does not support it`],
+    name in mockProtocols ? [] : [`${name}: the mock does not support it`],
   ),
   ...Object.keys(dialects).flatMap(name =>
-    asked.includes(name) ? [] : [`${name}: its route answers 404`],
+    served.includes(name) ? [] : [`${name}: its route answers 404`],
   ),
 ]

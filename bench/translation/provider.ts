@@ -1,6 +1,6 @@
-import { bytesOf, CONTENT_TYPE } from './framing.ts'
-import { SPEECH } from './speech.ts'
-import { type Spoken, voices } from './voices.ts'
+import { CONTENT_TYPE, encodeFrames } from './framing.ts'
+import { type MockProtocol, mockProtocols } from './mock-protocols.ts'
+import { OUTPUT } from './model-output.ts'
 
 /**
  * The mock provider, a process of its own, which supports every protocol, each under a path with
@@ -9,33 +9,36 @@ import { type Spoken, voices } from './voices.ts'
  */
 const intervals = { paced: Number(process.env.INTERVAL_MS ?? 20), fast: 1 }
 const rendered = new Map(
-  Object.entries(voices).map(([name, spoken]) => [
+  Object.entries(mockProtocols).map(([name, spoken]) => [
     name,
-    { type: CONTENT_TYPE[spoken.framing], writes: writesOf(spoken) },
+    { type: CONTENT_TYPE[spoken.framing], writes: renderWrites(spoken) },
   ]),
 )
 
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: answer })
+const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: respond })
 process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)
 
-async function answer(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
-  const asked = `${path.join('/')} ${await request.text()}`
+  const requestText = `${path.join('/')} ${await request.text()}`
   const known = rendered.get(protocol)
   if (!known) return new Response('{}', { status: 404 })
-  return new Response(stream(known.writes, intervals[isFast(asked) ? 'fast' : 'paced']), {
-    headers: { 'content-type': known.type },
-  })
+  return new Response(
+    createStream(known.writes, intervals[isFast(requestText) ? 'fast' : 'paced']),
+    {
+      headers: { 'content-type': known.type },
+    },
+  )
 }
 
 // The model is in the path or in the body.
-const isFast = (asked: string) => /models?\/fast[:/]|"model":"fast"/.test(asked)
+const isFast = (requestText: string) => /models?\/fast[:/]|"model":"fast"/.test(requestText)
 
-function writesOf({ voice, framing }: Spoken): Uint8Array[] {
-  return voice(SPEECH).map(frames => bytesOf(frames, framing))
+function renderWrites({ render, framing }: MockProtocol): Uint8Array[] {
+  return render(OUTPUT).map(frames => encodeFrames(frames, framing))
 }
 
-function stream(writes: Uint8Array[], intervalMs: number): ReadableStream<Uint8Array> {
+function createStream(writes: Uint8Array[], intervalMs: number): ReadableStream<Uint8Array> {
   let timer: Timer
   let sent = 0
   return new ReadableStream<Uint8Array>({

@@ -1,19 +1,19 @@
 import type { Frame, Framing, Reader } from '../../src/core/protocols/protocol.ts'
 import { protocols } from '../../src/core/protocols/registry.ts'
 import { AwsEventStreamScanner } from '../../src/core/upstream/aws-event-stream.ts'
-import type { Scanner } from '../../src/core/upstream/part-stream.ts'
+import type { FrameScanner } from '../../src/core/upstream/part-stream.ts'
 import { SseScanner } from '../../src/core/upstream/sse.ts'
-import { endpointOf, providerOf, textCall } from '../../test/support/call.ts'
-import { bytesOf } from './framing.ts'
-import { input, type Speech, type Voice, words } from './speech.ts'
-import { geminiPartialArgs } from './voices/gemini.ts'
-import { voices } from './voices.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../test/support/call.ts'
+import { encodeFrames } from './framing.ts'
+import { renderGeminiPartialArgs } from './mock-protocols/gemini.ts'
+import { mockProtocols } from './mock-protocols.ts'
+import { createInput, createWords, type ModelOutput, type StreamRenderer } from './model-output.ts'
 
 /**
  * The cost of one piece in nanoseconds, from the shortest stream to the longest. `growth` is the
  * ratio of the longest to the shortest.
  */
-export interface Course {
+export interface CostCurve {
   name: string
   nanoseconds: number[]
   growth: number
@@ -39,13 +39,13 @@ const TRIES = 7
  * Measures in this process the cost of readers and scanners per piece, as streams get longer. Code
  * that rereads what it has read shows as growth.
  */
-export function measureReaders(progress: (line: string) => void): Course[] {
-  const courses: Course[] = []
-  for (const [name, work] of everyCourse()) {
+export function measureReaders(progress: (line: string) => void): CostCurve[] {
+  const curves: CostCurve[] = []
+  for (const [name, work] of listWork()) {
     progress(name)
-    courses.push(courseOf(name, work))
+    curves.push(measureCurve(name, work))
   }
-  return courses
+  return curves
 }
 
 /** Prepares work of a given length. Only `run` is measured. */
@@ -53,9 +53,10 @@ type Work = (length: number) => { pieces: number; run: () => void }
 
 // All lengths take turns, so that disturbances affect them alike: they only ever make a run longer.
 // The first turn is left out, since the code is compiled in it.
-function courseOf(name: string, work: Work): Course {
+function measureCurve(name: string, work: Work): CostCurve {
   const prepared = LENGTHS.map(length => ({ ...work(length), costs: [] as number[] }))
-  for (let i = 0; i <= TRIES; i++) for (const { run, costs } of prepared) costs.push(timeOf(run))
+  for (let i = 0; i <= TRIES; i++)
+    for (const { run, costs } of prepared) costs.push(measureTime(run))
   const nanoseconds = prepared.map(({ pieces, costs }) => Math.min(...costs.slice(1)) / pieces)
   return {
     name,
@@ -64,69 +65,79 @@ function courseOf(name: string, work: Work): Course {
   }
 }
 
-function timeOf(run: () => void): number {
+function measureTime(run: () => void): number {
   Bun.gc(true)
   const began = Bun.nanoseconds()
   run()
   return Bun.nanoseconds() - began
 }
 
-function* everyCourse(): Generator<[string, Work]> {
-  for (const [name, { voice }] of Object.entries(voices)) {
+function* listWork(): Generator<[string, Work]> {
+  for (const [name, { render }] of Object.entries(mockProtocols)) {
     if (!(name in protocols.text)) continue
-    yield [`${name}, text`, reading(name, voice, texts)]
+    yield [`${name}, text`, createReaderWork(name, render, createTexts)]
     yield [
       `${name}, arguments`,
-      reading(
+      createReaderWork(
         name,
-        name === 'gemini' ? geminiPartialArgs : voice,
-        inputs(SMALL_ONLY.has(name) ? SMALL_INPUT_SIZE : INPUT_SIZE),
+        name === 'gemini' ? renderGeminiPartialArgs : render,
+        createInputs(SMALL_ONLY.has(name) ? SMALL_INPUT_SIZE : INPUT_SIZE),
       ),
     ]
   }
-  yield ['openai-chat, think tags', reading('openai-chat', taggedVoice, texts, true)]
+  yield [
+    'openai-chat, think tags',
+    createReaderWork('openai-chat', renderTagged, createTexts, true),
+  ]
   for (const framing of Object.keys(SCANNERS) as Framing[]) {
-    yield [`${framing}, byte by byte`, scanning(framing, 2_500, 1)]
-    yield [`${framing}, in 64 KiB reads`, scanning(framing, TEXTS, READ)]
-    yield [`${framing}, one event in 1 KiB reads`, gathering(framing)]
+    yield [`${framing}, byte by byte`, createScannerWork(framing, 2_500, 1)]
+    yield [`${framing}, in 64 KiB reads`, createScannerWork(framing, TEXTS, READ)]
+    yield [`${framing}, one event in 1 KiB reads`, createLargeEventWork(framing)]
   }
 }
 
-const texts = (length: number): Speech => ({
+const createTexts = (length: number): ModelOutput => ({
   thoughts: [],
-  texts: words(length * TEXTS),
+  texts: createWords(length * TEXTS),
   inputs: [],
 })
-const inputs =
+const createInputs =
   (size: number) =>
-  (length: number): Speech => ({ thoughts: [], texts: [], inputs: input(length * INPUTS, size) })
+  (length: number): ModelOutput => ({
+    thoughts: [],
+    texts: [],
+    inputs: createInput(length * INPUTS, size),
+  })
 
-const taggedVoice: Voice = ({ texts: pieces, ...rest }) =>
-  voices['openai-chat']?.voice({ ...rest, texts: ['<think>', ...pieces, '</think>', 'Yes.'] }) ?? []
+const renderTagged: StreamRenderer = ({ texts: pieces, ...rest }) =>
+  mockProtocols['openai-chat']?.render({
+    ...rest,
+    texts: ['<think>', ...pieces, '</think>', 'Yes.'],
+  }) ?? []
 
-function reading(
+function createReaderWork(
   name: string,
-  voice: Voice,
-  speech: (length: number) => Speech,
+  render: StreamRenderer,
+  createOutput: (length: number) => ModelOutput,
   think_tags = false,
 ): Work {
   return length => {
-    const said = speech(length)
-    const frames = voice(said).flat()
+    const output = createOutput(length)
+    const frames = render(output).flat()
     return {
-      pieces: said.texts.length + said.inputs.length,
-      run: () => readAll(readerOf(name, think_tags), frames),
+      pieces: output.texts.length + output.inputs.length,
+      run: () => readAll(createReader(name, think_tags), frames),
     }
   }
 }
 
-function readerOf(name: string, think_tags: boolean): Reader<unknown> {
+function createReader(name: string, think_tags: boolean): Reader<unknown> {
   const protocol = protocols.text[name]
   if (!protocol) throw new Error(`There is no protocol ${name}`)
-  const { quirks, ...provider } = providerOf()
-  return protocol.reader(
-    textCall({ stream: true }),
-    endpointOf({ provider: { ...provider, quirks: { ...quirks, think_tags } } }),
+  const { quirks, ...provider } = buildProvider()
+  return protocol.createReader(
+    buildTextCall({ stream: true }),
+    buildEndpoint({ provider: { ...provider, quirks: { ...quirks, think_tags } } }),
   )
 }
 
@@ -138,34 +149,34 @@ function readAll(reader: Reader<unknown>, frames: Frame[]): void {
     throw new Error('A reader did not read its stream to the end')
 }
 
-const SCANNERS: Record<Framing, () => Scanner> = {
+const SCANNERS: Record<Framing, () => FrameScanner> = {
   sse: () => new SseScanner(),
   'aws-event-stream': () => new AwsEventStreamScanner(),
 }
 
-const VOICES: Record<Framing, string> = {
+const SCANNER_PROTOCOLS: Record<Framing, string> = {
   sse: 'anthropic-messages',
   'aws-event-stream': 'bedrock-converse',
 }
 
-function scanning(framing: Framing, events: number, size: number): Work {
+function createScannerWork(framing: Framing, events: number, size: number): Work {
   return length => {
     const frames =
-      voices[VOICES[framing]]
-        ?.voice({ thoughts: [], texts: words(length * events), inputs: [] })
+      mockProtocols[SCANNER_PROTOCOLS[framing]]
+        ?.render({ thoughts: [], texts: createWords(length * events), inputs: [] })
         .flat() ?? []
-    const bytes = bytesOf(frames, framing)
+    const bytes = encodeFrames(frames, framing)
     return { pieces: length * events, run: () => scanAll(framing, bytes, size, frames.length) }
   }
 }
 
 // Fewer and larger events with the same total of bytes: a large one must not cost more than the
 // small ones that it replaces.
-function gathering(framing: Framing): Work {
+function createLargeEventWork(framing: Framing): Work {
   return length => {
     const data = JSON.stringify('x'.repeat(length * EVENT_KIB * 1024))
     const events = LONGEST / length
-    const bytes = bytesOf(Array(events).fill({ event: 'contentBlockDelta', data }), framing)
+    const bytes = encodeFrames(Array(events).fill({ event: 'contentBlockDelta', data }), framing)
     return { pieces: LONGEST * EVENT_KIB, run: () => scanAll(framing, bytes, 1024, events) }
   }
 }

@@ -3,7 +3,7 @@ import { ALWAYS_REASONING, INPUTS, OUTPUTS } from './overlay.ts'
 import type { PiModel, PricedModel } from './sources.ts'
 
 /** One model at one provider, from one source or from both. */
-export interface Found {
+export interface FoundModel {
   provider: string
   /** The source's name for it. */
   id: string
@@ -17,21 +17,21 @@ export interface Found {
 /**
  * Returns the larger context of the two sources: one may give the window of the cheaper tier only.
  */
-export function contextOf({ pi, priced }: Found): number | undefined {
+export function findContextLength({ pi, priced }: FoundModel): number | undefined {
   const known = [pi?.contextWindow, priced?.context_window].filter(one => one !== undefined)
   return known.length > 0 ? Math.max(...known) : undefined
 }
 
 /** Finds the output modalities in the name, where it says that they are not text alone. */
-export const outputOf = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
+export const findOutput = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
 
 /** Returns the input and output modalities, without those that are text only. */
-export function modalitiesOf(
+export function readModalities(
   slug: string,
   pi: PiModel | undefined,
 ): Pick<ModelRow, 'input' | 'output'> {
   const name = slug.slice(slug.indexOf('/') + 1)
-  const output = pi?.output ?? outputOf(name) ?? ['text']
+  const output = pi?.output ?? findOutput(name) ?? ['text']
   const more = INPUTS.find(([family]) => family.test(slug))?.[1] ?? []
   const audio = /audio|whisper|transcribe|voxtral/.test(name) ? ['audio'] : []
   const input = [...new Set([...(pi?.input ?? ['text']), ...more, ...audio])]
@@ -56,7 +56,7 @@ export function modalitiesOf(
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal']
 
 /** Returns how a model reasons. Undefined where it does not, or where that is not known. */
-export function reasoningOf(
+export function readReasoning(
   slug: string,
   pi: PiModel | undefined,
 ): ModelRow['reasoning'] | undefined {

@@ -5,7 +5,7 @@ import type { PiModel } from './sources.ts'
  * of the family with the same price. `listed` is everything that the service lists, `known` what
  * the catalogue has.
  */
-export function latestAliases(
+export function findLatestAliases(
   listed: PiModel[],
   known: Set<string>,
 ): [alias: string, slug: string][] {
@@ -14,22 +14,22 @@ export function latestAliases(
   )
   const models = listed.filter(model => model.type === 'chat' && known.has(model.id))
   return moving.flatMap(model => {
-    const target = highestOf(model.id.slice(1, -'-latest'.length), models)
-    return target && costsTheSame(target, model) ? [[model.id, target.id] as [string, string]] : []
+    const target = findHighestVersion(model.id.slice(1, -'-latest'.length), models)
+    return target && hasSameCost(target, model) ? [[model.id, target.id] as [string, string]] : []
   })
 }
 
-const costsTheSame = (a: PiModel, b: PiModel) =>
+const hasSameCost = (a: PiModel, b: PiModel) =>
   a.cost.input === b.cost.input && a.cost.output === b.cost.output
 
-function highestOf(family: string, models: PiModel[]): PiModel | undefined {
-  const members = models.filter(model => versionOf(model.id, family) > 0)
-  return members.sort((a, b) => versionOf(b.id, family) - versionOf(a.id, family))[0]
+function findHighestVersion(family: string, models: PiModel[]): PiModel | undefined {
+  const members = models.filter(model => parseVersion(model.id, family) > 0)
+  return members.sort((a, b) => parseVersion(b.id, family) - parseVersion(a.id, family))[0]
 }
 
 // `google/gemini-3.8-flash` is 3.8 of `google/gemini-flash`. `google/gemini-3.8-flash-lite` is not
 // of that family.
-function versionOf(slug: string, family: string): number {
+function parseVersion(slug: string, family: string): number {
   const [author = '', name = ''] = slug.split('/')
   const words = name.split('-')
   const versions = words.filter(word => /^v?\d+(\.\d+)?$/.test(word))

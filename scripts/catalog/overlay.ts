@@ -11,7 +11,7 @@ export interface OverlayRow {
   output: string[]
 }
 
-const embedding = ({
+const createEmbeddingRow = ({
   prompt,
   ...row
 }: Omit<OverlayRow, 'prices' | 'output'> & { prompt: number }): OverlayRow => ({
@@ -22,7 +22,7 @@ const embedding = ({
 
 /** Read on 2026-11-21. */
 export const OVERLAY: OverlayRow[] = [
-  embedding({
+  createEmbeddingRow({
     id: 'cohere/embed-english-v3.0',
     name: 'Cohere: Embed English v3.0',
     provider: 'cohere',
@@ -30,7 +30,7 @@ export const OVERLAY: OverlayRow[] = [
     context_length: 512,
     prompt: 0.1,
   }),
-  embedding({
+  createEmbeddingRow({
     id: 'cohere/embed-multilingual-v3.0',
     name: 'Cohere: Embed Multilingual v3.0',
     provider: 'cohere',

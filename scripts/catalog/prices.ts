@@ -7,16 +7,16 @@ type Rates = UsdPerMillionTokens
 const DEAREST = 1_000
 
 /** Reads the prices in pi-ai. Undefined where it has none: zero stands for unknown there. */
-export function piPrices({ cost }: PiModel): Rates | undefined {
+export function readPiPrices({ cost }: PiModel): Rates | undefined {
   if (cost.input === 0 && cost.output === 0) return undefined
   const tiers = cost.tiers?.map(({ inputTokensAbove, ...rates }) => ({
     above: inputTokensAbove,
-    ...piRates(rates),
+    ...readPiRates(rates),
   }))
-  return { ...piRates(cost), ...(tiers && tiers.length > 0 ? { tiers } : {}) }
+  return { ...readPiRates(cost), ...(tiers && tiers.length > 0 ? { tiers } : {}) }
 }
 
-const piRates = ({ input, output, cacheRead, cacheWrite }: PiModel['cost']) => ({
+const readPiRates = ({ input, output, cacheRead, cacheWrite }: PiModel['cost']) => ({
   prompt: input,
   completion: output,
   ...(cacheRead ? { cache_read: cacheRead } : {}),
@@ -47,8 +47,8 @@ const COUNTED: Record<string, 'request' | 'web_search'> = {
 }
 
 /** Reads the prices in genai-prices on that day. Undefined where none of them is per token. */
-export function genaiPrices(model: PricedModel, today: string): Rates | undefined {
-  const prices = pricesOn(model, today)
+export function readGenaiPrices(model: PricedModel, today: string): Rates | undefined {
+  const prices = pickCurrentPrices(model, today)
   if (!prices) return undefined
   const rates: Partial<Rates> = {}
   for (const [name, price] of Object.entries(prices)) {
@@ -58,12 +58,12 @@ export function genaiPrices(model: PricedModel, today: string): Rates | undefine
     else if (counted && typeof price === 'number') rates[counted] = price / 1000
   }
   if (rates.prompt === undefined && rates.completion === undefined) return undefined
-  const tiers = tiersOf(prices)
+  const tiers = readTiers(prices)
   return { prompt: 0, completion: 0, ...rates, ...(tiers.length > 0 ? { tiers } : {}) }
 }
 
 // Of prices by the time of day the highest, since the ledger does not price by the clock.
-function pricesOn({ prices }: PricedModel, today: string): GenaiPrices | undefined {
+function pickCurrentPrices({ prices }: PricedModel, today: string): GenaiPrices | undefined {
   if (!Array.isArray(prices)) return prices
   const begun = prices.filter(
     ({ constraint }) => !constraint?.start_date || constraint.start_date <= today,
@@ -72,13 +72,13 @@ function pricesOn({ prices }: PricedModel, today: string): GenaiPrices | undefin
   const hours = begun.filter(({ constraint }) => constraint?.type === 'time_of_date')
   return [...hours, ...(dated ? [dated] : [])]
     .map(one => one.prices)
-    .reduce((best, next) => (output(next) > output(best) ? next : best))
+    .reduce((best, next) => (getOutputRate(next) > getOutputRate(best) ? next : best))
 }
 
-const output = ({ output_mtok = 0 }: GenaiPrices) =>
+const getOutputRate = ({ output_mtok = 0 }: GenaiPrices) =>
   typeof output_mtok === 'number' ? output_mtok : output_mtok.base
 
-function tiersOf(prices: GenaiPrices): NonNullable<Rates['tiers']> {
+function readTiers(prices: GenaiPrices): NonNullable<Rates['tiers']> {
   const tiers = new Map<number, NonNullable<Rates['tiers']>[number]>()
   for (const [name, price] of Object.entries(prices)) {
     const token = TOKENS[name]
@@ -94,7 +94,7 @@ function tiersOf(prices: GenaiPrices): NonNullable<Rates['tiers']> {
  * cache writes of an hour, searches, audio, and the exact start of a tier. Where they differ, pi-ai
  * is newer.
  */
-export function joined(
+export function joinPrices(
   pi: Rates | undefined,
   genai: Rates | undefined,
 ): { prices: Rates | undefined; conflict: boolean } {
@@ -104,7 +104,7 @@ export function joined(
 }
 
 /** Returns whether every price is one that a model may have. */
-export const isSound = ({ tiers = [], ...rates }: Rates): boolean =>
+export const isPlausible = ({ tiers = [], ...rates }: Rates): boolean =>
   [...tiers.map(({ above: _, ...rest }) => rest), rates].every(one =>
     Object.values(one).every(rate => Number.isFinite(rate) && rate >= 0 && rate <= DEAREST),
   )

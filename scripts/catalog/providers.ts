@@ -10,7 +10,7 @@ export interface ProviderSource {
   /** The author whose models it serves, where it serves no others. */
   home?: string
   /** Converts the source's name of a model to the provider's own. */
-  own?: (id: string) => string
+  toUpstreamName?: (id: string) => string
   /** Rows of the source that are another provider's, or that cannot be called by this name. */
   skip?: RegExp
   /**
@@ -23,18 +23,18 @@ export interface ProviderSource {
 
 // Hugging Face's router lists the provider of each model at that provider's price. The names are
 // Hugging Face's, and most servers use them unchanged.
-const withoutOwner = (id: string) => id.slice(id.indexOf('/') + 1)
-const sambanova = (id: string) =>
-  withoutOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
-const fireworks = (id: string) => (id.includes('/') ? id : `accounts/fireworks/models/${id}`)
-const cohere = (id: string) => COHERE[id] ?? id
-const COHERE: Record<string, string> = {
+const removeOwner = (id: string) => id.slice(id.indexOf('/') + 1)
+const toSambanovaName = (id: string) =>
+  removeOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
+const toFireworksName = (id: string) => (id.includes('/') ? id : `accounts/fireworks/models/${id}`)
+const toCohereName = (id: string) => COHERE_NAMES[id] ?? id
+const COHERE_NAMES: Record<string, string> = {
   'command-a': 'command-a-03-2025',
   'command-r': 'command-r-08-2024',
   'command-r-plus': 'command-r-plus-08-2024',
   'command-r7b': 'command-r7b-12-2024',
 }
-const novita = (id: string) => id.toLowerCase().replace(/^deepseek-ai\//, 'deepseek/')
+const toNovitaName = (id: string) => id.toLowerCase().replace(/^deepseek-ai\//, 'deepseek/')
 
 /**
  * Our providers and their sources. Monthly plans (copilots, coding plans) have no price per token
@@ -72,13 +72,18 @@ export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
   meta: { pi: 'meta', home: 'meta' },
   xiaomi: { pi: 'xiaomi', home: 'xiaomi' },
   inclusionai: { pi: 'ant-ling', home: 'inclusionai' },
-  cohere: { priced: 'cohere', home: 'cohere', own: cohere, skip: /^command$/ },
+  cohere: { priced: 'cohere', home: 'cohere', toUpstreamName: toCohereName, skip: /^command$/ },
   perplexity: { priced: 'perplexity', home: 'perplexity', skip: /^llama|r1-1776|search$/ },
   voyage: { priced: 'voyageai', home: 'voyage' },
   groq: { pi: 'groq', priced: 'groq' },
   cerebras: { pi: 'cerebras', priced: 'cerebras' },
   together: { pi: 'together', priced: 'together' },
-  fireworks: { pi: 'fireworks', priced: 'fireworks', own: fireworks, skip: /\/routers\// },
+  fireworks: {
+    pi: 'fireworks',
+    priced: 'fireworks',
+    toUpstreamName: toFireworksName,
+    skip: /\/routers\//,
+  },
   nvidia: { pi: 'nvidia' },
   baseten: { pi: 'baseten', priced: 'baseten' },
   cloudflare: {
@@ -89,9 +94,13 @@ export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
   huggingface: { pi: 'huggingface' },
   nebius: { priced: 'huggingface_nebius' },
   hyperbolic: { priced: 'huggingface_hyperbolic' },
-  novita: { priced: 'huggingface_novita', own: novita, skip: /Base-PT|Prover|AutoGLM/i },
+  novita: {
+    priced: 'huggingface_novita',
+    toUpstreamName: toNovitaName,
+    skip: /Base-PT|Prover|AutoGLM/i,
+  },
   nscale: { priced: 'huggingface_nscale' },
-  sambanova: { priced: 'huggingface_sambanova', own: sambanova },
+  sambanova: { priced: 'huggingface_sambanova', toUpstreamName: toSambanovaName },
   ovhcloud: { priced: 'ovhcloud' },
   doubleword: { priced: 'doubleword' },
   arcee: { priced: 'arcee', skip: /latest/ },

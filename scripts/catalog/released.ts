@@ -1,4 +1,4 @@
-import type { Found } from './facts.ts'
+import type { FoundModel } from './facts.ts'
 import { RELEASED } from './released.data.ts'
 
 /**
@@ -8,7 +8,7 @@ import { RELEASED } from './released.data.ts'
  */
 export class ReleaseDays {
   readonly #today: string
-  readonly #told = new Map<string, string[]>()
+  readonly #listed = new Map<string, string[]>()
   readonly #named = new Map<string, string[]>()
 
   constructor(today: string) {
@@ -16,15 +16,17 @@ export class ReleaseDays {
   }
 
   /** Adds the day that a list has for the model. Ignores what is no day, or lies in the future. */
-  tell(slug: string, day: string): void {
+  add(slug: string, day: string): void {
     if (this.#isDay(day))
-      this.#told.set(baseOf(slug), [...(this.#told.get(baseOf(slug)) ?? []), day])
+      this.#listed.set(getBaseSlug(slug), [...(this.#listed.get(getBaseSlug(slug)) ?? []), day])
   }
 
   /** Adds the days in a provider's names for the model. */
-  takeNames(slug: string, { id, priced }: Pick<Found, 'id' | 'priced'>): void {
-    const days = [id, ...namesIn(priced?.match)].flatMap(daysIn).filter(day => this.#isDay(day))
-    this.#named.set(baseOf(slug), [...(this.#named.get(baseOf(slug)) ?? []), ...days])
+  addNames(slug: string, { id, priced }: Pick<FoundModel, 'id' | 'priced'>): void {
+    const days = [id, ...collectNames(priced?.match)]
+      .flatMap(parseDays)
+      .filter(day => this.#isDay(day))
+    this.#named.set(getBaseSlug(slug), [...(this.#named.get(getBaseSlug(slug)) ?? []), ...days])
   }
 
   // No model that is served is older than these services.
@@ -35,35 +37,37 @@ export class ReleaseDays {
     day <= this.#today
 
   /** Returns the day of a model's release, ISO 8601. Undefined where no source has it. */
-  of(slug: string): string | undefined {
-    const base = baseOf(slug)
+  find(slug: string): string | undefined {
+    const base = getBaseSlug(slug)
     return (
-      daysIn(base)[0] ??
+      parseDays(base)[0] ??
       RELEASED[base] ??
-      mostTold(this.#told.get(base) ?? []) ??
+      pickMostFrequent(this.#listed.get(base) ?? []) ??
       this.#named.get(base)?.toSorted()[0]
     )
   }
 }
 
 // The free variant is the same model.
-const baseOf = (slug: string) => slug.replace(/:free$/, '')
+const getBaseSlug = (slug: string) => slug.replace(/:free$/, '')
 
 // `gpt-5.4-2026-03-05`, `claude-haiku-4-5-20251001`
-function daysIn(name: string): string[] {
+function parseDays(name: string): string[] {
   const date = /(?<!\d)(20[12]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
   const day = date ? `${date[1]}-${date[2]}-${date[3]}` : ''
   return Number.isNaN(Date.parse(day)) ? [] : [day]
 }
 
 // Every text in the rule that lists the model's names.
-function namesIn(match: unknown): string[] {
+function collectNames(match: unknown): string[] {
   if (typeof match === 'string') return [match]
-  return typeof match === 'object' && match !== null ? Object.values(match).flatMap(namesIn) : []
+  return typeof match === 'object' && match !== null
+    ? Object.values(match).flatMap(collectNames)
+    : []
 }
 
 // Of equally frequent days the first.
-function mostTold(days: string[]): string | undefined {
+function pickMostFrequent(days: string[]): string | undefined {
   const times = Map.groupBy(days.toSorted(), day => day)
   return [...times].sort(([, a], [, b]) => b.length - a.length)[0]?.[0]
 }

@@ -123,7 +123,7 @@ const REGION = /^(us|eu|apac|au|ca|global|in|jp|us-gov|regional)\.(?=[a-z]+\.)/
  * Parses a provider's own name. `home` is the author where the provider serves only its own models.
  * Undefined where the author is not known.
  */
-export function partsOf(own: string, home: string | undefined): ProviderName | undefined {
+export function parseProviderName(own: string, home: string | undefined): ProviderName | undefined {
   let name = own
     .replace(/^accounts\/[^/]+\/(models|routers)\//, '')
     .replace(/^@cf\//, '')
@@ -140,7 +140,7 @@ export function partsOf(own: string, home: string | undefined): ProviderName | u
   // Meta lists the models of its own service apart from the Llamas that others serve.
   const author =
     first === ''
-      ? (home ?? familyOf(bare))
+      ? (home ?? findFamilyAuthor(bare))
       : bare.startsWith('muse')
         ? 'meta'
         : (AUTHORS[first] ?? first)
@@ -155,7 +155,7 @@ const splitDot = (name: string): [string, string] => [
   name.slice(name.indexOf('.') + 1),
 ]
 
-const familyOf = (name: string) => FAMILIES.find(([start]) => start.test(name))?.[1]
+const findFamilyAuthor = (name: string) => FAMILIES.find(([start]) => start.test(name))?.[1]
 
 /** Holds every known slug, and finds the slug of a provider's name. */
 export class Slugs {
@@ -169,7 +169,7 @@ export class Slugs {
   add(slug: string): void {
     if (this.#known.has(slug)) return
     this.#known.add(slug)
-    const key = keyOf(slug)
+    const key = normalizeSlug(slug)
     this.#byKey.set(key, this.#byKey.has(key) ? null : slug)
   }
 
@@ -179,10 +179,10 @@ export class Slugs {
 
   /** Finds the slug that a provider's name belongs to. Undefined where none is known. */
   find({ author, name, quantization }: ProviderName): string | undefined {
-    for (const candidate of candidatesOf(name, author, quantization)) {
+    for (const candidate of listCandidateNames(name, author, quantization)) {
       const full = `${author}/${candidate}`
       const found =
-        EXCEPTIONS[full] ?? (this.#known.has(full) ? full : this.#byKey.get(keyOf(full)))
+        EXCEPTIONS[full] ?? (this.#known.has(full) ? full : this.#byKey.get(normalizeSlug(full)))
       if (found) return found
     }
     return undefined
@@ -191,7 +191,11 @@ export class Slugs {
 
 // From the exact name to what it may mean: without its date, its weights or its author's name, with
 // and without `instruct`.
-function candidatesOf(name: string, author: string, quantization: string | undefined): string[] {
+function listCandidateNames(
+  name: string,
+  author: string,
+  quantization: string | undefined,
+): string[] {
   const plain = quantization ? name.slice(0, -quantization.length - 1) : name
   const undated = plain.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, '').replace(/-v1$/, '')
   const own = undated.startsWith(`${author}-`) ? undated.slice(author.length + 1) : undated
@@ -203,13 +207,13 @@ function candidatesOf(name: string, author: string, quantization: string | undef
   ]
 }
 
-const keyOf = (slug: string): string => {
+const normalizeSlug = (slug: string): string => {
   const at = slug.indexOf('/')
   return slug.slice(0, at + 1) + slug.slice(at + 1).replace(/[-._]/g, '')
 }
 
 /** Creates the slug of a model that the public service does not list. */
-export const newSlug = ({ author, name }: ProviderName): string =>
+export const createSlug = ({ author, name }: ProviderName): string =>
   `${author}/${name.replace(/_/g, '-')}`
 
 /** The form of a slug. */

@@ -91,16 +91,16 @@ export async function readSources(): Promise<Sources> {
 }
 
 async function unpack(spec: string, directory: string): Promise<string> {
-  const [file] = JSON.parse(await output(['npm', 'pack', '--json', spec], directory)) as {
+  const [file] = JSON.parse(await runCommand(['npm', 'pack', '--json', spec], directory)) as {
     filename: string
   }[]
   const into = join(directory, basename(file?.filename ?? '', '.tgz'))
-  await output(['mkdir', '-p', into], directory)
-  await output(['tar', 'xzf', file?.filename ?? '', '-C', into], directory)
+  await runCommand(['mkdir', '-p', into], directory)
+  await runCommand(['tar', 'xzf', file?.filename ?? '', '-C', into], directory)
   return join(into, 'package')
 }
 
-async function output(command: string[], cwd: string): Promise<string> {
+async function runCommand(command: string[], cwd: string): Promise<string> {
   const child = Bun.spawn(command, { cwd, stdout: 'pipe', stderr: 'ignore' })
   const text = await new Response(child.stdout).text()
   if ((await child.exited) !== 0) throw new Error(`${command.join(' ')} failed`)
@@ -113,12 +113,12 @@ async function readPi(providers: string): Promise<Map<string, PiModel[]>> {
   return new Map(
     names.map(name => [
       basename(name, '.models.js'),
-      modelsIn(join(providers, 'data', `${basename(name, '.models.js')}.json`)),
+      readModels(join(providers, 'data', `${basename(name, '.models.js')}.json`)),
     ]),
   )
 }
 
-function modelsIn(file: string): PiModel[] {
+function readModels(file: string): PiModel[] {
   const groups = JSON.parse(readFileSync(file, 'utf8')) as Record<string, Record<string, PiModel>>
   return Object.values(groups).flatMap(group => Object.values(group))
 }

@@ -2,7 +2,7 @@
 export const MODEL = 'acme/small'
 
 /** Creates a config in which only a provider at the base URL serves the model. */
-export const configFor = (url: string) => ({
+export const createTraceConfig = (url: string) => ({
   providers: { local: { protocol: 'openai-chat', base_url: `${url}/v1`, api_key: 'mock' } },
   models: [
     {
@@ -21,14 +21,14 @@ export function startProvider() {
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: async request => answer(await request.json()),
+    fetch: async request => respond(await request.json()),
   })
   return { url: server.url.origin, stop: () => server.stop(true) }
 }
 
-function answer({ stream }: { stream?: boolean }): Response {
+function respond({ stream }: { stream?: boolean }): Response {
   if (!stream) return Response.json(WHOLE)
-  return new Response(events(), { headers: EVENT_STREAM })
+  return new Response(createEventStream(), { headers: EVENT_STREAM })
 }
 
 const EVENT_STREAM = { 'content-type': 'text/event-stream' }
@@ -52,14 +52,14 @@ const WHOLE = {
 /** In milliseconds, between two events. Each arrives alone, so that every run counts the same. */
 const GAP = 10
 
-function events(): ReadableStream<string> {
+function createEventStream(): ReadableStream<string> {
   return new ReadableStream<string>({
     async start(controller) {
       for (const choice of CHOICES) {
-        controller.enqueue(chunk({ choices: [choice] }))
+        controller.enqueue(renderChunk({ choices: [choice] }))
         await Bun.sleep(GAP)
       }
-      controller.enqueue(`${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`)
+      controller.enqueue(`${renderChunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`)
       controller.close()
     },
   })
@@ -70,7 +70,7 @@ const CHOICES = [
   { index: 0, delta: {}, finish_reason: 'stop' },
 ]
 
-function chunk(said: object): string {
-  const event = { ...HEAD, object: 'chat.completion.chunk', ...said }
+function renderChunk(fields: object): string {
+  const event = { ...HEAD, object: 'chat.completion.chunk', ...fields }
   return `data: ${JSON.stringify(event)}\n\n`
 }

@@ -1,8 +1,8 @@
 import { dirname } from 'node:path'
-import { type Entry, moved, type Planning } from './tracer.ts'
+import { type Entry, type Planning, planningMoved } from './tracer.ts'
 
 /** The trace of a call. */
-export interface Traced {
+export interface Trace {
   name: string
   /** Whether the gateway makes a plan for such a call. */
   plans: boolean
@@ -31,53 +31,57 @@ export interface Report {
  * Counts the files that the call ran through. Throws if a call with a plan ran none of the planning
  * functions.
  */
-export function reportOf({ name, plans, entries }: Traced, { file, functions }: Planning): Report {
+export function createReport(
+  { name, plans, entries }: Trace,
+  { file, functions }: Planning,
+): Report {
   const planning = entries.filter(entry => entry.planning)
   const idle = functions.filter(one => !planning.some(it => it.file === file && it.name === one))
-  if (plans && idle.length > 0) throw moved(`The call did not run ${idle.join(', ')} of ${file}`)
-  const steps = changesIn(entries).map(entry => `${entry.file} ${entry.name}`)
-  return { call: name, whole: count(entries), planning: count(planning), steps }
+  if (plans && idle.length > 0)
+    throw planningMoved(`The call did not run ${idle.join(', ')} of ${file}`)
+  const steps = findFileChanges(entries).map(entry => `${entry.file} ${entry.name}`)
+  return { call: name, whole: countFiles(entries), planning: countFiles(planning), steps }
 }
 
-function count(entries: Entry[]): Count {
+function countFiles(entries: Entry[]): Count {
   const files = [...new Set(entries.map(({ file }) => file))].sort()
-  const wings = Object.groupBy(files, wingOf) as Record<string, string[]>
+  const wings = Object.groupBy(files, getWing) as Record<string, string[]>
   // The first entry is no change: there was no file before it.
-  return { files: files.length, changes: Math.max(0, changesIn(entries).length - 1), wings }
+  return { files: files.length, changes: Math.max(0, findFileChanges(entries).length - 1), wings }
 }
 
-function changesIn(entries: Entry[]): Entry[] {
+function findFileChanges(entries: Entry[]): Entry[] {
   return entries.filter(({ file }, i) => file !== entries[i - 1]?.file)
 }
 
 // Each folder of core is a wing. The files of core itself are another, and so is the whole server.
-function wingOf(file: string): string {
+function getWing(file: string): string {
   const [src = '', layer = '', wing] = dirname(file).split('/')
   return layer === 'core' && wing ? `${src}/${layer}/${wing}` : `${src}/${layer}`
 }
 
 /** Renders the report for people, without the steps. */
-export function render({ call, whole, planning }: Report): string {
-  const parts = [section(call, whole)]
-  if (planning.files > 0) parts.push(section('Of these while it was planned', planning))
+export function renderReport({ call, whole, planning }: Report): string {
+  const parts = [renderSection(call, whole)]
+  if (planning.files > 0) parts.push(renderSection('Of these while it was planned', planning))
   return parts.join('\n')
 }
 
-function section(title: string, { files, changes, wings }: Count): string {
+function renderSection(title: string, { files, changes, wings }: Count): string {
   const names = Object.entries(wings).sort(([a], [b]) => a.localeCompare(b))
   const head = `${title}: ${files} files of ${names.length} wings, ${changes} changes of file`
-  return `${[head, ...names.flatMap(([wing, within]) => wingLines(wing, within))].join('\n')}\n`
+  return `${[head, ...names.flatMap(([wing, within]) => renderWing(wing, within))].join('\n')}\n`
 }
 
-function wingLines(wing: string, files: string[]): string[] {
+function renderWing(wing: string, files: string[]): string[] {
   const names = files.map(file => file.slice(wing.length + 1, -'.ts'.length))
-  return [`  ${wing} (${files.length})`, ...wrapped(names)]
+  return [`  ${wing} (${files.length})`, ...wrapWords(names)]
 }
 
 const WIDTH = 100
 const INDENT = '    '
 
-function wrapped(words: string[]): string[] {
+function wrapWords(words: string[]): string[] {
   const lines: string[] = []
   for (const word of words) {
     const line = `${lines.at(-1)}, ${word}`

@@ -48,10 +48,10 @@ export class Tracer {
   }
 
   /** Throws if a planning function has not been loaded by now. */
-  mustKnowPlanning(): void {
+  requirePlanning(): void {
     const { file, functions } = this.#planning
     const missing = functions.filter(name => !this.#known.includes(name))
-    if (missing.length > 0) throw moved(`${file} has no function ${missing.join(', ')}`)
+    if (missing.length > 0) throw planningMoved(`${file} has no function ${missing.join(', ')}`)
   }
 
   /** Returns what was entered until the run ended. */
@@ -63,7 +63,7 @@ export class Tracer {
   }
 
   /** Runs work of the script itself. What it enters before it first waits is not recorded. */
-  muted<T>(run: () => T): T {
+  mute<T>(run: () => T): T {
     const was = this.#recording
     this.#recording = false
     try {
@@ -74,7 +74,7 @@ export class Tracer {
   }
 
   /** Returns the text of a file in which every function reports to this tracer. */
-  watch(file: string, source: string): string {
+  instrumentFile(file: string, source: string): string {
     const spans = file === this.#planning.file ? this.#planning.functions : []
     const made = instrument(source, { file: this.#files.push(file) - 1, spans })
     this.#known.push(...made.spans)
@@ -83,7 +83,7 @@ export class Tracer {
 
   #load(path: string) {
     const source = transpiler.transformSync(readFileSync(path, 'utf8'))
-    const contents = this.watch(relative(this.#root, path), source)
+    const contents = this.instrumentFile(relative(this.#root, path), source)
     return { contents, loader: 'js' } as const
   }
 
@@ -113,5 +113,5 @@ export class Tracer {
 const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
 /** The error for planning functions that are not where `PLANNING` says. */
-export const moved = (what: string): Error =>
+export const planningMoved = (what: string): Error =>
   new Error(`${what}. Was planning moved or renamed? scripts/trace.ts says where it is: PLANNING`)

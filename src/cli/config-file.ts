@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Config, defaultConfig, parseConfig } from '../core/config.ts'
+import { type Config, createDefaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
 
 /** A config and the file it was read from. `file` is null for the defaults. */
@@ -16,52 +16,54 @@ export interface ConfigFile {
  * Lists the paths where the config may be, in order: the one that the flag or `GATEWAY_CONFIG`
  * names, else `gateway.yaml` in the data directory and then in the current one.
  */
-export function configPlaces(flag: string | undefined, data: string): string[] {
-  const named = flag ?? process.env.GATEWAY_CONFIG
-  return named === undefined ? [join(data, 'gateway.yaml'), 'gateway.yaml'] : [named]
+export function listConfigPaths(flag: string | undefined, data: string): string[] {
+  const path = flag ?? process.env.GATEWAY_CONFIG
+  return path === undefined ? [join(data, 'gateway.yaml'), 'gateway.yaml'] : [path]
 }
 
 /**
  * Reads the config at the first of these paths that exists. A single path must exist. Throws
  * `invalid_request` naming the file, and the setting that is wrong.
  */
-export async function readConfig(places: string[]): Promise<ConfigFile> {
-  const file = places.length === 1 ? places[0] : placeOf(places)
-  return file === undefined ? { config: defaultConfig(), file: null, text: '' } : open(file)
+export async function readConfig(paths: string[]): Promise<ConfigFile> {
+  const file = paths.length === 1 ? paths[0] : findConfigPath(paths)
+  return file === undefined
+    ? { config: createDefaultConfig(), file: null, text: '' }
+    : openConfigFile(file)
 }
 
 /** Finds the first of these paths where anything exists, whatever it is. */
-export const placeOf = (places: string[]): string | undefined =>
-  places.find(place => existsSync(place))
+export const findConfigPath = (paths: string[]): string | undefined =>
+  paths.find(path => existsSync(path))
 
 /** In bytes. Reading a larger file would block the server. */
-const LARGEST = 16 * 1024 * 1024
+const MOST_BYTES = 16 * 1024 * 1024
 
-async function open(file: string): Promise<ConfigFile> {
-  const text = await textOf(file)
+async function openConfigFile(file: string): Promise<ConfigFile> {
+  const text = await readText(file)
   try {
     return { config: parseConfig(text, process.env), file, text }
   } catch (thrown) {
-    throw naming(file, thrown)
+    throw nameConfigFile(file, thrown)
   }
 }
 
 /** Returns an error with the name of the config file before its message. */
-export const naming = (file: string | null, thrown: unknown): unknown =>
+export const nameConfigFile = (file: string | null, thrown: unknown): unknown =>
   file !== null && thrown instanceof GatewayError
     ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
     : thrown
 
-async function textOf(file: string): Promise<string> {
-  const { size } = await stat(file).catch(unreadable(file))
-  if (size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
+async function readText(file: string): Promise<string> {
+  const { size } = await stat(file).catch(throwUnreadable(file))
+  if (size > MOST_BYTES) throw invalid(`${file}: expected at most ${MOST_BYTES} bytes`)
   // To the end and not to that size: the file may have been replaced meanwhile.
-  const text = await readFile(file, 'utf8').catch(unreadable(file))
+  const text = await readFile(file, 'utf8').catch(throwUnreadable(file))
   // `{}` stands for the defaults. An empty file was lost, or is just being written.
   if (text.trim() === '') throw invalid(`${file}: expected settings, found an empty file`)
   return text
 }
 
-const unreadable = (file: string) => (cause: unknown) => {
+const throwUnreadable = (file: string) => (cause: unknown) => {
   throw new GatewayError('invalid_request', `${file}: the config file cannot be read`, { cause })
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 import type { Gateway } from '../core/gateway.ts'
-import { type CommonOptions, numeric, workspaceId } from './options.ts'
+import { type CommonOptions, findWorkspaceId, parseNumber } from './options.ts'
 
 /** The flags that Commander read from a command line, by Commander's option names. */
 export type Flags = CommonOptions & Record<string, unknown>
@@ -22,7 +22,7 @@ export interface Fields {
  * the option; `read` runs after that. Only `read` can return null, which Commander takes for no
  * text.
  */
-interface Reading {
+interface ValueReader {
   parse?: (text: string) => unknown
   read?: (value: never) => unknown
 }
@@ -32,9 +32,9 @@ export function fill(
   field: string,
   flags: string,
   description: string,
-  reading: Reading = {},
+  reader: ValueReader = {},
 ): Fields {
-  const { parse, read = (value: unknown) => value } = reading
+  const { parse, read = (value: unknown) => value } = reader
   const option = new Option(flags, description)
   if (parse) option.argParser(parse)
   const name = option.attributeName()
@@ -59,7 +59,7 @@ export const demand = (fields: Fields): Fields => ({
 export const fillWorkspace = (description: string): Fields => ({
   options: [new Option('--workspace <id>', description)],
   find: async (gateway, { workspace }: { workspace?: string }) => ({
-    workspace_id: await workspaceId(gateway, workspace),
+    workspace_id: await findWorkspaceId(gateway, workspace),
   }),
 })
 
@@ -70,22 +70,22 @@ export const fillDisabled = (disable: string, enable: string): Fields => ({
 })
 
 /** A number. */
-export const NUMBER: Reading = { parse: numeric }
+export const NUMBER: ValueReader = { parse: parseNumber }
 
 /** `yes` or `no`. */
-export const YES_OR_NO: Reading = { parse: parseYesOrNo }
+export const YES_OR_NO: ValueReader = { parse: parseYesOrNo }
 
 /** A text, where `none` means null. */
-export const OR_NULL: Reading = { read: readNone }
+export const OR_NULL: ValueReader = { read: readNone }
 
 /** An amount in USD, where `none` means null. */
-export const USD_OR_NULL: Reading = {
-  parse: text => (text === 'none' ? text : numeric(text)),
+export const USD_OR_NULL: ValueReader = {
+  parse: text => (text === 'none' ? text : parseNumber(text)),
   read: readNone,
 }
 
 /** A comma-separated list, where `none` means null. */
-export const LIST: Reading = { read: splitList }
+export const LIST: ValueReader = { read: splitList }
 
 /** The options of a list with pages. */
 export const PAGE: Fields[] = [

@@ -1,61 +1,61 @@
 import { Command, CommanderError } from 'commander'
-import { printable } from '../core/kernel/words.ts'
-import { auditCommand } from './commands/audit.ts'
-import { budgetsCommand } from './commands/budgets.ts'
-import { byokCommand } from './commands/byok.ts'
-import { configCommand } from './commands/config.ts'
-import { creditsCommand } from './commands/credits.ts'
-import { doctorCommand } from './commands/doctor.ts'
-import { explainCommand } from './commands/explain.ts'
-import { generationsCommand } from './commands/generations.ts'
-import { guardrailsCommand } from './commands/guardrails.ts'
-import { initCommand } from './commands/init.ts'
-import { keysCommand } from './commands/keys.ts'
-import { membersCommand } from './commands/members.ts'
-import { modelsCommand } from './commands/models.ts'
-import { presetsCommand } from './commands/presets.ts'
-import { providersCommand } from './commands/providers.ts'
-import { scimCommand } from './commands/scim.ts'
-import { serveCommand } from './commands/serve.ts'
-import { workspacesCommand } from './commands/workspaces.ts'
-import { fail } from './output.ts'
+import { toPrintable } from '../core/kernel/printable.ts'
+import { createAuditCommand } from './commands/audit.ts'
+import { createBudgetsCommand } from './commands/budgets.ts'
+import { createByokCommand } from './commands/byok.ts'
+import { createConfigCommand } from './commands/config.ts'
+import { createCreditsCommand } from './commands/credits.ts'
+import { createDoctorCommand } from './commands/doctor.ts'
+import { createExplainCommand } from './commands/explain.ts'
+import { createGenerationsCommand } from './commands/generations.ts'
+import { createGuardrailsCommand } from './commands/guardrails.ts'
+import { createInitCommand } from './commands/init.ts'
+import { createKeysCommand } from './commands/keys.ts'
+import { createMembersCommand } from './commands/members.ts'
+import { createModelsCommand } from './commands/models.ts'
+import { createPresetsCommand } from './commands/presets.ts'
+import { createProvidersCommand } from './commands/providers.ts'
+import { createScimCommand } from './commands/scim.ts'
+import { createServeCommand } from './commands/serve.ts'
+import { createWorkspacesCommand } from './commands/workspaces.ts'
+import { printFailure } from './output.ts'
 import { VERSION } from './version.ts'
 
 /**
  * Builds the program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so
  * `--help` opens nothing.
  */
-export function program(): Command {
+export function createProgram(): Command {
   return new Command('gateway')
     .description('One API in front of every model provider')
     .version(VERSION)
     .configureOutput({
       outputError: text =>
-        process.stderr.write(`gateway: ${oneLine(text.replace(/^error: /, ''))}\n`),
+        process.stderr.write(`gateway: ${joinLines(text.replace(/^error: /, ''))}\n`),
     })
     .exitOverride()
-    .addCommand(serveCommand())
-    .addCommand(initCommand())
-    .addCommand(keysCommand())
-    .addCommand(workspacesCommand())
-    .addCommand(membersCommand())
-    .addCommand(budgetsCommand())
-    .addCommand(presetsCommand())
-    .addCommand(byokCommand())
-    .addCommand(creditsCommand())
-    .addCommand(auditCommand())
-    .addCommand(guardrailsCommand())
-    .addCommand(scimCommand())
-    .addCommand(modelsCommand())
-    .addCommand(providersCommand())
-    .addCommand(generationsCommand())
-    .addCommand(explainCommand())
-    .addCommand(configCommand())
-    .addCommand(doctorCommand())
+    .addCommand(createServeCommand())
+    .addCommand(createInitCommand())
+    .addCommand(createKeysCommand())
+    .addCommand(createWorkspacesCommand())
+    .addCommand(createMembersCommand())
+    .addCommand(createBudgetsCommand())
+    .addCommand(createPresetsCommand())
+    .addCommand(createByokCommand())
+    .addCommand(createCreditsCommand())
+    .addCommand(createAuditCommand())
+    .addCommand(createGuardrailsCommand())
+    .addCommand(createScimCommand())
+    .addCommand(createModelsCommand())
+    .addCommand(createProvidersCommand())
+    .addCommand(createGenerationsCommand())
+    .addCommand(createExplainCommand())
+    .addCommand(createConfigCommand())
+    .addCommand(createDoctorCommand())
 }
 
 // Commander repeats the input, and puts its suggestion on a line of its own.
-const oneLine = (text: string) => printable(text.trim().replaceAll('\n', ' '))
+const joinLines = (text: string) => toPrintable(text.trim().replaceAll('\n', ' '))
 
 /**
  * Runs one command line. The exit code is 0 for success, 1 for failure, 2 for wrong usage, 3 for
@@ -63,28 +63,29 @@ const oneLine = (text: string) => printable(text.trim().replaceAll('\n', ' '))
  */
 export async function run(argv: string[]): Promise<void> {
   try {
-    await inherit(program()).parseAsync(argv)
+    await inheritSettings(createProgram()).parseAsync(argv)
   } catch (thrown) {
-    process.exitCode = thrown instanceof CommanderError ? usageCode(thrown) : fail(thrown)
+    process.exitCode =
+      thrown instanceof CommanderError ? toUsageExitCode(thrown) : printFailure(thrown)
   }
 }
 
-const usageCode = ({ exitCode }: CommanderError) => (exitCode === 0 ? 0 : 2)
+const toUsageExitCode = ({ exitCode }: CommanderError) => (exitCode === 0 ? 0 : 2)
 
 // Commander passes its settings only to commands that it creates itself.
-function inherit(command: Command): Command {
-  for (const child of command.commands) inherit(child.copyInheritedSettings(command))
+function inheritSettings(command: Command): Command {
+  for (const child of command.commands) inheritSettings(child.copyInheritedSettings(command))
   return command
 }
 
 // A reader may close the pipe early (`| head`). That is not a failure.
-function leftByReader(error: NodeJS.ErrnoException): void {
+function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error
 }
 
 if (import.meta.main) {
   // Files are readable by their owner only, even in a directory that others may read.
   process.umask(0o077)
-  process.stdout.on('error', leftByReader)
+  process.stdout.on('error', ignoreClosedPipe)
   await run(process.argv)
 }

@@ -3,21 +3,21 @@ import { Command } from 'commander'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import type { Fields, Flags } from './fields.ts'
-import { common, inputOf } from './options.ts'
-import { output, print, printFields, printTable } from './output.ts'
+import { addCommonOptions, parseInput } from './options.ts'
+import { print, printFields, printResult, printTable } from './output.ts'
 import { withGateway } from './with-gateway.ts'
 
-type ArgumentFor<Part> = Part extends `${string}...${string}`
+type ArgumentType<Part> = Part extends `${string}...${string}`
   ? string[]
   : Part extends `[${string}`
     ? string | undefined
     : string
 
 /** The types of the arguments in a signature: `versions <slug> [version]` has two. */
-type ArgumentsIn<Signature> = Signature extends `${string} ${infer Rest}`
+type ArgumentTypes<Signature> = Signature extends `${string} ${infer Rest}`
   ? Rest extends `${infer First} ${string}`
-    ? [ArgumentFor<First>, ...ArgumentsIn<Rest>]
-    : [ArgumentFor<Rest>]
+    ? [ArgumentType<First>, ...ArgumentTypes<Rest>]
+    : [ArgumentType<Rest>]
   : []
 
 /**
@@ -37,7 +37,7 @@ interface InputCall<Arguments extends unknown[], Answer> {
 }
 
 /** Passes what the options fill to a core function. Throws 400 unless it matches the schema. */
-export const take = <Arguments extends unknown[], Schema extends TSchema, Answer>(
+export const withInput = <Arguments extends unknown[], Schema extends TSchema, Answer>(
   schema: Schema,
   run: CoreCall<[...Arguments, Static<Schema>], Answer>,
 ): InputCall<Arguments, Answer> => ({ schema, run })
@@ -62,12 +62,12 @@ type Printer<Answer, Context> =
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
 /** A verb whose output for people can be set. */
-interface Printing<Answer, Context> {
-  prints(printer: Printer<Answer, Context>): Command
+interface Printable<Answer, Context> {
+  printAs(printer: Printer<Answer, Context>): Command
 }
 
 /** A command that prints the fields of its answer's `data` if there are any. */
-type VerbCommand<Answer, Context> = Printing<Answer, Context> &
+type VerbCommand<Answer, Context> = Printable<Answer, Context> &
   (Answer extends { data: unknown[] }
     ? unknown
     : Answer extends { data: object }
@@ -104,27 +104,27 @@ export const defineVerbs =
     choose: (
       core: Core,
       flags: KnownFlags,
-    ) => CoreCall<ArgumentsIn<Signature>, Answer> | InputCall<ArgumentsIn<Signature>, Answer>,
-  ): VerbCommand<Answer, PrintContext<Core, ArgumentsIn<Signature>>> => {
+    ) => CoreCall<ArgumentTypes<Signature>, Answer> | InputCall<ArgumentTypes<Signature>, Answer>,
+  ): VerbCommand<Answer, PrintContext<Core, ArgumentTypes<Signature>>> => {
     const verb = { load, fields, choose, printer: printData, ...shared } as unknown as Verb
-    const command = makeCommand(signature, description, fields, shared.args)
+    const command = createCommand(signature, description, fields, shared.args)
     command.action(() => runVerb(verb, command.opts<Flags>(), command.processedArgs))
-    const prints = (printer: Verb['printer']) => {
+    const printAs = (printer: Verb['printer']) => {
       verb.printer = printer
       return command
     }
     // The compiler cannot tell which form of the type applies.
-    return Object.assign(command, { prints }) as never
+    return Object.assign(command, { printAs }) as never
   }
 
-function makeCommand(
+function createCommand(
   signature: string,
   description: string,
   fields: Fields[],
   meanings: Record<string, string> = {},
 ): Command {
   const [name, ...args] = signature.split(' ')
-  const command = common(new Command(name).description(description))
+  const command = addCommonOptions(new Command(name).description(description))
   for (const arg of args) command.argument(arg, meanings[arg.replace(/[^\w-]/g, '')])
   for (const option of fields.flatMap(({ options }) => options)) command.addOption(option)
   return command
@@ -149,7 +149,7 @@ async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void>
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
     const context = { core, gateway, actor, flags, args }
-    output(flags.json, answer, () => printAnswer(verb.printer, answer, context))
+    printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
   })
 }
 
@@ -164,20 +164,20 @@ async function prepareInput(
   schema: TSchema | undefined,
 ) {
   const values: Record<string, unknown> = {}
-  for (const { read } of fields) Object.assign(values, compact(await read?.(flags, args)))
-  const check = () => (schema ? [inputOf(schema, values)] : [])
+  for (const { read } of fields) Object.assign(values, removeUndefined(await read?.(flags, args)))
+  const check = () => (schema ? [parseInput(schema, values)] : [])
   const finders = fields.flatMap(({ find }) => find ?? [])
   if (finders.length === 0) {
     const input = check()
     return () => input
   }
   return async (gateway: Gateway) => {
-    for (const find of finders) Object.assign(values, compact(await find(gateway, flags)))
+    for (const find of finders) Object.assign(values, removeUndefined(await find(gateway, flags)))
     return check()
   }
 }
 
-const compact = (values: Record<string, unknown> = {}): Record<string, unknown> =>
+const removeUndefined = (values: Record<string, unknown> = {}): Record<string, unknown> =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
 function printAnswer(

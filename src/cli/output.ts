@@ -1,5 +1,5 @@
 import { type ErrorType, GatewayError } from '../core/errors.ts'
-import { printable } from '../core/kernel/words.ts'
+import { toPrintable } from '../core/kernel/printable.ts'
 
 /** Exit codes; every other failure is 1. */
 const EXIT_CODES: Partial<Record<ErrorType, number>> = {
@@ -12,11 +12,11 @@ const EXIT_CODES: Partial<Record<ErrorType, number>> = {
 }
 
 /** Prints one line on stderr and returns the exit code. */
-export function fail(thrown: unknown): number {
-  const known = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
+export function printFailure(thrown: unknown): number {
+  const exitCode = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
   const message = thrown instanceof Error ? thrown.message : String(thrown)
-  process.stderr.write(`gateway: ${printable(message)}\n`)
-  return known ?? 1
+  process.stderr.write(`gateway: ${toPrintable(message)}\n`)
+  return exitCode ?? 1
 }
 
 /** Writes one line to stdout. */
@@ -26,18 +26,18 @@ export const print = (line: string): void => void process.stdout.write(`${line}\
 export const printJson = (answer: unknown): void => print(JSON.stringify(answer, null, 2))
 
 /** Prints the answer as JSON if requested, else with `printText`. */
-export const output = <Answer>(
+export const printResult = <Answer>(
   json: boolean | undefined,
   answer: Answer,
-  show: (answer: Answer) => void,
-): void => (json ? printJson(answer) : show(answer))
+  printText: (answer: Answer) => void,
+): void => (json ? printJson(answer) : printText(answer))
 
 /**
  * Prints rows under headings, each column as wide as its widest cell. No control character of a
  * cell reaches the terminal.
  */
 export function printTable(headings: string[], rows: (string | number | null)[][]): void {
-  const cells = [headings, ...rows].map(row => row.map(cell => printable(String(cell ?? '-'))))
+  const cells = [headings, ...rows].map(row => row.map(cell => toPrintable(String(cell ?? '-'))))
   const widths = headings.map((_, column) =>
     Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))),
   )
@@ -54,18 +54,18 @@ export function printTable(headings: string[], rows: (string | number | null)[][
 export function printFields(fields: Record<string, unknown>): void {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
   for (const [name, value] of Object.entries(fields))
-    print(`${name.padEnd(width)}  ${shown(value)}`)
+    print(`${name.padEnd(width)}  ${renderValue(value)}`)
 }
 
 const pad = (text: string, width: number) => text + ' '.repeat(width - Bun.stringWidth(text))
 
-const shown = (value: unknown): string =>
+const renderValue = (value: unknown): string =>
   value === null || value === undefined
     ? '-'
-    : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
+    : toPrintable(typeof value === 'object' ? JSON.stringify(value) : String(value))
 
 /** Formats an amount in USD with cents, or with as many decimals as it needs. */
-export const dollars = (usd: number | null): string =>
+export const formatDollars = (usd: number | null): string =>
   usd === null
     ? '-'
     : `${usd < 0 ? '-' : ''}$${Math.abs(usd)

@@ -2,10 +2,10 @@ import { existsSync } from 'node:fs'
 import { notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
-import { type CommonOptions, configOf, partsOf } from './options.ts'
+import { type CommonOptions, loadConfig, toGatewayParts } from './options.ts'
 
 /** What a command does with a gateway as its operator. */
-type Use<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
+type GatewayTask<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
 
 /**
  * Runs a task with the gateway of this data directory, and closes the gateway in any case. Throws
@@ -14,24 +14,24 @@ type Use<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
  */
 export async function withGateway<Result>(
   options: CommonOptions,
-  use: Use<Result>,
+  task: GatewayTask<Result>,
 ): Promise<Result> {
-  const named = options.data ?? process.env.GATEWAY_DATA
-  if (named !== undefined && !existsSync(named))
-    throw notFound(`There is no data directory ${named}: gateway init makes one`)
-  return withNewGateway(options, use)
+  const directory = options.data ?? process.env.GATEWAY_DATA
+  if (directory !== undefined && !existsSync(directory))
+    throw notFound(`There is no data directory ${directory}: gateway init makes one`)
+  return withNewGateway(options, task)
 }
 
 /** Runs a task like `withGateway`, and creates the directory if there is none. */
 export async function withNewGateway<Result>(
   options: CommonOptions,
-  use: Use<Result>,
+  task: GatewayTask<Result>,
 ): Promise<Result> {
   const { openGateway } = await import('../core/gateway.ts')
-  const { operator } = await import('../core/identity/actor.ts')
-  const gateway = await openGateway(partsOf(options, await configOf(options)))
+  const { getOperator } = await import('../core/identity/actor.ts')
+  const gateway = await openGateway(toGatewayParts(options, await loadConfig(options)))
   try {
-    return await use(gateway, operator(gateway))
+    return await task(gateway, getOperator(gateway))
   } finally {
     await gateway.close()
   }

@@ -3,10 +3,10 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { type GatewayError, invalid } from './errors.ts'
-import { type Misfit, misfit } from './kernel/schema.ts'
+import { findSchemaIssue, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
-import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/words.data.ts'
+import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
 const Hosts = Type.Array(Type.String({ minLength: 1 }))
@@ -256,36 +256,36 @@ export const Config = Type.Object(
 export type Config = Static<typeof Config>
 
 /** Returns the settings of a gateway without a config file. */
-export const defaultConfig = (): Config => fillIn(Config, {}) as Config
+export const createDefaultConfig = (): Config => fillDefaults(Config, {}) as Config
 
 /**
  * Parses a config file's text, with `${NAME}` taken from `env`. Throws `invalid_request` with the
  * path, what was expected and what was found.
  */
 export function parseConfig(text: string, env: Record<string, string | undefined>): Config {
-  const given = withVariables(parseYaml(text) ?? {}, env, '')
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
+  const settings = substituteVariables(parseYaml(text) ?? {}, env, '')
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     throw invalid('The config file: expected a mapping of settings')
-  const config = fillIn(Config, given)
-  const wrong = misfitOf(config, text)
-  if (wrong) throw misfitting(wrong, config)
+  const config = fillDefaults(Config, settings)
+  const issue = findIssue(config, text)
+  if (issue) throw invalidSetting(issue, config)
   return config as Config
 }
 
-function misfitting({ path, expected, found }: Misfit, config: unknown): GatewayError {
-  const [holder, name] = placeOf(path, config)
+function invalidSetting({ path, expected, found }: SchemaIssue, config: unknown): GatewayError {
+  const [section, name] = splitPath(path, config)
   // An unknown name may be a misplaced secret, so it is not repeated.
   const isShown = expected !== 'no such field' || /^[a-z_]{1,40}$/i.test(name)
-  const at = isShown ? path : holder
+  const shownPath = isShown ? path : section
   return invalid(
-    `${at || 'The config file'}: ` +
+    `${shownPath || 'The config file'}: ` +
       `expected ${isShown ? expected : 'only fields that there are'}, found ${found}`,
-    at,
+    shownPath,
   )
 }
 
 // A name may contain dots.
-function placeOf(path: string, config: unknown): [holder: string, name: string] {
+function splitPath(path: string, config: unknown): [holder: string, name: string] {
   const names = path.split('.')
   let [at, depth] = [config, 0]
   for (; depth < names.length - 1; depth++) {
@@ -298,10 +298,10 @@ function placeOf(path: string, config: unknown): [holder: string, name: string] 
 
 // A variable is text. For `port: ${PORT}` it becomes a number: where the setting needs one and the
 // text is one.
-function misfitOf(config: unknown, text: string): Misfit | undefined {
-  const wrong = misfit(Config, config)
-  if (!wrong || !text.includes('${') || !/^(number|integer)\b/.test(wrong.expected)) return wrong
-  const path = wrong.path.split('.')
+function findIssue(config: unknown, text: string): SchemaIssue | undefined {
+  const issue = findSchemaIssue(Config, config)
+  if (!issue || !text.includes('${') || !/^(number|integer)\b/.test(issue.expected)) return issue
+  const path = issue.path.split('.')
   const holder = path
     .slice(0, -1)
     .reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], config) as Record<
@@ -310,9 +310,9 @@ function misfitOf(config: unknown, text: string): Misfit | undefined {
   >
   const name = path.at(-1) ?? ''
   const value = holder[name]
-  if (typeof value !== 'string' || !/^\d{1,9}$/.test(value)) return wrong
+  if (typeof value !== 'string' || !/^\d{1,9}$/.test(value)) return issue
   holder[name] = Number(value)
-  return misfitOf(config, text)
+  return findIssue(config, text)
 }
 
 function parseYaml(text: string): unknown {
@@ -327,23 +327,28 @@ function parseYaml(text: string): unknown {
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
 // After parsing, so that no value of a variable can add settings.
-function withVariables(
+function substituteVariables(
   value: unknown,
   env: Record<string, string | undefined>,
   path: string,
 ): unknown {
-  if (typeof value === 'string') return substitute(value, env, path)
-  if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}.${i}`))
+  if (typeof value === 'string') return substituteText(value, env, path)
+  if (Array.isArray(value))
+    return value.map((item, i) => substituteVariables(item, env, `${path}.${i}`))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [
       key,
-      withVariables(item, env, path ? `${path}.${key}` : key),
+      substituteVariables(item, env, path ? `${path}.${key}` : key),
     ]),
   )
 }
 
-function substitute(text: string, env: Record<string, string | undefined>, path: string): string {
+function substituteText(
+  text: string,
+  env: Record<string, string | undefined>,
+  path: string,
+): string {
   return text.replace(VARIABLE, (_, name: string) => {
     const value = env[name]
     if (value === undefined)
@@ -354,18 +359,23 @@ function substitute(text: string, env: Record<string, string | undefined>, path:
 
 // The default of an object comes before those of its members, so that an omitted section is filled
 // in completely.
-function fillIn(
+function fillDefaults(
   schema: { properties?: Record<string, unknown>; default?: unknown },
-  given: unknown,
+  settings: unknown,
 ): unknown {
-  if (!schema.properties || typeof given !== 'object' || given === null || Array.isArray(given))
-    return given
-  const filled: Record<string, unknown> = { ...given }
+  if (
+    !schema.properties ||
+    typeof settings !== 'object' ||
+    settings === null ||
+    Array.isArray(settings)
+  )
+    return settings
+  const filled: Record<string, unknown> = { ...settings }
   for (const [name, member] of Object.entries(
     schema.properties as Record<string, { default?: unknown }>,
   )) {
     const value = filled[name] ?? structuredClone(member.default)
-    if (value !== undefined) filled[name] = fillIn(member, value)
+    if (value !== undefined) filled[name] = fillDefaults(member, value)
   }
   return filled
 }

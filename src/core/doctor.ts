@@ -1,9 +1,9 @@
-import { unreadableKeys } from './catalog/byok.ts'
-import { deadCalls } from './inference/recover.ts'
+import { listUnreadableByokKeys } from './catalog/byok.ts'
+import { listDeadCalls } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
-import { dayOf } from './kernel/clock.ts'
-import { usdOf } from './kernel/money.ts'
-import { chained, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
+import { toDayNumber } from './kernel/clock.ts'
+import { toUsd } from './kernel/money.ts'
+import { hashLedgerRow, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
 import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
 
 /** The result of one check, with a sentence about what was found. */
@@ -18,38 +18,38 @@ export interface Finding {
  * structure of the database and the hash chain of the ledger with its end. It recomputes every
  * counter, and matches every charge with its call and every call with its charge.
  */
-export async function examine(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
-  const chain = new ChainReading(gateway.journal.head.read())
-  const before = gateway.journal.holds.left()
+export async function examineGateway(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
+  const chain = new ChainReader(gateway.journal.head.read())
+  const before = gateway.journal.holds.listCalls()
   const books = await gateway.store.ledger.inspect(row => chain.read(row))
-  const dead = await deadCalls(gateway)
+  const dead = await listDeadCalls(gateway)
   const running = new Set([...before, ...dead].map(({ id }) => id))
-  const found = [structure(books), ...chain.findings(books), calls(books, running)]
-  return { data: [...found, holds(dead), providerKeys(gateway)] }
+  const findings = [checkStructure(books), ...chain.listFindings(books), checkCalls(books, running)]
+  return { data: [...findings, describeHolds(dead), checkProviderKeys(gateway)] }
 }
 
-const finding = (check: string, faults: string[], fine: string): Finding => ({
+const toFinding = (check: string, problems: string[], okSentence: string): Finding => ({
   check,
-  ok: faults.length === 0,
-  found: faults.length === 0 ? fine : shortened(faults),
+  ok: problems.length === 0,
+  found: problems.length === 0 ? okSentence : shortenProblems(problems),
 })
 
-const MOST_TOLD = 3
-const shortened = (faults: string[]) =>
+const MOST_LISTED = 3
+const shortenProblems = (problems: string[]) =>
   [
-    ...faults.slice(0, MOST_TOLD),
-    ...(faults.length > MOST_TOLD ? [`and ${faults.length - MOST_TOLD} more`] : []),
+    ...problems.slice(0, MOST_LISTED),
+    ...(problems.length > MOST_LISTED ? [`and ${problems.length - MOST_LISTED} more`] : []),
   ].join('; ')
 
-const structure = ({ integrity }: LedgerBooks) =>
-  finding(
+const checkStructure = ({ integrity }: LedgerBooks) =>
+  toFinding(
     'store',
     integrity.filter(line => line !== 'ok'),
     'the database is intact',
   )
 
 /** Reads the rows of the ledger once, in order, for all checks. */
-class ChainReading {
+class ChainReader {
   readonly #head: LedgerHead | null
   readonly #sums = new Map<string, bigint>()
   readonly #breaks: string[] = []
@@ -64,7 +64,7 @@ class ChainReading {
   }
 
   read(row: LedgerRow): void {
-    const expected = chained(this.#hash, row)
+    const expected = hashLedgerRow(this.#hash, row)
     if (row.hash === null ? this.#isChained : row.hash !== expected)
       this.#breaks.push(`row ${row.seq} (${row.id}) was changed after it was written`)
     if (row.seq !== this.#last + 1)
@@ -74,66 +74,66 @@ class ChainReading {
     this.#isChained ||= row.hash !== null
     this.#last = row.seq
     this.#meetsHead ||= row.seq === this.#head?.seq && this.#hash === this.#head.hash
-    const name = nameOf(row, dayOf(new Date(row.settled_at)))
+    const name = renderCounterName(row, toDayNumber(new Date(row.settled_at)))
     this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
   }
 
-  findings({ spend }: LedgerBooks): Finding[] {
+  listFindings({ spend }: LedgerBooks): Finding[] {
     const last = this.#last
-    const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
+    const gap = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
     const counters =
       spend.length === 1
         ? '1 counter matches its rows'
         : `${spend.length} counters match their rows`
     return [
-      finding('chain', this.#breaks, `${last} rows, none changed`),
-      finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),
-      finding('counters', differences(this.#sums, spend), counters),
+      toFinding('chain', this.#breaks, `${last} rows, none changed`),
+      toFinding('end', this.#meetsHead ? [] : [gap], 'no row is missing at the end'),
+      toFinding('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
 }
 
-const nameOf = ({ key_hash, byok }: Pick<LedgerRow, 'key_hash' | 'byok'>, day: number) =>
+const renderCounterName = ({ key_hash, byok }: Pick<LedgerRow, 'key_hash' | 'byok'>, day: number) =>
   `${key_hash} on day ${day}${byok ? ' (byok)' : ''}`
 
-function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
-  const counted = new Map(spend.map(one => [nameOf(one, one.day), one.nanos]))
+function listDifferences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
+  const counted = new Map(spend.map(row => [renderCounterName(row, row.day), row.nanos]))
   const wrong = [...new Set([...sums.keys(), ...counted.keys()])].filter(
     name => (sums.get(name) ?? 0n) !== (counted.get(name) ?? 0n),
   )
   return wrong.map(
     name =>
-      `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, ` +
-      `the rows sum to $${usdOf(sums.get(name) ?? 0n)}`,
+      `key ${name}: counted $${toUsd(counted.get(name) ?? 0n)}, ` +
+      `the rows sum to $${toUsd(sums.get(name) ?? 0n)}`,
   )
 }
 
 /** A running call is charged for the steps it has taken, and is not recorded yet. */
-const calls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
-  finding(
+const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
+  toFinding(
     'calls',
     unmatched
       .filter(({ id, recorded }) => recorded !== null || !running.has(id))
       .map(
         ({ id, charged, recorded }) =>
-          `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`,
+          `${id}: charged ${renderAmount(charged)}, recorded ${renderAmount(recorded)}`,
       ),
     'every charge has its call, and every call its charge',
   )
 
-const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
+const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 
-const holds = ({ length }: HeldCall[]): Finding =>
-  finding(
+const describeHolds = ({ length }: HeldCall[]): Finding =>
+  toFinding(
     'holds',
     [],
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 
-const providerKeys = (gateway: InferenceWorld) =>
-  finding(
+const checkProviderKeys = (gateway: InferenceWorld) =>
+  toFinding(
     'provider keys',
-    unreadableKeys(gateway).map(
+    listUnreadableByokKeys(gateway).map(
       ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
     ),
     'all can be decrypted',

@@ -47,7 +47,7 @@ export interface ErrorDetails {
   /** Seconds after which a retry makes sense. */
   retryAfter?: number | undefined
   /** Members that the body has next to `error`. */
-  besides?: Record<string, unknown> | undefined
+  siblingFields?: Record<string, unknown> | undefined
 }
 
 /** A failure that the caller may see: a canonical type, a sentence and facts for a program. */
@@ -56,12 +56,12 @@ export class GatewayError extends Error {
   readonly status: number
   readonly metadata: Record<string, unknown>
   readonly retryAfter: number | undefined
-  readonly besides: Record<string, unknown> | undefined
+  readonly siblingFields: Record<string, unknown> | undefined
 
   constructor(
     type: ErrorType,
     message: string,
-    { metadata = {}, cause, status = STATUS[type], retryAfter, besides }: ErrorDetails = {},
+    { metadata = {}, cause, status = STATUS[type], retryAfter, siblingFields }: ErrorDetails = {},
   ) {
     super(message, { cause })
     this.name = 'GatewayError'
@@ -69,16 +69,16 @@ export class GatewayError extends Error {
     this.status = status
     this.metadata = metadata
     this.retryAfter = retryAfter
-    this.besides = besides
+    this.siblingFields = siblingFields
   }
 
   /**
    * Returns a copy with these members next to `error`. A copy, because one failure may end several
    * calls.
    */
-  beside(besides: Record<string, unknown>): GatewayError {
+  withSiblingFields(siblingFields: Record<string, unknown>): GatewayError {
     const { type, message, metadata, cause, status, retryAfter } = this
-    return new GatewayError(type, message, { metadata, cause, status, retryAfter, besides })
+    return new GatewayError(type, message, { metadata, cause, status, retryAfter, siblingFields })
   }
 
   /**

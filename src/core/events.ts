@@ -16,25 +16,25 @@ type Listener = (event: never) => void
 
 export function openEvents(): Events {
   const listeners = new Map<string, Listener[]>()
-  const without = (name: string, listener: Listener) =>
+  const removeListener = (name: string, listener: Listener) =>
     listeners.get(name)?.toSpliced(listeners.get(name)?.indexOf(listener) ?? 0, 1) ?? []
   return {
     on(name, listener) {
       listeners.set(name, [...(listeners.get(name) ?? []), listener])
       let isOn = true
       return () => {
-        if (isOn) listeners.set(name, without(name, listener))
+        if (isOn) listeners.set(name, removeListener(name, listener))
         isOn = false
       }
     },
     publish(name, event) {
-      const heard = listeners.get(name)
-      if (heard) for (const listener of heard) tell(listener, event as never)
+      const called = listeners.get(name)
+      if (called) for (const listener of called) callListener(listener, event as never)
     },
   }
 }
 
-function tell(listener: Listener, event: never): void {
+function callListener(listener: Listener, event: never): void {
   try {
     listener(event)
   } catch {

@@ -1,22 +1,22 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { OpenedKeys } from './catalog/byok/opened.ts'
+import { DecryptedKeys } from './catalog/byok/decrypted-keys.ts'
 import { readByokKeys } from './catalog/byok.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
-import { presetName } from './catalog/presets.ts'
-import { type Config, defaultConfig } from './config.ts'
+import { buildPresetName } from './catalog/presets.ts'
+import { type Config, createDefaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
 import type { Key } from './identity/keys/store.ts'
-import { firstMember } from './identity/members.ts'
+import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
-import { firstWorkspace } from './identity/workspaces.ts'
+import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
-import { openCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
+import { createCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
 import type { Journal } from './inference/world.ts'
-import { type Clock, midnight, nextTurn, systemClock } from './kernel/clock.ts'
+import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { Mirror } from './kernel/mirror.ts'
@@ -27,17 +27,17 @@ import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
 import { PLUGINS } from './plugins/registry.ts'
 import type { Assignment } from './policy/assignments/store.ts'
-import { accountOf } from './policy/assignments.ts'
+import { buildAssigneeName } from './policy/assignments.ts'
 import type { Budget } from './policy/budgets/store.ts'
-import { budgetName } from './policy/budgets.ts'
+import { buildBudgetName } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
 import type { Guardrail } from './policy/guardrails/store.ts'
-import { countsFreeDays, openRateLimits } from './policy/rate-limits.ts'
+import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
-import { readHead, writeHead } from './store/ledger-head.ts'
-import { dataSecret } from './store/secret.ts'
+import { readLedgerHead, writeLedgerHead } from './store/ledger-head.ts'
+import { loadDataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -98,7 +98,7 @@ export interface Memory {
   /** By id. */
   workspaces: Mirror<Workspace>
   /** Callers' own provider keys, decrypted. */
-  byok: OpenedKeys
+  byok: DecryptedKeys
   /** The designated versions, by workspace and slug. */
   presets: Mirror<DesignatedPreset>
   /** By workspace and interval. */
@@ -124,7 +124,7 @@ export interface Secrets {
 }
 
 /** The parts of a gateway that replace the defaults. */
-export interface Parts {
+export interface GatewayParts {
   config: Config
   /** The data directory. Without one, everything is kept in memory only. */
   data: string
@@ -133,7 +133,7 @@ export interface Parts {
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
   /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
-  patience: number
+  busyTimeout: number
   clock: Clock
   ids: Omit<Ids, 'random'>
   random: () => number
@@ -148,32 +148,32 @@ export interface Parts {
  * Opens a gateway: the only place where parts are put together. Throws `invalid_request` for an
  * invalid config.
  */
-export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
+export async function openGateway(overrides: Partial<GatewayParts> = {}): Promise<Gateway> {
   const {
-    config = defaultConfig(),
+    config = createDefaultConfig(),
     data,
-    patience = 2_000,
+    busyTimeout = 2_000,
     clock = systemClock,
     tokenizers = openTokenizers(),
-  } = replace
+  } = overrides
   const ids = {
     ...randomIds,
-    ...replace.ids,
-    ...(replace.random ? { random: replace.random } : {}),
+    ...overrides.ids,
+    ...(overrides.random ? { random: overrides.random } : {}),
   }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
+  const store = overrides.store ?? (await openStore(data, config.storage.durability, busyTimeout))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const owner = await openOwner(store, ids, clock)
+  const owner = await ensureOwner(store, ids, clock)
   // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()
-  const byok = new OpenedKeys(
+  const byok = new DecryptedKeys(
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
   const memory = await openMemory(store, owner, byok)
-  const send = replace.egress ?? openEgress(() => gateway.config)
+  const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
     instance: {
@@ -183,19 +183,19 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     catalog,
     store,
     memory,
-    traffic: openTraffic(config, clock, await freeToday(store, config, clock)),
+    traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
     journal: openJournal(data),
     recorder,
     tokenizers,
-    stages: replace.stages ?? STAGES,
-    plugins: replace.plugins ?? PLUGINS,
+    stages: overrides.stages ?? STAGES,
+    plugins: overrides.plugins ?? PLUGINS,
     egress: {
       send,
-      resolve: replace.resolve ?? resolveHost,
+      resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
     },
-    secrets: openSecrets(data, replace.secret),
+    secrets: openSecrets(data, overrides.secret),
     events,
     clock,
     ids,
@@ -209,7 +209,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     async close() {
       tokenizers.close()
       // Calls that waited for a token count settle now, and are recorded with the others.
-      await nextTurn()
+      await yieldToEventLoop()
       await recorder.flush()
       await store.close()
     },
@@ -219,25 +219,33 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
-async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise<Memory> {
+async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
   const memory: Memory = {
     owner,
     policies,
-    keys: await Mirror.open({ read: () => store.keys.all(), nameOf: ({ hash }) => hash, onChange }),
-    byok,
-    workspaces: await Mirror.open({ read: () => store.workspaces.all(), nameOf: byId, onChange }),
-    budgets: await Mirror.open({ read: () => store.budgets.all(), nameOf: budgetName, onChange }),
-    presets: await Mirror.open({ read: () => store.presets.all(), nameOf: presetName }),
-    assignments: await Mirror.open({
-      read: () => store.assignments.all(),
-      nameOf: accountOf,
+    keys: await Mirror.open({
+      read: () => store.keys.all(),
+      getName: ({ hash }) => hash,
       onChange,
     }),
-    guardrails: await Mirror.open({ read: () => store.guardrails.all(), nameOf: byId, onChange }),
-    credits: await store.credits.total(),
+    byok,
+    workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
+    budgets: await Mirror.open({
+      read: () => store.budgets.all(),
+      getName: buildBudgetName,
+      onChange,
+    }),
+    presets: await Mirror.open({ read: () => store.presets.all(), getName: buildPresetName }),
+    assignments: await Mirror.open({
+      read: () => store.assignments.all(),
+      getName: buildAssigneeName,
+      onChange,
+    }),
+    guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
+    credits: await store.credits.computeTotal(),
     forgetWorkspace: id => forgetWorkspace(memory, id),
   }
   return memory
@@ -247,13 +255,13 @@ function forgetWorkspace(
   { workspaces, budgets, presets, guardrails, assignments, byok }: Memory,
   id: string,
 ): void {
-  const isInIt = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
+  const isInWorkspace = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
   workspaces.delete(id)
-  budgets.deleteWhere(isInIt)
-  presets.deleteWhere(isInIt)
-  for (const guardrail of guardrails.deleteWhere(isInIt))
+  budgets.deleteWhere(isInWorkspace)
+  presets.deleteWhere(isInWorkspace)
+  for (const guardrail of guardrails.deleteWhere(isInWorkspace))
     assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
-  byok.deleteWhere(({ key }) => isInIt(key))
+  byok.deleteWhere(({ key }) => isInWorkspace(key))
 }
 
 async function reload(gateway: Gateway): Promise<void> {
@@ -265,7 +273,7 @@ async function reload(gateway: Gateway): Promise<void> {
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
-  const calls = openCalls()
+  const calls = createCalls()
   return {
     calls,
     retries: new Retries(calls),
@@ -276,59 +284,62 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
 }
 
 function openJournal(data: string | undefined): Journal {
-  if (data === undefined) return { holds: noHolds(), head: NO_HEAD }
+  if (data === undefined) return { holds: createMemoryJournal(), head: NO_HEAD }
   return {
     holds: openHoldJournal(data),
-    head: { read: () => readHead(data), write: head => writeHead(data, head) },
+    head: { read: () => readLedgerHead(data), write: head => writeLedgerHead(data, head) },
   }
 }
 
-function openSecrets(data: string | undefined, given: string | undefined): Secrets {
-  const secret = once(() => secretOf(data, given))
-  const fingerprint = once(() => fingerprintWith(secret))
-  return { seal: once(() => openSeal(secret(), 'byok')), fingerprint: text => fingerprint()(text) }
+function openSecrets(data: string | undefined, configured: string | undefined): Secrets {
+  const secret = memoize(() => resolveSecret(data, configured))
+  const fingerprint = memoize(() => createFingerprint(secret))
+  return {
+    seal: memoize(() => openSeal(secret(), 'byok')),
+    fingerprint: text => fingerprint()(text),
+  }
 }
 
 function openStore(
   data: string | undefined,
   durability: Config['storage']['durability'],
-  patience: number,
+  busyTimeout: number,
 ): Promise<Store> {
-  if (data === undefined) return openSqlite({ path: ':memory:', durability, patience })
+  if (data === undefined) return openSqlite({ path: ':memory:', durability, busyTimeout })
   mkdirSync(data, { recursive: true, mode: 0o700 })
-  return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
+  return openSqlite({ path: join(data, 'gateway.db'), durability, busyTimeout })
 }
 
 /** Holds that are kept in memory end with the process. */
-const noHolds = (): HoldJournal => ({
-  open: () => FORGOTTEN,
-  progress: () => undefined,
-  left: () => [],
+const createMemoryJournal = (): HoldJournal => ({
+  append: () => FORGOTTEN,
+  updateSpent: () => undefined,
+  listCalls: () => [],
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD: HeadFile = { read: () => null, write: () => undefined }
 
 // Counted only when free calls are limited, so that a restart does not grant another day's worth.
-const freeToday = (
+const countFreeToday = (
   { generations }: Store,
   { limits }: Config,
   clock: Clock,
 ): Promise<number> | number =>
-  countsFreeDays(limits) ? generations.freeSince(midnight(clock.now())) : 0
+  hasDailyFreeLimit(limits) ? generations.countFreeCalls(toMidnight(clock.now())) : 0
 
 // Most runs never need these values, so they are computed on first use. The same holds for the
 // secret's file.
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined
+function memoize<T>(make: () => T): () => T {
+  let cached: { value: T } | undefined
   return () => {
-    made ??= { value: make() }
-    return made.value
+    cached ??= { value: make() }
+    return cached.value
   }
 }
 
 // A missing secret must not prevent the disabling of a key.
-function fingerprintWith(secret: () => Uint8Array): Fingerprint {
+function createFingerprint(secret: () => Uint8Array): Fingerprint {
   try {
     return openFingerprint(secret())
   } catch {
@@ -336,17 +347,19 @@ function fingerprintWith(secret: () => Uint8Array): Fingerprint {
   }
 }
 
-function secretOf(data: string | undefined, given: string | undefined): Uint8Array {
-  if (given !== undefined) return Buffer.from(given)
-  return data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : dataSecret(data)
+function resolveSecret(data: string | undefined, configured: string | undefined): Uint8Array {
+  if (configured !== undefined) return Buffer.from(configured)
+  return data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : loadDataSecret(data)
 }
 
-async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
+async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   const owner = await store.owner({
     user_id: `user_${ids.uuid().replaceAll('-', '')}`,
     workspace_id: ids.uuid(),
   })
-  await store.workspaces.first(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
-  await store.members.first(firstMember(owner, clock.now()))
+  await store.workspaces.insertIfAbsent(
+    buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
+  )
+  await store.members.insertIfAbsent(buildOwnerMember(owner, clock.now()))
   return owner
 }

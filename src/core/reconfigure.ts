@@ -1,24 +1,24 @@
-import { type OpenedKey, opened } from './catalog/byok/opened.ts'
+import { type DecryptedKey, decryptKey } from './catalog/byok/decrypted-keys.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
-import { applicable, changedSettings } from './config/changes.ts'
+import { listChangedSettings, toApplicableConfig } from './config/changes.ts'
 import type { Config } from './config.ts'
 import type { GatewayError } from './errors.ts'
 import type { InferenceWorld } from './inference/world.ts'
-import { midnight } from './kernel/clock.ts'
-import { countsFreeDays } from './policy/rate-limits.ts'
+import { toMidnight } from './kernel/clock.ts'
+import { hasDailyFreeLimit } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 
 declare module './events.ts' {
   interface EventMap {
     /** A new config is in effect, with the settings that changed and those that need a restart. */
-    'config.applied': Reconfigured
+    'config.applied': ReconfigureResult
     /** A config was rejected: the previous one stays in effect. */
     'config.rejected': { error: GatewayError }
   }
 }
 
 /** What a change of the config may affect. */
-interface ReconfiguredWorld extends InferenceWorld {
+interface ReconfigureWorld extends InferenceWorld {
   instance: InferenceWorld['instance'] & { configStatus: ConfigStatus }
 }
 
@@ -29,7 +29,7 @@ export interface ConfigStatus {
 }
 
 /** The effect of a config, by names of settings only: their values may be secrets. */
-export interface Reconfigured {
+export interface ReconfigureResult {
   /** Settings that are in effect from now on. */
   changed: string[]
   /** Settings that keep their value until the gateway restarts. */
@@ -41,15 +41,15 @@ export interface Reconfigured {
  * their endpoints. Throws `invalid_request` naming the wrong setting. Must not run concurrently.
  */
 export async function reconfigure(
-  gateway: ReconfiguredWorld,
-  wanted: Config,
-): Promise<Reconfigured> {
-  const { config, needsRestart } = applicable(gateway.config, wanted)
-  const changed = changedSettings(gateway.config, config)
+  gateway: ReconfigureWorld,
+  newConfig: Config,
+): Promise<ReconfigureResult> {
+  const { config, needsRestart } = toApplicableConfig(gateway.config, newConfig)
+  const changed = listChangedSettings(gateway.config, config)
   if (changed.length > 0) {
     const catalog = openCatalog(config, protocolNames, gateway.clock.now(), gateway)
-    const freeSoFar = await freeToday(gateway, config)
-    putInPlace(gateway, config, catalog, freeSoFar)
+    const freeSoFar = await countFreeToday(gateway, config)
+    applyConfig(gateway, config, catalog, freeSoFar)
   }
   gateway.instance.configStatus = { applied: gateway.clock.now(), rejected: false }
   gateway.events.publish('config.applied', { changed, needsRestart })
@@ -60,28 +60,28 @@ export async function reconfigure(
  * Reports that a config was rejected and the previous one stays in effect. The next valid config
  * clears this state.
  */
-export function rejectConfig(gateway: ReconfiguredWorld, error: GatewayError): void {
+export function rejectConfig(gateway: ReconfigureWorld, error: GatewayError): void {
   gateway.instance.configStatus.rejected = true
   gateway.events.publish('config.rejected', { error })
 }
 
 // If free calls were not counted before, the count starts from the records.
-const freeToday = async (
-  { config: before, store, clock }: ReconfiguredWorld,
+const countFreeToday = async (
+  { config: before, store, clock }: ReconfigureWorld,
   { limits }: Config,
 ): Promise<number | null> =>
-  countsFreeDays(limits) && !countsFreeDays(before.limits)
-    ? store.generations.freeSince(midnight(clock.now()))
+  hasDailyFreeLimit(limits) && !hasDailyFreeLimit(before.limits)
+    ? store.generations.countFreeCalls(toMidnight(clock.now()))
     : null
 
 /** Applies the config synchronously, so that no call runs in between. What may fail comes first. */
-function putInPlace(
-  gateway: ReconfiguredWorld,
+function applyConfig(
+  gateway: ReconfigureWorld,
   config: Config,
   catalog: Catalog,
   freeSoFar: number | null,
 ): void {
-  const byok = reopened(gateway, { ...gateway, config, catalog })
+  const byok = reopenKeys(gateway, { ...gateway, config, catalog })
   gateway.config = config
   gateway.catalog = catalog
   gateway.memory.byok.replaceAll(byok)
@@ -91,14 +91,14 @@ function putInPlace(
 }
 
 // A caller's key is sent to the address that the config has for its provider.
-function reopened(
-  { memory: { byok }, config }: ReconfiguredWorld,
-  next: ReconfiguredWorld,
-): OpenedKey[] {
+function reopenKeys(
+  { memory: { byok }, config }: ReconfigureWorld,
+  next: ReconfigureWorld,
+): DecryptedKey[] {
   const isSame = Bun.deepEquals(config.providers, next.config.providers)
-  return Array.from(byok.values(), one =>
+  return Array.from(byok.values(), entry =>
     isSame
-      ? opened(next, one.key, one)
-      : { ...opened(next, one.key), credentials: one.credentials },
+      ? decryptKey(next, entry.key, entry)
+      : { ...decryptKey(next, entry.key), credentialVersion: entry.credentialVersion },
   )
 }

@@ -1,11 +1,11 @@
 import { Encoder, startWorker } from './tokenizers/encoder.ts'
-import { FAMILIES, type Family } from './tokenizers/families.ts'
-import { ruleOfThumb } from './tokenizers/rule-of-thumb.ts'
+import { FAMILIES, type TokenizerFamily } from './tokenizers/families.ts'
+import { estimateByRuleOfThumb } from './tokenizers/rule-of-thumb.ts'
 
 /** Counts tokens where the provider did not. What it says is an estimate, and whoever records it says so. */
 export interface Tokenizers {
   /** How many tokens these texts are to models of this family. Never throws, and takes no longer than `PATIENCE`. */
-  count(family: Family, texts: string[]): Promise<number>
+  count(family: TokenizerFamily, texts: string[]): Promise<number>
   /** Ends the Worker. Whoever waits, and whoever asks from now on, is answered by the rule of thumb. */
   close(): void
 }
@@ -33,11 +33,11 @@ export function openTokenizers(replace: Partial<TokenizersOptions> = {}): Tokeni
   return {
     async count(family, texts) {
       const { encoding, native, multiplier } = FAMILIES[family]
-      if (!encoding || closed) return scaled(ruleOfThumb(texts), multiplier)
+      if (!encoding || closed) return scaled(estimateByRuleOfThumb(texts), multiplier)
       const { encoded, rest } = parted(texts)
       const tokens = encoded.length === 0 ? 0 : await encoder.count(encoding, encoded)
-      if (tokens === null) return scaled(ruleOfThumb(texts), multiplier)
-      return scaled(tokens, native) + scaled(ruleOfThumb(rest), multiplier)
+      if (tokens === null) return scaled(estimateByRuleOfThumb(texts), multiplier)
+      return scaled(tokens, native) + scaled(estimateByRuleOfThumb(rest), multiplier)
     },
     close() {
       closed = true

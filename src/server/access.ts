@@ -10,33 +10,33 @@ type Guard = (context: { request: Request }) => Promise<{ actor: Actor }>
  * The credential that a guard requires: any key, any key also in the header of Anthropic's clients,
  * a management key, or an identity provider's token.
  */
-export type Opens = 'key' | 'key-in-either-header' | 'management' | 'scim'
+export type RequiredCredential = 'key' | 'key-in-either-header' | 'management' | 'scim'
 
 /** The guards in use, for `findRequiredCredential`. */
-const GUARDS = new WeakMap<object, Opens>()
+const GUARDS = new WeakMap<object, RequiredCredential>()
 
 /** Requires a valid key. Throws 401 before anything else of the request is read. */
-export const anyKey = (gateway: Gateway) =>
-  guarded('key', async ({ request }) => ({ actor: await actorOf(gateway, request) }))
+export const requireKey = (gateway: Gateway) =>
+  createGuard('key', async ({ request }) => ({ actor: await identifyActor(gateway, request) }))
 
 /**
  * Requires a valid key, also in the header that Anthropic's clients send. `Authorization` takes
  * precedence if both are present. Throws 401.
  */
-export const anyKeyInEitherHeader = (gateway: Gateway) =>
-  guarded('key-in-either-header', async ({ request: { headers } }) => ({
-    actor: await identify(gateway, headers.get('authorization') || bearer(headers)),
+export const requireKeyInEitherHeader = (gateway: Gateway) =>
+  createGuard('key-in-either-header', async ({ request: { headers } }) => ({
+    actor: await identify(gateway, headers.get('authorization') || readApiKeyHeader(headers)),
   }))
 
-const bearer = (headers: Headers): string | null => {
+const readApiKeyHeader = (headers: Headers): string | null => {
   const key = headers.get('x-api-key')
   return key ? `Bearer ${key}` : null
 }
 
 /** Requires a management key. Throws 401, or 403 for any other valid key. */
-export const managementKey = (gateway: Gateway) =>
-  guarded('management', async ({ request }) => {
-    const actor = await actorOf(gateway, request)
+export const requireManagementKey = (gateway: Gateway) =>
+  createGuard('management', async ({ request }) => {
+    const actor = await identifyActor(gateway, request)
     if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
     return { actor }
   })
@@ -45,33 +45,33 @@ export const managementKey = (gateway: Gateway) =>
  * Requires an identity provider's token, which is valid nowhere else. Throws 401, or 403 for any
  * valid key.
  */
-export const scimToken = (gateway: Gateway) =>
-  guarded('scim', async ({ request }) => ({
+export const requireScimToken = (gateway: Gateway) =>
+  createGuard('scim', async ({ request }) => ({
     actor: await identifyScim(gateway, request.headers.get('authorization')),
   }))
 
-const actorOf = (gateway: Gateway, request: Request) =>
+const identifyActor = (gateway: Gateway, request: Request) =>
   identify(gateway, request.headers.get('authorization'))
 
 /** Identifies the caller of a route that needs no key. Returns null without a valid key. */
-export const anybody = (gateway: Gateway, request: Request): Promise<Actor | null> =>
-  actorOf(gateway, request).catch(thrown => {
+export const findActor = (gateway: Gateway, request: Request): Promise<Actor | null> =>
+  identifyActor(gateway, request).catch(thrown => {
     if (GatewayError.from(thrown).type === 'authentication') return null
     throw thrown
   })
 
 /** Requires nothing. Declares that a group of routes needs no key. */
-export const nobody = () => new Elysia()
+export const allowAnyone = () => new Elysia()
 
 /** Returns the credential that the guard among a route's hooks requires; undefined without one. */
-export function guardOf(hooks: unknown): Opens | undefined {
+export function findRequiredCredential(hooks: unknown): RequiredCredential | undefined {
   const { transform } = hooks as { transform?: { fn: object }[] | { fn: object } }
   return [transform ?? []].flat().flatMap(({ fn }) => GUARDS.get(fn) ?? [])[0]
 }
 
 // Scoped, so that it guards only the group that uses it. A derive, so that it runs before the body
 // is read.
-function guarded(opens: Opens, guard: Guard) {
-  GUARDS.set(guard, opens)
+function createGuard(credential: RequiredCredential, guard: Guard) {
+  GUARDS.set(guard, credential)
   return new Elysia().derive({ as: 'scoped' }, guard)
 }

@@ -1,28 +1,28 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
-import { guardOf } from './access.ts'
-import { errorResponse } from './errors.ts'
-import { requestIdOf } from './headers.ts'
-import { type DescribedRoute, describedRoutes } from './openapi.ts'
-import { audit } from './routes/audit.ts'
-import { budgets } from './routes/budgets.ts'
-import { byok } from './routes/byok.ts'
-import { credits } from './routes/credits.ts'
-import { description } from './routes/description.ts'
-import { generation } from './routes/generation.ts'
-import { guardrails } from './routes/guardrails.ts'
-import { inference } from './routes/inference.ts'
-import { key } from './routes/key.ts'
-import { keys } from './routes/keys.ts'
-import { members } from './routes/members.ts'
-import { models } from './routes/models.ts'
-import { presets } from './routes/presets.ts'
-import { providers } from './routes/providers.ts'
-import { provisioning } from './routes/scim/provisioning.ts'
-import { scim } from './routes/scim.ts'
-import { site } from './routes/site.ts'
-import { workspaces } from './routes/workspaces.ts'
+import { findRequiredCredential } from './access.ts'
+import { createErrorResponse } from './errors.ts'
+import { readRequestId } from './headers.ts'
+import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
+import { createAuditRoutes } from './routes/audit.ts'
+import { createBudgetRoutes } from './routes/budgets.ts'
+import { createByokRoutes } from './routes/byok.ts'
+import { createCreditRoutes } from './routes/credits.ts'
+import { createDescriptionRoutes } from './routes/description.ts'
+import { createGenerationRoutes } from './routes/generation.ts'
+import { createGuardrailRoutes } from './routes/guardrails.ts'
+import { createInferenceRoutes } from './routes/inference.ts'
+import { createCurrentKeyRoutes } from './routes/key.ts'
+import { createKeyRoutes } from './routes/keys.ts'
+import { createMemberRoutes } from './routes/members.ts'
+import { createModelRoutes } from './routes/models.ts'
+import { createPresetRoutes } from './routes/presets.ts'
+import { createProviderRoutes } from './routes/providers.ts'
+import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
+import { createScimRoutes } from './routes/scim.ts'
+import { createSiteRoutes } from './routes/site.ts'
+import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
 /**
  * Creates the app: the table of contents of the API. Throws when a route declares neither a
@@ -36,27 +36,27 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
     url: siteUrl,
   }
   const app: AnyElysia = new Elysia({ normalize: false })
-    .onError(({ error, request }) => refused(app, error, request, gateway.ids.uuid()))
-    .use(site(gateway))
-    .use(description(() => app, about))
+    .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
+    .use(createSiteRoutes(gateway))
+    .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
-        .use(inference(gateway))
-        .use(keys(gateway))
-        .use(key(gateway))
-        .use(presets(gateway))
-        .use(byok(gateway))
-        .use(scim(gateway))
-        .use(provisioning(gateway, siteUrl))
-        .use(workspaces(gateway))
-        .use(members(gateway))
-        .use(budgets(gateway))
-        .use(audit(gateway))
-        .use(credits(gateway))
-        .use(guardrails(gateway))
-        .use(generation(gateway))
-        .use(models(gateway, siteUrl))
-        .use(providers(gateway)),
+        .use(createInferenceRoutes(gateway))
+        .use(createKeyRoutes(gateway))
+        .use(createCurrentKeyRoutes(gateway))
+        .use(createPresetRoutes(gateway))
+        .use(createByokRoutes(gateway))
+        .use(createScimRoutes(gateway))
+        .use(createProvisioningRoutes(gateway, siteUrl))
+        .use(createWorkspaceRoutes(gateway))
+        .use(createMemberRoutes(gateway))
+        .use(createBudgetRoutes(gateway))
+        .use(createAuditRoutes(gateway))
+        .use(createCreditRoutes(gateway))
+        .use(createGuardrailRoutes(gateway))
+        .use(createGenerationRoutes(gateway))
+        .use(createModelRoutes(gateway, siteUrl))
+        .use(createProviderRoutes(gateway)),
     )
   for (const route of app.routes) refuseUndeclared(route)
   return app
@@ -66,35 +66,36 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
   const described = (hooks as { detail?: { 'x-operation'?: { open?: boolean } } }).detail?.[
     'x-operation'
   ]
-  if (described && (described.open === true) === (guardOf(hooks) === undefined)) return
+  if (described && (described.open === true) === (findRequiredCredential(hooks) === undefined))
+    return
   throw new Error(`${method} ${path} does not declare who may use it`)
 }
 
 // A route may have its own form of refusals. It also applies to failures before the route runs,
 // such as an invalid key.
-function refused(app: AnyElysia, error: unknown, request: Request, id: string): Response {
-  const routes = routesAt(app, pathOf(request))
-  const refusal = routes.find(route => route.method === methodOf(request))?.operation.refusal
-  const envelope = refusal && ((failure: GatewayError) => refusal.envelope(failure, null))
+function renderRefusal(app: AnyElysia, error: unknown, request: Request, id: string): Response {
+  const routes = findRoutes(app, getPath(request))
+  const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
+  const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
-  return errorResponse(
-    explained(routes, error, request),
-    requestIdOf(request, id),
+  return createErrorResponse(
+    explainNotFound(routes, error, request),
+    readRequestId(request, id),
     headers,
     envelope,
   )
 }
 
 // A HEAD is answered as the GET would be, without the body (RFC 9110, 9.3.2).
-const methodOf = ({ method }: Request) => (method === 'HEAD' ? 'GET' : method)
+const getMethod = ({ method }: Request) => (method === 'HEAD' ? 'GET' : method)
 
-const routesAt = (app: AnyElysia, path: string) =>
-  describedRoutes(app)
-    .filter(route => matches(route.path, path))
+const findRoutes = (app: AnyElysia, path: string) =>
+  listDescribedRoutes(app)
+    .filter(route => matchesPattern(route.path, path))
     .map(route => ({ ...route, method: route.method.toUpperCase() }))
 
 // A path that exists under another method is not missing: the method is wrong (RFC 9110, 15.5.6).
-function explained(routes: DescribedRoute[], error: unknown, request: Request): unknown {
+function explainNotFound(routes: DescribedRoute[], error: unknown, request: Request): unknown {
   if (
     !(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')
   )
@@ -111,14 +112,14 @@ function explained(routes: DescribedRoute[], error: unknown, request: Request): 
   )
 }
 
-const pathOf = (request: Request) =>
+const getPath = (request: Request) =>
   URL.canParse(request.url) ? new URL(request.url).pathname.replace(/(?<=.)\/$/, '') : ''
 
-function matches(pattern: string, path: string): boolean {
-  const wanted = pattern.split('/')
-  const given = path.split('/')
+function matchesPattern(pattern: string, path: string): boolean {
+  const expected = pattern.split('/')
+  const actual = path.split('/')
   return (
-    wanted.length === given.length &&
-    wanted.every((part, i) => part.startsWith(':') || part === given[i])
+    expected.length === actual.length &&
+    expected.every((part, i) => part.startsWith(':') || part === actual[i])
   )
 }

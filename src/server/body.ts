@@ -1,10 +1,10 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { GatewayError, tooLarge } from '../core/errors.ts'
-import { bodyOf, checked, LARGEST_BODY } from '../core/kernel/body.ts'
+import { LARGEST_BODY, parseBody, requireValid } from '../core/kernel/body.ts'
 
 /** Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws. */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
-  return bodyOf(schema, await readBytes(request))
+  return parseBody(schema, await readBytes(request))
 }
 
 /** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */
@@ -14,7 +14,7 @@ export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> 
   for (const [name, text] of new URL(url).searchParams) {
     query[name] = NUMBERS[properties[name]?.type]?.test(text) ? Number(text) : text
   }
-  return checked(schema, query)
+  return requireValid(schema, query)
 }
 
 const NUMBERS: Record<string, RegExp> = {
@@ -23,21 +23,21 @@ const NUMBERS: Record<string, RegExp> = {
 }
 
 /** How many milliseconds a small body may take. A large one gets another second for each KiB. */
-const PATIENCE = 30_000
+const BODY_TIMEOUT = 30_000
 
 function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
-  const whole = length >= 0 ? request.bytes() : countedBytes(request)
-  return withinPatience(whole, length >= 0 ? length : LARGEST_BODY)
+  const bytes = length >= 0 ? request.bytes() : readLimitedBytes(request)
+  return limitTime(bytes, length >= 0 ? length : LARGEST_BODY)
 }
 
-function withinPatience(whole: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
+function limitTime(bytes: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
-  const late = () =>
+  const rejectLate = () =>
     reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 }))
-  const timer = setTimeout(late, PATIENCE + length / 1.024)
-  whole.then(
+  const timer = setTimeout(rejectLate, BODY_TIMEOUT + length / 1.024)
+  bytes.then(
     bytes => {
       clearTimeout(timer)
       resolve(bytes)
@@ -50,7 +50,7 @@ function withinPatience(whole: Promise<Uint8Array>, length: number): Promise<Uin
   return promise
 }
 
-async function countedBytes(request: Request): Promise<Uint8Array> {
+async function readLimitedBytes(request: Request): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const bytes of request.body ?? []) {

@@ -42,16 +42,17 @@ const POLICY = [
 ].join('; ')
 
 /** Renders the page to read the description and try the API. It loads nothing from other sites. */
-export const docsPage = () => text(PAGE, 'text/html', { 'content-security-policy': POLICY })
+export const renderDocsPage = () =>
+  createTextResponse(PAGE, 'text/html', { 'content-security-policy': POLICY })
 
 /** The page's assets, by their name under `/docs/`. */
 export const DOCS_PARTS: Record<string, () => Promise<Response>> = {
-  'page.js': async () => text(SCRIPT, 'text/javascript'),
-  'page.css': () => packed(styles, 'text/css'),
-  'bundle.js': () => packed(bundle, 'text/javascript'),
+  'page.js': async () => createTextResponse(SCRIPT, 'text/javascript'),
+  'page.css': () => createCompressedResponse(styles, 'text/css'),
+  'bundle.js': () => createCompressedResponse(bundle, 'text/javascript'),
 }
 
-const text = (content: string, type: string, headers: Record<string, string> = {}) =>
+const createTextResponse = (content: string, type: string, headers: Record<string, string> = {}) =>
   new Response(content, {
     headers: {
       ...headers,
@@ -60,11 +61,11 @@ const text = (content: string, type: string, headers: Record<string, string> = {
     },
   })
 
-const packedFiles = new Map<string, Uint8Array<ArrayBuffer>>()
+const compressedFiles = new Map<string, Uint8Array<ArrayBuffer>>()
 
-async function packed(file: string, type: string): Promise<Response> {
-  const bytes = packedFiles.get(file) ?? Bun.gzipSync(await Bun.file(file).bytes())
-  packedFiles.set(file, bytes)
+async function createCompressedResponse(file: string, type: string): Promise<Response> {
+  const bytes = compressedFiles.get(file) ?? Bun.gzipSync(await Bun.file(file).bytes())
+  compressedFiles.set(file, bytes)
   const headers = {
     'content-type': `${type}; charset=utf-8`,
     'content-encoding': 'gzip',

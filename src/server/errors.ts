@@ -4,27 +4,30 @@ import { GatewayError } from '../core/errors.ts'
 export type Envelope = (error: GatewayError, requestId: string) => unknown
 
 /** Renders the usual body (specification, Error envelope). */
-const usual: Envelope = ({ type, status, message, metadata, besides }, requestId) => ({
+const renderEnvelope: Envelope = (
+  { type, status, message, metadata, siblingFields },
+  requestId,
+) => ({
   error: {
     code: status,
     message,
     metadata: { error_type: type, request_id: requestId, ...metadata },
   },
-  ...besides,
+  ...siblingFields,
 })
 
 /** Creates the response to a failure, the only place that does. Shows nothing internal. */
-export function errorResponse(
+export function createErrorResponse(
   thrown: unknown,
   requestId: string,
   headers: Record<string, string> = {},
-  envelope: Envelope = usual,
+  envelope: Envelope = renderEnvelope,
 ): Response {
-  const error = errorOf(thrown)
+  const error = toGatewayError(thrown)
   const body = envelope(error, requestId)
   return Response.json(body, {
     status: error.status,
-    headers: { ...headers, ...hints(error), 'x-request-id': requestId },
+    headers: { ...headers, ...toHintHeaders(error), 'x-request-id': requestId },
   })
 }
 
@@ -32,7 +35,10 @@ export function errorResponse(
  * Returns headers about the next request: when to retry, which methods are allowed, and what is
  * left of our rate limits (wire reference A.15).
  */
-function hints({ retryAfter, metadata: { allow, headers } }: GatewayError): Record<string, string> {
+function toHintHeaders({
+  retryAfter,
+  metadata: { allow, headers },
+}: GatewayError): Record<string, string> {
   return {
     ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
     ...(Array.isArray(allow) ? { allow: allow.join(', ') } : {}),
@@ -41,7 +47,7 @@ function hints({ retryAfter, metadata: { allow, headers } }: GatewayError): Reco
 }
 
 /** Converts Elysia's own failures. Anything unknown is a bug, and its message is not shown. */
-function errorOf(thrown: unknown): GatewayError {
+function toGatewayError(thrown: unknown): GatewayError {
   const code =
     typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined
   if (code === 'NOT_FOUND') return new GatewayError('not_found', 'Resource not found')

@@ -11,26 +11,26 @@ const encoder = new TextEncoder()
  * client that leaves stops the source at once. While the source is pending, keep-alives are sent. A
  * source must not throw: a failure after the first byte is an event.
  */
-export function eventStream(
+export function createEventStreamResponse(
   source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
   { text, interval }: KeepAlive,
   headers: Record<string, string>,
 ) {
-  const line = encoder.encode(text)
+  const keepAlive = encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
         // A client whose answer is still pending has waited for one interval already.
-        if (source instanceof Promise) controller.enqueue(line)
+        if (source instanceof Promise) controller.enqueue(keepAlive)
         // Only a client that has read everything so far is waiting.
         timer = setInterval(
-          () => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line),
+          () => (controller.desiredSize ?? 0) > 0 && controller.enqueue(keepAlive),
           interval,
         )
       },
       async pull(controller) {
-        const text = await nextText(source).catch(bug => {
+        const text = await readNextText(source).catch(bug => {
           clearInterval(timer)
           throw bug
         })
@@ -56,7 +56,7 @@ export function eventStream(
   })
 }
 
-async function nextText(
+async function readNextText(
   source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
 ): Promise<string | undefined> {
   const texts = source instanceof Promise ? await source : source

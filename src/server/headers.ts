@@ -1,12 +1,12 @@
 import type { Gateway } from '../core/gateway.ts'
-import { printable } from '../core/kernel/words.ts'
+import { toPrintable } from '../core/kernel/printable.ts'
 import type { Origin } from '../core/language/call.ts'
-import { regionOf } from '../core/language/region.ts'
+import { resolveRegion } from '../core/language/region.ts'
 
 /** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
-export function requestIdOf(request: Request, fallback: string): string {
-  const given = request.headers.get('x-request-id')
-  return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : fallback
+export function readRequestId(request: Request, fallback: string): string {
+  const id = request.headers.get('x-request-id')
+  return id !== null && /^[\w.:-]{1,128}$/.test(id) ? id : fallback
 }
 
 const LONGEST = 512
@@ -16,23 +16,23 @@ const LONGEST_SESSION = 256
  * Reads a call's origin from its headers: the app's site and title under each of their names, and
  * the client's own name.
  */
-export function originOf({ headers }: Request, requestId: string, { config }: Gateway): Origin {
+export function readOrigin({ headers }: Request, requestId: string, { config }: Gateway): Origin {
   return {
     request_id: requestId,
-    http_referer: shown(headers, 'http-referer') ?? shown(headers, 'referer'),
-    title: titleIn(headers, config.service_name),
-    user_agent: shown(headers, 'user-agent'),
-    region: regionOf(config, headers.get('host')),
+    http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
+    title: readTitle(headers, config.service_name),
+    user_agent: readPrintable(headers, 'user-agent'),
+    region: resolveRegion(config, headers.get('host')),
   }
 }
 
-function titleIn(headers: Headers, service: string): string | null {
-  const own = service === 'gateway' ? null : shown(headers, `x-${service}-title`)
+function readTitle(headers: Headers, service: string): string | null {
+  const own = service === 'gateway' ? null : readPrintable(headers, `x-${service}-title`)
   return (
     own ??
-    shown(headers, 'x-gateway-title') ??
-    shown(headers, 'x-openrouter-title') ??
-    shown(headers, 'x-title')
+    readPrintable(headers, 'x-gateway-title') ??
+    readPrintable(headers, 'x-openrouter-title') ??
+    readPrintable(headers, 'x-title')
   )
 }
 
@@ -41,40 +41,41 @@ function titleIn(headers: Headers, service: string): string | null {
  * `X-Gateway-Metadata: enabled`. The service's own name precedes the general ones, and a header
  * precedes its legacy form. Any other value requests nothing.
  */
-export function routingMetadataOf(
+export function readRoutingMetadataName(
   { headers }: Request,
   { config: { service_name } }: Gateway,
 ): string | undefined {
-  const isWanted = (name: string) => levelIn(headers, name)?.trim().toLowerCase() === 'enabled'
+  const isWanted = (name: string) =>
+    readMetadataLevel(headers, name)?.trim().toLowerCase() === 'enabled'
   const name = isWanted(service_name)
     ? service_name
-    : NAMES.find(one => one !== service_name && isWanted(one))
+    : METADATA_NAMES.find(other => other !== service_name && isWanted(other))
   return name === undefined ? undefined : `${name}_metadata`
 }
 
-const NAMES = ['gateway', 'openrouter']
+const METADATA_NAMES = ['gateway', 'openrouter']
 
-const levelIn = (headers: Headers, name: string): string | null =>
+const readMetadataLevel = (headers: Headers, name: string): string | null =>
   headers.get(`x-${name}-metadata`) ?? headers.get(`x-${name}-experimental-metadata`)
 
 /** Reads the session id from its header. One in the body takes precedence. */
-export function sessionOf(request: Request): string | null {
+export function readSessionId(request: Request): string | null {
   const session = request.headers.get('x-session-id')
   return session === null || session === '' || session.length > LONGEST_SESSION
     ? null
-    : printable(session)
+    : toPrintable(session)
 }
 
-function shown(headers: Headers, name: string): string | null {
+function readPrintable(headers: Headers, name: string): string | null {
   const value = headers.get(name)
-  return value === null || value === '' ? null : printable(value.slice(0, LONGEST))
+  return value === null || value === '' ? null : toPrintable(value.slice(0, LONGEST))
 }
 
 /**
  * Reads the beta features of Anthropic's API that a client requests, from the header under either
  * of its names (wire reference C.7 and M).
  */
-export function betasOf({ headers }: Request): string[] {
+export function readBetas({ headers }: Request): string[] {
   const [own, usual] = [headers.get('x-anthropic-beta'), headers.get('anthropic-beta')]
   if (own === null && usual === null) return []
   return `${own ?? ''},${usual ?? ''}`

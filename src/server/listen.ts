@@ -1,11 +1,11 @@
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
-import { errorResponse } from './errors.ts'
-import { requestIdOf } from './headers.ts'
+import { createErrorResponse } from './errors.ts'
+import { readRequestId } from './headers.ts'
 
 /** A server that is running. */
-export interface Listening {
+export interface RunningServer {
   url: string
   /** Accepts no more connections, gives running calls the drain time to end, then closes. */
   stop(drainMilliseconds: number): Promise<void>
@@ -15,7 +15,7 @@ export interface Listening {
 const IDLE_SECONDS = 120
 
 /** Serves the API. Throws when the port is taken. */
-export function listen(gateway: Gateway, host: string, port: number): Listening {
+export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const app = createApp(gateway, gateway.config.server.site_url ?? '/')
   // The routes are compiled now, and not while the first client waits.
@@ -35,7 +35,7 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
       if (request.method === 'POST') server.timeout(request, 0)
       return handle(request)
     },
-    error: thrown => errorResponse(thrown, gateway.ids.uuid()),
+    error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
@@ -43,21 +43,21 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
     async stop(drainMilliseconds) {
       const closed = server.stop(false)
       await gateway.traffic.calls.drain(drainMilliseconds)
-      await Promise.race([closed, Bun.sleep(FAREWELL)])
+      await Promise.race([closed, Bun.sleep(CLOSE_GRACE)])
       await server.stop(true)
     },
   }
 }
 
 /** How many milliseconds the last bytes of answers get to leave the machine. */
-const FAREWELL = 500
+const CLOSE_GRACE = 500
 
 // Bun accepts two Host headers, and invalid ones. A URL built from those would throw later.
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 
 const refuseHost = (gateway: Gateway, request: Request) =>
-  errorResponse(
+  createErrorResponse(
     new GatewayError('invalid_request', 'Expected one valid Host header'),
-    requestIdOf(request, gateway.ids.uuid()),
+    readRequestId(request, gateway.ids.uuid()),
   )

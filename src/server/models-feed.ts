@@ -1,15 +1,15 @@
-import type { shownModel } from '../core/catalog/models/shown.ts'
+import type { toPublicModel } from '../core/catalog/models/view.ts'
 
 /** Renders models as an RSS 2.0 feed: one item per model, dated with its release if it is known. */
-export function modelsFeed(
-  models: ReturnType<typeof shownModel>[],
+export function renderModelsFeed(
+  models: ReturnType<typeof toPublicModel>[],
   title: string,
   site: URL,
 ): Response {
-  const items = models.map(model => itemOf(model, site)).join('')
-  const name = escaped(title)
+  const items = models.map(model => renderItem(model, site)).join('')
+  const name = escapeXml(title)
   const channel =
-    `<title>${name} models</title><link>${escaped(site.href)}</link>` +
+    `<title>${name} models</title><link>${escapeXml(site.href)}</link>` +
     `<description>Models that ${name} knows</description>`
   const xml =
     '<?xml version="1.0" encoding="UTF-8"?>\n' +
@@ -17,22 +17,24 @@ export function modelsFeed(
   return new Response(xml, { headers: { 'content-type': 'application/rss+xml; charset=utf-8' } })
 }
 
-function itemOf(
-  { id, name, description, created, links }: ReturnType<typeof shownModel>,
+function renderItem(
+  { id, name, description, created, links }: ReturnType<typeof toPublicModel>,
   site: URL,
 ): string {
   const date = created === 0 ? {} : { pubDate: new Date(created * 1000).toUTCString() }
   const fields = { title: name, link: new URL(links.details, site).href, description, ...date }
-  const elements = Object.entries(fields).map(([tag, text]) => `<${tag}>${escaped(text)}</${tag}>`)
-  return `<item>${elements.join('')}<guid isPermaLink="false">${escaped(id)}</guid></item>`
+  const elements = Object.entries(fields).map(
+    ([tag, text]) => `<${tag}>${escapeXml(text)}</${tag}>`,
+  )
+  return `<item>${elements.join('')}<guid isPermaLink="false">${escapeXml(id)}</guid></item>`
 }
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 
-const escaped = (text: string) =>
-  allowed(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
+const escapeXml = (text: string) =>
+  removeForbidden(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
 
 // Removes the characters that XML forbids, even escaped (XML 1.0, 2.2): controls, lone surrogates
 // and two noncharacters.
-const allowed = (text: string) =>
+const removeForbidden = (text: string) =>
   text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')

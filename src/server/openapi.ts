@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { guardOf, type Opens } from './access.ts'
+import { findRequiredCredential, type RequiredCredential } from './access.ts'
 import type { Operation, OtherAnswer } from './operation.ts'
 
 /** One route of the app with its description. */
@@ -9,11 +9,11 @@ export interface DescribedRoute {
   path: string
   operation: Operation
   /** The credential that its guard requires; undefined if it needs none. */
-  opens: Opens | undefined
+  credential: RequiredCredential | undefined
 }
 
 /** Lists the routes that have a description. */
-export function describedRoutes(app: AnyElysia): DescribedRoute[] {
+export function listDescribedRoutes(app: AnyElysia): DescribedRoute[] {
   return app.routes.flatMap(({ method, path, hooks }) => {
     const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.[
       'x-operation'
@@ -24,7 +24,7 @@ export function describedRoutes(app: AnyElysia): DescribedRoute[] {
         method: method.toLowerCase(),
         path: path.replace(/(?<=.)\/$/, ''),
         operation: described,
-        opens: guardOf(hooks),
+        credential: findRequiredCredential(hooks),
       },
     ]
   })
@@ -56,11 +56,11 @@ const MEANINGS: Record<number, string> = {
 }
 
 /** Builds the OpenAPI 3.1 description from the routes themselves (specification, Versioning 2). */
-export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: string }) {
+export function buildOpenApi(app: AnyElysia, { title, url }: { title: string; url: string }) {
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const { method, path, operation } of describedRoutes(app)) {
-    const at = path.replace(/:(\w+)/g, '{$1}')
-    paths[at] = { ...paths[at], [method]: operationObject(operation) }
+  for (const { method, path, operation } of listDescribedRoutes(app)) {
+    const template = path.replace(/:(\w+)/g, '{$1}')
+    paths[template] = { ...paths[template], [method]: toOperationObject(operation) }
   }
   return {
     openapi: '3.1.0',
@@ -83,7 +83,7 @@ export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: 
           description: 'An API key, as Anthropic’s clients send it',
         },
       },
-      schemas: { Error: ERROR, ...refusalSchemas(app), ...otherSchemas(app) },
+      schemas: { Error: ERROR, ...collectRefusalSchemas(app), ...collectOtherSchemas(app) },
     },
   }
 }
@@ -105,21 +105,21 @@ const ERROR = {
   },
 }
 
-const refusalSchemas = (app: AnyElysia) =>
+const collectRefusalSchemas = (app: AnyElysia) =>
   Object.fromEntries(
-    describedRoutes(app).flatMap(({ operation: { refusal } }) =>
+    listDescribedRoutes(app).flatMap(({ operation: { refusal } }) =>
       refusal ? [[refusal.name, refusal.schema]] : [],
     ),
   )
 
-const otherSchemas = (app: AnyElysia) =>
+const collectOtherSchemas = (app: AnyElysia) =>
   Object.fromEntries(
-    describedRoutes(app).flatMap(({ operation: { other } }) =>
-      other ? [[other.name, plain(other.schema)]] : [],
+    listDescribedRoutes(app).flatMap(({ operation: { other } }) =>
+      other ? [[other.name, toPlainSchema(other.schema)]] : [],
     ),
   )
 
-function operationObject(operation: Operation) {
+function toOperationObject(operation: Operation) {
   const { id, tag, summary, body, query, params, headers, statuses, open, eitherHeader } = operation
   return {
     operationId: id,
@@ -128,22 +128,25 @@ function operationObject(operation: Operation) {
     ...(open ? { security: [] } : {}),
     ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
     parameters: [
-      ...Object.entries(params ?? {}).map(pathParameter),
-      ...queryParameters(query),
-      ...Object.entries(headers ?? {}).map(headerParameter),
+      ...Object.entries(params ?? {}).map(toPathParameter),
+      ...listQueryParameters(query),
+      ...Object.entries(headers ?? {}).map(toHeaderParameter),
     ],
     ...(body
       ? {
-          requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } },
+          requestBody: {
+            required: true,
+            content: { 'application/json': { schema: toPlainSchema(body) } },
+          },
         }
       : {}),
     responses: Object.fromEntries(
-      statuses.map(status => [status, responseObject(status, operation)]),
+      statuses.map(status => [status, toResponseObject(status, operation)]),
     ),
   }
 }
 
-const pathParameter = ([name, description]: [string, string]) => ({
+const toPathParameter = ([name, description]: [string, string]) => ({
   name,
   in: 'path',
   required: true,
@@ -151,22 +154,22 @@ const pathParameter = ([name, description]: [string, string]) => ({
   schema: { type: 'string' },
 })
 
-const queryParameters = (query: TSchema | undefined) =>
+const listQueryParameters = (query: TSchema | undefined) =>
   Object.entries((query?.properties ?? {}) as Record<string, TSchema>).map(([name, schema]) => ({
     name,
     in: 'query',
     required: (query?.required as string[] | undefined)?.includes(name) ?? false,
-    schema: plain(schema),
+    schema: toPlainSchema(schema),
   }))
 
-const headerParameter = ([name, values]: [string, string[]]) => ({
+const toHeaderParameter = ([name, values]: [string, string[]]) => ({
   name,
   in: 'header',
   required: false,
   schema: { type: 'string', enum: values },
 })
 
-function responseObject(status: number, { produces = [], refusal, other }: Operation) {
+function toResponseObject(status: number, { produces = [], refusal, other }: Operation) {
   const description = MEANINGS[status] ?? 'Answer'
   const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
   if (status === 204 || status === 304) return { description }
@@ -175,22 +178,23 @@ function responseObject(status: number, { produces = [], refusal, other }: Opera
       description,
       content: { [refusal?.contentType ?? 'application/json']: { schema: error } },
     }
-  const types = produces.some(type => ONLY.includes(type))
+  const types = produces.some(type => EXCLUSIVE_TYPES.includes(type))
     ? produces
     : ['application/json', ...produces]
-  const schemaOf = (type: string) => (other && type === 'application/json' ? either(other) : {})
+  const pickSchema = (type: string) =>
+    other && type === 'application/json' ? toEitherSchema(other) : {}
   return {
     description,
-    content: Object.fromEntries(types.map(type => [type, { schema: schemaOf(type) }])),
+    content: Object.fromEntries(types.map(type => [type, { schema: pickSchema(type) }])),
   }
 }
 
-const either = ({ name, when }: OtherAnswer) => ({
+const toEitherSchema = ({ name, when }: OtherAnswer) => ({
   anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }],
 })
 
 // A route that produces one of these never answers with plain JSON.
-const ONLY = ['text/plain', 'application/scim+json']
+const EXCLUSIVE_TYPES = ['text/plain', 'application/scim+json']
 
 // TypeBox marks its schemas with symbols, which JSON drops.
-const plain = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))
+const toPlainSchema = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))

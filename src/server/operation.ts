@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { Refusal as DialectRefusal } from '../core/dialects/dialect.ts'
+import type { ErrorFormat as DialectRefusal } from '../core/dialects/dialect.ts'
 
 /** The description of one operation. `readBody` reads the body, after the key has been checked. */
 export interface Operation {
@@ -40,7 +40,7 @@ export interface Refusal extends DialectRefusal {
 }
 
 /** Returns a route's hooks. Elysia leaves the body unparsed; `openapi.ts` reads the description. */
-export const operation = (described: Operation) => ({
+export const describeOperation = (details: Operation) => ({
   parse: 'none' as const,
-  detail: { 'x-operation': described } as object,
+  detail: { 'x-operation': details } as object,
 })

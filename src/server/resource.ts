@@ -2,24 +2,24 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
-import { anyKey, managementKey, nobody } from './access.ts'
+import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
-import { operation } from './operation.ts'
+import { describeOperation } from './operation.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
-  management: { guard: managementKey, refusals: [401, 403] },
-  key: { guard: anyKey, refusals: [401] },
-  open: { guard: nobody, refusals: [] },
+  management: { guard: requireManagementKey, refusals: [401, 403] },
+  key: { guard: requireKey, refusals: [401] },
+  open: { guard: allowAnyone, refusals: [] },
 }
 type Access = keyof typeof ACCESS
-type ActorBehind<Door extends Access> = Door extends 'open' ? null : Actor
+type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 
 /** What the routes of a resource have in common. */
-interface Noun<Door extends Access> {
+interface Resource<Level extends Access> {
   /** Their heading in the description. */
   tag: string
-  access: Door
+  access: Level
   /** The descriptions of the names in their paths. Every name in a path needs one. */
   params?: Record<string, string>
 }
@@ -27,16 +27,16 @@ interface Noun<Door extends Access> {
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** A string for every name in a path: `/workspaces/:id/budgets/:interval` has two. */
-type ParamsIn<Path> = Path extends `${string}:${string}/${infer Rest}`
-  ? [string, ...ParamsIn<Rest>]
+type PathParams<Path> = Path extends `${string}:${string}/${infer Rest}`
+  ? [string, ...PathParams<Rest>]
   : Path extends `${string}:${string}`
     ? [string]
     : []
 
-type InputFor<Schema> = Schema extends TSchema ? [Static<Schema>] : []
+type InputOf<Schema> = Schema extends TSchema ? [Static<Schema>] : []
 
 /** What a route takes and answers with, as far as its path and its resource do not define it. */
-interface Terms<Body, Query, Answer> {
+interface RouteOptions<Body, Query, Answer> {
   body?: Body
   query?: Query
   /** The status of its answers, if it is not 200. */
@@ -55,7 +55,7 @@ interface Route<Caller> {
   path: string
   id: string
   summary: string
-  terms: Terms<TSchema | undefined, TSchema | undefined, never>
+  options: RouteOptions<TSchema | undefined, TSchema | undefined, never>
   run: (gateway: Gateway, actor: Caller, ...input: unknown[]) => unknown
 }
 
@@ -64,25 +64,25 @@ interface Route<Caller> {
  * function that it calls, and its options. The function gets the gateway, the actor, the path's
  * parameters in their order, then the body, then the query. Its result is the answer.
  */
-export function route<
+export function defineRoute<
   Caller,
   Answer,
   Path extends string,
   Body extends TSchema | undefined = undefined,
   Query extends TSchema | undefined = undefined,
 >(
-  at: `${Method} ${Path}`,
+  methodAndPath: `${Method} ${Path}`,
   id: string,
   summary: string,
   run: (
     gateway: Gateway,
     actor: Caller,
-    ...input: [...ParamsIn<Path>, ...InputFor<Body>, ...InputFor<Query>]
+    ...input: [...PathParams<Path>, ...InputOf<Body>, ...InputOf<Query>]
   ) => Answer | Promise<Answer>,
-  terms: Terms<Body, Query, Answer> = {},
+  options: RouteOptions<Body, Query, Answer> = {},
 ): Route<Caller> {
-  const [method, path] = at.split(' ') as [Method, string]
-  return { method, path, id, summary, terms, run: run as Route<Caller>['run'] }
+  const [method, path] = methodAndPath.split(' ') as [Method, string]
+  return { method, path, id, summary, options, run: run as Route<Caller>['run'] }
 }
 
 /**
@@ -90,12 +90,12 @@ export function route<
  * access. Throws when a path has a name that `params` does not describe.
  */
 export const defineResource =
-  <Door extends Access>(noun: Noun<Door>, routes: Route<ActorBehind<Door>>[]) =>
+  <Level extends Access>(resource: Resource<Level>, routes: Route<ActorFor<Level>>[]) =>
   (gateway: Gateway): AnyElysia => {
-    const app: AnyElysia = new Elysia().use(ACCESS[noun.access].guard(gateway))
+    const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
     for (const row of routes) {
-      const handler = makeHandler(gateway, row) as (context: object) => unknown
-      app.route(row.method, row.path, handler, describeRoute(noun, row))
+      const handler = createHandler(gateway, row) as (context: object) => unknown
+      app.route(row.method, row.path, handler, describeRoute(resource, row))
     }
     return app
   }
@@ -106,8 +106,8 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function makeHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
-  const { status = 200, location } = row.terms
+function createHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
+  const { status = 200, location } = row.options
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
       runRoute(row, gateway, { actor, params, request })
@@ -121,7 +121,7 @@ function makeHandler(gateway: Gateway, row: Route<never>): (context: never) => u
 }
 
 async function runRoute(
-  { path, terms: { body, query }, run }: Route<never>,
+  { path, options: { body, query }, run }: Route<never>,
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
@@ -133,23 +133,27 @@ async function runRoute(
 
 const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
 
-function describeRoute({ tag, access, params = {} }: Noun<Access>, row: Route<never>) {
-  const { body, query, status = 200, refusals = [] } = row.terms
-  const named = findNames(row.path).map(name => [name, explain(name, params)])
-  const follow = [body || query ? 400 : [], ACCESS[access].refusals, named.length > 0 ? 404 : []]
-  return operation({
+function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Route<never>) {
+  const { body, query, status = 200, refusals = [] } = row.options
+  const described = findNames(row.path).map(name => [name, describeParam(name, params)])
+  const implied = [
+    body || query ? 400 : [],
+    ACCESS[access].refusals,
+    described.length > 0 ? 404 : [],
+  ]
+  return describeOperation({
     id: row.id,
-    tag: row.terms.tag ?? tag,
+    tag: row.options.tag ?? tag,
     summary: row.summary,
     ...(access === 'open' ? { open: true } : {}),
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),
-    ...(named.length > 0 ? { params: Object.fromEntries(named) } : {}),
-    statuses: [status, ...new Set([...follow.flat(), ...refusals, 500])],
+    ...(described.length > 0 ? { params: Object.fromEntries(described) } : {}),
+    statuses: [status, ...new Set([...implied.flat(), ...refusals, 500])],
   })
 }
 
-function explain(name: string, params: Record<string, string>): string {
+function describeParam(name: string, params: Record<string, string>): string {
   const meaning = params[name]
   if (meaning === undefined) throw new Error(`The path parameter :${name} has no description`)
   return meaning

@@ -1,13 +1,13 @@
 import { Type } from '@sinclair/typebox'
-import { isNamed, type Precondition, tagOf } from '../core/identity/scim/version.ts'
+import { matchesTag, type Precondition, renderTag } from '../core/identity/scim/version.ts'
 import type { Json } from '../core/kernel/json.ts'
-import { type Operation, operation, type Refusal } from './operation.ts'
+import { describeOperation, type Operation, type Refusal } from './operation.ts'
 
 /** The media type of SCIM messages (RFC 7644, 8.1). */
 const SCIM_JSON = 'application/scim+json'
 
 /** Returns SCIM's base URL: under the site's URL, or under the request's if the site has none. */
-export const scimBase = (siteUrl: string, { url }: Request): string =>
+export const getScimBase = (siteUrl: string, { url }: Request): string =>
   `${URL.canParse(siteUrl) ? siteUrl.replace(/\/$/, '') : new URL(url).origin}/api/v1/scim/v2`
 
 /** The field of every SCIM body. The schemas that it names define the other fields. */
@@ -34,7 +34,7 @@ export const ScimQuery = Type.Object({
 })
 
 /** Creates a response in SCIM's media type. */
-export const scimResponse = (
+export const createScimResponse = (
   body: Json,
   status = 200,
   headers: Record<string, string> = {},
@@ -42,21 +42,21 @@ export const scimResponse = (
   new Response(JSON.stringify(body), { status, headers: { 'content-type': SCIM_JSON, ...headers } })
 
 /** Creates the response with a resource of this version; 304 if the client has it already. */
-export function resourceResponse(
+export function createResourceResponse(
   request: Request,
   body: Json,
   versioned: { version: number },
   { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {},
 ): Response {
-  const etag = tagOf(versioned)
-  const known = request.method === 'GET' ? request.headers.get('if-none-match') : null
-  if (known !== null && isNamed(known, versioned))
+  const etag = renderTag(versioned)
+  const knownTags = request.method === 'GET' ? request.headers.get('if-none-match') : null
+  if (knownTags !== null && matchesTag(knownTags, versioned))
     return new Response(null, { status: 304, headers: { etag } })
-  return scimResponse(body, status, { etag, ...headers })
+  return createScimResponse(body, status, { etag, ...headers })
 }
 
 /** Reads the version that a request expects of the resource that it changes. */
-export const preconditionOf = ({ headers }: Request): Precondition => ({
+export const readPrecondition = ({ headers }: Request): Precondition => ({
   ifMatch: headers.get('if-match'),
 })
 
@@ -74,7 +74,7 @@ const scimRefusal: Refusal = {
       detail: { type: 'string' },
     },
   },
-  envelope: ({ status, message, metadata: { scimType } }) => ({
+  renderError: ({ status, message, metadata: { scimType } }) => ({
     schemas: ['urn:ietf:params:scim:api:messages:2.0:Error'],
     status: String(status),
     ...(typeof scimType === 'string'
@@ -87,5 +87,10 @@ const scimRefusal: Refusal = {
 }
 
 /** Returns the hooks of a SCIM route. */
-export const scimV2Operation = (described: Omit<Operation, 'tag' | 'produces' | 'refusal'>) =>
-  operation({ tag: 'SCIM provisioning', produces: [SCIM_JSON], refusal: scimRefusal, ...described })
+export const describeScimOperation = (details: Omit<Operation, 'tag' | 'produces' | 'refusal'>) =>
+  describeOperation({
+    tag: 'SCIM provisioning',
+    produces: [SCIM_JSON],
+    refusal: scimRefusal,
+    ...details,
+  })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 
 /**
  * The longest time until a change must affect calls, in milliseconds. The test prints the time it
@@ -88,7 +88,7 @@ test('commands of all nouns beside a server affect the next calls and stop no st
   /** Runs a command, during which every stream must continue. */
   async function run(args: string[], stdin?: string): Promise<string> {
     const before = streams.map(({ ticks }) => ticks.length)
-    const { code, stdout, stderr } = await gateway(
+    const { code, stdout, stderr } = await runGateway(
       [...args, '--data', server.data],
       stdin === undefined ? {} : { stdin },
     )

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { eventually } from '../support/chat.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { waitUntil } from '../support/chat.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 
 describe('gateway credits', () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const run = (...args: string[]) => gateway(['credits', ...args, '--data', data], { cwd: data })
-  beforeAll(() => gateway(['init', '--data', data], { cwd: data }))
+  const run = (...args: string[]) => runGateway(['credits', ...args, '--data', data], { cwd: data })
+  beforeAll(() => runGateway(['init', '--data', data], { cwd: data }))
   afterAll(() => rmSync(data, { recursive: true, force: true }))
 
   test('adds, corrects, shows and lists, and says so where credits are not counted', async () => {
@@ -32,7 +32,7 @@ describe('gateway credits', () => {
       .split('\n')
     expect(heading?.split(/ {2,}/)).toEqual(['WHEN', 'AMOUNT', 'NOTE', 'BY', 'ID'])
     expect(lines.map(line => line.split(/ {2,}/).slice(1, 3))).toEqual([['$25.00', 'March']])
-    const trail = await gateway([
+    const trail = await runGateway([
       'audit',
       'list',
       '--action',
@@ -87,13 +87,13 @@ describe('beside a running server', () => {
       402,
       `Insufficient credits. Add more using ${server.url}/credits`,
     ])
-    await gateway(['credits', 'add', '--amount', '1', '--data', server.data])
-    await eventually(async () => (await chat()).status === 200)
-    const { stdout } = await gateway(['credits', 'show', '--json', '--data', server.data])
+    await runGateway(['credits', 'add', '--amount', '1', '--data', server.data])
+    await waitUntil(async () => (await chat()).status === 200)
+    const { stdout } = await runGateway(['credits', 'show', '--json', '--data', server.data])
     const { data } = JSON.parse(stdout)
     expect([data.total_credits, data.total_usage > 0]).toEqual([1, true])
     expect(await balance()).toEqual(data)
-    await gateway(['credits', 'add', '--amount=-2', '--data', server.data])
-    await eventually(async () => (await chat()).status === 402)
+    await runGateway(['credits', 'add', '--amount=-2', '--data', server.data])
+    await waitUntil(async () => (await chat()).status === 402)
   })
 })

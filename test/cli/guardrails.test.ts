@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gateway, type Ran } from '../support/server.ts'
+import { type CommandResult, runGateway } from '../support/server.ts'
 
 const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
-const run = (...args: string[]) => gateway(['guardrails', ...args, '--data', data])
+const run = (...args: string[]) => runGateway(['guardrails', ...args, '--data', data])
 
-function jsonOf({ code, stdout, stderr }: Ran) {
+function jsonOf({ code, stdout, stderr }: CommandResult) {
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout)
 }
@@ -18,7 +18,7 @@ const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
 const create = async (...args: string[]) => (await json('create', '--name', 'rules', ...args)).data
 
 /** Returns the exit code of a refusal, which is one line on stderr and nothing else. */
-function codeOf({ code, stdout, stderr }: Ran): number {
+function codeOf({ code, stdout, stderr }: CommandResult): number {
   expect([stdout, stderr]).toEqual(['', expect.stringMatching(/^gateway: [^\n]+\n$/)])
   return code
 }
@@ -27,7 +27,9 @@ let hash: string
 let user: string
 
 beforeAll(async () => {
-  const made = jsonOf(await gateway(['keys', 'create', '--name', 'held', '--json', '--data', data]))
+  const made = jsonOf(
+    await runGateway(['keys', 'create', '--name', 'held', '--json', '--data', data]),
+  )
   hash = made.data.hash
   user = made.data.creator_user_id
 })

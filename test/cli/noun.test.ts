@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { demand, type Fields, fill, fillDisabled, LIST, USD_OR_NULL } from '../../src/cli/fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../../src/cli/noun.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../../src/cli/noun.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -65,15 +65,15 @@ const NAME = fill('name', '--name <name>', 'what it is called')
 const command = () =>
   defineNoun('boats', 'boats', [
     verb('create', 'make one', [FILE, ...SETTINGS, demand(NAME)], of =>
-      take(of.NewBoat, of.createBoat),
+      withInput(of.NewBoat, of.createBoat),
     ),
-    verb('berth', 'make one in a port', [FILE, PORT], of => take(of.NewBoat, of.createBoat)),
-    verb('list', 'list them', [], of => of.listBoats).prints({
+    verb('berth', 'make one in a port', [FILE, PORT], of => withInput(of.NewBoat, of.createBoat)),
+    verb('list', 'list them', [], of => of.listBoats).printAs({
       NAME: boat => boat.name,
       METRES: boat => boat.length,
     }),
     verb('move <name> [to]', 'move one', [], of => of.moveBoat),
-    verb('delete <name>', 'delete one', [], of => of.deleteBoat).prints(printDeleted),
+    verb('delete <name>', 'delete one', [], of => of.deleteBoat).printAs(printDeleted),
   ])
 
 const nowhere = join(directory, 'nowhere')

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { dollars, fail, printFields, printTable } from '../../src/cli/output.ts'
+import { formatDollars, printFailure, printFields, printTable } from '../../src/cli/output.ts'
 import {
   conflict,
   denied,
@@ -49,12 +49,12 @@ describe('a failure', () => {
     [5, unauthenticated('x')],
     [5, new GatewayError('payment_required', 'x')],
   ])('gives exit code %d and one line on stderr', (code, thrown) => {
-    expect(fail(thrown)).toBe(code)
+    expect(printFailure(thrown)).toBe(code)
     expect([out, err]).toEqual(['', 'gateway: x\n'])
   })
 
   test('with several lines or escapes stays on one harmless line', () => {
-    fail(new Error('a\nb\u001b[31mc\r'))
+    printFailure(new Error('a\nb\u001b[31mc\r'))
     expect(err).toBe('gateway: a\uFFFDb\uFFFD[31mc\uFFFD\n')
   })
 })
@@ -83,12 +83,18 @@ describe('tables', () => {
 
 describe('amounts in dollars', () => {
   test('have cents, and are a dash where they are not known', () => {
-    expect([null, 0, 5, 0.7, -5].map(dollars)).toEqual(['-', '$0.00', '$5.00', '$0.70', '-$5.00'])
+    expect([null, 0, 5, 0.7, -5].map(formatDollars)).toEqual([
+      '-',
+      '$0.00',
+      '$5.00',
+      '$0.70',
+      '-$5.00',
+    ])
   })
 
   test('never hide a significant digit', () => {
     for (const usd of [0.0000045, 0.000000001, 0.0149, 1.005])
-      expect(Number(dollars(usd).slice(1))).toBe(usd)
+      expect(Number(formatDollars(usd).slice(1))).toBe(usd)
   })
 })
 

@@ -2,8 +2,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { appendFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { chat, eventually, heard, metric, routesConfig, textOf } from '../support/chat.ts'
-import { gateway, PROGRAM, type Server, startServer } from '../support/server.ts'
+import {
+  buildRoutesConfig,
+  parseStream,
+  readMetric,
+  readText,
+  sendChat,
+  waitUntil,
+} from '../support/chat.ts'
+import { PROGRAM, runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -39,7 +46,7 @@ afterEach(() => server[Symbol.asyncDispose]())
 
 /** A config with a provider for `acme/small` and with two secrets. */
 const configAt = ({ url }: Upstream, more: object = {}) => {
-  const config = routesConfig({ 'acme/small': { local: url } })
+  const config = buildRoutesConfig({ 'acme/small': { local: url } })
   const providers = {
     local: { ...config.providers.local, api_key: SECRET },
     openai: { api_key: `\${RELOAD_TEST_KEY}` },
@@ -52,11 +59,11 @@ const write = (config: object | string) =>
   writeFileSync(file(), typeof config === 'string' ? config : JSON.stringify(config))
 const hangUp = () => server.process.kill('SIGHUP')
 
-const answer = async () => textOf(await chat(server).outcome())
-const isServedBy = (name: string) => eventually(async () => (await answer()) === name)
+const answer = async () => readText(await sendChat(server).outcome())
+const isServedBy = (name: string) => waitUntil(async () => (await answer()) === name)
 const isRejected = (is: boolean) =>
-  eventually(async () => (await metric(server, 'gateway_config_rejected')) === Number(is))
-const lastApplied = () => metric(server, 'gateway_config_applied_timestamp_seconds')
+  waitUntil(async () => (await readMetric(server, 'gateway_config_rejected')) === Number(is))
+const lastApplied = () => readMetric(server, 'gateway_config_applied_timestamp_seconds')
 const health = async () => (await fetch(`${server.url}/health`)).json()
 
 interface Line {
@@ -101,7 +108,7 @@ describe('a config that changes while the gateway runs', () => {
   test('is read at a hangup, changed or not, and a hundred hangups end nothing', async () => {
     const before = await lastApplied()
     hangUp()
-    await eventually(async () => (await lastApplied()) > before)
+    await waitUntil(async () => (await lastApplied()) > before)
     write(configAt(second))
     for (let i = 0; i < 100; i++) hangUp()
     await isServedBy('second')
@@ -130,15 +137,15 @@ describe('a config that changes while the gateway runs', () => {
 
   test('does not affect a running stream, even without its model and provider', async () => {
     first.answer(() => [sseHead(), delta('whole '), { wait: 'changed' }, delta('answer'), ending()])
-    const running = chat(server, { stream: true })
+    const running = sendChat(server, { stream: true })
     await first.reached('changed')
     const before = await lastApplied()
     write({ default_model: 'sandbox/echo' })
     hangUp()
-    await eventually(async () => (await lastApplied()) > before)
-    expect((await chat(server).outcome()).status).toBe(400)
+    await waitUntil(async () => (await lastApplied()) > before)
+    expect((await sendChat(server).outcome()).status).toBe(400)
     first.open('changed')
-    const { text, errors, dones } = heard((await running.outcome()).body)
+    const { text, errors, dones } = parseStream((await running.outcome()).body)
     expect([text, errors, dones]).toEqual(['whole answer', [], 1])
   })
 })
@@ -206,7 +213,7 @@ describe('a wrong config', () => {
     const [, , [, text]] = WRONG as [unknown, unknown, (typeof WRONG)[number]]
     write(text())
     await isRejected(true)
-    const checked = await gateway(['config', 'check', '--data', server.data])
+    const checked = await runGateway(['config', 'check', '--data', server.data])
     expect([checked.code, checked.stderr]).toEqual([
       2,
       `gateway: ${(await told()).at(-1)?.reason}\n`,
@@ -219,7 +226,7 @@ describe('a wrong config', () => {
     expect(await answer()).toBe('first')
     write(configAt(second))
     await isServedBy('second')
-    expect(await metric(server, 'gateway_config_rejected')).toBe(0)
+    expect(await readMetric(server, 'gateway_config_rejected')).toBe(0)
   })
 
   test('that is still being written raises no alarm', async () => {
@@ -229,7 +236,7 @@ describe('a wrong config', () => {
     write('')
     for (let i = 0; i < pieces; i++) {
       appendFileSync(file(), text.slice(i * length, (i + 1) * length))
-      expect(await metric(server, 'gateway_config_rejected')).toBe(0)
+      expect(await readMetric(server, 'gateway_config_rejected')).toBe(0)
       expect(await answer()).toBe('first')
       await Bun.sleep(250)
     }
@@ -243,8 +250,8 @@ test('a hundred changes under load, every tenth of them wrong, fail no call', as
   let isOver = false
   const served: Record<string, number> = {}
   const call = async (body: object) => {
-    const outcome = await chat(server, body).outcome()
-    const name = outcome.status === 200 ? textOf(outcome) : `${outcome.status} ${outcome.body}`
+    const outcome = await sendChat(server, body).outcome()
+    const name = outcome.status === 200 ? readText(outcome) : `${outcome.status} ${outcome.body}`
     served[name] = (served[name] ?? 0) + 1
   }
   const calling = Array.from({ length: 4 }, async (_, i) => {
@@ -258,9 +265,9 @@ test('a hundred changes under load, every tenth of them wrong, fail no call', as
         : configAt(i % 2 === 0 ? first : second, { service_name: `s${i}` }),
     )
     hangUp()
-    await eventually(
+    await waitUntil(
       async () =>
-        (await (i % 10 === 0 ? metric(server, 'gateway_config_rejected') : lastApplied())) >
+        (await (i % 10 === 0 ? readMetric(server, 'gateway_config_rejected') : lastApplied())) >
         (i % 10 ? before : 0),
     )
   }
@@ -282,13 +289,13 @@ test('a hangup reloads the config while a terminal is open, and else ends the se
     cwd,
     terminal: { cols: 200, rows: 50, data },
   })
-  const isPrinted = (text: string) => eventually(async () => printed.includes(text))
+  const isPrinted = (text: string) => waitUntil(async () => printed.includes(text))
   try {
     await isPrinted('listens on')
     child.kill('SIGHUP')
     await isPrinted('config.applied')
     child.terminal?.close()
-    await eventually(async () => child.exitCode !== null)
+    await waitUntil(async () => child.exitCode !== null)
     expect(child.exitCode).toBe(0)
   } finally {
     child.kill('SIGKILL')

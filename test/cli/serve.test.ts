@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gateway, PROGRAM, startServer } from '../support/server.ts'
+import { PROGRAM, runGateway, startServer } from '../support/server.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -83,7 +83,7 @@ describe('serve', () => {
 
   test('after init prints no keys', async () => {
     const cwd = emptyDirectory()
-    await gateway(['init'], { cwd })
+    await runGateway(['init'], { cwd })
     expect((await started(cwd, ['--port', '0'])).printed).not.toMatch(KEYS)
   })
 
@@ -100,7 +100,7 @@ describe('serve', () => {
   test('a used port fails in one line, and does not lose the first keys', async () => {
     const cwd = emptyDirectory()
     const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-    const failed = await gateway(['serve', '--port', String(taken.port)], { cwd })
+    const failed = await runGateway(['serve', '--port', String(taken.port)], { cwd })
     taken.stop(true)
     expect([failed.code, /^gateway: [^\n]+\n$/.test(failed.stderr)]).toEqual([1, true])
     const next = await started(cwd, ['--port', '0'])
@@ -109,14 +109,14 @@ describe('serve', () => {
 
   test('a port of another gateway counts as used too', async () => {
     await using server = await startServer()
-    const { code, stderr } = await gateway(['serve', '--port', new URL(server.url).port], {
+    const { code, stderr } = await runGateway(['serve', '--port', new URL(server.url).port], {
       cwd: emptyDirectory(),
     })
     expect([code, /^gateway: [^\n]+\n$/.test(stderr)]).toEqual([1, true])
   })
 
   test('a wrong GATEWAY_PORT is wrong usage', async () => {
-    const { code, stderr } = await gateway(['serve'], {
+    const { code, stderr } = await runGateway(['serve'], {
       cwd: emptyDirectory(),
       env: { GATEWAY_PORT: 'eighty' },
     })
@@ -126,7 +126,9 @@ describe('serve', () => {
   test('a wrong config is wrong usage, and the data directory still works afterwards', async () => {
     const cwd = emptyDirectory()
     writeFileSync(join(cwd, 'bad.yaml'), 'providers: { openai: {} }')
-    expect((await gateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(2)
+    expect((await runGateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(
+      2,
+    )
     expect((await started(cwd, ['--port', '0'])).printed).toMatch(KEYS)
   })
 

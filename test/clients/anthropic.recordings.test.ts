@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { isObject, type Json, member } from '../../src/core/kernel/json.ts'
-import { hasRecordings, modelsOf, type Recording, recordingsOf } from '../support/recordings.ts'
+import { isObject, type Json, readObject } from '../../src/core/kernel/json.ts'
+import {
+  buildModels,
+  hasRecordings,
+  listRecordings,
+  type Recording,
+} from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -11,7 +16,7 @@ import { type Server, startServer } from '../support/server.ts'
  */
 
 const PROTOCOL = 'anthropic-messages'
-const recordings = recordingsOf(PROTOCOL)
+const recordings = listRecordings(PROTOCOL)
 
 let replay: Replay
 let server: Server
@@ -20,7 +25,7 @@ beforeAll(async () => {
   if (!hasRecordings) return
   replay = startReplay()
   const providers = { anthropic: { base_url: `${replay.base(PROTOCOL)}/v1`, api_key: 'mock' } }
-  server = await startServer({ config: { providers, models: modelsOf(recordings, modelOf) } })
+  server = await startServer({ config: { providers, models: buildModels(recordings, modelOf) } })
 })
 
 afterAll(async () => {
@@ -92,7 +97,7 @@ function countsOf({ usage }: Anthropic.Message): Json {
   const { web_search_requests = 0, web_fetch_requests = 0 } = isObject(given.server_tool_use)
     ? given.server_tool_use
     : {}
-  const { ephemeral_1h_input_tokens = 0 } = member(given, 'cache_creation')
+  const { ephemeral_1h_input_tokens = 0 } = readObject(given, 'cache_creation')
   return {
     input: given.input_tokens,
     output: given.output_tokens,

@@ -5,8 +5,8 @@ import {
   PaymentRequiredResponseError,
   TooManyRequestsResponseError,
 } from '@openrouter/sdk/models/errors'
-import { eventually } from '../support/chat.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { waitUntil } from '../support/chat.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 let server: Server
@@ -59,9 +59,9 @@ const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
 describe('the official client', () => {
   test('is refused without credits, reads them, and is served once credits are added', async () => {
     expect(await failureOf(send('acme/dear'))).toBeInstanceOf(PaymentRequiredResponseError)
-    await gateway(['credits', 'add', '--amount', '12.5', '--data', server.data])
+    await runGateway(['credits', 'add', '--amount', '12.5', '--data', server.data])
     const management = clientWith(server.management_key)
-    await eventually(async () => (await management.credits.getCredits()).data.totalCredits === 12.5)
+    await waitUntil(async () => (await management.credits.getCredits()).data.totalCredits === 12.5)
     await send('acme/dear')
     const { data } = await management.credits.getCredits()
     expect([data.totalCredits, data.totalUsage > 0 && data.totalUsage < 0.001]).toEqual([

@@ -5,8 +5,8 @@ import { ForbiddenResponseError } from '@openrouter/sdk/models/errors'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { REGIONS } from '../../src/core/language/region.ts'
 import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
-import { type Listening, listen } from '../../src/server/listen.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { listen, type RunningServer } from '../../src/server/listen.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { completion, startUpstream, stream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
@@ -14,10 +14,10 @@ import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wireche
 
 let upstream: Upstream
 let gateway: Gateway
-let server: Listening
+let server: RunningServer
 let checker: Wirecheck | null
 let base: string
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 
 beforeAll(async () => {
   upstream = await startUpstream()
@@ -37,7 +37,7 @@ beforeAll(async () => {
       models: [{ id: 'acme/small', context_length: 128_000, endpoints }],
     },
   })
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
   server = listen(gateway, '127.0.0.1', 0)
   checker = hasWirecheck ? await startWirecheck(server.url) : null
   base = `${checker?.url ?? server.url}/api/v1`

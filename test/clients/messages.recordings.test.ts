@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { hasRecordings, modelsOf, type Recording, recordingsOf } from '../support/recordings.ts'
+import {
+  buildModels,
+  hasRecordings,
+  listRecordings,
+  type Recording,
+} from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -9,7 +14,7 @@ import { json, startUpstream, type Upstream } from '../support/upstream.ts'
  * blocks with all their fields, the same stop reason, and the message's other fields.
  */
 
-const recordings = recordingsOf('anthropic-messages')
+const recordings = listRecordings('anthropic-messages')
 /** The whole answers with content. */
 const whole = recordings.filter(
   ({ mode, lines }) => mode === 'whole' && JSON.parse(lines.join('')).content.length > 0,
@@ -34,7 +39,10 @@ beforeAll(async () => {
     endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }],
   }
   server = await startServer({
-    config: { providers: { anthropic, second }, models: [...modelsOf(recordings, model), claude] },
+    config: {
+      providers: { anthropic, second },
+      models: [...buildModels(recordings, model), claude],
+    },
   })
 })
 

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
-import { oracleOf } from '../support/oracles.ts'
-import { type Model, type Reading, read } from '../support/reading.ts'
+import { createOracle } from '../support/oracles.ts'
+import { type Model, type Reading, readAnswer } from '../support/reading.ts'
 import {
+  buildModels,
   hasRecordings,
+  listRecordings,
   type Mode,
-  modelsOf,
   type Recording,
-  recordingsOf,
   TEXT_PROTOCOLS,
 } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
@@ -55,7 +55,7 @@ const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
   },
 }
 
-const played = recordingsOf(...TEXT_PROTOCOLS)
+const played = listRecordings(...TEXT_PROTOCOLS)
 
 let replay: Replay
 let server: Server
@@ -65,7 +65,7 @@ beforeAll(async () => {
   if (played.length === 0) return
   replay = startReplay({ pieces: 1000 })
   server = await startServer({
-    config: { providers: providersOf(played), models: modelsOf(played, modelOf) },
+    config: { providers: providersOf(played), models: buildModels(played, modelOf) },
   })
   client = createOpenRouter({
     baseURL: server.base,
@@ -87,7 +87,7 @@ for (const protocol of TEXT_PROTOCOLS) {
     if (!hasRecordings)
       test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
     else
-      test.each(recordingsOf(protocol).map(named))(
+      test.each(listRecordings(protocol).map(named))(
         '%s, %s, read the same as with the provider’s own client',
         agree,
       )
@@ -95,7 +95,7 @@ for (const protocol of TEXT_PROTOCOLS) {
 }
 
 test.skipIf(!hasRecordings)('every exception is for an existing recording', () => {
-  const all = recordingsOf(...TEXT_PROTOCOLS)
+  const all = listRecordings(...TEXT_PROTOCOLS)
   const names = new Set(all.flatMap(one => [one.name, one.package]))
   expect(
     [...Object.keys(EXCEPTIONS), ...Object.keys(UNREAD)].filter(name => !names.has(name)),
@@ -103,8 +103,11 @@ test.skipIf(!hasRecordings)('every exception is for an existing recording', () =
 })
 
 async function agree(_name: string, _mode: string, recording: Recording): Promise<void> {
-  const own = await read(oracleOf(recording, replay.base(recording.protocol)), recording.mode)
-  const ours = await read(client.chat(idOf(recording)) as Model, recording.mode)
+  const own = await readAnswer(
+    createOracle(recording, replay.base(recording.protocol)),
+    recording.mode,
+  )
+  const ours = await readAnswer(client.chat(idOf(recording)) as Model, recording.mode)
   const [expected, given] = compared(recording, own, ours)
   count(recording, Bun.deepEquals(given, expected))
   expect(given).toEqual(expected)

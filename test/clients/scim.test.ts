@@ -7,7 +7,7 @@ import {
   UnauthorizedResponseError,
 } from '@openrouter/sdk/models/errors'
 import { GROUP_ID, USER_ID } from '../support/scim.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
@@ -25,8 +25,18 @@ beforeAll(async () => {
   base = `${checker?.url ?? server.url}/api/v1`
   client = clientWith(server.management_key)
   const { token } = JSON.parse(
-    (await gateway(['scim', 'token', 'create', '--name', 'idp', '--json', '--data', server.data]))
-      .stdout,
+    (
+      await runGateway([
+        'scim',
+        'token',
+        'create',
+        '--name',
+        'idp',
+        '--json',
+        '--data',
+        server.data,
+      ])
+    ).stdout,
   )
   const made = async (path: string, body: object) => {
     const response = await server.fetch(`/scim/v2${path}`, { key: token, json: body })

@@ -6,7 +6,7 @@ import {
   NotFoundResponseError,
   UnauthorizedResponseError,
 } from '@openrouter/sdk/models/errors'
-import { type Server, startServer, gateway as terminal } from '../support/server.ts'
+import { type Server, startServer, runGateway as terminal } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 let server: Server

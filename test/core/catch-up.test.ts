@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { identify, operator } from '../../src/core/identity/actor.ts'
+import { getOperator, identify } from '../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../src/core/identity/keys.ts'
 import { randomIds } from '../../src/core/kernel/ids.ts'
 import { addCredit } from '../../src/core/ledger/credits.ts'
@@ -41,7 +41,7 @@ test('a key created a moment ago is accepted, even with simultaneous requests', 
   }
   const polling = [poll(), poll()]
   for (let round = 0; round < 100; round++) {
-    const { key } = await createKey(terminal, operator(terminal), { name: `k${round}` })
+    const { key } = await createKey(terminal, getOperator(terminal), { name: `k${round}` })
     expect(await Promise.all([knows(key), knows('gw-v1-nobody'), knows(key)])).toEqual([
       true,
       false,
@@ -62,7 +62,7 @@ test('what another process writes during startup is picked up', async () => {
     const all = noun.all as () => Promise<never>
     noun.all = async () => {
       const read = await all()
-      made.push((await createKey(other, operator(other), { name: 'late' })).data.hash)
+      made.push((await createKey(other, getOperator(other), { name: 'late' })).data.hash)
       return read
     }
   }
@@ -83,13 +83,13 @@ test('memory ends up equal to the store, whatever was changed and read concurren
   const made: string[] = []
   for (let round = 0; round < 30; round++) {
     const polls = Array.from({ length: 3 }, () => server.catchUp())
-    const own = createKey(server, operator(server), { name: `own ${round}` })
-    await addCredit(terminal, operator(terminal), { amount: 1 })
-    const { data } = await createKey(terminal, operator(terminal), { name: `theirs ${round}` })
+    const own = createKey(server, getOperator(server), { name: `own ${round}` })
+    await addCredit(terminal, getOperator(terminal), { amount: 1 })
+    const { data } = await createKey(terminal, getOperator(terminal), { name: `theirs ${round}` })
     made.push(data.hash)
     polls.push(server.catchUp())
     const old = made.length > 3 ? made.shift() : undefined
-    if (old) await deleteKey(terminal, operator(terminal), old)
+    if (old) await deleteKey(terminal, getOperator(terminal), old)
     await Promise.all([own, ...polls])
   }
   await server.catchUp()
@@ -102,12 +102,12 @@ test('memory ends up equal to the store, whatever was changed and read concurren
 test('a late read does not hide the result of the next read', async () => {
   const [late, slow] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const { credits, assignments } = server.store
-  server.store.credits = { ...credits, total: holdFirst(credits.total, late.promise) }
+  server.store.credits = { ...credits, computeTotal: holdFirst(credits.computeTotal, late.promise) }
   server.store.assignments = { ...assignments, all: holdFirst(assignments.all, slow.promise) }
-  await addCredit(terminal, operator(terminal), { amount: 1 })
+  await addCredit(terminal, getOperator(terminal), { amount: 1 })
   const first = server.catchUp()
   await Bun.sleep(20)
-  await addCredit(terminal, operator(terminal), { amount: 1 })
+  await addCredit(terminal, getOperator(terminal), { amount: 1 })
   const second = server.catchUp()
   await Bun.sleep(20)
   late.resolve()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { openCatalog } from '../../src/core/catalog/models.ts'
-import { type Config, defaultConfig, parseConfig } from '../../src/core/config.ts'
+import { type Config, createDefaultConfig, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { protocolNames } from '../../src/core/protocols/registry.ts'
 
@@ -63,12 +63,12 @@ describe('a config file', () => {
   test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])(
     'without settings (%j) has the defaults',
     text => {
-      expect(parse(text)).toEqual(defaultConfig())
+      expect(parse(text)).toEqual(createDefaultConfig())
     },
   )
 
   test('with the defaults opens a catalogue with the sandbox', () => {
-    expect(defaultConfig()).toMatchObject({
+    expect(createDefaultConfig()).toMatchObject({
       service_name: 'gateway',
       server: { host: '127.0.0.1', port: 8080 },
       default_model: 'sandbox/echo',
@@ -86,7 +86,7 @@ describe('a config file', () => {
 
   test('does not change the defaults for the next one', () => {
     parse('models: []').models.push({ id: 'a/b', endpoints: [] })
-    expect(defaultConfig().models).toEqual([])
+    expect(createDefaultConfig().models).toEqual([])
   })
 })
 

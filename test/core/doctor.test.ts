@@ -3,12 +3,12 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examine } from '../../src/core/doctor.ts'
+import { examineGateway } from '../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../src/core/gateway.ts'
-import { markEnd, mustBeWhole } from '../../src/core/inference/recover.ts'
-import { countedIds, TestClock } from '../support/gateway.ts'
-import { chargeWith, entryOf, generationWith, PAYER } from '../support/generation.ts'
-import { gateway as run } from '../support/server.ts'
+import { markLedgerEnd, verifyLedgerEnd } from '../../src/core/inference/recover.ts'
+import { createCountedIds, TestClock } from '../support/gateway.ts'
+import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
+import { runGateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -26,13 +26,13 @@ async function charged(): Promise<string> {
     const nanos = BigInt(1000 + i)
     await gateway.store.generations.record([
       {
-        generation: generationWith({
+        generation: buildGeneration({
           id: `gen-${i}`,
           settled_at: settled.toISOString(),
           upstream_inference_cost: nanos,
           is_byok: byok,
         }),
-        charge: chargeWith({
+        charge: buildStepCharge({
           id: `gen-${i}`,
           key_hash: `k${i % 2}`,
           day: Math.floor(settled.getTime() / DAY),
@@ -43,13 +43,13 @@ async function charged(): Promise<string> {
       },
     ])
   }
-  await markEnd(gateway)
+  await markLedgerEnd(gateway)
   await gateway.close()
   return data
 }
 
 const opened = (data: string): Promise<Gateway> =>
-  openGateway({ data, clock: new TestClock('2026-03-07T12:00:00.000Z'), ids: countedIds() })
+  openGateway({ data, clock: new TestClock('2026-03-07T12:00:00.000Z'), ids: createCountedIds() })
 
 /** Returns the checks that fail after this change of the database behind the gateway's back. */
 async function wrongAfter(tampering: string): Promise<string[]> {
@@ -58,7 +58,7 @@ async function wrongAfter(tampering: string): Promise<string[]> {
   db.run(tampering)
   db.close()
   const gateway = await opened(data)
-  const wrong = (await examine(gateway)).data.filter(({ ok }) => !ok)
+  const wrong = (await examineGateway(gateway)).data.filter(({ ok }) => !ok)
   await gateway.close()
   return wrong.map(({ check }) => check)
 }
@@ -66,8 +66,8 @@ async function wrongAfter(tampering: string): Promise<string[]> {
 describe('gateway doctor', () => {
   test('finds no problem in an intact directory', async () => {
     const gateway = await opened(await charged())
-    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    await mustBeWhole(gateway)
+    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    await verifyLedgerEnd(gateway)
     await gateway.close()
   })
 
@@ -122,8 +122,8 @@ describe('gateway doctor', () => {
   test('continues a chain that another process wrote, and counts running calls', async () => {
     const data = await charged()
     const [one, other] = [await opened(data), await opened(data)]
-    await one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
-    await other.store.generations.record([entryOf('gen-b', { day: 20_516 })])
+    await one.store.generations.record([buildRecordEntry('gen-a', { day: 20_516 })])
+    await other.store.generations.record([buildRecordEntry('gen-b', { day: 20_516 })])
     const call = {
       id: 'gen-c',
       request_id: 'r',
@@ -135,11 +135,11 @@ describe('gateway doctor', () => {
       nanos: 5n,
       spent: 1n,
     }
-    await one.journal.holds.open({ ...PAYER, byok: false, ...call }).written
-    expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
-    expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain(
-      '1 running',
-    )
+    await one.journal.holds.append({ ...PAYER, byok: false, ...call }).written
+    expect((await examineGateway(other)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect(
+      (await examineGateway(other)).data.find(({ check }) => check === 'holds')?.found,
+    ).toContain('1 running')
     await Promise.all([one.close(), other.close()])
   })
 
@@ -183,12 +183,12 @@ describe('spending from before the chain', () => {
     db.close()
     rmSync(join(data, 'ledger.head'))
     const gateway = await opened(data)
-    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     const settled_at = '2026-03-04T13:00:00.000Z'
     await gateway.store.generations.record([
       {
-        generation: generationWith({ id: 'gen-new', settled_at }),
-        charge: chargeWith({ id: 'gen-new', settled_at }),
+        generation: buildGeneration({ id: 'gen-new', settled_at }),
+        charge: buildStepCharge({ id: 'gen-new', settled_at }),
       },
     ])
     await gateway.close()
@@ -196,9 +196,9 @@ describe('spending from before the chain', () => {
     tampered.run("update ledger set user_id = 'somebody' where seq = 2")
     tampered.close()
     const after = await opened(data)
-    expect((await examine(after)).data.filter(({ ok }) => !ok).map(({ check }) => check)).toContain(
-      'chain',
-    )
+    expect(
+      (await examineGateway(after)).data.filter(({ ok }) => !ok).map(({ check }) => check),
+    ).toContain('chain')
     await after.close()
   })
 })

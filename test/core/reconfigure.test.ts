@@ -3,13 +3,13 @@ import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
-import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   completion,
   delta,
@@ -88,8 +88,9 @@ interface House {
 async function house(change: Json = {}): Promise<House> {
   const clock = new TestClock()
   const gateway = await testGateway({ clock, random: () => 0.5, config: over(base(), change) })
-  const keys = await testKeys(gateway)
-  const limited = (await createKey(gateway, operator(gateway), { name: 'limited', limit: 0.5 })).key
+  const keys = await createTestKeys(gateway)
+  const limited = (await createKey(gateway, getOperator(gateway), { name: 'limited', limit: 0.5 }))
+    .key
   const app = createApp(gateway)
   return {
     gateway,
@@ -149,7 +150,7 @@ const never: Script = { wait: 'never' }
 /** Assigns a guardrail with these fields to the inference key. */
 async function guard({ gateway }: House, rules: Json): Promise<void> {
   const app = createApp(gateway)
-  const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+  const { key } = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
   const post = async (path: string, body: object) =>
     (
@@ -181,7 +182,7 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
   first.answer(() => status(500))
   await statusOf(ask())
   first.answer(() => completion('first'))
-  const until = gateway.traffic.health.restsUntil(endpoint)
+  const until = gateway.traffic.health.getCooldownEnd(endpoint)
   clock.pass(1_000_000)
   return until === 0 ? 0 : until - (clock.ticks() - 1_000_000)
 }
@@ -190,7 +191,7 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
 function measure({ gateway, clock }: House): void {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   for (let i = 0; i < 20 && endpoint; i++)
-    gateway.traffic.health.answered(endpoint, clock.ticks() - 20, true)
+    gateway.traffic.health.recordAnswer(endpoint, clock.ticks() - 20, true)
   first.answer(() => never)
   second.answer(() => stream(['quick']))
 }
@@ -554,7 +555,7 @@ describe('the alarm', () => {
   const told = ({ gateway }: House) => [
     gateway.instance.configStatus,
     openMetrics(gateway)
-      .text()
+      .renderText()
       .split('\n')
       .filter(line => line.startsWith('gateway_config_')),
   ]
@@ -655,7 +656,7 @@ describe('a new config keeps', () => {
   test('the health of an endpoint with a caller’s key, unless its provider changed', async () => {
     const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
-    await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
+    await createByokKey(gateway, getOperator(gateway), { provider: 'one', key: 'sk-theirs' })
     /** The number of requests with each key, for one call. */
     const asked = async () => {
       first.hits.length = 0
@@ -683,7 +684,7 @@ describe('a new config keeps', () => {
   test('the new credential of a caller’s key', async () => {
     const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
-    const { data } = await createByokKey(gateway, operator(gateway), {
+    const { data } = await createByokKey(gateway, getOperator(gateway), {
       provider: 'one',
       key: 'sk-bad',
     })
@@ -691,7 +692,7 @@ describe('a new config keeps', () => {
       headers.authorization === 'Bearer sk-bad' ? status(500) : completion('first'),
     )
     await statusOf(ask())
-    await updateByokKey(gateway, operator(gateway), data.id, { key: 'sk-mended' })
+    await updateByokKey(gateway, getOperator(gateway), data.id, { key: 'sk-mended' })
     await reconfigure(
       gateway,
       parsed(over(base(), { routing: { failures: 1 }, providers: { two: provider(first.url) } })),
@@ -744,7 +745,7 @@ describe('a new config keeps', () => {
 describe('a reference to something that was removed', () => {
   test('a caller’s provider key is sent to the new address of its provider', async () => {
     const { gateway, ask } = await house()
-    await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
+    await createByokKey(gateway, getOperator(gateway), { provider: 'one', key: 'sk-theirs' })
     const keyOf = (upstream: Upstream) => upstream.hits.at(-1)?.headers.authorization
     expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
     await reconfigure(gateway, parsed(over(base(), { providers: { one: provider(second.url) } })))
@@ -762,7 +763,7 @@ describe('a reference to something that was removed', () => {
     const one = await house()
     const { gateway, ask } = one
     await guard(one, { allowed_models: ['acme/single', 'acme/small'] })
-    const { key: other } = await createKey(gateway, operator(gateway), { name: 'free' })
+    const { key: other } = await createKey(gateway, getOperator(gateway), { name: 'free' })
     const preset = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${other}` }
     const url = 'http://localhost/api/v1/presets/mine/chat/completions'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { join, resolve } from 'node:path'
 import { instrument } from '../../scripts/trace/instrument.ts'
-import { type Count, type Report, render, reportOf } from '../../scripts/trace/report.ts'
+import { type Count, createReport, type Report, renderReport } from '../../scripts/trace/report.ts'
 import { Tracer } from '../../scripts/trace/tracer.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
@@ -94,22 +94,22 @@ describe('planning', () => {
 
   test('that was not loaded is reported as missing', () => {
     const missing = 'src/core/plan.ts has no function plan, order'
-    expect(() => new Tracer(ROOT, planning).mustKnowPlanning()).toThrow(missing)
+    expect(() => new Tracer(ROOT, planning).requirePlanning()).toThrow(missing)
   })
 
   test('that did not run is reported as missing, where there should be a plan', () => {
     const entries = [entry]
     const traced = { name: 'call', plans: true, entries }
     const missing = 'did not run order of src/core/plan.ts'
-    expect(() => reportOf(traced, planning)).toThrow(missing)
-    expect(reportOf({ ...traced, plans: false }, planning).planning.files).toBe(1)
+    expect(() => createReport(traced, planning)).toThrow(missing)
+    expect(createReport({ ...traced, plans: false }, planning).planning.files).toBe(1)
   })
 
   test('lasts until its promise settles', async () => {
     const tracer = new Tracer(ROOT, planning)
     const source = `const [a, b] = [() => 1, () => 2]
       const plan = async () => { await 0; return a() }`
-    const text = tracer.watch(planning.file, source)
+    const text = tracer.instrumentFile(planning.file, source)
     const call = new Function(`${text}\n;return plan().then(() => b())`)
     const entries = await tracer.record(() => call())
     const inner = { ...entry, name: '' }
@@ -121,8 +121,11 @@ test('changes of file and wings are counted', () => {
   const files = ['src/core/a.ts', 'src/core/b/c.ts', 'src/core/b/c.ts', 'src/core/b/d/e.ts']
   const back = [...files, 'src/core/a.ts', 'src/server/routes/f.ts']
   const entries = back.map(file => ({ file, name: 'x', planning: false }))
-  const report = reportOf({ name: 'a call', plans: false, entries }, { file: '', functions: [] })
-  expect(render(report)).toBe(
+  const report = createReport(
+    { name: 'a call', plans: false, entries },
+    { file: '', functions: [] },
+  )
+  expect(renderReport(report)).toBe(
     [
       'a call: 4 files of 3 wings, 4 changes of file',
       '  src/core (1)\n    a',

@@ -1,29 +1,34 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { defaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
+import { getDefaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
 import { deactivateMember } from '../../src/core/identity/members.ts'
 import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
 import { assignMembers } from '../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { createApp } from '../../src/server/app.ts'
-import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
-import { NAMED, nowhere, otherThan, thingsOf } from '../support/access/foreign.ts'
+import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
+import {
+  createForeignResources,
+  NAMED_FIELDS,
+  toUnknownName,
+  toUnknownRequest,
+} from '../support/access/foreign.ts'
 import {
   type Credential,
-  expected,
   GUARDED,
+  getExpectedStatus,
   isOrganizations,
   LIVE,
   type Live,
-  namesThing,
+  namesResource,
   openWorld,
   REQUESTS,
   type World,
 } from '../support/access.ts'
 import { testGateway } from '../support/gateway.ts'
-import { type Asked, memberOf } from '../support/operations.ts'
+import { makeMember, type OperationRequest } from '../support/operations.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
-const routes = describedRoutes(createApp(await testGateway()))
+const routes = listDescribedRoutes(createApp(await testGateway()))
 const named = routes.map(route => [route.operation.id, route] as const)
 
 let upstream: Upstream
@@ -36,10 +41,10 @@ beforeAll(async () => {
 afterAll(() => upstream.close())
 
 /** The effects of a request: everything that is stored, and how often the provider was called. */
-const trace = (world: World) => ({ kept: world.kept(), hits: upstream.hits.length })
+const trace = (world: World) => ({ kept: world.readStored(), hits: upstream.hits.length })
 
 const requestOf = async (id: string, world: World, actor: keyof World['actors'] = 'operator') => {
-  const asked: Asked = (await REQUESTS[id]?.(world.gateway, world.actors[actor])) ?? {}
+  const asked: OperationRequest = (await REQUESTS[id]?.(world.gateway, world.actors[actor])) ?? {}
   return asked
 }
 
@@ -58,7 +63,7 @@ test('every path has the guard of its kind', () => {
     GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
   const isListed = ({ path }: DescribedRoute) => GUARDED.some(([paths]) => paths.test(path))
   expect(routes.filter(route => !isListed(route)).map(({ path }) => path)).toEqual([])
-  expect(routes.map(route => [route.operation.id, route.opens ?? null])).toEqual(
+  expect(routes.map(route => [route.operation.id, route.credential ?? null])).toEqual(
     routes.map(route => [route.operation.id, wanted(route)]),
   )
 })
@@ -68,13 +73,13 @@ test('every status of a refusal is documented for its operation', () => {
     for (const who of [...LIVE, null])
       expect([route.operation.id, route.operation.statuses]).toEqual([
         route.operation.id,
-        expect.arrayContaining([expected(route, who)]),
+        expect.arrayContaining([getExpectedStatus(route, who)]),
       ])
 })
 
 describe.each(named)('%s', (id, route) => {
-  const isGood = (who: Live) => expected(route, who) < 400 || !route.opens
-  const changes = route.opens !== undefined && route.method !== 'get'
+  const isGood = (who: Live) => getExpectedStatus(route, who) < 400 || !route.credential
+  const changes = route.credential !== undefined && route.method !== 'get'
 
   test('refuses the wrong callers without any effect', async () => {
     await using world = await openWorld(upstream.url)
@@ -84,12 +89,14 @@ describe.each(named)('%s', (id, route) => {
     for (const [name, credential] of Object.entries(world.dead))
       answers[name] = (await world.ask(route, credential, asked)).status
     expect(answers).toEqual(
-      Object.fromEntries(Object.keys(world.dead).map(name => [name, expected(route, null)])),
+      Object.fromEntries(
+        Object.keys(world.dead).map(name => [name, getExpectedStatus(route, null)]),
+      ),
     )
     for (const who of LIVE.filter(who => !isGood(who)))
       expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
         who,
-        expected(route, who),
+        getExpectedStatus(route, who),
       ])
     expect(trace(world)).toEqual(before)
   })
@@ -98,28 +105,31 @@ describe.each(named)('%s', (id, route) => {
     for (const some of changes ? LIVE.filter(isGood).map(who => [who]) : [LIVE.filter(isGood)]) {
       await using world = await openWorld(upstream.url)
       const asked = await requestOf(id, world)
-      const before = world.kept()
+      const before = world.readStored()
       for (const who of some)
         expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
           who,
-          expected(route, who),
+          getExpectedStatus(route, who),
         ])
-      if (!changes) expect(world.kept()).toEqual(before)
+      if (!changes) expect(world.readStored()).toEqual(before)
     }
   })
 })
 
 /** Routes about a workspace's things, by the actor that calls them from another workspace. */
 const foreign = routes
-  .filter(namesThing)
+  .filter(namesResource)
   .flatMap(route =>
     askersOf(route).map(([who, whose]) => [route.operation.id, who, whose, route] as const),
   )
 
-function askersOf({ opens, method }: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
-  if (opens === 'management')
+function askersOf({
+  credential,
+  method,
+}: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
+  if (credential === 'management')
     return (['operator', 'third'] as const).map(whose => ['neighbour’s management key', whose])
-  if (opens !== 'key' || method !== 'get') return []
+  if (credential !== 'key' || method !== 'get') return []
   const strangers = ['stranger’s inference key', 'neighbour’s management key'] as const
   const ofDefault = ['inference key', 'management key'] as const
   return [
@@ -135,7 +145,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
     const before = trace(world)
     const answer = await world.ask(route, world.live[who], asked)
     expect(answer.status).toBe(isOrganizations(route) ? 403 : 404)
-    expect(answer).toEqual(await world.ask(route, world.live[who], nowhere(asked)))
+    expect(answer).toEqual(await world.ask(route, world.live[who], toUnknownRequest(asked)))
     expect(trace(world)).toEqual(before)
   })
 
@@ -152,31 +162,36 @@ describe('another workspace’s things get, byte by byte, the answer for missing
       const answer = await world.ask(route, world.live['neighbour’s management key'], named)
       expect(answer.status).toBe(404)
       expect(answer).toEqual(
-        await world.ask(route, world.live['neighbour’s management key'], nowhere(named)),
+        await world.ask(route, world.live['neighbour’s management key'], toUnknownRequest(named)),
       )
     }
     expect(trace(world)).toEqual(before)
   })
 
-  test.each(NAMED)('%s, with the %s in its body or its query', async (id, thing, say, status) => {
-    await using world = await openWorld(upstream.url)
-    const route = routeOf(id)
-    const who =
-      route.opens === 'management' ? 'neighbour’s management key' : 'stranger’s inference key'
-    const asked = await requestOf(id, world, 'neighbour')
-    const theirs = (await thingsOf(world))[thing]
-    const before = trace(world)
-    const answer = await world.ask(route, world.live[who], { ...asked, ...say(theirs) })
-    expect([answer.status, answer.body]).toEqual([status, expect.not.stringContaining(theirs)])
-    expect(answer).toEqual(
-      await world.ask(route, world.live[who], { ...asked, ...say(otherThan(theirs)) }),
-    )
-    expect(trace(world)).toEqual(before)
-  })
+  test.each(NAMED_FIELDS)(
+    '%s, with the %s in its body or its query',
+    async (id, thing, say, status) => {
+      await using world = await openWorld(upstream.url)
+      const route = routeOf(id)
+      const who =
+        route.credential === 'management'
+          ? 'neighbour’s management key'
+          : 'stranger’s inference key'
+      const asked = await requestOf(id, world, 'neighbour')
+      const theirs = (await createForeignResources(world))[thing]
+      const before = trace(world)
+      const answer = await world.ask(route, world.live[who], { ...asked, ...say(theirs) })
+      expect([answer.status, answer.body]).toEqual([status, expect.not.stringContaining(theirs)])
+      expect(answer).toEqual(
+        await world.ask(route, world.live[who], { ...asked, ...say(toUnknownName(theirs)) }),
+      )
+      expect(trace(world)).toEqual(before)
+    },
+  )
 
   test('the default guardrail of a workspace, which its first change creates', async () => {
     await using world = await openWorld(upstream.url)
-    const id = defaultGuardrailId(world.actors.third.workspace_id)
+    const id = getDefaultGuardrailId(world.actors.third.workspace_id)
     const before = trace(world)
     for (const one of [
       'getGuardrail',
@@ -191,7 +206,11 @@ describe('another workspace’s things get, byte by byte, the answer for missing
       const answer = await world.ask(routeOf(one), world.live['neighbour’s management key'], asked)
       expect([one, answer.status]).toEqual([one, 404])
       expect(answer).toEqual(
-        await world.ask(routeOf(one), world.live['neighbour’s management key'], nowhere(asked)),
+        await world.ask(
+          routeOf(one),
+          world.live['neighbour’s management key'],
+          toUnknownRequest(asked),
+        ),
       )
     }
     expect(trace(world)).toEqual(before)
@@ -200,7 +219,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
   test('members of any workspace can be added by id, and no workspace loses one', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
-    const { member } = await thingsOf(world)
+    const { member } = await createForeignResources(world)
     await addWorkspaceMembers(gateway, actors.third, 'third', { user_ids: [member] })
     const asked = { params: { id: 'next' }, body: { user_ids: [member] } }
     const before = trace(world)
@@ -226,7 +245,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
   test('a key is created only for current members of the workspace', async () => {
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
-    const [{ member }, left] = [await thingsOf(world), (await memberOf(gateway)).id]
+    const [{ member }, left] = [await createForeignResources(world), (await makeMember(gateway)).id]
     await deactivateMember(gateway, actors.operator, left)
     const make = (creator_user_id: string | null) =>
       world.ask(routeOf('createKeys'), live['neighbour’s management key'], {
@@ -245,7 +264,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
     await using world = await openWorld(upstream.url)
     const { gateway, actors, live } = world
     const [{ member, guardrail }, own] = [
-      await thingsOf(world),
+      await createForeignResources(world),
       (await createGuardrail(gateway, actors.neighbour, { name: 'Own' })).data.id,
     ]
     const before = await world.ask(routeOf('listAudit'), live['neighbour’s management key'])
@@ -262,7 +281,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
   test('lists and counts are the same as before it was created', async () => {
     await using world = await openWorld(upstream.url)
     const lists = routes.filter(
-      route => route.method === 'get' && route.opens && !namesThing(route),
+      route => route.method === 'get' && route.credential && !namesResource(route),
     )
     const read = async () => {
       const answers: Record<string, unknown> = {}
@@ -272,7 +291,7 @@ describe('another workspace’s things get, byte by byte, the answer for missing
       return answers
     }
     const before = await read()
-    await thingsOf(world)
+    await createForeignResources(world)
     expect(await read()).toEqual(before)
   })
 })
@@ -288,14 +307,15 @@ describe('an actor who manages one workspace', () => {
     deleteWorkspace: 400,
   }
   const his = named.filter(
-    ([, route]) => route.opens === 'management' && !isOrganizations(route) && namesThing(route),
+    ([, route]) =>
+      route.credential === 'management' && !isOrganizations(route) && namesResource(route),
   )
 
   test.each(his)('%s, of their own', async (id, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, 'neighbour')
     const { status } = await world.ask(route, world.live['neighbour’s management key'], asked)
-    expect(status).toBe(NOT_HIS[id] ?? expected(route, 'management key'))
+    expect(status).toBe(NOT_HIS[id] ?? getExpectedStatus(route, 'management key'))
   })
 
   test.each(his)('%s, by an actor who manages all', async (id, route) => {
@@ -305,7 +325,7 @@ describe('an actor who manages one workspace', () => {
       world.live['management key'],
       await requestOf(id, world, 'third'),
     )
-    expect(status).toBe(expected(route, 'management key'))
+    expect(status).toBe(getExpectedStatus(route, 'management key'))
   })
 })
 
@@ -339,7 +359,7 @@ describe('a management key', () => {
       expect((await world.ask(route, credential, asked)).status).toBe(401)
     for (const who of LIVE) {
       // A key that may not call may do a dry run, and the other way round.
-      const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
+      const status = { 200: 403, 403: 200 }[getExpectedStatus(route, who)] ?? 401
       expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, status])
     }
     expect(trace(world)).toEqual(before)
@@ -351,7 +371,7 @@ describe('a management key', () => {
 })
 
 describe('a guarded path', () => {
-  const guarded = routes.filter(({ opens }) => opens !== undefined)
+  const guarded = routes.filter(({ credential }) => credential !== undefined)
   const paths = [...new Set(guarded.map(({ path }) => path))]
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
   let world: World
@@ -426,13 +446,13 @@ describe('a guarded path', () => {
     const before = trace(world)
     for (const { path, ...route } of guarded) {
       const [wrong, refused] =
-        route.opens === 'management'
+        route.credential === 'management'
           ? (['inference key', 403] as const)
           : (['SCIM token', 401] as const)
       const ask = async (who: Credential) =>
         (await world.ask({ ...route, path: way(path) }, who)).status
       expect([path, [401, 404, 405]]).toEqual([path, expect.arrayContaining([await ask({})])])
-      if (route.opens !== 'scim')
+      if (route.credential !== 'scim')
         expect([path, [401, refused, 404, 405]]).toEqual([
           path,
           expect.arrayContaining([await ask(world.live[wrong])]),

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { type Asking, chat, heard } from '../support/chat.ts'
+import { type ChatOptions, parseStream, sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
@@ -64,8 +64,8 @@ beforeEach(() => {
 const COUNTED = { usage: { input_tokens: 10, output_tokens: 5 } }
 const asked = (content: string) => [{ role: 'user', content }]
 
-const ask = (body: object, asking: Asking = {}) =>
-  chat(server, { model: 'anthropic/claude', ...body }, asking).outcome()
+const ask = (body: object, asking: ChatOptions = {}) =>
+  sendChat(server, { model: 'anthropic/claude', ...body }, asking).outcome()
 const answered = async (body: object) => JSON.parse((await ask(body)).body)
 const received = () => {
   const entry = mock.getLastRequest()
@@ -131,7 +131,7 @@ describe('Claude through the chat API', () => {
       stream: true,
       reasoning: { max_tokens: 2_000 },
     })
-    const { text, events, dones, usages } = heard(body)
+    const { text, events, dones, usages } = parseStream(body)
     const deltas = events.flatMap(event =>
       event === '[DONE]' ? [] : (event.choices[0]?.delta ?? []),
     )
@@ -175,7 +175,7 @@ describe('Claude through the chat API', () => {
     const second = await ask({ messages, stream, ...wish })
     expect(second.status).toBe(200)
     expect(
-      stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content,
+      stream ? parseStream(second.body).text : JSON.parse(second.body).choices[0].message.content,
     ).toBe('Sunny.')
   })
 

@@ -1,31 +1,31 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { type AuditEntry, listAudit } from '../../src/core/identity/audit.ts'
 import { createApp } from '../../src/server/app.ts'
-import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { EXAMPLES } from '../support/operations.ts'
 
 // Only calls can answer 402, and they leave a generation instead. A change by an identity provider
 // leaves an entry for each thing that it moves: test/server/scim/scenarios.test.ts.
-const changing = describedRoutes(createApp(await testGateway())).filter(
+const changing = listDescribedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { open, statuses, tag } }) =>
     method !== 'get' && !open && !statuses.includes(402) && tag !== 'SCIM provisioning',
 )
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 let app: ReturnType<typeof createApp>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
   app = createApp(gateway)
 })
 
 const entries = async (): Promise<AuditEntry[]> =>
-  (await listAudit(gateway, operator(gateway), { limit: 100 })).data
+  (await listAudit(gateway, getOperator(gateway), { limit: 100 })).data
 
 /** Everything else in the store, noun by noun. */
 const kept = async () => {
@@ -65,7 +65,7 @@ const textOf = (body: object | string) => (typeof body === 'string' ? body : JSO
 
 /** The operation's example request, and the action of its entry. */
 async function exampleOf({ operation: { id } }: DescribedRoute) {
-  const { key, ...example } = (await EXAMPLES[id]?.(gateway, operator(gateway))) ?? {
+  const { key, ...example } = (await EXAMPLES[id]?.(gateway, getOperator(gateway))) ?? {
     action: 'none',
   }
   const wrongKey = key === 'inference' ? keys.management : keys.inference

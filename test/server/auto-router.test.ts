@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { chat, generationOf, heard, idOf, keyState, limitedKey } from '../support/chat.ts'
+import {
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
+  parseStream,
+  readGenerationId,
+  sendChat,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -58,7 +65,7 @@ beforeEach(() => {
 
 const plugin = (more: object) => ({ plugins: [{ id: 'auto-router', ...more }] })
 const ask = (body: object = {}, path?: string): Promise<Outcome> =>
-  chat(server, { model: AUTO, ...body }, path ? { path } : {}).outcome()
+  sendChat(server, { model: AUTO, ...body }, path ? { path } : {}).outcome()
 const asked = () => upstream.hits.map(hit => (hit.json as { model: string }).model)
 
 async function modelOf(body: object = {}): Promise<string> {
@@ -123,12 +130,12 @@ describe('a call for the auto router', () => {
 
   test('is recorded with the model that was chosen', async () => {
     const outcome = await ask(plugin({ allowed_models: ['acme/middle'] }))
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       model: 'acme/middle',
       router: AUTO,
     })
     const named = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
-    expect(await generationOf(server, idOf(named))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(named))).toMatchObject({
       model: 'acme/large',
       router: null,
     })
@@ -136,7 +143,7 @@ describe('a call for the auto router', () => {
       (hit.json as { model: string }).model === 'large' ? status(500) : answer(hit),
     )
     const second = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
-    expect(await generationOf(server, idOf(second))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(second))).toMatchObject({
       model: 'acme/small',
       router: 'openrouter/auto',
     })
@@ -144,14 +151,14 @@ describe('a call for the auto router', () => {
 
   test('streams, speaks Anthropic’s dialect, and gives the reason', async () => {
     const streamed = await ask({ stream: true, ...plugin({ allowed_models: ['acme/middle'] }) })
-    expect(heard(streamed.body).events[0]).toMatchObject({ model: 'acme/middle' })
+    expect(parseStream(streamed.body).events[0]).toMatchObject({ model: 'acme/middle' })
     const spoken = await ask(
       { max_tokens: 9, ...plugin({ allowed_models: ['acme/large'] }) },
       '/messages',
     )
     expect(JSON.parse(spoken.body)).toMatchObject({ type: 'message', model: 'acme/large' })
     const headers = { 'x-gateway-metadata': 'enabled' }
-    const told = await chat(
+    const told = await sendChat(
       server,
       { model: AUTO, messages: [{ role: 'user', content: 'Löse die Gleichung' }] },
       { headers },
@@ -300,7 +307,7 @@ test('a guardrail applies to what the router picks', async () => {
   const { data: guardrail } = (await manage('/guardrails', rules)) as { data: { id: string } }
   await manage(`/guardrails/${guardrail.id}/assignments/keys`, { key_hashes: [data.hash] })
   const of = async (body: object) =>
-    (await chat(server, { model: AUTO, ...body }, { key }).outcome()).body
+    (await sendChat(server, { model: AUTO, ...body }, { key }).outcome()).body
   expect(JSON.parse(await of({})).model).toBe('acme/large')
   expect(JSON.parse(await of({ model: 'gateway/auto:floor' })).model).toBe('acme/large')
   const { error } = JSON.parse(await of(plugin({ allowed_models: ['acme/small'] })))
@@ -317,9 +324,9 @@ test('a guardrail applies to what the router picks', async () => {
 })
 
 test('a key with a limit of a cent spends no more than that', async () => {
-  const key = await limitedKey(server, 0.01)
+  const key = await createLimitedKey(server, 0.01)
   const call = () =>
-    chat(
+    sendChat(
       server,
       { model: AUTO, ...plugin({ cost_tier: 'xhigh', allowed_models: ['acme/*'] }) },
       { key },
@@ -330,7 +337,7 @@ test('a key with a limit of a cent spends no more than that', async () => {
   expect(
     new Set((await Promise.all(Array.from({ length: 12 }, call))).map(({ status: code }) => code)),
   ).toEqual(new Set([402]))
-  const cheap = () => chat(server, { model: AUTO }, { key }).outcome()
+  const cheap = () => sendChat(server, { model: AUTO }, { key }).outcome()
   upstream.answer(() =>
     completion('Hello', { usage: { prompt_tokens: 10, completion_tokens: 990 } }),
   )
@@ -338,7 +345,7 @@ test('a key with a limit of a cent spends no more than that', async () => {
     ({ status: code }) => code,
   )
   expect(new Set(statuses)).toEqual(new Set([200, 402]))
-  expect((await keyState(server, key)).usage).toBeWithin(0.001, 0.0101)
+  expect((await fetchKeyState(server, key)).usage).toBeWithin(0.001, 0.0101)
 })
 
 test('the routers are listed, and each is found by both of its names', async () => {
@@ -386,6 +393,13 @@ test('the free router’s calls count as free, whatever it picks', async () => {
 })
 
 test('the terminal lists the routers', async () => {
-  const { code, stdout } = await gateway(['models', 'list', '--q', 'router', '--data', server.data])
+  const { code, stdout } = await runGateway([
+    'models',
+    'list',
+    '--q',
+    'router',
+    '--data',
+    server.data,
+  ])
   expect([code, stdout]).toEqual([0, expect.stringContaining('gateway/free')])
 })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { chat, keyState, metric, routesConfig } from '../support/chat.ts'
+import { buildRoutesConfig, fetchKeyState, readMetric, sendChat } from '../support/chat.ts'
 import { type Outcome, type RawRequest, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -16,7 +16,9 @@ let used: number
 beforeAll(async () => {
   upstream = await startUpstream()
   upstream.plan(completion('Hello'))
-  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }) })
+  server = await startServer({
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
+  })
 })
 
 afterAll(async () => {
@@ -26,7 +28,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   upstream.hits.length = 0
-  used = (await keyState(server)).usage
+  used = (await fetchKeyState(server)).usage
 })
 
 interface Sending extends RawRequest {
@@ -66,8 +68,8 @@ async function expectRefused(
   expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
   expect(outcome.body).not.toMatch(/\/src\/|\.ts\b|node_modules| at \w+ \(/)
   expect(upstream.hits).toHaveLength(0)
-  expect((await keyState(server)).usage).toBe(used)
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  expect((await fetchKeyState(server)).usage).toBe(used)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
 }
 
 const each = (name: string, ...values: unknown[]) => values.map(value => [name, value] as const)
@@ -190,13 +192,17 @@ describe('a request is refused with the invalid field when', () => {
   test.each(WRONG.map(([field, value]) => [field, shown(value), value] as const))(
     '%s is %s',
     async (field, _, value) => {
-      await expectRefused(await chat(server, { messages, [field]: value }).outcome(), 400, field)
+      await expectRefused(
+        await sendChat(server, { messages, [field]: value }).outcome(),
+        400,
+        field,
+      )
     },
   )
 
   test('E9 it has neither messages nor prompt', async () => {
     await expectRefused(
-      await chat(server, { messages: undefined }).outcome(),
+      await sendChat(server, { messages: undefined }).outcome(),
       400,
       /messages.*prompt/,
     )
@@ -204,7 +210,7 @@ describe('a request is refused with the invalid field when', () => {
 
   test('E9 it has both messages and prompt', async () => {
     await expectRefused(
-      await chat(server, { messages, prompt: CANARY }).outcome(),
+      await sendChat(server, { messages, prompt: CANARY }).outcome(),
       400,
       /messages.*prompt/,
     )
@@ -212,7 +218,7 @@ describe('a request is refused with the invalid field when', () => {
 
   test('E9 the model is unknown', async () => {
     await expectRefused(
-      await chat(server, { messages, model: 'acme/unknown' }).outcome(),
+      await sendChat(server, { messages, model: 'acme/unknown' }).outcome(),
       400,
       'acme/unknown',
     )
@@ -220,7 +226,7 @@ describe('a request is refused with the invalid field when', () => {
 
   test('E9 one of the fallback models is unknown', async () => {
     await expectRefused(
-      await chat(server, { messages, models: ['acme/unknown'] }).outcome(),
+      await sendChat(server, { messages, models: ['acme/unknown'] }).outcome(),
       400,
       'acme/unknown',
     )
@@ -228,7 +234,7 @@ describe('a request is refused with the invalid field when', () => {
 
   test('E9 a stream was requested', async () => {
     await expectRefused(
-      await chat(server, { messages, stream: true, temperature: 3 }).outcome(),
+      await sendChat(server, { messages, stream: true, temperature: 3 }).outcome(),
       400,
       'temperature',
     )
@@ -236,7 +242,7 @@ describe('a request is refused with the invalid field when', () => {
 
   test('E9 it has no prompt on the old path', async () => {
     await expectRefused(
-      await chat(server, { messages }, { path: '/completions' }).outcome(),
+      await sendChat(server, { messages }, { path: '/completions' }).outcome(),
       400,
       'prompt',
     )

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { awsEvent, awsException } from '../support/aws-event-stream.ts'
-import { type Asking, chat, heard } from '../support/chat.ts'
+import { type ChatOptions, parseStream, sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
   chunk,
@@ -60,8 +60,8 @@ beforeEach(() => {
 
 const COUNTED = { usage: { input_tokens: 10, output_tokens: 5 } }
 const asked = (content: string) => [{ role: 'user', content }]
-const ask = (body: object, asking: Asking = {}) =>
-  chat(server, { model: 'acme/claude', ...body }, asking).outcome()
+const ask = (body: object, asking: ChatOptions = {}) =>
+  sendChat(server, { model: 'acme/claude', ...body }, asking).outcome()
 const answered = async (body: object) => JSON.parse((await ask(body)).body)
 
 const TOOLS = [
@@ -116,7 +116,7 @@ describe('Converse through the chat API', () => {
       stream: true,
       reasoning: { max_tokens: 2_000 },
     })
-    const { text, events, dones, usages } = heard(body)
+    const { text, events, dones, usages } = parseStream(body)
     const deltas = events.flatMap(event =>
       event === '[DONE]' ? [] : (event.choices[0]?.delta ?? []),
     )
@@ -152,7 +152,7 @@ describe('Converse through the chat API', () => {
     const second = await ask({ messages, stream, tools: TOOLS })
     expect(second.status).toBe(200)
     expect(
-      stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content,
+      stream ? parseStream(second.body).text : JSON.parse(second.body).choices[0].message.content,
     ).toBe('Sunny.')
   })
 })
@@ -243,7 +243,7 @@ describe('the bytes of a provider’s request', () => {
     }
     const words = event('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Hi' } })
     scripted.plan(streamOf(words, ...order.map(name => event(name, told[name] ?? {}))))
-    const { text, usages } = heard((await ask({ model: 'signed/claude', stream: true })).body)
+    const { text, usages } = parseStream((await ask({ model: 'signed/claude', stream: true })).body)
     expect([text, usages[0]?.usage?.prompt_tokens, usages[0]?.usage?.completion_tokens]).toEqual([
       'Hi',
       7,
@@ -298,7 +298,7 @@ describe('failures', () => {
     expect((await ask({ model: 'signed/claude', stream: true })).status).toBe(429)
     const late = await ask({ model: 'signed/claude', stream: true })
     expect(late.status).toBe(200)
-    expect(heard(late.body).text).toBe('Hi')
+    expect(parseStream(late.body).text).toBe('Hi')
     expect(late.body).toContain('"error_type":"rate_limit_exceeded"')
   })
 })

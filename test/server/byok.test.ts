@@ -3,15 +3,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
+  buildRoutesConfig,
   COST,
-  chat,
-  eventually,
-  generationOf,
-  idOf,
-  limitedKey,
-  routesConfig,
-  textOf,
-  usageOf,
+  createLimitedKey,
+  fetchGeneration,
+  readGenerationId,
+  readText,
+  readUsage,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -40,7 +40,7 @@ let heard: string[]
 beforeAll(async () => {
   upstream = await startUpstream()
   server = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
   })
   const db = new Database(join(server.data, 'gateway.db'))
   db.run(
@@ -54,7 +54,7 @@ beforeAll(async () => {
       key: server.management_key,
       json: { name: 'other', workspace_id: OTHER },
     })
-  await eventually(async () => (await made()).status === 201)
+  await waitUntil(async () => (await made()).status === 201)
   otherKey = ((await (await made()).json()) as { key: string }).key
 })
 
@@ -95,7 +95,7 @@ const add = async (more: object = {}): Promise<string> =>
   (await manage('POST', '/byok', { provider: 'local', key: MINE, ...more })).data.id
 
 async function ask(body: object = {}, key?: string): Promise<Outcome> {
-  const outcome = await chat(server, body, key ? { key } : {}).outcome()
+  const outcome = await sendChat(server, body, key ? { key } : {}).outcome()
   heard.push(outcome.body)
   return outcome
 }
@@ -131,16 +131,16 @@ describe('a call', () => {
     'costs nothing here; the provider’s price is counted separately (streamed: %p)',
     async streamed => {
       await add()
-      const key = await limitedKey(server)
+      const key = await createLimitedKey(server)
       const answer = await ask({ stream: streamed }, key)
-      expect(textOf(answer)).toBe('Hello')
-      const usage = usageOf(answer)
+      expect(readText(answer)).toBe('Hello')
+      const usage = readUsage(answer)
       expect(usage).toMatchObject({
         cost: 0,
         is_byok: true,
         cost_details: { upstream_inference_cost: COST },
       })
-      expect(await generationOf(server, idOf(answer), key)).toMatchObject({
+      expect(await fetchGeneration(server, readGenerationId(answer), key)).toMatchObject({
         ...{ is_byok: true, total_cost: 0, usage: 0, upstream_inference_cost: COST },
         provider_responses: [{ provider_name: 'local', is_byok: true, status: 200 }],
       })
@@ -205,9 +205,9 @@ describe('a key that its provider refuses', () => {
       failing(script)
       await add()
       const answer = await ask()
-      expect([answer.status, textOf(answer), arrived()]).toEqual([200, 'Hello', [MINE, 'mock']])
-      expect(usageOf(answer)).toMatchObject({ cost: COST, is_byok: false })
-      const { provider_responses } = (await generationOf(server, idOf(answer))) as {
+      expect([answer.status, readText(answer), arrived()]).toEqual([200, 'Hello', [MINE, 'mock']])
+      expect(readUsage(answer)).toMatchObject({ cost: COST, is_byok: false })
+      const { provider_responses } = (await fetchGeneration(server, readGenerationId(answer))) as {
         provider_responses: { is_byok?: boolean }[]
       }
       expect(provider_responses.map(one => one.is_byok)).toEqual([true, false])
@@ -257,19 +257,19 @@ test('invalid input with a key is refused without showing the key', async () => 
 
 test('a server with another secret reports it, does not use the key, and answers', async () => {
   await using first = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
     env: { GATEWAY_SECRET: 'one' },
   })
   const json = { provider: 'local', key: MINE }
   expect((await first.fetch('/byok', { key: first.management_key, json })).status).toBe(201)
   const { stderr: quiet } = await first.stop()
   const second = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
     data: first.data,
     env: { GATEWAY_SECRET: 'two' },
   })
   upstream.answer(() => completion('Hello'))
-  const answer = await chat(second, {}, { key: first.inference_key }).outcome()
+  const answer = await sendChat(second, {}, { key: first.inference_key }).outcome()
   expect([answer.status, arrived()]).toEqual([200, ['mock']])
   const { stderr } = await second.stop()
   expect([

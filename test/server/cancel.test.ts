@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import {
-  chat,
-  eventually,
+  buildRoutesConfig,
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
   type Generation,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  limitedKey,
-  metric,
-  routesConfig,
+  parseStream,
+  readGenerationId,
+  readMetric,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -40,7 +40,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
   server = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
   })
 })
 
@@ -51,7 +51,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   upstream.hits.length = 0
-  key = await limitedKey(server)
+  key = await createLimitedKey(server)
 })
 
 afterEach(() => upstream.emptied())
@@ -95,7 +95,7 @@ for (const how of ['fin', 'rst'] as const) {
         upstream.answer(() => [said(), { wait: `${key} ${++round}` }])
         const cancelled = await cancelledCalls()
         const calls = rounds().map(i =>
-          chat(server, fields, { key, headers: { 'x-request-id': `round-${i}` } }),
+          sendChat(server, fields, { key, headers: { 'x-request-id': `round-${i}` } }),
         )
         await Promise.all(rounds().map(i => upstream.reached(`${key} ${i}`)))
         if (seen) await Promise.all(calls.map(call => call.sees(seen)))
@@ -103,7 +103,7 @@ for (const how of ['fin', 'rst'] as const) {
         expect(await Promise.all(upstream.hits.map(withinSecond))).toEqual(
           rounds().map(() => 'closed'),
         )
-        await eventually(async () => (await cancelledCalls()) === cancelled + ROUNDS)
+        await waitUntil(async () => (await cancelledCalls()) === cancelled + ROUNDS)
         await expectRecorded(charged)
       },
     )
@@ -113,17 +113,17 @@ for (const how of ['fin', 'rst'] as const) {
 test('C-02 a hundred clients that leave at once close their provider connections', async () => {
   upstream.plan([words(), { wait: 'never' }])
   const cancelled = await cancelledCalls()
-  const calls = Array.from({ length: 100 }, () => chat(server, { stream: true }, { key }))
+  const calls = Array.from({ length: 100 }, () => sendChat(server, { stream: true }, { key }))
   await Promise.all(calls.map(call => call.sees('"lo"')))
   for (const call of calls) call.hangUp('rst')
   expect(new Set(await Promise.all(upstream.hits.map(withinSecond)))).toEqual(new Set(['closed']))
-  await eventually(async () => (await cancelledCalls()) === cancelled + 100)
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  await waitUntil(async () => (await cancelledCalls()) === cancelled + 100)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
 })
 
 test('C-01 a client that leaves causes no further attempt', async () => {
   upstream.plan({ wait: 'never' })
-  const call = chat(server, { models: ['sandbox/echo'] }, { key })
+  const call = sendChat(server, { models: ['sandbox/echo'] }, { key })
   const hit = await upstream.hit()
   call.hangUp('rst')
   expect(await withinSecond(hit)).toBe('closed')
@@ -138,32 +138,32 @@ test('C-01 a client that leaves causes no further attempt', async () => {
 describe('a stream that has to wait', () => {
   test('is kept alive with comments until its answer comes', async () => {
     upstream.plan([{ wait: 'waited' }, words(), ending()])
-    const call = chat(server, { stream: true }, { key })
+    const call = sendChat(server, { stream: true }, { key })
     await call.sees(': GATEWAY PROCESSING\n\n')
-    await eventually(async () => heard(call.text).comments.length >= 2)
+    await waitUntil(async () => parseStream(call.text).comments.length >= 2)
     upstream.open('waited')
     const outcome = await call.outcome()
     expect(outcome).toMatchObject({ status: 200, complete: true })
-    const { comments, ...answer } = heard(outcome.body)
+    const { comments, ...answer } = parseStream(outcome.body)
     expect(answer).toMatchObject({ text: 'Hello', errors: [], dones: 1, usages: [{ choices: [] }] })
     expect(new Set(comments)).toEqual(new Set([': GATEWAY PROCESSING']))
   })
 
   test('is kept alive with comments while its provider pauses between two parts', async () => {
     upstream.plan([words(), { wait: 'thought' }, delta('!'), ending()])
-    const call = chat(server, { stream: true }, { key })
+    const call = sendChat(server, { stream: true }, { key })
     await call.sees('GATEWAY PROCESSING')
     upstream.open('thought')
-    const { text, comments, dones } = heard((await call.outcome()).body)
+    const { text, comments, dones } = parseStream((await call.outcome()).body)
     expect({ text, dones }).toEqual({ text: 'Hello!', dones: 1 })
     expect(comments.length).toBeGreaterThan(0)
   })
 
   test('has no comments when its answer is quick', async () => {
     upstream.plan([words(), ending()])
-    expect(heard((await chat(server, { stream: true }, { key }).outcome()).body).comments).toEqual(
-      [],
-    )
+    expect(
+      parseStream((await sendChat(server, { stream: true }, { key }).outcome()).body).comments,
+    ).toEqual([])
   })
 
   test.each<[name: string, failure: Script, code: number, type: string]>([
@@ -175,23 +175,23 @@ describe('a stream that has to wait', () => {
     'and then fails with %s gets an error, zero usage and [DONE]',
     async (name, failure, code, error_type) => {
       upstream.plan([{ wait: name }, failure])
-      const call = chat(server, { stream: true }, { key })
+      const call = sendChat(server, { stream: true }, { key })
       await call.sees('GATEWAY PROCESSING')
       upstream.open(name)
       const outcome = await call.outcome()
       expect(outcome).toMatchObject({ status: 200, complete: true })
       expect(outcome.body).not.toContain('canary-90aa')
-      const { text, errors, usages, dones } = heard(outcome.body)
+      const { text, errors, usages, dones } = parseStream(outcome.body)
       expect({ text, dones }).toEqual({ text: '', dones: 1 })
       expect(errors).toMatchObject([
         { choices: [{ finish_reason: 'error' }], error: { code, metadata: { error_type } } },
       ])
-      expect(await generationOf(server, idOf(outcome), key)).toMatchObject({
+      expect(await fetchGeneration(server, readGenerationId(outcome), key)).toMatchObject({
         finish_reason: 'error',
         error_type,
         total_cost: 0,
       })
-      expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+      expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
       expect(usages).toMatchObject([
         { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 } },
       ])
@@ -201,11 +201,11 @@ describe('a stream that has to wait', () => {
 
 test('C-16 a client that leaves after its whole stream does not cancel the call', async () => {
   upstream.plan([words(), finish(), usageChunk(), done(), { wait: 'never' }])
-  const call = chat(server, { stream: true }, { key })
+  const call = sendChat(server, { stream: true }, { key })
   await call.sees('[DONE]')
   call.hangUp('rst')
   const id = /"id":"(gen-[^"]+)"/.exec(call.text)?.[1] ?? ''
-  expect(await generationOf(server, id, key)).toMatchObject({
+  expect(await fetchGeneration(server, id, key)).toMatchObject({
     cancelled: false,
     finish_reason: 'stop',
     usageSource: 'exact',
@@ -219,20 +219,22 @@ test('A-10 a client that stops reading delays only its own stream', async () => 
     ending(),
   ]
   upstream.plan(flood, [words(), ending()])
-  const stalled = chat(server, { stream: true }, { key })
+  const stalled = sendChat(server, { stream: true }, { key })
   await stalled.sees('xxx')
   stalled.stopReading()
-  expect(heard((await chat(server, { stream: true }, { key }).outcome()).body)).toMatchObject({
+  expect(
+    parseStream((await sendChat(server, { stream: true }, { key }).outcome()).body),
+  ).toMatchObject({
     text: 'Hello',
     dones: 1,
   })
   stalled.readOn()
-  expect(heard((await stalled.outcome()).body).text).toHaveLength(200 * 64 * 1024)
+  expect(parseStream((await stalled.outcome()).body).text).toHaveLength(200 * 64 * 1024)
 })
 
 const cancelledCalls = async () =>
-  (await metric(server, 'gateway_generations_total{provider="local",outcome="cancelled"}')) +
-  (await metric(server, 'gateway_generations_total{provider="none",outcome="cancelled"}'))
+  (await readMetric(server, 'gateway_generations_total{provider="local",outcome="cancelled"}')) +
+  (await readMetric(server, 'gateway_generations_total{provider="none",outcome="cancelled"}'))
 
 function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
   const { promise, resolve } = Promise.withResolvers<'open'>()
@@ -247,7 +249,7 @@ function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
  * id.
  */
 async function newest(limit: number): Promise<Generation[]> {
-  const { stdout } = await gateway([
+  const { stdout } = await runGateway([
     'generations',
     'list',
     '--limit',
@@ -261,7 +263,7 @@ async function newest(limit: number): Promise<Generation[]> {
 
 async function expectRecorded(charged: boolean) {
   const generations = await Promise.all(
-    (await newest(ROUNDS)).map(({ id }) => generationOf(server, id, key)),
+    (await newest(ROUNDS)).map(({ id }) => fetchGeneration(server, id, key)),
   )
   expect(new Set(generations.map(one => one.request_id)).size).toBe(ROUNDS)
   for (const one of generations) {
@@ -269,9 +271,9 @@ async function expectRecorded(charged: boolean) {
     expect(one.total_cost > 0).toBe(charged)
   }
   const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)
-  expect(await keyState(server, key)).toMatchObject({
+  expect(await fetchKeyState(server, key)).toMatchObject({
     usage: nanos / 1e9,
     limit_remaining: (1e9 - nanos) / 1e9,
   })
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
 }

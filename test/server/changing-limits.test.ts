@@ -1,9 +1,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { hashOf } from '../../src/core/identity/keys/secret.ts'
-import { booksOf, faultsIn, nanosOf } from '../support/books.ts'
-import { chat, eventually, generationOf, heard, idOf, metric } from '../support/chat.ts'
+import { hashSecret } from '../../src/core/identity/keys/secret.ts'
+import { findFaults, readBooks, toNanos } from '../support/books.ts'
+import {
+  fetchGeneration,
+  parseStream,
+  readGenerationId,
+  readMetric,
+  sendChat,
+  waitUntil,
+} from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   delta,
   done,
@@ -40,7 +47,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  expect(await faultsIn(server.data)).toBeNull()
+  expect(await findFaults(server.data)).toBeNull()
   await server[Symbol.asyncDispose]()
   await upstream.close()
 })
@@ -81,7 +88,7 @@ interface Caller {
 let made = 0
 async function newCaller(limits: object = { limit: 1 }): Promise<Caller> {
   const name = `w${++made}`
-  const { stdout } = await gateway([
+  const { stdout } = await runGateway([
     'members',
     'create',
     '--email',
@@ -98,7 +105,7 @@ async function newCaller(limits: object = { limit: 1 }): Promise<Caller> {
     creator_user_id: member,
     ...limits,
   })
-  return { key, hash: hashOf(key), workspace_id, member }
+  return { key, hash: hashSecret(key), workspace_id, member }
 }
 
 const shown = (caller: Caller) => manage<Shown>('GET', `/keys/${caller.hash}`)
@@ -118,12 +125,13 @@ async function begun(caller: Caller, gate: string): Promise<RawCall> {
     done(),
     '0\r\n\r\n',
   ])
-  const call = chat(server, { stream: true, max_tokens: BOUND }, { key: caller.key })
+  const call = sendChat(server, { stream: true, max_tokens: BOUND }, { key: caller.key })
   await call.sees('Hel')
   return call
 }
 
-const ask = (caller: Caller) => chat(server, { max_tokens: BOUND }, { key: caller.key }).outcome()
+const ask = (caller: Caller) =>
+  sendChat(server, { max_tokens: BOUND }, { key: caller.key }).outcome()
 const reasonOf = ({ body }: { body: string }): string => JSON.parse(body).error.message
 
 /** What happens while a call runs, and the answer to the next one. */
@@ -160,7 +168,7 @@ const CHANGES: [
   ],
   [
     'its member leaves',
-    c => gateway(['members', 'deactivate', c.member, '--data', server.data]),
+    c => runGateway(['members', 'deactivate', c.member, '--data', server.data]),
     401,
     '',
   ],
@@ -215,7 +223,7 @@ describe('A-16 while a call runs', () => {
       await change(caller)
       // Changes from the terminal take effect a moment later.
       if (status === 401)
-        await eventually(
+        await waitUntil(
           async () => (await server.fetch('/key', { key: caller.key })).status === 401,
         )
       const refused = await ask(caller)
@@ -223,10 +231,10 @@ describe('A-16 while a call runs', () => {
       if (reason) expect(reasonOf(refused)).toBe(reason)
       upstream.open(name)
       const outcome = await call.outcome()
-      expect(heard(outcome.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
-      expect(heard(outcome.body).usages[0]?.usage?.cost).toBe(COST)
-      await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-      expect(booksOf(server.data, caller.key)).toEqual({
+      expect(parseStream(outcome.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
+      expect(parseStream(outcome.body).usages[0]?.usage?.cost).toBe(COST)
+      await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+      expect(readBooks(server.data, caller.key)).toEqual({
         ledger: 1e8,
         counted: 1e8,
         recorded: 1e8,
@@ -307,7 +315,7 @@ test('a key created again under the same name starts at zero, its member does no
     creator_user_id: member,
     limit: 0.1,
   })
-  const again = { ...caller, key, hash: hashOf(key) }
+  const again = { ...caller, key, hash: hashSecret(key) }
   expect(await spentBy(again)).toEqual([0, 0, 0, 0])
   expect(reasonOf(await ask(again))).toBe(
     'Guardrail daily budget of $0.15 exceeded. Contact your org admin.',
@@ -324,19 +332,19 @@ test('A-22 all reports of money agree', async () => {
       : [sseHead(), ...end]
   })
   const asked = Array.from({ length: 30 }, (_, i) =>
-    chat(
+    sendChat(
       server,
       { stream: true, max_tokens: BOUND, ...(i % 3 === 0 ? { user: 'cut' } : {}) },
       { key: caller.key },
     ).outcome(),
   )
-  const ids = (await Promise.all(asked)).map(idOf)
-  await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-  const { ledger, ...books } = booksOf(server.data, caller.key)
+  const ids = (await Promise.all(asked)).map(readGenerationId)
+  await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+  const { ledger, ...books } = readBooks(server.data, caller.key)
   expect(ledger).toBeGreaterThan(0)
   expect(books).toEqual({ counted: ledger, recorded: ledger, calls: 30, held: 0 })
   const costs = await Promise.all(
-    ids.map(async id => nanosOf((await generationOf(server, id, caller.key)).total_cost)),
+    ids.map(async id => toNanos((await fetchGeneration(server, id, caller.key)).total_cost)),
   )
   const listed = await manage<(Shown & { hash: string })[]>(
     'GET',
@@ -346,7 +354,7 @@ test('A-22 all reports of money agree', async () => {
     .data
   const printed = JSON.parse(
     (
-      await gateway([
+      await runGateway([
         'keys',
         'list',
         '--workspace',
@@ -360,17 +368,17 @@ test('A-22 all reports of money agree', async () => {
   const all = [own, await shown(caller), listed[0], printed.data[0]] as Shown[]
   expect(costs.reduce((sum, nanos) => sum + nanos, 0)).toBe(ledger)
   for (const one of all) {
-    expect([one.usage, one.usage_daily, one.usage_weekly, one.usage_monthly].map(nanosOf)).toEqual(
+    expect([one.usage, one.usage_daily, one.usage_weekly, one.usage_monthly].map(toNanos)).toEqual(
       Array(4).fill(ledger),
     )
-    expect(nanosOf(one.limit_remaining ?? Number.NaN)).toBe(5e9 - ledger)
+    expect(toNanos(one.limit_remaining ?? Number.NaN)).toBe(5e9 - ledger)
   }
   const before = await manage<{ total_usage: number }>('GET', '/credits')
   const call = await begun(caller, 'credits')
   upstream.open('credits')
   await call.outcome()
   expect(
-    nanosOf(
+    toNanos(
       (await manage<{ total_usage: number }>('GET', '/credits')).total_usage - before.total_usage,
     ),
   ).toBe(1e8)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chat, heard, idOf, routesConfig } from '../support/chat.ts'
+import { buildRoutesConfig, parseStream, readGenerationId, sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
 
@@ -10,7 +10,7 @@ let second: Upstream
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
   server = await startServer({
-    config: routesConfig({ 'acme/small': { first: first.url, second: second.url } }),
+    config: buildRoutesConfig({ 'acme/small': { first: first.url, second: second.url } }),
   })
 })
 
@@ -20,16 +20,16 @@ afterAll(async () => {
 })
 
 const whole = async (body: object, path?: string) =>
-  JSON.parse((await chat(server, body, path ? { path } : {}).outcome()).body)
+  JSON.parse((await sendChat(server, body, path ? { path } : {}).outcome()).body)
 const sent = () => first.hits.at(-1)?.json as Record<string, unknown>
 
 describe('E9 a whole answer', () => {
   test('names its generation in a header, as does an error after authentication', async () => {
     first.plan(completion('Hello'))
-    const answer = await chat(server).outcome()
-    expect(idOf(answer)).toBe(JSON.parse(answer.body).id)
-    expect(idOf(answer)).toMatch(/^gen-\d{10}-[0-9A-Za-z]{20}$/)
-    expect(idOf(await chat(server, { temperature: 3 }).outcome())).toMatch(/^gen-/)
+    const answer = await sendChat(server).outcome()
+    expect(readGenerationId(answer)).toBe(JSON.parse(answer.body).id)
+    expect(readGenerationId(answer)).toMatch(/^gen-\d{10}-[0-9A-Za-z]{20}$/)
+    expect(readGenerationId(await sendChat(server, { temperature: 3 }).outcome())).toMatch(/^gen-/)
   })
 
   test('comes from the default model when the call names none', async () => {
@@ -90,7 +90,7 @@ describe('E9 the provider’s request', () => {
 
 describe('E9 debug.echo_upstream_body', () => {
   const echoed = (body: string) =>
-    heard(body).events.flatMap(event =>
+    parseStream(body).events.flatMap(event =>
       event !== '[DONE]' && 'debug' in event
         ? [(event.debug as { echo_upstream_body: unknown }).echo_upstream_body]
         : [],
@@ -103,7 +103,7 @@ describe('E9 debug.echo_upstream_body', () => {
       type: 'image_url',
       image_url: { url: `data:image/png;base64,${'A'.repeat(500)}` },
     }
-    const { body } = await chat(server, {
+    const { body } = await sendChat(server, {
       stream: true,
       debug: { echo_upstream_body: true },
       messages: [{ role: 'user', content: [picture] }],
@@ -111,14 +111,14 @@ describe('E9 debug.echo_upstream_body', () => {
     expect(echoed(body)).toHaveLength(2)
     expect(echoed(body)[0]).toMatchObject({ model: 'test-model', stream: true })
     expect(body).not.toContain('AAAA')
-    expect(heard(body)).toMatchObject({ text: 'Hello', dones: 1 })
+    expect(parseStream(body)).toMatchObject({ text: 'Hello', dones: 1 })
   })
 
   test('has no effect on a whole answer, or unless requested', async () => {
     first.plan(completion('Hello'))
     expect(await whole({ debug: { echo_upstream_body: true } })).not.toHaveProperty('debug')
     first.plan(stream(['Hello']))
-    expect(echoed((await chat(server, { stream: true }).outcome()).body)).toEqual([])
+    expect(echoed((await sendChat(server, { stream: true }).outcome()).body)).toEqual([])
   })
 })
 

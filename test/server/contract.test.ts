@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createApp } from '../../src/server/app.ts'
-import { describedRoutes } from '../../src/server/openapi.ts'
+import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { contract } from '../support/contract.ts'
 import { testGateway } from '../support/gateway.ts'
 
@@ -15,7 +15,7 @@ interface Operation {
 const NOUNS = /^\/(keys?|guardrails|workspaces|credits|organization|scim)(\/|$)/
 
 const described = new Map(
-  describedRoutes(createApp(await testGateway())).map(({ method, path, operation }) => [
+  listDescribedRoutes(createApp(await testGateway())).map(({ method, path, operation }) => [
     `${method} ${path.replace('/api/v1', '').replace(/:(\w+)/g, '{$1}')}`,
     operation,
   ]),

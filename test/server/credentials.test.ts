@@ -2,7 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { generateKeyPairSync } from 'node:crypto'
 import { Secret } from '../../src/core/kernel/secret.ts'
 import { signV4 } from '../../src/core/upstream/authorize/sigv4.ts'
-import { chat, generationOf, idOf, routesConfig, textOf } from '../support/chat.ts'
+import {
+  buildRoutesConfig,
+  fetchGeneration,
+  readGenerationId,
+  readText,
+  sendChat,
+} from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
   completion,
@@ -46,7 +52,7 @@ beforeAll(async () => {
     'acme/sold': { sold: '' },
     'acme/either': { sold: '', plain: '' },
   }
-  server = await startServer({ config: { ...routesConfig(routes), providers } })
+  server = await startServer({ config: { ...buildRoutesConfig(routes), providers } })
 })
 
 afterAll(async () => {
@@ -62,7 +68,8 @@ beforeEach(() => {
   )
 })
 
-const ask = (model: string, streamed = false) => chat(server, { model, stream: streamed }).outcome()
+const ask = (model: string, streamed = false) =>
+  sendChat(server, { model, stream: streamed }).outcome()
 
 /** The headers of a request, without those that every request has. */
 function credentialsIn({ headers }: Hit): Record<string, string> {
@@ -72,14 +79,14 @@ function credentialsIn({ headers }: Hit): Record<string, string> {
 
 describe('a provider', () => {
   test('with a key header of its own gets the key there, and nowhere else', async () => {
-    expect(textOf(await ask('acme/keyed'))).toBe('Hello')
+    expect(readText(await ask('acme/keyed'))).toBe('Hello')
     expect(credentialsIn(await upstream.hit())).toEqual({ 'x-api-key': 'k' })
   })
 
   test.each([false, true])(
     'with signed requests gets a signature of what arrives (streamed: %p)',
     async streamed => {
-      expect(textOf(await ask('acme/signed', streamed))).toBe('Hello')
+      expect(readText(await ask('acme/signed', streamed))).toBe('Hello')
       const { headers, body, path } = await upstream.hit()
       const {
         authorization,
@@ -110,9 +117,9 @@ describe('a provider whose tokens are fetched', () => {
   test('is skipped when no token is issued, without revealing why', async () => {
     seller.plan(status(400, { error: 'invalid_grant', error_description: 'leaked-words' }))
     const outcome = await ask('acme/either')
-    expect(textOf(outcome)).toBe('Hello')
+    expect(readText(outcome)).toBe('Hello')
     expect(upstream.hits).toHaveLength(1)
-    const { provider_responses } = await generationOf(server, idOf(outcome))
+    const { provider_responses } = await fetchGeneration(server, readGenerationId(outcome))
     expect(provider_responses.map(one => [one.provider_name, one.status])).toEqual([
       ['sold', null],
       ['plain', 200],
@@ -126,7 +133,7 @@ describe('a provider whose tokens are fetched', () => {
     const calls = Array.from({ length: 10 }, (_, i) => ask('acme/sold', i % 2 === 0))
     await seller.reached('sold')
     seller.open('sold')
-    for (const outcome of await Promise.all(calls)) expect(textOf(outcome)).toBe('Hello')
+    for (const outcome of await Promise.all(calls)) expect(readText(outcome)).toBe('Hello')
     expect(seller.hits).toHaveLength(1)
     expect(new Set(upstream.hits.map(hit => hit.headers.authorization))).toEqual(
       new Set(['Bearer token-1']),

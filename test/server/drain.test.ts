@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import {
+  buildRoutesConfig,
   COST,
-  chat,
-  eventually,
+  fetchGeneration,
+  fetchKeyState,
   type Generation,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  metric,
-  routesConfig,
+  parseStream,
+  readGenerationId,
+  readMetric,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
 import { request } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -41,14 +41,14 @@ afterEach(async () => {
 
 const start = async (...args: string[]) => {
   server = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
     args,
   })
 }
 
 /** Starts streams and waits until they run. */
 async function running(count: number) {
-  const calls = Array.from({ length: count }, () => chat(server, { stream: true }))
+  const calls = Array.from({ length: count }, () => sendChat(server, { stream: true }))
   await Promise.all(calls.map(call => call.sees('"lo"')))
   return calls
 }
@@ -59,7 +59,7 @@ const bearer = () => ({ authorization: `Bearer ${server.inference_key}` })
 
 async function terminate() {
   server.process.kill('SIGTERM')
-  await eventually(async () => (await told('/health')).status !== 200, 2)
+  await waitUntil(async () => (await told('/health')).status !== 200, 2)
 }
 
 describe('O-07 SIGTERM', () => {
@@ -68,14 +68,14 @@ describe('O-07 SIGTERM', () => {
     const calls = await running(50)
     await terminate()
     expect([0, 503]).toContain((await told('/ready')).status)
-    expect([0, 503]).toContain((await chat(server).outcome()).status)
+    expect([0, 503]).toContain((await sendChat(server).outcome()).status)
     expect(upstream.hits).toHaveLength(50)
     expect(server.process.exitCode).toBeNull()
 
     upstream.open('end')
     for (const outcome of await Promise.all(calls.map(call => call.outcome()))) {
       expect(outcome).toMatchObject({ status: 200, complete: true })
-      expect(heard(outcome.body)).toMatchObject({
+      expect(parseStream(outcome.body)).toMatchObject({
         text: 'Hello',
         errors: [],
         dones: 1,
@@ -87,7 +87,7 @@ describe('O-07 SIGTERM', () => {
 
   test('lets a pending whole answer finish', async () => {
     await start()
-    const call = chat(server)
+    const call = sendChat(server)
     await upstream.hit()
     await terminate()
     upstream.open('end')
@@ -109,17 +109,17 @@ describe('O-07 SIGTERM', () => {
     const calls = await running(20)
     await terminate()
     upstream.open('end')
-    const ids = (await Promise.all(calls.map(call => call.outcome()))).map(idOf)
+    const ids = (await Promise.all(calls.map(call => call.outcome()))).map(readGenerationId)
     await server.process.exited
 
     const { inference_key: key, data } = server
-    server = await startServer({ data, config: routesConfig({}) })
+    server = await startServer({ data, config: buildRoutesConfig({}) })
     for (const id of ids)
-      expect(await generationOf(server, id, key)).toMatchObject({
+      expect(await fetchGeneration(server, id, key)).toMatchObject({
         finish_reason: 'stop',
         total_cost: COST,
       })
-    expect((await keyState(server, key)).usage).toBeCloseTo(20 * COST, 9)
+    expect((await fetchKeyState(server, key)).usage).toBeCloseTo(20 * COST, 9)
   })
 })
 
@@ -133,7 +133,7 @@ describe('O-07 --drain 1', () => {
     expect(performance.now() - began).toBeGreaterThan(900)
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ status: 200, complete: true, ended: 'clean' })
-      const { events, text, errors, usages, dones } = heard(outcome.body)
+      const { events, text, errors, usages, dones } = parseStream(outcome.body)
       expect({ text, dones }).toEqual({ text: 'Hello', dones: 1 })
       expect(errors).toMatchObject([
         { choices: [{ finish_reason: 'error' }], error: { code: 503 } },
@@ -145,9 +145,9 @@ describe('O-07 --drain 1', () => {
     expect(performance.now() - began).toBeLessThan(4000)
 
     const { inference_key: key, data } = server
-    server = await startServer({ data, config: routesConfig({}) })
+    server = await startServer({ data, config: buildRoutesConfig({}) })
     for (const outcome of outcomes) {
-      const cost = heard(outcome.body).usages[0]?.usage?.cost ?? 0
+      const cost = parseStream(outcome.body).usages[0]?.usage?.cost ?? 0
       expect(cost).toBeGreaterThan(0)
       const record = {
         finish_reason: 'error',
@@ -156,13 +156,13 @@ describe('O-07 --drain 1', () => {
         total_cost: cost,
         error_type: 'unavailable',
       }
-      expect(await generationOf(server, idOf(outcome), key)).toMatchObject(record)
+      expect(await fetchGeneration(server, readGenerationId(outcome), key)).toMatchObject(record)
     }
   })
 
   test('answers a pending call with 503', async () => {
     await start('--drain', '1')
-    const call = chat(server)
+    const call = sendChat(server)
     await upstream.hit()
     await terminate()
     const outcome = await call.outcome()
@@ -189,18 +189,18 @@ describe('O-07 --drain 1', () => {
 test('O-08 a second SIGTERM ends it at once, and the records before it are whole', async () => {
   await start()
   upstream.open('end')
-  const id = idOf(await chat(server).outcome())
+  const id = readGenerationId(await sendChat(server).outcome())
   upstream.plan([sseHead(), delta('Hel'), delta('lo'), { wait: 'never' }])
   await running(3)
-  expect(await metric(server, 'gateway_running_calls')).toBe(3)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(3)
   await terminate()
   server.process.kill('SIGTERM')
   expect(await server.process.exited).toBe(1)
 
   const { inference_key: key, data } = server
-  server = await startServer({ data, config: routesConfig({}) })
-  expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop' })
-  const { stdout } = await gateway(['generations', 'list', '--json', '--data', data])
+  server = await startServer({ data, config: buildRoutesConfig({}) })
+  expect(await fetchGeneration(server, id, key)).toMatchObject({ finish_reason: 'stop' })
+  const { stdout } = await runGateway(['generations', 'list', '--json', '--data', data])
   const cut = (JSON.parse(stdout).data as Generation[]).filter(one => one.id !== id)
   expect(cut.map(one => [one.finish_reason, one.usageSource, one.streamed])).toEqual(
     Array(3).fill(['error', 'estimated', true]),
@@ -209,5 +209,5 @@ test('O-08 a second SIGTERM ends it at once, and the records before it are whole
     (sum, one) => sum + Math.round(one.total_cost * 1e9),
     Math.round(COST * 1e9),
   )
-  expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
+  expect(Math.round((await fetchKeyState(server, key)).usage * 1e9)).toBe(nanos)
 })

@@ -4,18 +4,18 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  chat,
+  buildRoutesConfig,
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
   type Generation,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  limitedKey,
-  routesConfig,
-  usageOf,
+  parseStream,
+  readGenerationId,
+  readUsage,
+  sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -42,7 +42,7 @@ test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEE
     (json as { stream?: boolean }).stream ? stream() : completion('Hello'),
   )
   const start = () =>
-    startServer({ data, config: routesConfig({ 'acme/small': { local: upstream.url } }) })
+    startServer({ data, config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }) })
   const answered = new Set<string>()
   let server = await start()
   const { inference_key: key } = server
@@ -53,7 +53,7 @@ test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEE
       for (const id of ids) answered.add(id)
       server = await start()
       for (const id of ids)
-        expect(await generationOf(server, id, key)).toMatchObject({
+        expect(await fetchGeneration(server, id, key)).toMatchObject({
           id,
           finish_reason: 'stop',
           usageSource: 'exact',
@@ -62,7 +62,7 @@ test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEE
     }
     expect((await server.stop()).code).toBe(0)
     const [id = ''] = answered
-    const { stdout, code } = await gateway(['generations', 'get', id, '--json', '--data', data])
+    const { stdout, code } = await runGateway(['generations', 'get', id, '--json', '--data', data])
     expect(code).toBe(0)
     expect(JSON.parse(stdout).data).toMatchObject({ id, finish_reason: 'stop' })
   } finally {
@@ -93,9 +93,9 @@ async function answersUntilKilled(server: Server, key: string, enough: number): 
   const ids: string[] = []
   const client = async (streamed: boolean) => {
     while (server.process.signalCode === null && !server.process.killed) {
-      const outcome = await chat(server, { stream: streamed }, { key }).outcome()
+      const outcome = await sendChat(server, { stream: streamed }, { key }).outcome()
       if (!isWhole(outcome)) return
-      ids.push(idOf(outcome))
+      ids.push(readGenerationId(outcome))
       if (ids.length === enough) server.process.kill('SIGKILL')
     }
   }
@@ -107,7 +107,7 @@ async function answersUntilKilled(server: Server, key: string, enough: number): 
 function isWhole({ status, complete, headers, body }: Outcome): boolean {
   if (status !== 200 || !complete) return false
   return headers['content-type']?.startsWith('text/event-stream')
-    ? heard(body).dones === 1
+    ? parseStream(body).dones === 1
     : JSON.parse(body).usage !== undefined
 }
 
@@ -116,7 +116,7 @@ function isWhole({ status, complete, headers, body }: Outcome): boolean {
  * on record once.
  */
 async function expectBalanced(server: Server, key: string, answered: Set<string>) {
-  const { stdout } = await gateway([
+  const { stdout } = await runGateway([
     'generations',
     'list',
     '--limit',
@@ -131,7 +131,7 @@ async function expectBalanced(server: Server, key: string, answered: Set<string>
   expect(new Set(ids).size).toBe(ids.length)
   expect([...answered].filter(id => !ids.includes(id))).toEqual([])
   const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)
-  expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
+  expect(Math.round((await fetchKeyState(server, key)).usage * 1e9)).toBe(nanos)
 }
 
 /** Starting from source takes ten times as long. */
@@ -165,7 +165,7 @@ test(`A-06 a limit of a dollar survives ${KILLS} random kills (seed ${SEED})`, a
   const { management_key } = server
   try {
     for (let round = 1; round <= KILLS; round++) {
-      const key = await limitedKey(server, 1, management_key)
+      const key = await createLimitedKey(server, 1, management_key)
       // In turns at a random moment, and when there is something to lose.
       keepsSome = round % 2 === 1
       const answered = await (round % 2 === 0
@@ -177,7 +177,7 @@ test(`A-06 a limit of a dollar survives ${KILLS} random kills (seed ${SEED})`, a
     }
     expect((await server.stop()).code).toBe(0)
     await expectSound(directory)
-    expect((await gateway(['doctor', '--data', directory])).stdout).toContain('no call runs')
+    expect((await runGateway(['doctor', '--data', directory])).stdout).toContain('no call runs')
     // Both must occur, or the rounds prove nothing: calls that were answered, and calls of which
     // only the hold was left.
     expect(countIn(directory, "ledger where source = 'exact'")).toBeGreaterThan(KILLS / 4)
@@ -214,7 +214,11 @@ async function answersUntil(
   const reached = Promise.withResolvers<void>()
   let count = 0
   const ask = async (streamed: boolean) => {
-    const outcome = await chat(server, { stream: streamed, max_tokens: BOUND }, { key }).outcome()
+    const outcome = await sendChat(
+      server,
+      { stream: streamed, max_tokens: BOUND },
+      { key },
+    ).outcome()
     if (isWhole(outcome) && ++count === enough) reached.resolve()
     return outcome
   }
@@ -223,7 +227,9 @@ async function answersUntil(
   const killed = Bun.sleep(milliseconds).then(() => server.kill())
   const whole = (await asked).filter(isWhole)
   await killed
-  return new Map(whole.map(outcome => [idOf(outcome), nanosOf(usageOf(outcome)?.cost ?? 0)]))
+  return new Map(
+    whole.map(outcome => [readGenerationId(outcome), nanosOf(readUsage(outcome)?.cost ?? 0)]),
+  )
 }
 
 const nanosOf = (usd: number) => Math.round(usd * 1e9)
@@ -234,7 +240,7 @@ async function expectWithinLimit(
   key: string,
   answered: Map<string, number>,
 ): Promise<void> {
-  const { usage: spent, limit_remaining } = await keyState(server, key)
+  const { usage: spent, limit_remaining } = await fetchKeyState(server, key)
   expect(spent).toBeLessThanOrEqual(1)
   // Nothing is held any more: the rest of the limit is what was not spent.
   expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
@@ -242,7 +248,7 @@ async function expectWithinLimit(
     [...answered.values()].reduce((sum, nanos) => sum + nanos, 0),
   )
   for (const [id, nanos] of answered) {
-    const { total_cost, finish_reason } = await generationOf(server, id, key)
+    const { total_cost, finish_reason } = await fetchGeneration(server, id, key)
     expect([finish_reason, nanosOf(total_cost)]).toEqual(['stop', nanos])
   }
   expect(
@@ -251,7 +257,7 @@ async function expectWithinLimit(
 }
 
 async function expectSound(directory: string): Promise<void> {
-  const { code, stdout } = await gateway(['doctor', '--data', directory])
+  const { code, stdout } = await runGateway(['doctor', '--data', directory])
   expect([code, stdout]).toEqual([0, expect.not.stringContaining('WRONG')])
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { eventually, generationOf, keyState, metric } from '../support/chat.ts'
+import { fetchGeneration, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { type Outcome, type RawCall, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
@@ -102,7 +102,7 @@ describe('POST /embeddings', () => {
   })
 
   test('answers, counts, prices and records', async () => {
-    const before = (await keyState(server)).usage
+    const before = (await fetchKeyState(server)).usage
     const { id, data, usage } = await answerOf({
       user: 'ann',
       dimensions: 2,
@@ -116,8 +116,8 @@ describe('POST /embeddings', () => {
       is_byok: false,
       cost_details: { upstream_inference_cost: COST },
     })
-    expect((await keyState(server)).usage - before).toBeCloseTo(COST)
-    expect(await generationOf(server, id)).toMatchObject({
+    expect((await fetchKeyState(server)).usage - before).toBeCloseTo(COST)
+    expect(await fetchGeneration(server, id)).toMatchObject({
       api_type: 'embeddings',
       model: 'acme/embed',
       provider_name: 'first',
@@ -143,7 +143,7 @@ describe('POST /embeddings', () => {
     first.plan(vectors([[1]], null))
     const { id, usage } = await answerOf({ input: 'Hello there, how are you?' })
     expect(usage.prompt_tokens).toBeGreaterThan(3)
-    expect((await generationOf(server, id)).usageSource).toBe('estimated')
+    expect((await fetchGeneration(server, id)).usageSource).toBe('estimated')
   })
 
   test('converts numbers and little-endian bytes, as the client requests', async () => {
@@ -158,7 +158,7 @@ describe('POST /embeddings', () => {
     for (const failure of [status(503), vectors([]), vectors([['x']]), json({ data: CANARY })]) {
       first.plan(failure)
       const { id } = await answerOf({})
-      const { provider_name, provider_responses } = await generationOf(server, id)
+      const { provider_name, provider_responses } = await fetchGeneration(server, id)
       expect([provider_name, provider_responses.length]).toEqual(['second', 2])
     }
   })
@@ -173,13 +173,13 @@ describe('POST /embeddings', () => {
 
   test('does not charge a client that leaves, and closes the provider’s connection', async () => {
     first.plan([{ wait: 'never' }])
-    const before = (await keyState(server)).usage
+    const before = (await fetchKeyState(server)).usage
     const call = embed({})
     const hit = await first.hit()
     call.hangUp('rst')
     await hit.clientLeft
-    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-    expect((await keyState(server)).usage).toBe(before)
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+    expect((await fetchKeyState(server)).usage).toBe(before)
     expect(second.hits).toHaveLength(0)
   })
 })

@@ -4,13 +4,13 @@ import * as claude from 'ai-tokenizer/encoding/claude'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { estimateTokenCount } from 'tokenx'
 import {
-  chat,
-  eventually,
+  buildRoutesConfig,
+  fetchGeneration,
   type Generation,
-  generationOf,
-  idOf,
-  routesConfig,
-  usageOf,
+  readGenerationId,
+  readUsage,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -68,7 +68,7 @@ afterAll(async () => {
 afterEach(() => upstream.emptied())
 
 const configFor = ({ url }: Upstream) =>
-  routesConfig(Object.fromEntries(MODELS.map(([model]) => [model, { local: url }])))
+  buildRoutesConfig(Object.fromEntries(MODELS.map(([model]) => [model, { local: url }])))
 
 const words = (): Script => [sseHead(), WORDS.map(word => delta(word))]
 
@@ -81,7 +81,7 @@ const record = (tokens: number, more: Partial<Generation> = {}) => ({
 
 /** Streams that have sent everything, and whose clients leave. */
 async function abandon(model: string, count: number): Promise<string[]> {
-  const calls = Array.from({ length: count }, () => chat(server, { model, stream: true }))
+  const calls = Array.from({ length: count }, () => sendChat(server, { model, stream: true }))
   await Promise.all(calls.map(call => call.sees('👦')))
   const ids = calls.map(call => /"id":"(gen-[^"]+)"/.exec(call.text)?.[1] ?? '')
   for (const call of calls) call.hangUp('rst')
@@ -96,8 +96,8 @@ describe.each(MODELS)('output of %s is estimated with its family’s tokenizer',
   test('when the client leaves', async () => {
     upstream.answer(() => [words(), { wait: 'never' }])
     for (const id of await abandon(model, 10)) {
-      await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
-      expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
+      await waitUntil(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
+      expect(await fetchGeneration(server, id)).toMatchObject(record(tokens, { cancelled: true }))
     }
   })
 
@@ -106,9 +106,9 @@ describe.each(MODELS)('output of %s is estimated with its family’s tokenizer',
     ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
   ])('when the provider of a stream %s', async (_, ends) => {
     upstream.plan([words(), ends()])
-    const outcome = await chat(server, { model, stream: true }).outcome()
-    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject(
+    const outcome = await sendChat(server, { model, stream: true }).outcome()
+    expect(readUsage(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject(
       record(tokens, { cancelled: false, finish_reason: 'stop' }),
     )
   })
@@ -118,15 +118,15 @@ describe.each(MODELS)('output of %s is estimated with its family’s tokenizer',
     ['counts 0 and 0', usage(0, 0)],
   ])('when the provider of a whole answer %s', async (_, counts) => {
     upstream.plan(completion(TEXT, { usage: counts }))
-    const outcome = await chat(server, { model }).outcome()
-    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
+    const outcome = await sendChat(server, { model }).outcome()
+    expect(readUsage(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject(record(tokens))
   })
 
   test('but not when it was counted', async () => {
     upstream.plan(completion(TEXT))
-    const outcome = await chat(server, { model }).outcome()
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    const outcome = await sendChat(server, { model }).outcome()
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       usageSource: 'exact',
       native_tokens_completion: 5,
     })
@@ -144,7 +144,7 @@ test('a server that stops during an estimate records every call', async () => {
   server = await startServer({ data, config: configFor(upstream) })
   // By the tokenizer, or by the rule of thumb where it was not ready in time.
   for (const id of ids)
-    expect(await generationOf(server, id, key)).toMatchObject({
+    expect(await fetchGeneration(server, id, key)).toMatchObject({
       cancelled: true,
       usageSource: 'estimated',
     })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { Explanation } from '../../src/core/inference/explain.ts'
-import { misfit } from '../../src/core/kernel/schema.ts'
-import { generationOf } from '../support/chat.ts'
+import { findSchemaIssue } from '../../src/core/kernel/schema.ts'
+import { fetchGeneration } from '../support/chat.ts'
 import {
   KEYS,
   type KeyName,
@@ -10,7 +10,7 @@ import {
   SAMPLES,
   type Sample,
 } from '../support/explain/samples.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -160,7 +160,7 @@ async function explained(sample: Sample): Promise<Explanation> {
     server.fetch(pathOf(sample), { key: server.management_key, json: body }),
   )
   expect(hits()).toEqual([0, 0, 0])
-  expect(misfit(Explanation, told)).toBeUndefined()
+  expect(findSchemaIssue(Explanation, told)).toBeUndefined()
   for (const secret of SECRETS) expect(JSON.stringify(told)).not.toContain(secret)
   return told
 }
@@ -178,7 +178,7 @@ async function explainedAtTerminal(sample: Sample): Promise<Explanation> {
     '--dialect',
     sample.dialect ?? 'chat',
   ]
-  const { stdout, stderr, code } = await gateway(args, {
+  const { stdout, stderr, code } = await runGateway(args, {
     cwd: server.data,
     stdin: JSON.stringify(sample.body),
   })
@@ -226,7 +226,7 @@ describe('an explanation matches what the call does:', () => {
     const sent = await send(sample)
     if (sample.refused) return expectRefused(sample.refused, told, sent)
     expect(told.error).toBeNull()
-    const generation = await generationOf(server, sent.id, keyOf(sample).key)
+    const generation = await fetchGeneration(server, sent.id, keyOf(sample).key)
     const tried = expectedTries(told, sample.down ?? [])
     expect(generation.provider_responses.map(one => one.provider_name)).toEqual(tried)
     const serving = told.endpoints.find(one => one.provider === generation.provider_name)

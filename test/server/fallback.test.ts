@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import {
+  buildRoutesConfig,
   COST,
-  chat,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  limitedKey,
-  routesConfig,
-  textOf,
-  usageOf,
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
+  parseStream,
+  readGenerationId,
+  readText,
+  readUsage,
+  sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -71,7 +71,7 @@ beforeAll(async () => {
     'acme/refused': { refused, second: second.url },
     'acme/gone': { refused },
   }
-  server = await startServer({ config: routesConfig(routes, { timeouts: TIMEOUTS }) })
+  server = await startServer({ config: buildRoutesConfig(routes, { timeouts: TIMEOUTS }) })
 })
 
 afterAll(async () => {
@@ -84,14 +84,14 @@ beforeEach(async () => {
     upstream.hits.length = 0
     upstream.answer(answering)
   }
-  key = await limitedKey(server)
+  key = await createLimitedKey(server)
 })
 
 const answering = ({ json }: Hit): Script =>
   (json as { stream?: boolean }).stream ? stream(['from ', 'another']) : completion('from another')
 
 const ask = (fields: object, streamed: boolean): Promise<Outcome> =>
-  chat(server, { ...fields, stream: streamed }, { key }).outcome()
+  sendChat(server, { ...fields, stream: streamed }, { key }).outcome()
 
 const hits = () => [first, second, third, fourth].map(upstream => upstream.hits.length)
 
@@ -160,8 +160,8 @@ for (const streamed of [false, true]) {
       const outcome = await ask({}, streamed)
 
       expect(outcome).toMatchObject({ status: 200, complete: true })
-      expect(textOf(outcome)).toBe('from another')
-      expect(usageOf(outcome)).toMatchObject({
+      expect(readText(outcome)).toBe('from another')
+      expect(readUsage(outcome)).toMatchObject({
         prompt_tokens: 10,
         completion_tokens: 5,
         cost: COST,
@@ -169,7 +169,7 @@ for (const streamed of [false, true]) {
       expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
       expect(outcome.body).not.toContain('first')
       if (streamed)
-        expect(heard(outcome.body)).toMatchObject({
+        expect(parseStream(outcome.body)).toMatchObject({
           errors: [],
           dones: 1,
           usages: [{ choices: [] }],
@@ -179,17 +179,23 @@ for (const streamed of [false, true]) {
         { provider_name: 'first', status: code },
         { provider_name: 'second', status: 200 },
       ])
-      expect(await keyState(server, key)).toMatchObject({ usage: COST, limit_remaining: 1 - COST })
+      expect(await fetchKeyState(server, key)).toMatchObject({
+        usage: COST,
+        limit_remaining: 1 - COST,
+      })
     })
 
     test('U-08 a refused connection', async () => {
       const outcome = await ask({ model: 'acme/refused' }, streamed)
-      expect(textOf(outcome)).toBe('from another')
+      expect(readText(outcome)).toBe('from another')
       await expectAttempts(outcome, [
         { provider_name: 'refused', status: null },
         { provider_name: 'second', status: 200 },
       ])
-      expect(await keyState(server, key)).toMatchObject({ usage: COST, limit_remaining: 1 - COST })
+      expect(await fetchKeyState(server, key)).toMatchObject({
+        usage: COST,
+        limit_remaining: 1 - COST,
+      })
     })
   })
 
@@ -258,7 +264,9 @@ for (const streamed of [false, true]) {
       const outcome = await ask({ model: 'acme/wide' }, streamed)
       expectEnvelope(outcome, 502, 'provider_unavailable')
       expect(hits()).toEqual([1, 1, 1, 0])
-      expect((await generationOf(server, idOf(outcome))).provider_responses).toHaveLength(3)
+      expect(
+        (await fetchGeneration(server, readGenerationId(outcome))).provider_responses,
+      ).toHaveLength(3)
     })
   })
 
@@ -267,7 +275,7 @@ for (const streamed of [false, true]) {
       first.plan(status(500, CANARY))
       second.plan(status(503, CANARY))
       const outcome = await ask({ models: ['acme/other'] }, streamed)
-      expect(textOf(outcome)).toBe('from another')
+      expect(readText(outcome)).toBe('from another')
       expect(outcome.body).toContain('"model":"acme/other"')
       expect(hits()).toEqual([1, 1, 1, 0])
       await expectAttempts(outcome, [
@@ -280,7 +288,7 @@ for (const streamed of [false, true]) {
     test('U-07 an invalid request goes to the next model, not the same one elsewhere', async () => {
       first.plan(status(400, CANARY))
       const outcome = await ask({ models: ['acme/other'] }, streamed)
-      expect(textOf(outcome)).toBe('from another')
+      expect(readText(outcome)).toBe('from another')
       expect(outcome.body).toContain('"model":"acme/other"')
       expect(hits()).toEqual([1, 0, 1, 0])
     })
@@ -288,7 +296,7 @@ for (const streamed of [false, true]) {
     test('U-07 the next model is tried however many endpoints the refusing one has', async () => {
       first.plan(status(400, CANARY))
       const outcome = await ask({ model: 'acme/wide', models: ['acme/other'] }, streamed)
-      expect(textOf(outcome)).toBe('from another')
+      expect(readText(outcome)).toBe('from another')
       expect(outcome.body).toContain('"model":"acme/other"')
       expect(hits()).toEqual([1, 0, 1, 0])
     })
@@ -317,12 +325,15 @@ describe('no other endpoint is tried after a first meaningful part when the stre
     ['has only sent reasoning', { reasoning: 'Hello' }, { end: 'rst' }],
   ])('%s', async (name, part, end) => {
     first.plan([sseHead(), delta(part), { wait: name }, end])
-    const call = chat(server, { stream: true }, { key })
+    const call = sendChat(server, { stream: true }, { key })
     await call.sees('Hello')
     first.open(name)
     const outcome = await call.outcome()
     expect(outcome).toMatchObject({ status: 200, complete: true })
-    expect(heard(outcome.body)).toMatchObject({ errors: [{ error: { code: 502 } }], dones: 1 })
+    expect(parseStream(outcome.body)).toMatchObject({
+      errors: [{ error: { code: 502 } }],
+      dones: 1,
+    })
     expect(outcome.body).not.toContain(CANARY)
     expect(hits()).toEqual([1, 0, 0, 0])
   })
@@ -418,8 +429,8 @@ describe('L.3 when all attempted providers are busy', () => {
 
 test('reads a whole answer in place of a stream, and the other way round', async () => {
   first.plan(completion('whole'), [sseHead(), delta('str'), delta('eamed'), ending()])
-  expect(textOf(await ask({}, true))).toBe('whole')
-  expect(textOf(await ask({}, false))).toBe('streamed')
+  expect(readText(await ask({}, true))).toBe('whole')
+  expect(readText(await ask({}, false))).toBe('streamed')
 })
 
 test('accepts a finish reason alone as an answer', async () => {
@@ -429,7 +440,7 @@ test('accepts a finish reason alone as an answer', async () => {
 })
 
 async function expectAttempts(outcome: Outcome, attempts: object[]) {
-  const generation = await generationOf(server, idOf(outcome))
+  const generation = await fetchGeneration(server, readGenerationId(outcome))
   expect(generation.provider_responses).toHaveLength(attempts.length)
   expect(generation).toMatchObject({
     provider_responses: attempts,
@@ -454,11 +465,11 @@ function expectEnvelope(outcome: Outcome, code: number, error_type: string) {
 }
 
 async function expectFree(outcome: Outcome, error_type: string) {
-  expect(await generationOf(server, idOf(outcome))).toMatchObject({
+  expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
     total_cost: 0,
     error_type,
     finish_reason: 'error',
     cancelled: false,
   })
-  expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+  expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
 }

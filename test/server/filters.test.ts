@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
-import { policyFor } from '../../src/core/policy/effective.ts'
+import { getPolicy } from '../../src/core/policy/effective.ts'
 import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 /*
  * Content filters end to end: the provider's request and the client's answer, in both dialects,
@@ -128,7 +128,7 @@ const COST = 0.00002
 let sayer: Sayer
 let gateway: Gateway
 let app: ReturnType<typeof createApp>
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 let finished: Generation[]
 let events: unknown[]
 
@@ -153,7 +153,7 @@ beforeAll(async () => {
       ],
     },
   })
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
   app = createApp(gateway)
   gateway.events.on('generation.finished', generation => finished.push(generation))
   gateway.events.on('filter.matched', event => events.push(event))
@@ -173,7 +173,7 @@ beforeEach(() => {
 })
 
 /** The key's policy without guardrails. */
-const openPolicy = () => policyFor(gateway, { ...operator(gateway), key_hash: 'nobody' })
+const openPolicy = () => getPolicy(gateway, { ...getOperator(gateway), key_hash: 'nobody' })
 
 /** Puts these rules into force for the key. */
 function guard(...rules: Partial<FilterRule>[]): void {

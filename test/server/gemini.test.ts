@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { chat, heard, textOf, usageOf } from '../support/chat.ts'
+import { parseStream, readText, readUsage, sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 /*
@@ -60,14 +60,14 @@ describe.each([false, true])('a server with Google’s protocol (streamed: %p)',
   const action = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
 
   test('gets its own request, and its answer is read', async () => {
-    const outcome = await chat(server, {
+    const outcome = await sendChat(server, {
       stream,
       messages: [{ role: 'system', content: 'Be kind.' }, user('Say hello')],
       max_tokens: 50,
       top_k: 3,
     }).outcome()
-    expect(textOf(outcome)).toBe('Hello, you!')
-    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5 })
+    expect(readText(outcome)).toBe('Hello, you!')
+    expect(readUsage(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5 })
     expect(outcome.body).toContain('How?')
     const { path, headers, body } = last()
     expect(path).toBe(`/v1beta/models/gemini-2.0-flash:${action}`)
@@ -82,7 +82,7 @@ describe.each([false, true])('a server with Google’s protocol (streamed: %p)',
   })
 
   test('calls a tool, and gets its result', async () => {
-    const outcome = await chat(server, {
+    const outcome = await sendChat(server, {
       stream,
       messages: [user('Weather')],
       tools: [TOOL],
@@ -100,7 +100,7 @@ describe.each([false, true])('a server with Google’s protocol (streamed: %p)',
       tool_calls: [{ id, type: 'function', function: { name, arguments: input } }],
     }
     const answered = { role: 'tool', tool_call_id: id, content: 'Sunny' }
-    await chat(server, {
+    await sendChat(server, {
       stream,
       messages: [user('Weather'), said, answered, user('Say hello')],
       tools: [TOOL],
@@ -128,7 +128,7 @@ interface Choice {
 function callIn(body: string) {
   const choices = (
     body.startsWith('data:')
-      ? heard(body).events.flatMap(event => (event === '[DONE]' ? [] : event.choices))
+      ? parseStream(body).events.flatMap(event => (event === '[DONE]' ? [] : event.choices))
       : JSON.parse(body).choices
   ) as Choice[]
   const pieces = choices.flatMap(choice => (choice.delta ?? choice.message)?.tool_calls ?? [])

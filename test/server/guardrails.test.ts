@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { chat, eventually, routesConfig, textOf } from '../support/chat.ts'
+import { buildRoutesConfig, readText, sendChat, waitUntil } from '../support/chat.ts'
 import { request } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, stream, type Upstream } from '../support/upstream.ts'
 
 let server: Server
@@ -14,7 +14,7 @@ let guardrail: string
 
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  const config = routesConfig({
+  const config = buildRoutesConfig({
     'acme/small': { first: first.url, second: second.url },
     'anthropic/claude-opus-4.5': { first: first.url },
     'acme/plain': { second: second.url },
@@ -79,7 +79,7 @@ const rule = (change: object) =>
   manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
 
 const ask = (body: object = {}, headers: Record<string, string> = {}, path = '/chat/completions') =>
-  chat(server, body, { key, headers, path }).outcome()
+  sendChat(server, body, { key, headers, path }).outcome()
 
 const hits = () => [first.hits.length, second.hits.length]
 
@@ -121,7 +121,7 @@ describe('a rule about models', () => {
       model: 'acme/small',
       models: ['anthropic/claude-opus-4.5', 'acme/plain'],
     })
-    expect([textOf(fallback), JSON.parse(fallback.body).model, hits()]).toEqual([
+    expect([readText(fallback), JSON.parse(fallback.body).model, hits()]).toEqual([
       'Hello',
       'anthropic/claude-opus-4.5',
       [1, 0],
@@ -151,7 +151,7 @@ describe('a rule about models', () => {
 
   test('applies to no other key', async () => {
     await rule({ ignored_models: ['acme/small'] })
-    expect((await chat(server).outcome()).status).toBe(200)
+    expect((await sendChat(server).outcome()).status).toBe(200)
   })
 })
 
@@ -255,7 +255,7 @@ describe('a budget', () => {
     await rule({ limit_usd: 0.000001, reset_interval: 'daily' })
     const { status, body } = await ask()
     expect([status, JSON.parse(body).error.message, hits()]).toEqual([402, OVER, [0, 0]])
-    expect((await chat(server).outcome()).status).toBe(200)
+    expect((await sendChat(server).outcome()).status).toBe(200)
     await rule({ limit_usd: 1, reset_interval: 'daily' })
     expect((await ask()).status).toBe(200)
   })
@@ -269,7 +269,7 @@ describe('a budget', () => {
     })
     const member_user_ids = [owner]
     await manage('POST', `/guardrails/${data.id}/assignments/members`, { member_user_ids })
-    for (const outcome of [await ask(), await chat(server).outcome()])
+    for (const outcome of [await ask(), await sendChat(server).outcome()])
       expect([outcome.status, JSON.parse(outcome.body).error.message]).toEqual([402, OVER])
     await manage('POST', `/guardrails/${data.id}/assignments/members/remove`, { member_user_ids })
     expect((await ask()).status).toBe(200)
@@ -278,15 +278,16 @@ describe('a budget', () => {
 
 test('changes from the terminal apply to the server’s next calls', async () => {
   await rule({})
-  const run = (args: string[]) => gateway(['guardrails', ...args, '--data', server.data, '--json'])
+  const run = (args: string[]) =>
+    runGateway(['guardrails', ...args, '--data', server.data, '--json'])
   expect((await ask()).status).toBe(200)
   const changed = await run(['update', guardrail, '--ignore-models', 'acme/small'])
   expect(JSON.parse(changed.stdout).data.ignored_models).toEqual(['acme/small'])
-  await eventually(async () => (await ask()).status === 404)
+  await waitUntil(async () => (await ask()).status === 404)
   await run(['unassign', guardrail, '--keys', hash])
-  await eventually(async () => (await ask()).status === 200)
+  await waitUntil(async () => (await ask()).status === 200)
   await run(['update', 'default', '--allow-models', 'sandbox/echo'])
-  await eventually(async () => (await ask()).status === 404)
+  await waitUntil(async () => (await ask()).status === 404)
   await run(['update', 'default', '--allow-models', 'none'])
-  await eventually(async () => (await ask()).status === 200)
+  await waitUntil(async () => (await ask()).status === 200)
 })

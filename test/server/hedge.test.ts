@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { booksOf, nanosOf } from '../support/books.ts'
+import { readBooks, toNanos } from '../support/books.ts'
 import {
-  chat,
-  eventually,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  limitedKey,
-  metric,
-  routesConfig,
-  textOf,
-  usageOf,
+  buildRoutesConfig,
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
+  parseStream,
+  readGenerationId,
+  readMetric,
+  readText,
+  readUsage,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -63,7 +63,7 @@ const start = async (routing: object = { failures: 0 }) => {
     'acme/pair': { first: url(0), second: url(1) },
     'acme/other': { third: url(2) },
   }
-  const config = routesConfig(routes, { routing: { choice: 'listed', ...routing } })
+  const config = buildRoutesConfig(routes, { routing: { choice: 'listed', ...routing } })
   const models = config.models.map(model => ({
     ...model,
     endpoints: model.endpoints.map(endpoint => {
@@ -72,7 +72,7 @@ const start = async (routing: object = { failures: 0 }) => {
     }),
   }))
   server = await startServer({ config: { ...config, models } })
-  key = await limitedKey(server)
+  key = await createLimitedKey(server)
 }
 
 beforeEach(() => {
@@ -85,13 +85,13 @@ beforeEach(() => {
 afterEach(() => server[Symbol.asyncDispose]())
 
 const send = (body: object = {}) =>
-  chat(server, { stream: true, max_tokens: 50, provider: SOON, ...body }, { key })
+  sendChat(server, { stream: true, max_tokens: 50, provider: SOON, ...body }, { key })
 const ask = (body: object = {}): Promise<Outcome> => send(body).outcome()
 const hits = () => upstreams.map(upstream => upstream.hits.length)
 const never: Script = { wait: 'never' }
 const hedges = async (name: string) => [
-  await metric(server, `gateway_hedges_total{provider="${name}"}`),
-  await metric(server, `gateway_hedge_wins_total{provider="${name}"}`),
+  await readMetric(server, `gateway_hedges_total{provider="${name}"}`),
+  await readMetric(server, `gateway_hedge_wins_total{provider="${name}"}`),
 ]
 
 /** Resolves once the gateway has closed the connection of the upstream's last request. */
@@ -109,14 +109,14 @@ async function expectAnswer(
   tries: [name: string, status: number | null][],
 ): Promise<void> {
   expect(outcome).toMatchObject({ status: 200, complete: true })
-  expect(textOf(outcome)).toBe(name)
-  expect(heard(outcome.body)).toMatchObject({ errors: [], dones: 1 })
-  expect(usageOf(outcome)).toMatchObject({
+  expect(readText(outcome)).toBe(name)
+  expect(parseStream(outcome.body)).toMatchObject({ errors: [], dones: 1 })
+  expect(readUsage(outcome)).toMatchObject({
     prompt_tokens: 10,
     completion_tokens: 5,
     cost: costAt(name),
   })
-  const generation = await generationOf(server, idOf(outcome), key)
+  const generation = await fetchGeneration(server, readGenerationId(outcome), key)
   expect(generation).toMatchObject({
     provider_name: name,
     total_cost: costAt(name),
@@ -124,7 +124,7 @@ async function expectAnswer(
     cancelled: false,
   })
   expect(generation.provider_responses.map(one => [one.provider_name, one.status])).toEqual(tries)
-  expect(await keyState(server, key)).toMatchObject({ usage: costAt(name) })
+  expect(await fetchKeyState(server, key)).toMatchObject({ usage: costAt(name) })
 }
 
 describe('two endpoints at once', () => {
@@ -195,7 +195,7 @@ describe('two endpoints at once', () => {
     const call = send()
     await upstreams[1].hit()
     upstreams[0].open('fails')
-    await eventually(async () => (await metric(server, FAILED)) === 1)
+    await waitUntil(async () => (await readMetric(server, FAILED)) === 1)
     upstreams[1].open('goes on')
     await expectAnswer(await call.outcome(), 'second', [
       ['first', 500],
@@ -211,7 +211,7 @@ describe('two endpoints at once', () => {
     upstreams[0].answer(hit => [{ wait: 'first goes on' }, from('first')(hit)])
     upstreams[1].answer(() => status(500))
     const call = send()
-    await eventually(async () => (await metric(server, FAILED.replace('first', 'second'))) === 1)
+    await waitUntil(async () => (await readMetric(server, FAILED.replace('first', 'second'))) === 1)
     upstreams[0].open('first goes on')
     await expectAnswer(await call.outcome(), 'first', [
       ['first', 200],
@@ -230,7 +230,7 @@ describe('two endpoints at once', () => {
     await upstreams[1].hit()
     upstreams[0].open('both fail')
     const outcome = await call.outcome()
-    expect(textOf(outcome)).toBe('third')
+    expect(readText(outcome)).toBe('third')
     expect(hits()).toEqual([1, 1, 1])
   })
 
@@ -238,14 +238,14 @@ describe('two endpoints at once', () => {
     upstreams[0].answer(() => [{ wait: 'nobody is left' }, status(500)])
     upstreams[1].answer(() => status(503))
     const call = send({ model: 'acme/pair' })
-    await eventually(async () => (await metric(server, FAILED.replace('first', 'second'))) === 1)
+    await waitUntil(async () => (await readMetric(server, FAILED.replace('first', 'second'))) === 1)
     upstreams[0].open('nobody is left')
     const outcome = await call.outcome()
     expect(JSON.parse(outcome.body).error.metadata).toMatchObject({
       provider_name: 'first',
       previous_errors: [{ provider: 'second', code: 502, status: 503 }],
     })
-    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
   })
 
   test('a refusal by the second would be the first’s too, so the call ends', async () => {
@@ -260,7 +260,7 @@ describe('two endpoints at once', () => {
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => status(400))
     const outcome = await ask({ model: 'acme/pair', models: ['acme/other'] })
-    expect([textOf(outcome), ...hits()]).toEqual(['third', 1, 1, 1])
+    expect([readText(outcome), ...hits()]).toEqual(['third', 1, 1, 1])
     await left(upstreams[0])
   })
 
@@ -268,7 +268,7 @@ describe('two endpoints at once', () => {
     upstreams[0].answer(hit => [{ wait: 'another model' }, from('first')(hit)])
     upstreams[2].answer(() => status(400))
     const call = send({ model: 'acme/one', models: ['acme/other'] })
-    await eventually(async () => (await metric(server, REFUSED)) === 1)
+    await waitUntil(async () => (await readMetric(server, REFUSED)) === 1)
     upstreams[0].open('another model')
     await expectAnswer(await call.outcome(), 'first', [
       ['first', 200],
@@ -282,9 +282,9 @@ describe('two endpoints at once', () => {
     await upstreams[1].hit()
     call.hangUp('rst')
     await Promise.all([left(upstreams[0]), left(upstreams[1])])
-    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
-    expect(await metric(server, FAILED)).toBe(0)
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect(await readMetric(server, FAILED)).toBe(0)
     expect(hits()).toEqual([1, 1, 0])
   })
 
@@ -295,15 +295,15 @@ describe('two endpoints at once', () => {
     await call.sees('second')
     call.hangUp('rst')
     await left(upstreams[1])
-    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-    const { ledger, recorded, calls, held } = booksOf(server.data, key)
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+    const { ledger, recorded, calls, held } = readBooks(server.data, key)
     expect({ calls, held, recorded }).toEqual({ calls: 1, held: 0, recorded: ledger })
-    expect(ledger).toBeWithin(1, nanosOf(costAt('second')))
+    expect(ledger).toBeWithin(1, toNanos(costAt('second')))
   })
 
   test('a limit that pays for one call pays for one hedged call, and for no more', async () => {
     const most = { max_tokens: 1_000 }
-    key = await limitedKey(server, 0.11)
+    key = await createLimitedKey(server, 0.11)
     upstreams[0].answer(() => never)
     upstreams[1].answer(hit => [{ wait: 'held' }, from('second')(hit)])
     const call = send(most)
@@ -314,8 +314,8 @@ describe('two endpoints at once', () => {
       ['first', null],
       ['second', 200],
     ])
-    expect(booksOf(server.data, key)).toMatchObject({
-      ledger: nanosOf(costAt('second')),
+    expect(readBooks(server.data, key)).toMatchObject({
+      ledger: toNanos(costAt('second')),
       calls: 1,
       held: 0,
     })
@@ -324,7 +324,7 @@ describe('two endpoints at once', () => {
   test('the debug option shows the requests to both', async () => {
     upstreams[0].answer(() => never)
     const outcome = await ask({ debug: { echo_upstream_body: true } })
-    expect(textOf(outcome)).toBe('second')
+    expect(readText(outcome)).toBe('second')
     expect(outcome.body.match(/echo_upstream_body/g)).toHaveLength(2)
   })
 
@@ -363,7 +363,7 @@ describe('both endpoints', () => {
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => stream(['Ask eve@', 'acme.example']))
     const outcome = await ask({ messages: [{ role: 'user', content: 'I am bob@acme.example' }] })
-    expect(textOf(outcome)).toBe('Ask [EMAIL]')
+    expect(readText(outcome)).toBe('Ask [EMAIL]')
     const redacted = { messages: [{ role: 'user', content: 'I am [EMAIL]' }] }
     expect(upstreams.slice(0, 2).map(({ hits }) => hits[0]?.json)).toMatchObject([
       redacted,
@@ -376,19 +376,23 @@ describe('both endpoints', () => {
     const withMine = ({ headers }: Hit) => headers.authorization === 'Bearer sk-mine-0123456789'
     upstreams[0].answer(hit => (withMine(hit) ? stream(['mine']) : never))
     const outcome = await ask({ model: 'acme/one' })
-    expect([textOf(outcome), usageOf(outcome)?.cost]).toEqual(['mine', 0])
-    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect([readText(outcome), readUsage(outcome)?.cost]).toEqual(['mine', 0])
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
     expect(upstreams[0].hits.map(withMine)).toEqual([false, true])
     upstreams[0].answer(hit => [withMine(hit) ? never : { ms: 100 }, stream(['ours'])])
     const again = await ask({ model: 'acme/one' })
-    expect([textOf(again), usageOf(again)?.cost]).toEqual(['ours', costAt('first')])
+    expect([readText(again), readUsage(again)?.cost]).toEqual(['ours', costAt('first')])
   })
 
   test('are in the routing metadata', async () => {
     upstreams[0].answer(() => never)
     const headers = { 'x-gateway-metadata': 'enabled' }
-    const call = chat(server, { stream: true, max_tokens: 50, provider: SOON }, { key, headers })
-    const metadata = heard((await call.outcome()).body).events.flatMap(one =>
+    const call = sendChat(
+      server,
+      { stream: true, max_tokens: 50, provider: SOON },
+      { key, headers },
+    )
+    const metadata = parseStream((await call.outcome()).body).events.flatMap(one =>
       one === '[DONE]' ? [] : (Object(one).gateway_metadata ?? []),
     )
     expect(metadata).toMatchObject([
@@ -416,12 +420,12 @@ describe('no hedge starts', () => {
     await Bun.sleep(100)
     expect(hits()).toEqual([6, 3, 0])
     for (const upstream of upstreams) upstream.open('budget')
-    expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(textOf))).toEqual(
+    expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(readText))).toEqual(
       new Set(['one of them']),
     )
     upstreams[0].answer(() => never)
     upstreams[1].answer(from('second'))
-    expect(textOf(await ask())).toBe('second')
+    expect(readText(await ask())).toBe('second')
   })
 
   test('at an endpoint that is cooling down', async () => {
@@ -429,23 +433,23 @@ describe('no hedge starts', () => {
     upstreams[1].answer(() => status(500))
     for (let i = 0; i < 5; i++) await ask({ provider: { only: ['second'] } })
     upstreams[0].answer(() => never)
-    expect(textOf(await ask())).toBe('third')
+    expect(readText(await ask())).toBe('third')
     expect(hits()).toEqual([1, 5, 1])
   })
 
   test('at an endpoint that the caller excludes', async () => {
     await start()
     upstreams[0].answer(() => never)
-    expect(textOf(await ask({ provider: { ...SOON, ignore: ['second'] } }))).toBe('third')
+    expect(readText(await ask({ provider: { ...SOON, ignore: ['second'] } }))).toBe('third')
     upstreams[0].answer(hit => [{ ms: 120 }, from('first')(hit)])
-    expect(textOf(await ask({ provider: { ...SOON, allow_fallbacks: false } }))).toBe('first')
+    expect(readText(await ask({ provider: { ...SOON, allow_fallbacks: false } }))).toBe('first')
     expect(hits()).toEqual([2, 0, 1])
   })
 
   test('for an answer without streaming', async () => {
     await start({ failures: 0, hedge: true })
     upstreams[0].answer(hit => [{ ms: 120 }, from('first')(hit)])
-    expect(textOf(await ask({ stream: false }))).toBe('first')
+    expect(readText(await ask({ stream: false }))).toBe('first')
     expect(hits()).toEqual([1, 0, 0])
   })
 })
@@ -468,13 +472,13 @@ describe('the time until a hedge starts', () => {
     await start()
     await measure(measured)
     slow()
-    expect(textOf(await ask({ provider: { hedge } }))).toBe(answers)
+    expect(readText(await ask({ provider: { hedge } }))).toBe(answers)
   })
 
   test('never applies if the config forbids hedges', async () => {
     await start({ failures: 0, hedge: 'never' })
     slow()
-    expect(textOf(await ask())).toBe('first')
+    expect(readText(await ask())).toBe('first')
     expect(hits()).toEqual([1, 0, 0])
   })
 
@@ -482,8 +486,8 @@ describe('the time until a hedge starts', () => {
     await start({ failures: 0, hedge: true })
     await measure(20)
     slow()
-    expect(textOf(await ask({ provider: {} }))).toBe('second')
-    expect(textOf(await ask({ provider: { hedge: false } }))).toBe('first')
+    expect(readText(await ask({ provider: {} }))).toBe('second')
+    expect(readText(await ask({ provider: { hedge: false } }))).toBe('first')
   })
 
   test.each([
@@ -504,7 +508,7 @@ describe('the time until a hedge starts', () => {
 test('an endpoint that lost has not failed, and its delay counts as its latency', async () => {
   await start({ failures: 1 })
   upstreams[0].answer(() => never)
-  for (let i = 0; i < 3; i++) expect(textOf(await ask())).toBe('second')
+  for (let i = 0; i < 3; i++) expect(readText(await ask())).toBe('second')
   const response = await server.fetch('/models/acme/small/endpoints')
   const [first, second] = ((await response.json()) as { data: { endpoints: Shown[] } }).data
     .endpoints
@@ -521,12 +525,12 @@ interface Shown {
 
 test('two hundred at once leave no running call, no hold and no connection', async () => {
   await start()
-  key = await limitedKey(server, 100)
+  key = await createLimitedKey(server, 100)
   let slow = 0
   upstreams[0].answer(hit => [{ ms: ++slow % 4 === 0 ? 1_000 : 0 }, from('first')(hit)])
   upstreams[1].answer(hit => [{ ms: 30 }, from('second')(hit)])
   const outcomes = await Promise.all(Array.from({ length: 200 }, () => ask()))
-  const texts = outcomes.map(textOf)
+  const texts = outcomes.map(readText)
   const won = texts.filter(text => text === 'second').length
   expect(new Set(texts)).toEqual(new Set(['first', 'second']))
   const [started = 0, wins] = await hedges('second')
@@ -534,9 +538,9 @@ test('two hundred at once leave no running call, no hold and no connection', asy
   // Some lost before their request was sent.
   expect(hits()[1]).toBeWithin(won, started + 1)
   await Promise.all(upstreams.map(upstream => upstream.emptied()))
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
-  const nanos = nanosOf(won * costAt('second') + (200 - won) * costAt('first'))
-  expect(booksOf(server.data, key)).toEqual({
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
+  const nanos = toNanos(won * costAt('second') + (200 - won) * costAt('first'))
+  expect(readBooks(server.data, key)).toEqual({
     ledger: nanos,
     counted: nanos,
     recorded: nanos,

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { booksOf, countIn, faultsIn, heldIn, nanosOf } from '../support/books.ts'
-import { chat, eventually, keyState, limitedKey } from '../support/chat.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { countRows, findFaults, listHeldCalls, readBooks, toNanos } from '../support/books.ts'
+import { createLimitedKey, fetchKeyState, sendChat, waitUntil } from '../support/chat.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -35,7 +35,7 @@ beforeEach(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
   data = mkdtempSync(join(tmpdir(), 'gateway-killed-'))
   server = await started()
-  key = await limitedKey(server, 1)
+  key = await createLimitedKey(server, 1)
 })
 
 afterEach(async () => {
@@ -68,7 +68,7 @@ const started = () => {
 }
 
 const ask = (fields: object = { stream: true }) =>
-  chat(server, { max_tokens: 50, ...fields }, { key })
+  sendChat(server, { max_tokens: 50, ...fields }, { key })
 
 /**
  * Kills the server and starts it twice. Expects that the first start settles the call at this
@@ -76,31 +76,31 @@ const ask = (fields: object = { stream: true }) =>
  */
 async function expectRecovered(nanos: number): Promise<void> {
   await server.kill()
-  expect(booksOf(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
+  expect(readBooks(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
   for (let start = 1; start <= 2; start++) {
     server = await started()
-    await eventually(async () => heldIn(data).length === 0)
-    expect(booksOf(data, key)).toEqual({
+    await waitUntil(async () => listHeldCalls(data).length === 0)
+    expect(readBooks(data, key)).toEqual({
       ledger: nanos,
       counted: nanos,
       recorded: nanos,
       calls: 1,
       held: 0,
     })
-    const { usage: spent, limit_remaining } = await keyState(server, key)
-    expect([nanosOf(spent), nanosOf(limit_remaining ?? Number.NaN)]).toEqual([nanos, 1e9 - nanos])
+    const { usage: spent, limit_remaining } = await fetchKeyState(server, key)
+    expect([toNanos(spent), toNanos(limit_remaining ?? Number.NaN)]).toEqual([nanos, 1e9 - nanos])
     await server.kill()
   }
   expect(
-    countIn(data, "generations where usageSource = 'estimated' and finish_reason = 'error'"),
+    countRows(data, "generations where usageSource = 'estimated' and finish_reason = 'error'"),
   ).toBe(1)
-  expect(await faultsIn(data)).toBeNull()
+  expect(await findFaults(data)).toBeNull()
 }
 
 /** Resolves once the last checkpoint has recorded what was delivered. */
 const checkpointed = () =>
-  eventually(
-    async () => heldIn(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1,
+  waitUntil(
+    async () => listHeldCalls(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1,
   )
 
 const gate = { wait: 'never' }
@@ -191,14 +191,14 @@ describe('A-06 kill -9', () => {
     await server.kill()
     expect(outcome.complete).toBe(true)
     server = await started()
-    expect(booksOf(data, key)).toEqual({
+    expect(readBooks(data, key)).toEqual({
       ledger: 15 * PRICE,
       counted: 15 * PRICE,
       recorded: 15 * PRICE,
       calls: 1,
       held: 0,
     })
-    expect(await faultsIn(data)).toBeNull()
+    expect(await findFaults(data)).toBeNull()
   }, 30_000)
 
   test('with many calls at once: their spending cannot be spent again', async () => {
@@ -208,10 +208,10 @@ describe('A-06 kill -9', () => {
     expect((await ask().outcome()).status).toBe(402)
     await server.kill()
     server = await started()
-    await eventually(async () => heldIn(data).length === 0)
+    await waitUntil(async () => listHeldCalls(data).length === 0)
     const spent = 8 * PROMPT * PRICE
-    expect(nanosOf((await keyState(server, key)).usage)).toBe(spent)
-    expect(await faultsIn(data)).toBeNull()
+    expect(toNanos((await fetchKeyState(server, key)).usage)).toBe(spent)
+    expect(await findFaults(data)).toBeNull()
   }, 30_000)
 })
 
@@ -224,17 +224,17 @@ test('S-05 a second server on one directory does not start, and settles nothing'
     thrown => String(thrown),
   )
   expect(failure).toContain('did not start')
-  expect(booksOf(data, key)).toMatchObject({ ledger: 0, calls: 0, held: 1 })
+  expect(readBooks(data, key)).toMatchObject({ ledger: 0, calls: 0, held: 1 })
   await expectRecovered(PROMPT * PRICE)
 }, 30_000)
 
 test('a terminal that writes while calls hold and settle loses no data', async () => {
   first.answer(() => [sseHead(), delta('Hello'), finish('stop', usage(1, 1)), done(), '0\r\n\r\n'])
   const writing = Array.from({ length: 4 }, (_, i) =>
-    gateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]),
+    runGateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]),
   )
   const asked = Array.from({ length: 100 }, () =>
-    chat(server, { stream: true, max_tokens: 1 }, { key: server.inference_key }),
+    sendChat(server, { stream: true, max_tokens: 1 }, { key: server.inference_key }),
   )
   const outcomes = await Promise.all(asked.map(call => call.outcome()))
   expect((await Promise.all(writing)).map(({ code }) => code)).toEqual([0, 0, 0, 0])
@@ -242,12 +242,12 @@ test('a terminal that writes while calls hold and settle loses no data', async (
     new Set(['200 true']),
   )
   const nanos = 100 * 2 * PRICE
-  expect(booksOf(data, server.inference_key)).toEqual({
+  expect(readBooks(data, server.inference_key)).toEqual({
     ledger: nanos,
     counted: nanos,
     recorded: nanos,
     calls: 100,
     held: 0,
   })
-  expect(await faultsIn(data)).toBeNull()
+  expect(await findFaults(data)).toBeNull()
 }, 30_000)

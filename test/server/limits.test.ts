@@ -1,18 +1,18 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { defaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
+import { getDefaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
 import {
-  chat,
-  eventually,
-  keyState,
-  limitedKey,
-  metric,
-  routesConfig,
-  usageOf,
+  buildRoutesConfig,
+  createLimitedKey,
+  fetchKeyState,
+  readMetric,
+  readUsage,
+  sendChat,
+  waitUntil,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -48,7 +48,7 @@ afterEach(async () => {
 })
 
 const config = (more: Record<string, unknown> = {}) => ({
-  ...routesConfig({}),
+  ...buildRoutesConfig({}),
   providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
   models: [
     {
@@ -94,29 +94,29 @@ const atOnce = (
 ): Promise<Outcome[]> =>
   Promise.all(
     Array.from({ length: count }, (_, i) =>
-      chat(server, { stream: i % 2 === 0, ...body }, { key }).outcome(),
+      sendChat(server, { stream: i % 2 === 0, ...body }, { key }).outcome(),
     ),
   )
 
 const nanosOf = (usd: number) => Math.round(usd * 1e9)
 const spentBy = (outcomes: Outcome[]) =>
   outcomes.reduce(
-    (sum, one) => sum + (one.status === 200 ? nanosOf(usageOf(one)?.cost ?? 0) : 0),
+    (sum, one) => sum + (one.status === 200 ? nanosOf(readUsage(one)?.cost ?? 0) : 0),
     0,
   )
 
 describe('A-01 a limit of one dollar', () => {
   for (const count of [1, 10, 100, 1_000]) {
     test(`holds for ${count} calls at once, and refused calls reach no provider`, async () => {
-      const key = await limitedKey(server, 1)
+      const key = await createLimitedKey(server, 1)
       const outcomes = await atOnce(count, key)
       const answered = outcomes.filter(({ status }) => status === 200)
       const refused = outcomes.filter(({ status }) => status === 402)
       expect(answered.length + refused.length).toBe(count)
       expect(answered.length).toBeGreaterThanOrEqual(Math.min(count, 10))
       expect(upstream.hits.length).toBe(answered.length)
-      await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-      const { usage: spent, limit_remaining } = await keyState(server, key)
+      await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+      const { usage: spent, limit_remaining } = await fetchKeyState(server, key)
       expect(spent).toBeLessThanOrEqual(1)
       expect(nanosOf(spent)).toBe(spentBy(answered))
       // What remains is the limit less the spending: there are no holds left.
@@ -125,46 +125,46 @@ describe('A-01 a limit of one dollar', () => {
   }
 
   test('is used up to less than the price of one call by consecutive calls', async () => {
-    const key = await limitedKey(server, 1)
+    const key = await createLimitedKey(server, 1)
     let last = 200
     for (let i = 0; last === 200 && i < 25; i++)
-      last = (await chat(server, { max_tokens: BOUND }, { key }).outcome()).status
+      last = (await sendChat(server, { max_tokens: BOUND }, { key }).outcome()).status
     expect(last).toBe(402)
-    const { usage: spent } = await keyState(server, key)
+    const { usage: spent } = await fetchKeyState(server, key)
     expect(spent).toBeLessThanOrEqual(1)
     expect(spent).toBeGreaterThan(0.9)
   })
 
   test('names the limit in public terms, and leaves nothing of the call', async () => {
-    const key = await limitedKey(server, 0.01)
-    const { status, body } = await chat(server, { max_tokens: BOUND }, { key }).outcome()
+    const key = await createLimitedKey(server, 0.01)
+    const { status, body } = await sendChat(server, { max_tokens: BOUND }, { key }).outcome()
     expect(status).toBe(402)
     expect(JSON.parse(body).error).toMatchObject({
       code: 402,
       message: 'Key limit exceeded (total limit)',
       metadata: { error_type: 'payment_required' },
     })
-    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 0.01 })
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 0.01 })
   })
 
   test('does not stop free calls', async () => {
-    const key = await limitedKey(server, 0)
-    expect((await chat(server, { model: 'acme/free' }, { key }).outcome()).status).toBe(200)
-    expect((await chat(server, { max_tokens: 1 }, { key }).outcome()).status).toBe(402)
+    const key = await createLimitedKey(server, 0)
+    expect((await sendChat(server, { model: 'acme/free' }, { key }).outcome()).status).toBe(200)
+    expect((await sendChat(server, { max_tokens: 1 }, { key }).outcome()).status).toBe(402)
   })
 
   test('is restored in full by failed, cut and abandoned calls', async () => {
-    const key = await limitedKey(server, 1)
+    const key = await createLimitedKey(server, 1)
     upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }])
     const left = Array.from({ length: 5 }, () =>
-      chat(server, { stream: true, max_tokens: BOUND }, { key }),
+      sendChat(server, { stream: true, max_tokens: BOUND }, { key }),
     )
     await Promise.all(left.map(call => call.sees('Hel')))
     for (const call of left) call.hangUp('rst')
-    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
     upstream.plan('HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
     for (const { status } of await atOnce(9, key)) expect(status).toBe(502)
-    const { usage: spent, limit_remaining } = await keyState(server, key)
+    const { usage: spent, limit_remaining } = await fetchKeyState(server, key)
     expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
     expect(spent).toBeLessThan(0.001)
   })
@@ -196,7 +196,7 @@ describe('A-03 limits within limits', () => {
   ) {
     const member = JSON.parse(
       (
-        await gateway([
+        await runGateway([
           'members',
           'create',
           '--email',
@@ -227,7 +227,7 @@ describe('A-03 limits within limits', () => {
     await management('POST', `/guardrails/${onMember.id}/assignments/members`, {
       member_user_ids: [member],
     })
-    await management('PATCH', `/guardrails/${defaultGuardrailId(workspace_id)}`, {
+    await management('PATCH', `/guardrails/${getDefaultGuardrailId(workspace_id)}`, {
       limit_usd: limits.default,
       reset_interval: 'weekly',
     })
@@ -263,8 +263,8 @@ describe('A-03 limits within limits', () => {
       expect(new Set(refused.map(({ body }) => JSON.parse(body).error.message))).toEqual(
         new Set([SAID[scope]]),
       )
-      await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-      const { code } = await gateway(['doctor', '--data', server.data])
+      await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+      const { code } = await runGateway(['doctor', '--data', server.data])
       expect(code).toBe(0)
     }, 60_000)
   }
@@ -274,41 +274,41 @@ describe('A-18 a call without max_tokens', () => {
   const CENTS = { limits: { max_tokens: 50_000 } }
 
   test('on a nearly empty limit is refused', async () => {
-    const key = await limitedKey(server, 0.01)
-    expect((await chat(server, {}, { key }).outcome()).status).toBe(402)
+    const key = await createLimitedKey(server, 0.01)
+    expect((await sendChat(server, {}, { key }).outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(0)
   })
 
   test('under a limit is sent with the reserved max_tokens', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config(CENTS) })
-    const key = await limitedKey(server, 1)
-    expect((await chat(server, {}, { key }).outcome()).status).toBe(200)
+    const key = await createLimitedKey(server, 1)
+    expect((await sendChat(server, {}, { key }).outcome()).status).toBe(200)
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 50_000 })
   })
 
   test('without any limit is sent without one', async () => {
-    expect((await chat(server).outcome()).status).toBe(200)
+    expect((await sendChat(server).outcome()).status).toBe(200)
     expect(upstream.hits[0]?.json).not.toHaveProperty('max_tokens')
   })
 
   test('is sent with the max_tokens that the limit can pay for, if limits are strict', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config({ limits: { strict: true } }) })
-    const key = await limitedKey(server, 0.01)
-    expect((await chat(server, {}, { key }).outcome()).status).toBe(200)
+    const key = await createLimitedKey(server, 0.01)
+    expect((await sendChat(server, {}, { key }).outcome()).status).toBe(200)
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 10_000 })
   })
 
   test('with max_tokens is not raised, and one with too few is refused', async () => {
     await server[Symbol.asyncDispose]()
     server = await startServer({ config: config({ limits: { strict: true } }) })
-    const key = await limitedKey(server, 0.01)
+    const key = await createLimitedKey(server, 0.01)
     upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
-    await chat(server, { max_tokens: 500 }, { key }).outcome()
+    await sendChat(server, { max_tokens: 500 }, { key }).outcome()
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 500 })
-    const empty = await limitedKey(server, 0.000_01)
-    expect((await chat(server, { max_tokens: 500 }, { key: empty }).outcome()).status).toBe(402)
+    const empty = await createLimitedKey(server, 0.000_01)
+    expect((await sendChat(server, { max_tokens: 500 }, { key: empty }).outcome()).status).toBe(402)
   })
 })
 
@@ -336,14 +336,14 @@ describe('A-18 additional costs of a call', () => {
       upstream.answer(hit =>
         completion('Hello', { usage: usage(Math.ceil(hit.body.length / 4), 1) }),
       )
-      const key = await limitedKey(server, 0.2)
+      const key = await createLimitedKey(server, 0.2)
       const outcomes = await Promise.all(
         Array.from({ length: 20 }, () =>
-          chat(server, { model: 'acme/reader', max_tokens: 16, ...body }, { key }).outcome(),
+          sendChat(server, { model: 'acme/reader', max_tokens: 16, ...body }, { key }).outcome(),
         ),
       )
       expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
-      expect((await keyState(server, key)).usage).toBeLessThanOrEqual(0.2)
+      expect((await fetchKeyState(server, key)).usage).toBeLessThanOrEqual(0.2)
     },
   )
 
@@ -354,15 +354,15 @@ describe('A-18 additional costs of a call', () => {
       })
     await preset('long', { messages: [{ role: 'system', content: LONG }] })
     await preset('wide', { model: 'acme/small', max_tokens: BOUND })
-    const key = await limitedKey(server, 0.05)
+    const key = await createLimitedKey(server, 0.05)
     for (const model of ['@preset/long', '@preset/wide'])
-      expect((await chat(server, { model }, { key }).outcome()).status).toBe(402)
+      expect((await sendChat(server, { model }, { key }).outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(0)
   })
 
   test('of a fallback are reserved at the highest price', async () => {
-    const key = await limitedKey(server, 0.01)
-    const call = chat(
+    const key = await createLimitedKey(server, 0.01)
+    const call = sendChat(
       server,
       { model: undefined, models: ['acme/free', 'acme/small'], max_tokens: BOUND },
       { key },
@@ -386,7 +386,7 @@ describe('while another process locks the store', () => {
   for (const model of ['acme/small', 'acme/free']) {
     test(`a call of ${model} goes out, and its answer ends once its record is kept`, async () => {
       const unlock = lock()
-      const call = chat(server, { model, max_tokens: 10 }).outcome()
+      const call = sendChat(server, { model, max_tokens: 10 }).outcome()
       await upstream.hit()
       expect(
         await Promise.race([call.then(() => 'ends'), Bun.sleep(300).then(() => 'waits')]),
@@ -398,11 +398,13 @@ describe('while another process locks the store', () => {
 
   test('for too long, new calls are refused and reach no provider', async () => {
     const unlock = lock()
-    const first = chat(server, { max_tokens: 10 }).outcome()
+    const first = sendChat(server, { max_tokens: 10 }).outcome()
     await upstream.hit()
-    await eventually(async () => (await chat(server, { max_tokens: 10 }).outcome()).status === 503)
+    await waitUntil(
+      async () => (await sendChat(server, { max_tokens: 10 }).outcome()).status === 503,
+    )
     const asked = upstream.hits.length
-    expect((await chat(server, { max_tokens: 10 }).outcome()).headers['retry-after']).toBe('5')
+    expect((await sendChat(server, { max_tokens: 10 }).outcome()).headers['retry-after']).toBe('5')
     expect(upstream.hits.length).toBe(asked)
     unlock()
     await first

@@ -1,13 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { protocols } from '../../src/core/protocols/registry.ts'
 import { chat } from '../support/dialects/chat.ts'
-import type { Asking, Dialect, Reading } from '../support/dialects/dialect.ts'
+import type { ClientReading, ClientRequest, DialectClient } from '../support/dialects/dialect.ts'
 import { messages } from '../support/dialects/messages.ts'
+import {
+  type FakeProviderServer,
+  type Scenario,
+  startFakeProviders,
+} from '../support/fake-provider-server.ts'
+import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
+import { TOKENS } from '../support/fake-providers/fake-provider.ts'
+import { fakeProviders } from '../support/fake-providers.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { type Scene, startVoices, type VoiceServer } from '../support/voice-server.ts'
-import type { Heard } from '../support/voices/voice.ts'
-import { TOKENS } from '../support/voices/voice.ts'
-import { voices } from '../support/voices.ts'
 
 /*
  * Every client's dialect with every provider's protocol, in everything that both support: official
@@ -15,7 +19,7 @@ import { voices } from '../support/voices.ts'
  * table as soon as it is listed.
  */
 
-const DIALECTS: Record<string, Dialect> = { chat, messages }
+const DIALECTS: Record<string, DialectClient> = { chat, messages }
 const PROTOCOLS = Object.keys(protocols.text).filter(name => name !== 'sandbox')
 
 /** Combinations that are impossible, and why. `ARCHITECTURE.md` lists them too. */
@@ -37,14 +41,14 @@ const SCHEMA = {
 const ANSWER = '{"city":"Paris"}'
 const THOUGHT = { text: 'Which city is it?', signature: 'c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg==' }
 
-const SCENES: Record<string, Scene> = {
-  text: () => ({ says: { text: 'Hello there', finish: 'stop' } }),
-  tool: () => ({ says: { calls: [call('call_1', 'get_weather')], finish: 'tool_calls' } }),
+const SCENES: Record<string, Scenario> = {
+  text: () => ({ answer: { text: 'Hello there', finish: 'stop' } }),
+  tool: () => ({ answer: { calls: [call('call_1', 'get_weather')], finish: 'tool_calls' } }),
   parallel: heard =>
     heard.results.length > 0
-      ? { says: { text: 'Sunny', finish: 'stop' } }
+      ? { answer: { text: 'Sunny', finish: 'stop' } }
       : {
-          says: {
+          answer: {
             text: 'Let me see.',
             calls: [call('call_1', 'get_weather'), call('call_2', 'get_time')],
             finish: 'tool_calls',
@@ -52,30 +56,34 @@ const SCENES: Record<string, Scene> = {
         },
   schema: heard =>
     heard.tools.includes('json')
-      ? { says: { calls: [{ id: 'call_1', name: 'json', input: ANSWER }], finish: 'tool_calls' } }
-      : { says: { text: ANSWER, finish: 'stop' } },
+      ? { answer: { calls: [{ id: 'call_1', name: 'json', input: ANSWER }], finish: 'tool_calls' } }
+      : { answer: { text: ANSWER, finish: 'stop' } },
   thinker: heard =>
     heard.results.length > 0
-      ? { says: { text: 'Sunny', finish: 'stop' } }
+      ? { answer: { text: 'Sunny', finish: 'stop' } }
       : {
-          says: { thought: THOUGHT, calls: [call('call_1', 'get_weather')], finish: 'tool_calls' },
+          answer: {
+            thought: THOUGHT,
+            calls: [call('call_1', 'get_weather')],
+            finish: 'tool_calls',
+          },
         },
-  refusal: () => ({ says: { finish: 'refusal' } }),
-  length: () => ({ says: { text: 'Hello th', finish: 'length' } }),
+  refusal: () => ({ answer: { finish: 'refusal' } }),
+  length: () => ({ answer: { text: 'Hello th', finish: 'length' } }),
   busy: () => 'is overloaded',
-  broken: () => ({ breaksAfter: 'Hello th' }),
+  broken: () => ({ failsAfter: 'Hello th' }),
 }
 
 let server: Server
-let upstream: VoiceServer
+let upstream: FakeProviderServer
 
 /** One cell: a client that calls through the gateway, and what the provider received. */
 interface Cell {
-  ask(scene: string, asking?: Partial<Asking>): Promise<Reading>
-  heard(): Heard
+  ask(scene: string, asking?: Partial<ClientRequest>): Promise<ClientReading>
+  heard(): ReceivedRequest
 }
 
-const read = (given: Partial<Reading>) => ({
+const read = (given: Partial<ClientReading>) => ({
   thought: '',
   calls: [],
   failure: null,
@@ -85,7 +93,8 @@ const read = (given: Partial<Reading>) => ({
 const TOOLS = ['get_weather', 'get_time']
 const inputOf = (calls: { name: string; input: unknown }[]) =>
   calls.map(({ name, input }) => [name, input])
-const heardInputs = ({ calls }: Heard) => calls.map(({ name, input }) => [name, JSON.parse(input)])
+const heardInputs = ({ calls }: ReceivedRequest) =>
+  calls.map(({ name, input }) => [name, JSON.parse(input)])
 
 const CASES: Record<string, (cell: Cell) => Promise<void>> = {
   async text({ ask, heard }) {
@@ -126,7 +135,7 @@ const CASES: Record<string, (cell: Cell) => Promise<void>> = {
     expect(heard()).toMatchObject({ images: [PNG], lines: ['user: What is it?'] })
   },
   async 'images by URL'({ ask, heard }) {
-    const url = upstream.picture(PNG)
+    const url = upstream.getImageUrl(PNG)
     await ask('text', { text: 'What is it?', image: url })
     expect([PNG, url]).toContain(heard().images[0] ?? '')
   },
@@ -172,7 +181,7 @@ const STREAMED_CASES: typeof CASES = {
 }
 
 beforeAll(async () => {
-  upstream = startVoices(SCENES)
+  upstream = startFakeProviders(SCENES)
   server = await startServer({ config: configOf(upstream) })
 })
 
@@ -181,13 +190,13 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-function configOf(voices: VoiceServer) {
+function configOf(voices: FakeProviderServer) {
   return {
-    security: { allow_private_urls: [new URL(voices.base('x')).host] },
+    security: { allow_private_urls: [new URL(voices.getBaseUrl('x')).host] },
     providers: Object.fromEntries(
       PROTOCOLS.map(name => [
         name,
-        { protocol: name, base_url: voices.base(name), api_key: 'mock' },
+        { protocol: name, base_url: voices.getBaseUrl(name), api_key: 'mock' },
       ]),
     ),
     models: PROTOCOLS.flatMap(name => Object.keys(SCENES).map(scene => modelOf(name, scene))),
@@ -201,18 +210,18 @@ const modelOf = (protocol: string, scene: string) => ({
   ],
 })
 
-const cellOf = (dialect: Dialect, protocol: string, stream: boolean): Cell => ({
+const cellOf = (dialect: DialectClient, protocol: string, stream: boolean): Cell => ({
   ask: (scene, asking = {}) =>
     dialect.ask(server.url, server.inference_key, {
       model: `${protocol}/${scene}`,
       stream,
       ...asking,
     }),
-  heard: () => upstream.heardBy(protocol),
+  heard: () => upstream.getLastRequest(protocol),
 })
 
 test('every protocol that answers with text has a mock here', () => {
-  expect(Object.keys(voices)).toEqual(expect.arrayContaining(PROTOCOLS))
+  expect(Object.keys(fakeProviders)).toEqual(expect.arrayContaining(PROTOCOLS))
 })
 
 for (const [dialect, client] of Object.entries(DIALECTS))

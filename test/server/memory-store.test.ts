@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import type { Parts } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import type { GatewayParts } from '../../src/core/gateway.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { addMember } from '../../src/core/identity/members.ts'
 import { addCredit } from '../../src/core/ledger/credits.ts'
 import { createApp } from '../../src/server/app.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
-import { identityProvider } from '../support/scim.ts'
+import { openIdentityProvider } from '../support/scim.ts'
 
 const MODEL = {
   id: 'acme/small',
@@ -25,14 +25,14 @@ interface Answer {
 }
 
 /** A gateway's API over a store, and all of its answers. */
-async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
+async function serve(parts: Partial<Omit<GatewayParts, 'config'>> = {}) {
   const gateway = await testGateway({
     secret: 's'.repeat(32),
     ...parts,
     config: { models: [MODEL] },
   })
   const app = createApp(gateway)
-  const keys = await testKeys(gateway)
+  const keys = await createTestKeys(gateway)
   const answers: Answer[] = []
 
   async function ask(method: string, path: string, json?: object, key = keys.management) {
@@ -68,7 +68,7 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
   await chat(key, { stream: true, model: 'gateway/auto' })
   await ask('GET', '/key', undefined, key)
   await ask('GET', '/credits')
-  await addCredit(gateway, operator(gateway), { amount: 2.5, note: 'paid' })
+  await addCredit(gateway, getOperator(gateway), { amount: 2.5, note: 'paid' })
   await ask('GET', '/credits')
   await ask('PATCH', `/keys/${data.hash}`, { name: 'renamed', limit: 0 })
   await chat(key)
@@ -136,14 +136,16 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
   await ask('DELETE', `/byok/${byok.id}`)
   await ask('GET', `/byok/${byok.id}`)
 
-  const { id: member } = await addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+  const { id: member } = await addMember(gateway, getOperator(gateway), {
+    email: 'ada@acme.example',
+  })
   await made('/workspaces/team/members/add', { user_ids: [member] })
   await made('/workspaces/team/members/add', { user_ids: ['user_none'] })
   await ask('GET', '/workspaces/team/members')
   await ask('GET', '/organization/members')
   await made('/workspaces/team/members/remove', { user_ids: [member] })
 
-  const idp = await identityProvider(gateway)
+  const idp = await openIdentityProvider(gateway)
   const group = await idp.group('Engineers', await idp.user('bob'))
   const mapping = await made('/scim/group-mappings', {
     scim_group_id: group,
@@ -194,7 +196,7 @@ test('a call is recorded with its charge when its answer ends, even in a slow st
       total_cost: body.usage.cost,
       finish_reason: 'stop',
     })
-    expect((await store.ledger.charges(body.id)).map(({ step }) => step)).toEqual([1])
+    expect((await store.ledger.listCharges(body.id)).map(({ step }) => step)).toEqual([1])
   }
   expect((await store.ledger.inspect(() => undefined)).unmatched).toEqual([])
   await gateway.close()

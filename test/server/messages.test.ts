@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { eventually, generationOf, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
+import {
+  buildRoutesConfig,
+  fetchGeneration,
+  fetchKeyState,
+  readGenerationId,
+  readMetric,
+  waitUntil,
+} from '../support/chat.ts'
 import { type Outcome, type RawCall, type RawRequest, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -24,7 +31,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
   server = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
   })
 })
 
@@ -72,10 +79,10 @@ async function expectRefused(
   expect(answer.type).toBe('error')
   expect(answer.error.type).toBe(type)
   expect(answer.error.message).toMatch(message)
-  expect(answer.request_id).toBe(code === 401 ? null : idOf(outcome))
+  expect(answer.request_id).toBe(code === 401 ? null : readGenerationId(outcome))
   expect(outcome.body).not.toContain(CANARY)
   expect(upstream.hits).toHaveLength(0)
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
 }
 
 describe('the key', () => {
@@ -355,7 +362,7 @@ describe('a waiting stream', () => {
     await call.sees(PING)
     upstream.open('begun')
     await call.sees('"Hel"')
-    await eventually(async () => call.text.slice(call.text.indexOf('"Hel"')).includes(PING))
+    await waitUntil(async () => call.text.slice(call.text.indexOf('"Hel"')).includes(PING))
     upstream.open('thought')
     const outcome = await call.outcome()
     expect(outcome).toMatchObject({ status: 200, complete: true })
@@ -384,11 +391,11 @@ describe('a waiting stream', () => {
     expect(event).toMatchObject({
       type: 'error',
       error: { type: 'api_error', error_type: 'provider_unavailable' },
-      request_id: idOf(outcome),
+      request_id: readGenerationId(outcome),
     })
     expect(more).toEqual([])
     expect(outcome.body).not.toContain(CANARY)
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       error_type: 'provider_unavailable',
       total_cost: 0,
     })
@@ -401,7 +408,7 @@ describe('a waiting stream', () => {
     expect(JSON.parse(outcome.body)).toMatchObject({
       type: 'error',
       error: { type: 'rate_limit_error' },
-      request_id: idOf(outcome),
+      request_id: readGenerationId(outcome),
     })
   })
 })
@@ -411,17 +418,17 @@ describe('a finished call', () => {
     'is recorded under the id in its header, and charged (streamed: %p)',
     async stream => {
       if (stream) upstream.plan([sseHead(), delta('Hello'), ending()])
-      const before = (await keyState(server)).usage
+      const before = (await fetchKeyState(server)).usage
       const outcome = await messages({ ...asked, stream }).outcome()
-      expect(outcome.body).toContain(idOf(outcome))
-      const { total_cost } = await generationOf(server, idOf(outcome))
-      expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      expect(outcome.body).toContain(readGenerationId(outcome))
+      const { total_cost } = await fetchGeneration(server, readGenerationId(outcome))
+      expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
         model: 'acme/small',
         streamed: stream,
         finish_reason: 'stop',
       })
       expect(total_cost).toBeGreaterThan(0)
-      expect((await keyState(server)).usage).toBeCloseTo(before + total_cost, 12)
+      expect((await fetchKeyState(server)).usage).toBeCloseTo(before + total_cost, 12)
     },
   )
 
@@ -431,6 +438,6 @@ describe('a finished call', () => {
     await call.sees('"Hello"')
     call.hangUp('rst')
     await upstream.emptied()
-    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
   })
 })

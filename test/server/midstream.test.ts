@@ -1,18 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import {
+  buildRoutesConfig,
   COST,
-  chat,
-  generationOf,
-  heard,
-  idOf,
-  keyState,
-  limitedKey,
-  routesConfig,
-  textOf,
+  createLimitedKey,
+  fetchGeneration,
+  fetchKeyState,
+  parseStream,
+  readGenerationId,
+  readText,
+  sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { bytesOf } from '../support/upstream/steps.ts'
+import { renderBytes } from '../support/upstream/steps.ts'
 import {
   bomSse,
   chunk,
@@ -54,7 +54,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { idle_seconds: 0.3, first_byte_stream_seconds: 5, total_seconds: 20 }
   server = await startServer({
-    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
   })
 })
 
@@ -65,7 +65,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   upstream.hits.length = 0
-  key = await limitedKey(server)
+  key = await createLimitedKey(server)
 })
 
 afterEach(() => upstream.emptied())
@@ -85,7 +85,7 @@ async function afterHello(
 ): Promise<Outcome> {
   const gate = `hello ${++gates}`
   upstream.plan([start, { wait: gate }, then])
-  const call = chat(server, { stream: true }, { key })
+  const call = sendChat(server, { stream: true }, { key })
   await call.sees('"lo"')
   upstream.open(gate)
   return call.outcome()
@@ -160,7 +160,7 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
   test('U-15 has a line of 64 MiB, of which only a limited part is read', async () => {
     upstream.plan(hugeLine(64 * 1024 * 1024))
     await expectBroken(
-      await chat(server, { stream: true }, { key }).outcome(),
+      await sendChat(server, { stream: true }, { key }).outcome(),
       502,
       'provider_unavailable',
     )
@@ -170,7 +170,7 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
 
   async function expectBroken(outcome: Outcome, code: number, error_type: string) {
     expect(outcome).toMatchObject({ status: 200, complete: true, ended: 'clean' })
-    const { events, text, errors, usages, dones } = heard(outcome.body)
+    const { events, text, errors, usages, dones } = parseStream(outcome.body)
     expect(text).toBe('Hello')
     expect([errors.length, usages.length, dones]).toEqual([1, 1, 1])
     expect(events.slice(-3)).toEqual([
@@ -186,7 +186,7 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
     expect(outcome.body).not.toContain(CANARY)
     const cost = usages[0]?.usage?.cost ?? 0
     expect(cost).toBeGreaterThan(0)
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       finish_reason: 'error',
       usageSource: 'estimated',
       cancelled: false,
@@ -194,7 +194,10 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
       total_cost: cost,
       provider_responses: [{ provider_name: 'local', status: 200 }],
     })
-    expect(await keyState(server, key)).toMatchObject({ usage: cost, limit_remaining: 1 - cost })
+    expect(await fetchKeyState(server, key)).toMatchObject({
+      usage: cost,
+      limit_remaining: 1 - cost,
+    })
   }
 })
 
@@ -209,14 +212,14 @@ describe('a stream succeeds when it', () => {
     ['U-19 ends twice', () => [sseHead(), delta('Hello'), said(), said(), chunkedEnd()], 'Hello'],
   ])('%s', async (_, script, text) => {
     upstream.plan(script())
-    const outcome = await chat(server, { stream: true }, { key }).outcome()
+    const outcome = await sendChat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, text)
-    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({
+    expect(parseStream(outcome.body).usages[0]?.usage).toMatchObject({
       prompt_tokens: 10,
       completion_tokens: 5,
       cost: COST,
     })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       usageSource: 'exact',
       finish_reason: 'stop',
       total_cost: COST,
@@ -241,16 +244,16 @@ describe('a stream succeeds when it', () => {
       ]
     })
     for (const outcome of await inTens(cuts.length, () =>
-      chat(server, { stream: true }, { key }).outcome(),
+      sendChat(server, { stream: true }, { key }).outcome(),
     ))
       expectWhole(outcome, 'Hél🌍lo')
   })
 
   test('U-19 counts twice: the last count is reported', async () => {
     upstream.plan(usageTwice())
-    const outcome = await chat(server, { stream: true }, { key }).outcome()
+    const outcome = await sendChat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
-    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({
+    expect(parseStream(outcome.body).usages[0]?.usage).toMatchObject({
       prompt_tokens: 10,
       completion_tokens: 6,
     })
@@ -290,22 +293,22 @@ describe('a stream succeeds when it', () => {
       'x-request-id': CANARY,
     }
     upstream.plan(stream(['Hel', 'lo'], headers))
-    const outcome = await chat(server, { stream: true }, { key }).outcome()
+    const outcome = await sendChat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
     expect(JSON.stringify(outcome.headers)).not.toContain(CANARY)
   })
 
   async function expectEstimate() {
-    const outcome = await chat(server, { stream: true }, { key }).outcome()
+    const outcome = await sendChat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
-    const counted = heard(outcome.body).usages[0]?.usage
+    const counted = parseStream(outcome.body).usages[0]?.usage
     expect(counted?.cost).toBe(
       ((counted?.prompt_tokens ?? 0) * PRICES.prompt +
         (counted?.completion_tokens ?? 0) * PRICES.completion) /
         1e9,
     )
     expect(counted?.cost).toBeGreaterThan(0)
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       usageSource: 'estimated',
       total_cost: counted?.cost,
     })
@@ -313,8 +316,8 @@ describe('a stream succeeds when it', () => {
 
   function expectWhole(outcome: Outcome, text: string) {
     expect(outcome).toMatchObject({ status: 200, complete: true })
-    const { events, errors, usages, dones } = heard(outcome.body)
-    expect(textOf(outcome)).toBe(text)
+    const { events, errors, usages, dones } = parseStream(outcome.body)
+    expect(readText(outcome)).toBe(text)
     expect([errors.length, usages.length, dones]).toEqual([0, 1, 1])
     expect(usages[0]?.choices).toEqual([])
     expect(events.slice(-2)).toEqual([usages[0] as (typeof events)[0], '[DONE]'])
@@ -323,10 +326,10 @@ describe('a stream succeeds when it', () => {
 
 test('words that come together with the error after them still reach the client', async () => {
   const outcome = await afterHello([
-    bytesOf([delta(' world'), event(errorBody(500, CANARY))]),
+    renderBytes([delta(' world'), event(errorBody(500, CANARY))]),
     chunkedEnd(),
   ])
-  expect(heard(outcome.body)).toMatchObject({
+  expect(parseStream(outcome.body)).toMatchObject({
     text: 'Hello world',
     errors: [{ error: { code: 502 } }],
     dones: 1,
@@ -335,14 +338,14 @@ test('words that come together with the error after them still reach the client'
 
 test('U-12 silence in one stream does not end another', async () => {
   upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }], slowDrip(1))
-  const silent = chat(server, { stream: true }, { key })
+  const silent = sendChat(server, { stream: true }, { key })
   await silent.sees('"Hel"')
   const [broken, whole] = await Promise.all([
     silent.outcome(),
-    chat(server, { stream: true }, { key }).outcome(),
+    sendChat(server, { stream: true }, { key }).outcome(),
   ])
-  expect(heard(broken.body).errors).toHaveLength(1)
-  expect(heard(whole.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
+  expect(parseStream(broken.body).errors).toHaveLength(1)
+  expect(parseStream(whole.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
 })
 
 /** Runs a function a number of times, ten at once. */

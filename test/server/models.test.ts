@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { localConfig, type Server, startServer } from '../support/server.ts'
+import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let upstream: Upstream
@@ -7,7 +7,7 @@ let server: Server
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  const { providers, models } = localConfig(upstream.url)
+  const { providers, models } = buildLocalConfig(upstream.url)
   const unpriced = { id: 'acme/unpriced', endpoints: [{ provider: 'local', model: 'x' }] }
   server = await startServer({ config: { providers, models: [...models, unpriced] } })
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { chat } from '../support/chat.ts'
+import { sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -62,11 +62,11 @@ const call = {
 }
 const asked = { role: 'user', content: 'What is the weather?' }
 
-const whole = async (body: object) => JSON.parse((await chat(server, body).outcome()).body)
+const whole = async (body: object) => JSON.parse((await sendChat(server, body).outcome()).body)
 
 /** The deltas of a streamed answer, and its last chunk. */
 async function streamed(body: object) {
-  const events = (await chat(server, { ...body, stream: true }).outcome()).body
+  const events = (await sendChat(server, { ...body, stream: true }).outcome()).body
     .split('\n\n')
     .filter(event => event.startsWith('data: {'))
   const chunks = events.map(event => JSON.parse(event.slice(6)))

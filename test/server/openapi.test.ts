@@ -3,11 +3,16 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Elysia } from 'elysia'
 import { dialects } from '../../src/core/dialects/registry.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { anyKey, guardOf, managementKey, nobody } from '../../src/server/access.ts'
+import {
+  allowAnyone,
+  findRequiredCredential,
+  requireKey,
+  requireManagementKey,
+} from '../../src/server/access.ts'
 import { createApp } from '../../src/server/app.ts'
-import { describedRoutes } from '../../src/server/openapi.ts'
-import { operation } from '../../src/server/operation.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { listDescribedRoutes } from '../../src/server/openapi.ts'
+import { describeOperation } from '../../src/server/operation.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 interface Described {
   openapi: string
@@ -99,7 +104,7 @@ describe('/openapi.json', () => {
   })
 
   test('says of each operation whether it needs a key, truthfully', async () => {
-    for (const { method, path, operation: described } of describedRoutes(app)) {
+    for (const { method, path, operation: described } of listDescribedRoutes(app)) {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
       const either = described.eitherHeader ? [{ apiKey: [] }, { apiKeyHeader: [] }] : undefined
       expect([path, shown?.security]).toEqual([path, described.open ? [] : either])
@@ -114,8 +119,8 @@ describe('/openapi.json', () => {
   })
 
   test('names 401 wherever a key is needed, and 403 wherever a management key is', async () => {
-    const { inference } = await testKeys(gateway)
-    for (const { method, path, operation: described } of describedRoutes(app).filter(
+    const { inference } = await createTestKeys(gateway)
+    for (const { method, path, operation: described } of listDescribedRoutes(app).filter(
       route => !route.operation.open,
     )) {
       expect(described.statuses).toContain(401)
@@ -150,7 +155,7 @@ describe('/openapi.json', () => {
   })
 
   test('reveals nothing about this installation', async () => {
-    const { management } = await testKeys(gateway)
+    const { management } = await createTestKeys(gateway)
     expect(JSON.stringify(description)).not.toContain(management.slice(0, 12))
     expect(JSON.stringify(description)).not.toContain(gateway.memory.owner.workspace_id)
   })
@@ -166,7 +171,13 @@ describe('/openapi.yaml', () => {
 
 describe('a route that does not declare who may use it', () => {
   const described = (open: boolean) =>
-    operation({ id: 'x', tag: 'X', summary: 'X', statuses: [200], ...(open ? { open } : {}) })
+    describeOperation({
+      id: 'x',
+      tag: 'X',
+      summary: 'X',
+      statuses: [200],
+      ...(open ? { open } : {}),
+    })
 
   /** The app as it would be with this group of routes in addition to its own. */
   function appWith(group: (gateway: Gateway) => unknown) {
@@ -187,32 +198,34 @@ describe('a route that does not declare who may use it', () => {
       'GET /planted does not declare who may use it',
     )
     expect(() =>
-      appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(false))),
+      appWith(() => new Elysia().use(allowAnyone()).get('/planted', () => 'x', described(false))),
     ).toThrow('/planted')
     expect(() =>
-      appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(true))),
+      appWith(one => new Elysia().use(requireKey(one)).get('/planted', () => 'x', described(true))),
     ).toThrow('/planted')
     expect(() =>
       appWith(one =>
-        new Elysia().get('/planted', () => 'x', described(false)).use(managementKey(one)),
+        new Elysia().get('/planted', () => 'x', described(false)).use(requireManagementKey(one)),
       ),
     ).toThrow('/planted')
   })
 
   test('starts when it does declare it', () => {
     expect(() =>
-      appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(false))),
+      appWith(one =>
+        new Elysia().use(requireKey(one)).get('/planted', () => 'x', described(false)),
+      ),
     ).not.toThrow()
     expect(() =>
-      appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(true))),
+      appWith(() => new Elysia().use(allowAnyone()).get('/planted', () => 'x', described(true))),
     ).not.toThrow()
   })
 
   test('is not covered by the guard of another group', () => {
     const two = new Elysia()
-      .use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a'))
+      .use(new Elysia().use(requireKey(gateway)).get('/a', () => 'a'))
       .use(new Elysia().get('/b', () => 'b'))
-    expect(two.routes.map(({ path, hooks }) => [path, guardOf(hooks)])).toEqual([
+    expect(two.routes.map(({ path, hooks }) => [path, findRequiredCredential(hooks)])).toEqual([
       ['/a', 'key'],
       ['/b', undefined],
     ])

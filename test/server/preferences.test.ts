@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { type Body, Cast, type Name, PLAYERS, REASONER, WAYS } from '../support/preferences.ts'
+import {
+  type Body,
+  Cast,
+  type Name,
+  PLAYERS,
+  REASONER,
+  REQUEST_FORMS,
+} from '../support/preferences.ts'
 
 const order = (...names: string[]) => ({ order: names })
 /** An order that puts the others first, unless another preference overrules it. */
@@ -402,7 +409,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
   afterAll(() => cast.close())
   beforeEach(() => cast.play())
 
-  describe.each(Object.entries(WAYS))('%s: a call', (_, way) => {
+  describe.each(Object.entries(REQUEST_FORMS))('%s: a call', (_, way) => {
     const besides = <T>(all: T[], ofText: T[]) => (way.isOfVectors ? all : [...all, ...ofText])
 
     test.each(besides(WISHES, WISHES_OF_TEXT))(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { type Body, Cast, PLAYERS, REASONER, WAYS } from '../support/preferences.ts'
+import { type Body, Cast, PLAYERS, REASONER, REQUEST_FORMS } from '../support/preferences.ts'
 
-const { embeddings: _, ...OF_TEXT } = WAYS
+const { embeddings: _, ...OF_TEXT } = REQUEST_FORMS
 
 /*
  * A call's preferences, combined with those of its preset, guardrail, workspace and session.
@@ -106,7 +106,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
     })
   })
 
-  test.each(Object.entries(WAYS))(
+  test.each(Object.entries(REQUEST_FORMS))(
     '%s: a workspace’s sort applies to calls without one',
     async (_, way) => {
       const { server } = cast

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { chat, generationOf, idOf, routesConfig } from '../support/chat.ts'
+import { buildRoutesConfig, fetchGeneration, readGenerationId, sendChat } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let server: Server
@@ -10,7 +10,7 @@ let claude: Upstream
 
 beforeAll(async () => {
   ;[upstream, claude] = await Promise.all([startUpstream(), startUpstream()])
-  const config = routesConfig({
+  const config = buildRoutesConfig({
     'acme/small': { local: upstream.url },
     'acme/large': { local: upstream.url, other: upstream.url },
     'acme/claude': { claude: claude.url },
@@ -41,7 +41,7 @@ async function preset(slug: string, body: object, dialect = 'chat/completions'):
 
 /** Returns what the provider received of a call with these fields. The call must succeed. */
 async function sent(body: object, path = '/chat/completions'): Promise<Record<string, unknown>> {
-  const outcome = await chat(server, body, { path }).outcome()
+  const outcome = await sendChat(server, body, { path }).outcome()
   expect([outcome.status, upstream.hits.length]).toEqual([200, 1])
   return upstream.hits[0]?.json as Record<string, unknown>
 }
@@ -62,12 +62,15 @@ describe('a preset is used', () => {
     ['without a model', { model: undefined, preset: 'named' }],
   ])('%s', async (_, naming) => {
     const id = await preset('named', { model: 'acme/small', temperature: 0.5 })
-    const outcome = await chat(server, naming).outcome()
+    const outcome = await sendChat(server, naming).outcome()
     const model = naming.model?.startsWith('acme/large') ? 'acme/large' : 'acme/small'
     expect(upstream.hits.map(hit => hit.json)).toEqual([
       { model: 'test-model', messages: [user], temperature: 0.5 },
     ])
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ model, preset_id: id })
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
+      model,
+      preset_id: id,
+    })
   })
 
   test('by its newest version, streamed too', async () => {
@@ -86,7 +89,9 @@ describe('a preset is used', () => {
   })
 
   test('and a call without one has none in its record', async () => {
-    expect(await generationOf(server, idOf(await chat(server).outcome()))).toMatchObject({
+    expect(
+      await fetchGeneration(server, readGenerationId(await sendChat(server).outcome())),
+    ).toMatchObject({
       preset_id: null,
     })
   })
@@ -111,7 +116,7 @@ describe('a preset is used', () => {
 
   test('with the default model, when neither it nor the call names one', async () => {
     await preset('modelless', { temperature: 0.5 })
-    const { body } = await chat(server, { model: '@preset/modelless' }).outcome()
+    const { body } = await sendChat(server, { model: '@preset/modelless' }).outcome()
     expect(JSON.parse(body).model).toBe('sandbox/echo')
   })
 
@@ -119,13 +124,13 @@ describe('a preset is used', () => {
     const file = `${server.data}/body.json`
     await Bun.write(file, JSON.stringify({ model: 'acme/small', temperature: 0.25 }))
     expect(
-      (await gateway(['presets', 'create', 'terminal', '--body', file, '--data', server.data]))
+      (await runGateway(['presets', 'create', 'terminal', '--body', file, '--data', server.data]))
         .code,
     ).toBe(0)
-    let outcome = await chat(server, { model: '@preset/terminal' }).outcome()
+    let outcome = await sendChat(server, { model: '@preset/terminal' }).outcome()
     for (let tries = 0; outcome.status === 404 && tries < 100; tries++) {
       await Bun.sleep(50)
-      outcome = await chat(server, { model: '@preset/terminal' }).outcome()
+      outcome = await sendChat(server, { model: '@preset/terminal' }).outcome()
     }
     expect([outcome.status, upstream.hits.at(-1)?.json]).toMatchObject([200, { temperature: 0.25 }])
   })
@@ -160,7 +165,8 @@ describe('field by field', () => {
       provider: { order: ['other'], allow_fallbacks: false },
     })
     const providerOf = async (more: object) =>
-      JSON.parse((await chat(server, { model: '@preset/whole', ...more }).outcome()).body).provider
+      JSON.parse((await sendChat(server, { model: '@preset/whole', ...more }).outcome()).body)
+        .provider
     expect([
       await providerOf({}),
       await providerOf({ provider: { allow_fallbacks: true } }),
@@ -169,12 +175,12 @@ describe('field by field', () => {
 
   test('the preset’s other models are tried after the call’s own', async () => {
     await preset('models', { model: 'acme/none', models: ['acme/small'] })
-    const { status, body } = await chat(server, {
+    const { status, body } = await sendChat(server, {
       model: 'acme/claude@preset/models',
       provider: { only: ['local'] },
     }).outcome()
     expect([status, JSON.parse(body).model]).toEqual([200, 'acme/small'])
-    const named = await chat(server, {
+    const named = await sendChat(server, {
       model: 'acme/claude@preset/models',
       models: ['acme/large'],
       provider: { only: ['local'] },
@@ -278,7 +284,7 @@ describe('the dialect does not matter:', () => {
       'messages',
     )
     claude.plan(completion('no answer of Anthropic’s'))
-    await chat(
+    await sendChat(
       server,
       { model: '@preset/search', tools: [{ ...search, max_uses: 1 }] },
       { path: '/messages' },
@@ -288,7 +294,7 @@ describe('the dialect does not matter:', () => {
       max_tokens: 9,
     })
     claude.hits.length = 0
-    await chat(server, { model: '@preset/search' }, { path: '/messages' }).outcome()
+    await sendChat(server, { model: '@preset/search' }, { path: '/messages' }).outcome()
     expect(claude.hits.at(-1)?.json).toMatchObject({ tools: [search] })
   })
 })
@@ -320,7 +326,7 @@ describe('a call is refused', () => {
     for (const path of ['/chat/completions', '/completions'])
       expect(
         refusal(
-          await chat(
+          await sendChat(
             server,
             path === '/completions' ? { ...naming, messages: undefined, prompt: 'x' } : naming,
             { path },
@@ -333,19 +339,19 @@ describe('a call is refused', () => {
   test.each(['disabled', 'archived'])('that names a preset that is %s', async status => {
     await preset(status, { model: 'acme/small' })
     expect(
-      (await gateway(['presets', 'update', status, '--status', status, '--data', server.data]))
+      (await runGateway(['presets', 'update', status, '--status', status, '--data', server.data]))
         .code,
     ).toBe(0)
-    let outcome = await chat(server, { model: `@preset/${status}` }).outcome()
+    let outcome = await sendChat(server, { model: `@preset/${status}` }).outcome()
     for (let tries = 0; outcome.status === 200 && tries < 100; tries++) {
       await Bun.sleep(50)
-      outcome = await chat(server, { model: `@preset/${status}` }).outcome()
+      outcome = await sendChat(server, { model: `@preset/${status}` }).outcome()
     }
     expect(refusal(outcome)).toEqual([404, `This preset is ${status}`, undefined])
   })
 
   test('in Anthropic’s form if the call came in that', async () => {
-    const { status, body } = await chat(
+    const { status, body } = await sendChat(
       server,
       { model: '@preset/none' },
       { path: '/messages' },
@@ -358,7 +364,7 @@ describe('a call is refused', () => {
 
   test('for embeddings, as presets are for conversations', async () => {
     await preset('vectors', { model: 'sandbox/embed' })
-    const { status, body } = await chat(
+    const { status, body } = await sendChat(
       server,
       { model: '@preset/vectors', input: 'x', messages: undefined },
       { path: '/embeddings' },

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { boundsOf } from '../../src/core/inference/health/measures.ts'
-import { chat, metric, routesConfig } from '../support/chat.ts'
+import { computeBounds } from '../../src/core/inference/health/measures.ts'
+import { buildRoutesConfig, readMetric, sendChat } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
   chunkedEnd,
@@ -67,7 +67,7 @@ const answering =
 beforeEach(async () => {
   const urls = Object.fromEntries(NAMES.map(name => [name, upstreams[name].url]))
   server = await startServer({
-    config: routesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }),
+    config: buildRoutesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }),
   })
   upstreams.able.answer(answering('able', '{"a":1}'))
   upstreams.broken.answer(answering('broken', '{"a":'))
@@ -81,7 +81,7 @@ const forget = () => {
 const hits = () => NAMES.map(name => upstreams[name].hits.length)
 
 async function ask(times: number, body: object): Promise<void> {
-  for (let i = 0; i < times; i++) expect((await chat(server, body).outcome()).status).toBe(200)
+  for (let i = 0; i < times; i++) expect((await sendChat(server, body).outcome()).status).toBe(200)
 }
 const askOnly = (name: Name, body: object = {}, times = ENOUGH) =>
   ask(times, { tools: TOOLS, ...body, provider: { only: [name] } })
@@ -120,8 +120,8 @@ test('a dry run shows their tool-call quality, and the resulting order', async (
   expect(
     endpoints.map(({ provider, chance, sound_tool_calls }) => [provider, chance, sound_tool_calls]),
   ).toEqual([
-    ['able', 1, boundsOf({ ok: ENOUGH, failed: 0 }) ?? {}],
-    ['broken', 0, boundsOf({ ok: 0, failed: ENOUGH }) ?? {}],
+    ['able', 1, computeBounds({ ok: ENOUGH, failed: 0 }) ?? {}],
+    ['broken', 0, computeBounds({ ok: 0, failed: ENOUGH }) ?? {}],
   ])
 })
 
@@ -147,7 +147,7 @@ test('the quality of tool calls is a metric', async () => {
   await askOnly('able', {}, 2)
   await askOnly('broken', {}, 1)
   const of = (provider: Name, isSound: boolean) =>
-    metric(
+    readMetric(
       server,
       `gateway_tool_answers_total{provider="${provider}",model="acme/small",sound="${isSound}"}`,
     )

@@ -1,21 +1,21 @@
 import { expect, test } from 'bun:test'
-import { examine } from '../../src/core/doctor.ts'
+import { examineGateway } from '../../src/core/doctor.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
-import { hashOf } from '../../src/core/identity/keys/secret.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { hashSecret } from '../../src/core/identity/keys/secret.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { addMember } from '../../src/core/identity/members.ts'
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
-import { deadCalls } from '../../src/core/inference/recover.ts'
+import { listDeadCalls } from '../../src/core/inference/recover.ts'
 import type { Period } from '../../src/core/kernel/clock.ts'
-import { nanosOf } from '../../src/core/kernel/money.ts'
+import { toNanos } from '../../src/core/kernel/money.ts'
 import { addCredit } from '../../src/core/ledger/credits.ts'
 import { type Account, type Bound, openLedger } from '../../src/core/ledger/ledger.ts'
 import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
 import { setBudget } from '../../src/core/policy/budgets.ts'
-import { policyFor } from '../../src/core/policy/effective.ts'
+import { getPolicy } from '../../src/core/policy/effective.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
-import { incomingOf, type Send } from '../../src/core/upstream/egress.ts'
+import { type Send, toIncomingResponse } from '../../src/core/upstream/egress.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { completion, delta, done, finish, usage } from '../support/upstream.ts'
@@ -43,15 +43,15 @@ const provider: Send = async ({ body }) => {
   await soon()
   const fate = random(10)
   if (fate === 0) throw new Error('The connection was refused')
-  if (fate === 1) return incomingOf(new Response('{}', { status: 500 }))
+  if (fate === 1) return toIncomingResponse(new Response('{}', { status: 500 }))
   const counts = usage(1, random(BOUND) + 1)
   if (!(JSON.parse(body) as { stream?: boolean }).stream)
-    return incomingOf(Response.json(wholeWith(counts)))
+    return toIncomingResponse(Response.json(wholeWith(counts)))
   const events =
     fate === 2
       ? said(delta('Hel'))
       : said(delta('Hel'), delta('lo'), finish('stop', counts), done())
-  return incomingOf(
+  return toIncomingResponse(
     new Response(spoken(events, fate === 2), { headers: { 'content-type': 'text/event-stream' } }),
   )
 }
@@ -88,7 +88,7 @@ const config = {
 
 /** Ten keys of three members in two workspaces, with every kind of limit. */
 async function tenKeys(gateway: Gateway): Promise<string[]> {
-  const boss = operator(gateway)
+  const boss = getOperator(gateway)
   const members = await Promise.all(
     ['ada', 'bob', 'cy'].map(name => addMember(gateway, boss, { email: `${name}@acme.example` })),
   )
@@ -128,7 +128,9 @@ async function tenKeys(gateway: Gateway): Promise<string[]> {
         reset_interval: 'daily',
       })
     ).data.id
-  await assignKeys(gateway, boss, await guardrail(0, 0.7), { key_hashes: [hashOf(keys[8] ?? '')] })
+  await assignKeys(gateway, boss, await guardrail(0, 0.7), {
+    key_hashes: [hashSecret(keys[8] ?? '')],
+  })
   await assignMembers(gateway, boss, await guardrail(1, 3), {
     member_user_ids: [members[0]?.id ?? ''],
   })
@@ -177,16 +179,20 @@ test(TITLE, async () => {
       hash: key_hash,
       creator_user_id,
       workspace_id,
-    } = gateway.memory.keys.get(hashOf(key)) ?? { hash: '', creator_user_id: '', workspace_id: '' }
+    } = gateway.memory.keys.get(hashSecret(key)) ?? {
+      hash: '',
+      creator_user_id: '',
+      workspace_id: '',
+    }
     return { kind: 'inference' as const, key_hash, user_id: creator_user_id ?? '', workspace_id }
   })
   const bounds = new Map(
     actors
-      .flatMap(actor => policyFor(gateway, actor).bounds)
+      .flatMap(actor => getPolicy(gateway, actor).bounds)
       .map(bound => [JSON.stringify(bound, texts), bound]),
   )
   const left = ({ account, period, limit }: Bound) =>
-    limit - gateway.ledger.spent(account, period, false) - gateway.ledger.held(account, false)
+    limit - gateway.ledger.getSpent(account, period, false) - gateway.ledger.getHeld(account, false)
   const broken = new Set<string>()
   const look = () => {
     for (const [name, bound] of bounds) if (left(bound) < 0n) broken.add(name)
@@ -224,17 +230,17 @@ test(TITLE, async () => {
       ),
     ),
   ]
-  expect(accounts.filter(account => gateway.ledger.held(account, true) !== 0n)).toEqual([])
-  expect(await deadCalls(gateway)).toEqual([])
-  expect((await examine(gateway)).data.filter(one => !one.ok)).toEqual([])
+  expect(accounts.filter(account => gateway.ledger.getHeld(account, true) !== 0n)).toEqual([])
+  expect(await listDeadCalls(gateway)).toEqual([])
+  expect((await examineGateway(gateway)).data.filter(one => !one.ok)).toEqual([])
   const anew = await openLedger(gateway.store.ledger, gateway.clock)
   const seen = (ledger: typeof anew) =>
-    accounts.map(account => PERIODS.map(period => ledger.spent(account, period, false)))
+    accounts.map(account => PERIODS.map(period => ledger.getSpent(account, period, false)))
   expect(seen(gateway.ledger)).toEqual(seen(anew))
   // The test proves nothing unless all of it happened: answers, failures, clients that left,
   // refusals, and limits with less than a call left.
   expect(new Set(statuses)).toEqual(new Set([0, 200, 402, 502]))
-  expect([...bounds.values()].filter(bound => left(bound) < nanosOf(0.1)).length).toBeGreaterThan(0)
+  expect([...bounds.values()].filter(bound => left(bound) < toNanos(0.1)).length).toBeGreaterThan(0)
   await gateway.close()
 }, 60_000)
 

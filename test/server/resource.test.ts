@@ -1,9 +1,9 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { describedRoutes } from '../../src/server/openapi.ts'
-import { defineResource, route } from '../../src/server/resource.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { listDescribedRoutes } from '../../src/server/openapi.ts'
+import { defineResource, defineRoute } from '../../src/server/resource.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 const Boat = Type.Object({ length: Type.Integer() })
 const Query = Type.Object({ limit: Type.Optional(Type.Integer()) })
@@ -12,28 +12,30 @@ const echo = (_: Gateway, __: unknown, ...input: unknown[]) => ({ data: input })
 const params = { name: 'The boat’s name', port: 'The port’s name' }
 
 const boats = defineResource({ tag: 'Boats', access: 'management', params }, [
-  route('GET /boats', 'listBoats', 'List boats', echo, { query: Query }),
-  route('POST /boats', 'createBoat', 'Make a boat', echo, {
+  defineRoute('GET /boats', 'listBoats', 'List boats', echo, { query: Query }),
+  defineRoute('POST /boats', 'createBoat', 'Make a boat', echo, {
     body: Boat,
     status: 201,
     location: ({ data }) => `/boats/${data.length}`,
   }),
-  route('PUT /ports/:port/boats/:name', 'berthBoat', 'Berth a boat', echo, {
+  defineRoute('PUT /ports/:port/boats/:name', 'berthBoat', 'Berth a boat', echo, {
     body: Boat,
     query: Query,
     refusals: [409],
   }),
 ])
 const harbour = defineResource({ tag: 'Boats', access: 'open' }, [
-  route('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({ asks: nobody ?? null })),
+  defineRoute('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({
+    asks: nobody ?? null,
+  })),
 ])
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
 })
 
 const ask = (method: string, path: string, body?: string, key: string = keys.management) =>
@@ -48,7 +50,7 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
 test('statuses follow from the access, the path’s names and the input', () => {
   const statuses = Object.fromEntries(
     [boats, harbour].flatMap(noun =>
-      describedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
+      listDescribedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
     ),
   )
   expect(statuses).toEqual({
@@ -70,7 +72,7 @@ test('an answer has the status and the location of its row', async () => {
 })
 
 test('the key is checked before the body', async () => {
-  const described = describedRoutes(boats(gateway)).map(({ opens }) => opens)
+  const described = listDescribedRoutes(boats(gateway)).map(({ credential }) => credential)
   expect(described).toEqual(['management', 'management', 'management'])
   for (const [key, status] of [
     ['none', 401],
@@ -88,7 +90,7 @@ test('a route that needs no key has no actor', async () => {
 
 test('a name in a path without a description is refused when the app is created', () => {
   const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
-    route('GET /boats/:name', 'getBoat', 'Get a boat', echo),
+    defineRoute('GET /boats/:name', 'getBoat', 'Get a boat', echo),
   ])
   expect(() => unnamed(gateway)).toThrow('The path parameter :name has no description')
 })

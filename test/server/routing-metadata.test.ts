@@ -3,8 +3,15 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RoutingMetadata } from '../../src/core/inference/routing-metadata.ts'
 import { createApp } from '../../src/server/app.ts'
-import { chat, eventually, generationOf, idOf, limitedKey, routesConfig } from '../support/chat.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import {
+  buildRoutesConfig,
+  createLimitedKey,
+  fetchGeneration,
+  readGenerationId,
+  sendChat,
+  waitUntil,
+} from '../support/chat.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -52,7 +59,7 @@ let third: Upstream
 beforeAll(async () => {
   ;[first, second, third] = await Promise.all([startUpstream(), startUpstream(), startUpstream()])
   const refused = `http://127.0.0.1:${await refusedPort()}/v1`
-  const config = routesConfig({
+  const config = buildRoutesConfig({
     'acme/small': { first: first.url, second: second.url },
     'acme/other': { third: third.url },
     'acme/gone': { refused },
@@ -102,7 +109,7 @@ async function ask(
   body: object = {},
   { headers = ENABLED, ...more }: Asked = {},
 ): Promise<Outcome> {
-  const outcome = await chat(server, { max_tokens: 9, ...body }, { headers, ...more }).outcome()
+  const outcome = await sendChat(server, { max_tokens: 9, ...body }, { headers, ...more }).outcome()
   expect(outcome.body).not.toContain(CANARY)
   return outcome
 }
@@ -259,7 +266,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
   })
 
   test('without enough money there are no attempts either', async () => {
-    const outcome = await send({}, { key: await limitedKey(server, 0.0000001) })
+    const outcome = await send({}, { key: await createLimitedKey(server, 0.0000001) })
     expect(outcome.status).toBe(402)
     expect(metadataOf(outcome)).toMatchObject({
       attempt: 0,
@@ -345,7 +352,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
   test('the region is that of the host called', async () => {
     const outcome = await send({}, { headers: { ...ENABLED, host: 'eu.example.com' } })
     expect(metadataOf(outcome).region).toBe('europe')
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       data_region: 'europe',
       router: null,
     })
@@ -525,7 +532,7 @@ describe('L.1 a 500 has no metadata', () => {
       random: broken,
       config: { providers: { local, spare: local }, models },
     })
-    const { inference } = await testKeys(gateway)
+    const { inference } = await createTestKeys(gateway)
     const headers = {
       ...ENABLED,
       'content-type': 'application/json',
@@ -570,7 +577,7 @@ describe('H.6 content filters', () => {
       key_hashes: [made.data.hash],
     })
     await rule({ content_filter_builtins: [{ slug: 'regex-prompt-injection', action: 'block' }] })
-    await eventually(async () => (await say(INJECTION)).status === 403)
+    await waitUntil(async () => (await say(INJECTION)).status === 403)
   })
 
   test.each(WAYS)('that block a call show the available endpoints: %s', async (_, body, path) => {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { chat, routesConfig, textOf } from '../support/chat.ts'
+import { buildRoutesConfig, readText, sendChat } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -33,7 +33,7 @@ const from =
 const start = async (routing: object = {}, more: object = {}) => {
   const urls = Object.fromEntries(NAMES.map((name, i) => [name, upstreams[i]?.url ?? '']))
   server = await startServer({
-    config: routesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }),
+    config: buildRoutesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }),
   })
 }
 
@@ -48,7 +48,7 @@ afterEach(() => server[Symbol.asyncDispose]())
 
 const hits = () => upstreams.map(upstream => upstream.hits.length)
 const total = () => hits().reduce((sum, count) => sum + count, 0)
-const ask = (body: object = {}): Promise<Outcome> => chat(server, body).outcome()
+const ask = (body: object = {}): Promise<Outcome> => sendChat(server, body).outcome()
 
 /** Makes so many calls, some at once. Returns their statuses. */
 async function statuses(times: number, atOnce: number, body: object = {}): Promise<number[]> {
@@ -103,10 +103,10 @@ describe('when a cooldown is over', () => {
     const all = Array.from({ length: 100 }, () => ask())
     await upstreams[1]?.hit(99)
     upstreams[0]?.open('well')
-    const texts = (await Promise.all(all)).map(textOf)
+    const texts = (await Promise.all(all)).map(readText)
     expect([texts.filter(text => text === 'first').length, ...hits()]).toEqual([1, 1, 99, 0])
     upstreams[0]?.answer(from('first'))
-    expect(textOf(await ask())).toBe('first')
+    expect(readText(await ask())).toBe('first')
   })
 
   test('all of them go there if no other endpoint is allowed', async () => {
@@ -210,7 +210,7 @@ describe('a session', () => {
   const models = [{ id: 'acme/small', context_length: 128_000, endpoints }]
   const texts = async (times: number, ask: () => Promise<Outcome>) => {
     const all: string[] = []
-    for (let i = 0; i < times; i++) all.push(textOf(await ask()))
+    for (let i = 0; i < times; i++) all.push(readText(await ask()))
     return new Set(all).size
   }
 
@@ -218,11 +218,13 @@ describe('a session', () => {
     await start({}, { models })
     expect(await texts(12, () => ask({ session_id: 'body' }))).toBe(1)
     expect(
-      await texts(12, () => chat(server, {}, { headers: { 'x-session-id': 'header' } }).outcome()),
+      await texts(12, () =>
+        sendChat(server, {}, { headers: { 'x-session-id': 'header' } }).outcome(),
+      ),
     ).toBe(1)
-    const at = textOf(await ask({ session_id: 'body' }))
+    const at = readText(await ask({ session_id: 'body' }))
     upstreams[NAMES.indexOf(at as 'first')]?.answer(() => status(500))
-    const moved = textOf(await ask({ session_id: 'body' }))
+    const moved = readText(await ask({ session_id: 'body' }))
     expect(moved).not.toBe(at)
     expect(await texts(6, () => ask({ session_id: 'body' }))).toBe(1)
   })

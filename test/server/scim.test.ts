@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { createSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
-import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
-import { type IdentityProvider, identityProvider } from '../support/scim.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { type IdentityProvider, openIdentityProvider } from '../support/scim.ts'
 import { removeWorkspaceMember } from '../support/workspace-members.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
@@ -15,17 +15,17 @@ let clock: TestClock
 let gateway: Gateway
 let app: ReturnType<typeof createApp>
 let idp: IdentityProvider
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 let workspace_id: string
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
   app = createApp(gateway)
-  idp = await identityProvider(gateway)
-  keys = await testKeys(gateway)
+  idp = await openIdentityProvider(gateway)
+  keys = await createTestKeys(gateway)
   workspace_id = (
-    await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+    await createWorkspace(gateway, getOperator(gateway), { name: 'Other', slug: 'other' })
   ).data.id
 })
 
@@ -47,7 +47,9 @@ async function ask(
 const map = async (scim_group_id: string, role = 'member') =>
   (await ask('POST', '/group-mappings', { scim_group_id, workspace_id, role })).body.data
 const inWorkspace = async () =>
-  (await gateway.store.members.inWorkspace(workspace_id)).map(one => `${one.role} ${one.source}`)
+  (await gateway.store.members.listInWorkspace(workspace_id)).map(
+    one => `${one.role} ${one.source}`,
+  )
 
 describe('a group mapping', () => {
   test('E1 is created with every field, and is applied: 201', async () => {
@@ -196,7 +198,12 @@ describe('refusals', () => {
     '401 and 403: %s %s, without a key, with an inference key, and with a key of one workspace',
     async (method, path, json) => {
       const foreign = (
-        await createKey(gateway, operator(gateway), { name: 'other', workspace_id }, 'management')
+        await createKey(
+          gateway,
+          getOperator(gateway),
+          { name: 'other', workspace_id },
+          'management',
+        )
       ).key
       expect((await ask(method, path, json, null)).status).toBe(401)
       expect((await ask(method, path, json, idp.token)).status).toBe(401)
@@ -233,8 +240,8 @@ describe('a sync job', () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     await map(await idp.group('E', ada, bob))
     await idp.group('F')
-    const [gone] = await gateway.store.members.inWorkspace(workspace_id)
-    await removeWorkspaceMember(gateway, operator(gateway), workspace_id, gone?.user_id ?? '')
+    const [gone] = await gateway.store.members.listInWorkspace(workspace_id)
+    await removeWorkspaceMember(gateway, getOperator(gateway), workspace_id, gone?.user_id ?? '')
     expect(await inWorkspace()).toEqual(['member scim'])
     const { status, body } = await ask('POST', '/sync-jobs')
     const nothing = {
@@ -277,7 +284,7 @@ describe('a sync job', () => {
     const { jobs } = gateway.store.scim
     const { update } = jobs
     jobs.update = () => new Promise(() => undefined)
-    const { data } = await createSyncJob(gateway, operator(gateway))
+    const { data } = await createSyncJob(gateway, getOperator(gateway))
     jobs.update = update
     clock.pass(60_000)
     expect((await ask('GET', `/sync-jobs/${data.id}`)).body.data.status).toBe('queued')

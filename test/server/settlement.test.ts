@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { booksOf, faultsIn, locked, nanosOf } from '../support/books.ts'
-import { eventually, keyState, limitedKey, metric } from '../support/chat.ts'
+import { findFaults, lockStore, readBooks, toNanos } from '../support/books.ts'
+import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { type RawCall, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -51,7 +51,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  expect(await faultsIn(server.data)).toBeNull()
+  expect(await findFaults(server.data)).toBeNull()
   await server[Symbol.asyncDispose]()
   await upstream.close()
 })
@@ -151,15 +151,15 @@ const halfOf = (kind: Way['kind']) => textOf(kind).slice(0, -40)
 
 /** Expects that nothing is held any more, and that all records of money agree. */
 async function expectSettled(key: string, cost: 'nothing' | 'something' | number): Promise<void> {
-  await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-  await eventually(async () => booksOf(server.data, key).held === 0)
-  const { ledger, counted, recorded } = booksOf(server.data, key)
-  const { usage: spent, limit_remaining } = await keyState(server, key)
+  await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+  await waitUntil(async () => readBooks(server.data, key).held === 0)
+  const { ledger, counted, recorded } = readBooks(server.data, key)
+  const { usage: spent, limit_remaining } = await fetchKeyState(server, key)
   expect([
     counted,
     recorded,
-    nanosOf(spent),
-    1e9 * LIMIT - nanosOf(limit_remaining ?? Number.NaN),
+    toNanos(spent),
+    1e9 * LIMIT - toNanos(limit_remaining ?? Number.NaN),
   ]).toEqual(Array(4).fill(ledger))
   if (cost === 'something') expect(ledger).toBeWithin(1, WHOLE + 1)
   else expect(ledger).toBe(cost === 'nothing' ? 0 : cost)
@@ -168,21 +168,21 @@ async function expectSettled(key: string, cost: 'nothing' | 'something' | number
 describe.each(WAYS)('A-04 %s:', (_, way) => {
   test.each(BREAKS)('a provider that breaks off %s', async (_, said, cost) => {
     upstream.plan([said(way.kind), { end: 'rst' }])
-    const key = await limitedKey(server, LIMIT)
+    const key = await createLimitedKey(server, LIMIT)
     await ask(way, key).outcome()
     await expectSettled(key, cost(way))
-    expect(booksOf(server.data, key).calls).toBe(1)
+    expect(readBooks(server.data, key).calls).toBe(1)
   })
 
   test('a provider that cannot be reached', async () => {
-    const key = await limitedKey(server, LIMIT)
+    const key = await createLimitedKey(server, LIMIT)
     expect((await ask(way, key, { model: `${way.body.model}-closed` }).outcome()).status).toBe(502)
     await expectSettled(key, 'nothing')
   })
 
   test('a call that is refused before money is held, or for lack of money', async () => {
-    const key = await limitedKey(server, LIMIT)
-    const poor = await limitedKey(server, 0)
+    const key = await createLimitedKey(server, LIMIT)
+    const poor = await createLimitedKey(server, 0)
     const asked = upstream.hits.length
     expect((await ask(way, key, { model: 'acme/nothing' }).outcome()).status).toBe(400)
     expect((await ask(way, key, { provider: { only: ['nobody'] } }).outcome()).status).toBeWithin(
@@ -192,7 +192,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
     expect((await ask(way, poor).outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(asked)
     await expectSettled(key, 'nothing')
-    expect(booksOf(server.data, poor)).toEqual({
+    expect(readBooks(server.data, poor)).toEqual({
       ledger: 0,
       counted: 0,
       recorded: 0,
@@ -203,7 +203,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
 
   for (const how of ['fin', 'rst'] as const)
     test(`a client that leaves by ${how} while it waits, and while it reads`, async () => {
-      const key = await limitedKey(server, LIMIT)
+      const key = await createLimitedKey(server, LIMIT)
       upstream.plan({ wait: 'never' })
       const before = upstream.hits.length
       const waiting = ask(way, key)
@@ -223,14 +223,14 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
 
   test('an answer is charged once', async () => {
     upstream.plan(ANSWERS[way.kind]())
-    const key = await limitedKey(server, LIMIT)
+    const key = await createLimitedKey(server, LIMIT)
     expect(await ask(way, key).outcome()).toMatchObject({ status: 200, complete: true })
     await expectSettled(key, costOf(way))
   })
 })
 
 describe('A-04 while another process holds the store', () => {
-  const keys = () => Promise.all(WAYS.map(() => limitedKey(server, LIMIT)))
+  const keys = () => Promise.all(WAYS.map(() => createLimitedKey(server, LIMIT)))
 
   test('longer than an answer waits: the charge is written once, later', async () => {
     const all = await keys()
@@ -239,7 +239,7 @@ describe('A-04 while another process holds the store', () => {
     const before = upstream.hits.length
     const calls = WAYS.map(([, way], i) => ask(way, all[i] ?? ''))
     await upstream.hit(before + answers.size)
-    const unlock = locked(server)
+    const unlock = lockStore(server)
     upstream.open('locked')
     const outcomes = await Promise.all(calls.map(call => call.outcome()))
     // A caller who gets an error still pays for what the provider delivered.
@@ -247,7 +247,7 @@ describe('A-04 while another process holds the store', () => {
       outcomes.map(({ status }) => status).every(status => status === 200 || status === 503),
     ).toBe(true)
     unlock()
-    await eventually(
+    await waitUntil(
       async () => (await ask(WAYS[0]?.[1] as Way, server.inference_key).outcome()).status === 200,
     )
     for (const [i, [, way]] of WAYS.entries()) await expectSettled(all[i] ?? '', costOf(way))

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import type { AuditEntry } from '../../src/core/identity/audit.ts'
 import {
   createGroupMapping,
@@ -8,14 +8,14 @@ import {
 } from '../../src/core/identity/scim/group-mappings.ts'
 import { finishSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
 import { createApp } from '../../src/server/app.ts'
-import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { EXAMPLES } from '../support/operations.ts'
 
 // Every operation of these resources, and one case for each status of its description. A status
 // that is described and that nothing here produces is a failing test.
 const TAGS = ['API Keys', 'Guardrails', 'Workspaces', 'Credits', 'Organization', 'SCIM']
-const routes = describedRoutes(createApp(await testGateway())).filter(({ operation }) =>
+const routes = listDescribedRoutes(createApp(await testGateway())).filter(({ operation }) =>
   TAGS.includes(operation.tag),
 )
 const cases = routes.flatMap(route =>
@@ -23,12 +23,12 @@ const cases = routes.flatMap(route =>
 )
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 let app: ReturnType<typeof createApp>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
   app = createApp(gateway)
 })
 
@@ -76,8 +76,8 @@ const LIKE: Record<string, string> = {
 /** Prepares and returns a valid request of this operation. */
 async function goodRequest({ method, operation: { id } }: DescribedRoute): Promise<Asking> {
   if (id === 'getScimSyncJob')
-    return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
-  const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway, operator(gateway))
+    return { params: { id: (await finishSyncJob(gateway, getOperator(gateway))).data.id } }
+  const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway, getOperator(gateway))
   if (method !== 'get') return { ...example, key: keys.management }
   return example?.params ? { params: example.params } : {}
 }
@@ -102,7 +102,7 @@ const RIVALS: Record<string, (good: Asking) => unknown> = {
   bulkAssignKeysToGuardrail: losesItsGuardrail,
   bulkAssignMembersToGuardrail: losesItsGuardrail,
   createScimGroupMapping: ({ body }) =>
-    createGroupMapping(gateway, operator(gateway), {
+    createGroupMapping(gateway, getOperator(gateway), {
       ...(body as NewGroupMapping),
       role: 'member',
     }),

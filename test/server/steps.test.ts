@@ -3,21 +3,21 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseConfig } from '../../src/core/config.ts'
-import { examine } from '../../src/core/doctor.ts'
+import { examineGateway } from '../../src/core/doctor.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../src/core/identity/keys.ts'
 import type { Plugin } from '../../src/core/inference/plugin.ts'
-import { recover } from '../../src/core/inference/recover.ts'
+import { recoverCalls } from '../../src/core/inference/recover.ts'
 import { STAGES } from '../../src/core/inference/stages.ts'
 import { assignKeys } from '../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
-import { booksOf, countIn } from '../support/books.ts'
+import { countRows, readBooks } from '../support/books.ts'
 import { testGateway } from '../support/gateway.ts'
-import { localConfig } from '../support/server.ts'
+import { buildLocalConfig } from '../support/server.ts'
 import { again, SECOND } from '../support/steps/again.ts'
 import {
   completion,
@@ -57,10 +57,10 @@ afterEach(async () => {
 })
 
 const opened = (more: Parameters<typeof testGateway>[0] = {}) =>
-  testGateway({ data, config: localConfig(upstream.url), plugins: [again as Plugin], ...more })
+  testGateway({ data, config: buildLocalConfig(upstream.url), plugins: [again as Plugin], ...more })
 
 async function limitedKey(limit: number) {
-  const made = await createKey(gateway, operator(gateway), { name: 'k', limit })
+  const made = await createKey(gateway, getOperator(gateway), { name: 'k', limit })
   return { hash: made.data.hash, secret: made.key }
 }
 
@@ -140,7 +140,7 @@ async function read(dialect: Dialect, stream: boolean, response: Response) {
   }
 }
 
-const charges = () => gateway.store.ledger.charges(generations[0]?.id ?? '')
+const charges = () => gateway.store.ledger.listCharges(generations[0]?.id ?? '')
 let generations: Generation[]
 
 function listening(): void {
@@ -157,7 +157,7 @@ describe('a call of two steps', () => {
     '%s, streamed %p: one record, two charges, one end, and it counts as one call',
     async (dialect, stream) => {
       listening()
-      const config = localConfig(upstream.url, { limits: { requests_per_minute: 1 } })
+      const config = buildLocalConfig(upstream.url, { limits: { requests_per_minute: 1 } })
       await gateway.close()
       gateway = await opened({ config })
       listening()
@@ -187,12 +187,12 @@ describe('a call of two steps', () => {
         { step: 1, byok: false, nanos: STEP },
         { step: 2, byok: false, nanos: STEP },
       ])
-      expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
-      expect(gateway.ledger.held(`key ${key.hash}`, false)).toBe(0n)
+      expect(gateway.ledger.getSpent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
+      expect(gateway.ledger.getHeld(`key ${key.hash}`, false)).toBe(0n)
       expect([gateway.traffic.calls.size, (await ask(dialect, { stream })).status]).toEqual([
         0, 429,
       ])
-      expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+      expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     },
   )
 
@@ -203,7 +203,7 @@ describe('a call of two steps', () => {
     expect(events(text).find(({ error }) => error)).toMatchObject({ error: { code: 502 } })
     expect(generations).toMatchObject([{ finish_reason: 'error', total_cost: STEP }])
     expect(await charges()).toMatchObject([{ step: 1, nanos: STEP }])
-    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+    expect([gateway.ledger.getHeld(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
       0n,
       0,
     ])
@@ -221,7 +221,7 @@ describe('a call of two steps', () => {
       '0\r\n\r\n',
     ])
     const response = await ask('chat', { stream: true })
-    await updateKey(gateway, operator(gateway), key.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), key.hash, { disabled: true })
     upstream.open('gone')
     expect(events(await response.text()).find(({ error }) => error)).toMatchObject({
       error: { code: 401 },
@@ -240,7 +240,7 @@ describe('a call of two steps', () => {
       { finish_reason: 'error', error: { code: 402 }, message: { content: 'One, ' } },
     ])
     expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
-    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
   })
 
   test('whose client leaves during the second cancels that, and pays for the first', async () => {
@@ -258,7 +258,7 @@ describe('a call of two steps', () => {
     await Promise.allSettled([reading, clientLeft])
     await gateway.recorder.flush()
     expect(generations).toMatchObject([{ cancelled: true, total_cost: STEP }])
-    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+    expect([gateway.ledger.getHeld(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
       0n,
       0,
     ])
@@ -294,10 +294,10 @@ describe('a call of two steps', () => {
     expect(generations).toMatchObject([{ total_cost: STEP }, { total_cost: STEP }])
     expect([
       upstream.hits.length,
-      gateway.ledger.held(`key ${key.hash}`, false),
+      gateway.ledger.getHeld(`key ${key.hash}`, false),
       gateway.traffic.calls.size,
     ]).toEqual([2, 0n, 0])
-    expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
+    expect(gateway.ledger.getSpent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
     expect(await charges()).toEqual([{ step: 1, byok: false, nanos: STEP }])
   })
 
@@ -309,7 +309,7 @@ describe('a call of two steps', () => {
           ? { ...step.call, models: ['acme/free'] }
           : null,
     }
-    const config = localConfig(upstream.url)
+    const config = buildLocalConfig(upstream.url)
     const free = {
       id: 'acme/free',
       context_length: 128_000,
@@ -329,7 +329,7 @@ describe('a call of two steps', () => {
     while (!text.includes('and ')) text += new TextDecoder().decode((await reader?.read())?.value)
     // A rewritten journal has only the entries of running calls.
     gateway.journal.holds.clear()
-    const left = gateway.journal.holds.left()
+    const left = gateway.journal.holds.listCalls()
     upstream.open('counted')
     while (!(await reader?.read())?.done);
     expect([modelOf(upstream.hits[1]), left]).toMatchObject(['free', [{ step: 1 }]])
@@ -337,9 +337,9 @@ describe('a call of two steps', () => {
       STEP,
       [{ step: 1, nanos: STEP }],
     ])
-    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     gateway.journal.holds.clear()
-    expect(gateway.journal.holds.left()).toEqual([])
+    expect(gateway.journal.holds.listCalls()).toEqual([])
   })
 
   test('emits events in their order, and none to listeners that were removed', async () => {
@@ -366,7 +366,7 @@ describe('a call of two steps', () => {
       'call.closed',
     ])
     // A dry run emits nothing, and a removed listener gets nothing.
-    const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+    const management = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
     key = { hash: management.data.hash, secret: management.key }
     expect((await ask('chat', { debug: { dry_run: true } })).status).toBe(200)
     expect(told).toHaveLength(8)
@@ -378,7 +378,7 @@ describe('a call of two steps', () => {
 })
 
 test('a running call is charged the price of its request once', async () => {
-  const config = localConfig(upstream.url)
+  const config = buildLocalConfig(upstream.url)
   const [model] = config.models
   const endpoints = [
     {
@@ -400,23 +400,26 @@ test('a running call is charged the price of its request once', async () => {
   ])
   const reader = (await ask('chat', { stream: true, plugins: [] })).body?.getReader()
   await reader?.read()
-  const soFar = gateway.traffic.calls.progress().map(({ spent }) => spent)
+  const soFar = gateway.traffic.calls.listProgress().map(({ spent }) => spent)
   upstream.open('seen')
   while (!(await reader?.read())?.done);
   expect(soFar).toEqual([10_000_000n])
-  expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(10_000_000n)
+  expect(gateway.ledger.getSpent(`key ${key.hash}`, null, false)).toBe(10_000_000n)
 })
 
 describe('content filters', () => {
   /** Creates a plugin that asks these, one after the other. */
   const saying = (...words: string[]): Plugin<object> => ({
     id: 'again',
-    read: () => ({}),
+    readOptions: () => ({}),
     around(_, { number, call }) {
       const text = words[number - 1]
       return text === undefined || call.kind !== 'text'
         ? null
-        : { ...call, turns: [...call.turns, { role: 'user', blocks: [{ type: 'text', text }] }] }
+        : {
+            ...call,
+            messages: [...call.messages, { role: 'user', blocks: [{ type: 'text', text }] }],
+          }
     },
   })
 
@@ -425,11 +428,11 @@ describe('content filters', () => {
     gateway = await opened({ plugins: [plugin as Plugin], data: mkdtempSync(join(data, 'other-')) })
     key = await limitedKey(1)
     listening()
-    const made = await createGuardrail(gateway, operator(gateway), {
+    const made = await createGuardrail(gateway, getOperator(gateway), {
       name: 'g',
       content_filter_builtins: [builtin],
     } as never)
-    await assignKeys(gateway, operator(gateway), made.data.id, { key_hashes: [key.hash] })
+    await assignKeys(gateway, getOperator(gateway), made.data.id, { key_hashes: [key.hash] })
   }
 
   test('see what a step adds, and nothing twice', async () => {
@@ -467,7 +470,7 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
     upstream.plan(streamed('One, '), [{ wait: 'never' }])
     const program = join(import.meta.dir, '../support/steps/serve.ts')
     const child = Bun.spawn(
-      [process.execPath, program, data, JSON.stringify(localConfig(upstream.url)), at],
+      [process.execPath, program, data, JSON.stringify(buildLocalConfig(upstream.url)), at],
       { stdout: 'pipe' },
     )
     const output = child.stdout.getReader()
@@ -492,7 +495,7 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
     else await upstream.hit(2)
     child.kill('SIGKILL')
     await Promise.all([child.exited, answer])
-    expect(booksOf(data, key.secret)).toMatchObject({
+    expect(readBooks(data, key.secret)).toMatchObject({
       ledger: Number(STEP),
       recorded: 0,
       calls: 0,
@@ -504,14 +507,14 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
     for (const found of [1, 0]) {
       gateway = await openGateway({
         data,
-        config: parseConfig(JSON.stringify(localConfig(upstream.url)), {}),
+        config: parseConfig(JSON.stringify(buildLocalConfig(upstream.url)), {}),
       })
-      expect(await recover(gateway)).toBe(found)
-      expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-      const books = booksOf(data, key.secret)
+      expect(await recoverCalls(gateway)).toBe(found)
+      expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+      const books = readBooks(data, key.secret)
       expect([books.ledger - Number(STEP), books.calls, books.held]).toEqual([second, 1, 0])
       expect([books.counted, books.recorded]).toEqual([books.ledger, books.ledger])
-      expect(countIn(data, 'ledger')).toBe(at === 'asked' ? 2 : 1)
+      expect(countRows(data, 'ledger')).toBe(at === 'asked' ? 2 : 1)
       if (found === 1) await gateway.close()
     }
   })
@@ -557,7 +560,7 @@ test('a replaced stage is replaced for calls, dry runs and explanations alike', 
     await gateway.close()
     gateway = await opened({ config, stages, data: mkdtempSync(join(data, 'other-')) })
     key = await limitedKey(1)
-    const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+    const management = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
     upstream.plan(whole('Hello'))
     await ask('chat', { plugins: [] })
     expect(modelOf(upstream.hits.at(-1))).toBe(order[0])
@@ -582,7 +585,7 @@ test('a replaced stage is replaced for calls, dry runs and explanations alike', 
 describe('a plugin that changes the answer', () => {
   const loud: Plugin<object> = {
     id: 'loud',
-    read: () => ({}),
+    readOptions: () => ({}),
     before: call => ({ ...call, user: 'loud' }),
     after: () => ({
       blocked: null,
@@ -629,7 +632,7 @@ describe('a plugin that changes the answer', () => {
 test('a plugin that throws ends the call as our own bug, and releases its hold', async () => {
   const broken: Plugin<object> = {
     id: 'broken',
-    read: () => ({}),
+    readOptions: () => ({}),
     around: () => {
       throw new GatewayError('server', 'Internal Server Error')
     },
@@ -643,7 +646,7 @@ test('a plugin that throws ends the call as our own bug, and releases its hold',
   expect(choices).toMatchObject([
     { finish_reason: 'error', error: { code: 500 }, message: { content: 'One' } },
   ])
-  expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+  expect([gateway.ledger.getHeld(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
     0n,
     0,
   ])

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { chat, eventually, heard, metric } from '../support/chat.ts'
+import { parseStream, readMetric, sendChat, waitUntil } from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'
-import { localConfig, type Server, startServer } from '../support/server.ts'
+import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 import {
   delta,
   ending,
@@ -17,7 +17,7 @@ let upstream: Upstream
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  server = await startServer({ config: localConfig(upstream.url) })
+  server = await startServer({ config: buildLocalConfig(upstream.url) })
 })
 
 afterAll(async () => {
@@ -43,20 +43,20 @@ test('O-04 three hundred concurrent streams all make progress', async () => {
     ending(),
   ]
   upstream.plan([sseHead(), said])
-  const calls = Array.from({ length: PAST_THE_LIMIT }, () => chat(server, { stream: true }))
+  const calls = Array.from({ length: PAST_THE_LIMIT }, () => sendChat(server, { stream: true }))
   for (const [word, gate] of [
     ['one', 'two'],
     ['two', 'three'],
     ['three', 'end'],
   ] as const) {
     await Promise.all(calls.map(call => call.sees(`"${word}"`)))
-    expect(await metric(server, 'gateway_running_calls')).toBe(PAST_THE_LIMIT)
+    expect(await readMetric(server, 'gateway_running_calls')).toBe(PAST_THE_LIMIT)
     expect(upstream.live).toBe(PAST_THE_LIMIT)
     upstream.open(gate)
   }
   for (const outcome of await outcomes(calls)) {
     expect(outcome.complete).toBe(true)
-    expect(heard(outcome.body)).toMatchObject({
+    expect(parseStream(outcome.body)).toMatchObject({
       text: 'onetwothree',
       errors: [],
       dones: 1,
@@ -68,7 +68,7 @@ test('O-04 three hundred concurrent streams all make progress', async () => {
 
 test('O-04 three hundred concurrent whole answers all arrive', async () => {
   upstream.plan([{ wait: 'whole' }, stream()])
-  const calls = Array.from({ length: PAST_THE_LIMIT }, () => chat(server))
+  const calls = Array.from({ length: PAST_THE_LIMIT }, () => sendChat(server))
   await upstream.hit(PAST_THE_LIMIT)
   expect(upstream.live).toBe(PAST_THE_LIMIT)
   upstream.open('whole')
@@ -85,8 +85,8 @@ test('I4 a thousand finished streams leave no memory, call or connection behind'
   await streamAway(200)
   const before = await memory()
   await streamAway(1000)
-  await eventually(async () => (await memory()) < before + 30 * MIB, 10)
-  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  await waitUntil(async () => (await memory()) < before + 30 * MIB, 10)
+  expect(await readMetric(server, 'gateway_running_calls')).toBe(0)
   await upstream.emptied()
   expect(upstream.hits).toHaveLength(1200)
 }, 30_000)
@@ -94,9 +94,9 @@ test('I4 a thousand finished streams leave no memory, call or connection behind'
 async function streamAway(count: number): Promise<void> {
   for (let gone = 0; gone < count; gone += AT_ONCE) {
     const answers = await outcomes(
-      Array.from({ length: AT_ONCE }, () => chat(server, { stream: true })),
+      Array.from({ length: AT_ONCE }, () => sendChat(server, { stream: true })),
     )
-    expect(new Set(answers.map(({ body }) => heard(body).dones))).toEqual(new Set([1]))
+    expect(new Set(answers.map(({ body }) => parseStream(body).dones))).toEqual(new Set([1]))
   }
 }
 

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examine } from '../../src/core/doctor.ts'
+import { examineGateway } from '../../src/core/doctor.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
@@ -37,7 +37,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  expect((await examine(gateway)).data.filter(one => !one.ok)).toEqual([])
+  expect((await examineGateway(gateway)).data.filter(one => !one.ok)).toEqual([])
   await gateway.close()
   await upstream.close()
   rmSync(data, { recursive: true, force: true })
@@ -70,7 +70,7 @@ const ids = () => {
 const newKey = async (
   limit: number,
   limit_reset: 'daily' | 'weekly' | 'monthly' | null = 'daily',
-) => (await createKey(gateway, operator(gateway), { name: 'windows', limit, limit_reset })).key
+) => (await createKey(gateway, getOperator(gateway), { name: 'windows', limit, limit_reset })).key
 
 function ask(key: string, path = '/chat/completions', json?: object): Promise<Response> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }

@@ -1,9 +1,9 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { chat, eventually, idOf, textOf } from '../support/chat.ts'
+import { readGenerationId, readText, sendChat, waitUntil } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer, gateway as terminal } from '../support/server.ts'
+import { type Server, startServer, runGateway as terminal } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -68,7 +68,7 @@ async function workspaceWithKey(slug: string, more: object = {}): Promise<string
 }
 
 const ask = (key = server.inference_key, body: object = { max_tokens: TOKENS }) =>
-  chat(server, body, { key }).outcome()
+  sendChat(server, body, { key }).outcome()
 const told = ({ status, body }: Outcome) => [status, JSON.parse(body).error?.message]
 const run = async (...args: string[]) =>
   expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
@@ -125,9 +125,9 @@ describe('a workspace’s budget', () => {
 
   test('that the terminal sets or deletes applies to the server’s next calls', async () => {
     await run('budgets', 'set', 'daily', '--limit', '0.05')
-    await eventually(async () => (await ask()).status === 402)
+    await waitUntil(async () => (await ask()).status === 402)
     await run('budgets', 'delete', 'daily')
-    await eventually(async () => (await ask()).status === 200)
+    await waitUntil(async () => (await ask()).status === 200)
   })
 
   test('is there after a restart, with its spending', async () => {
@@ -137,7 +137,7 @@ describe('a workspace’s budget', () => {
     const { management_key, inference_key, data } = server
     const again = await startServer({ config: config(), data })
     expect(
-      (await chat(again, { max_tokens: TOKENS }, { key: inference_key }).outcome()).status,
+      (await sendChat(again, { max_tokens: TOKENS }, { key: inference_key }).outcome()).status,
     ).toBe(402)
     const listed = await again.fetch('/workspaces/default/budgets', { key: management_key })
     expect(((await listed.json()) as { data: object[] }).data).toMatchObject([
@@ -158,9 +158,9 @@ describe('a workspace', () => {
     const status = async () =>
       (await server.fetch('/workspaces/crew', { key: server.management_key })).status
     await run('workspaces', 'create', '--name', 'Crew', '--slug', 'crew')
-    await eventually(async () => (await status()) === 200)
+    await waitUntil(async () => (await status()) === 200)
     await run('workspaces', 'delete', 'crew')
-    await eventually(async () => (await status()) === 404)
+    await waitUntil(async () => (await status()) === 404)
   })
 
   test('E13 that is deleted lets running calls finish with a record; the next is 401', async () => {
@@ -173,16 +173,18 @@ describe('a workspace', () => {
       done(),
       '0\r\n\r\n',
     ])
-    const running = chat(server, { stream: true, max_tokens: TOKENS })
+    const running = sendChat(server, { stream: true, max_tokens: TOKENS })
     await running.sees('Hel')
     await run('workspaces', 'delete', 'default', '--confirm-default')
-    await eventually(async () => (await server.fetch('/key')).status === 401)
+    await waitUntil(async () => (await server.fetch('/key')).status === 401)
     upstream.open('more')
     const outcome = await running.outcome()
-    expect([outcome.status, outcome.complete, textOf(outcome)]).toEqual([200, true, 'Hello'])
+    expect([outcome.status, outcome.complete, readText(outcome)]).toEqual([200, true, 'Hello'])
     await server.stop()
     const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
-    expect(db.query('select total_cost from generations where id = ?').get(idOf(outcome))).toEqual({
+    expect(
+      db.query('select total_cost from generations where id = ?').get(readGenerationId(outcome)),
+    ).toEqual({
       total_cost: 100_000_000,
     })
     db.close()
@@ -202,7 +204,7 @@ describe('a workspace', () => {
     const { key } = await manage('POST', '/keys', { name: 'hers', creator_user_id: id })
     expect((await ask(key)).status).toBe(200)
     await run('members', 'deactivate', id)
-    await eventually(async () => (await ask(key)).status === 401)
+    await waitUntil(async () => (await ask(key)).status === 401)
     const refused = await server.fetch('/keys', {
       key: server.management_key,
       json: { name: 'again', creator_user_id: id },

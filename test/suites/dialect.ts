@@ -5,21 +5,21 @@ import type {
   DialectBody,
   Streaming,
 } from '../../src/core/dialects/dialect.ts'
-import { makeDraft } from '../../src/core/dialects/presets.ts'
+import { buildPresetDraft } from '../../src/core/dialects/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
-import { bodyOf } from '../../src/core/kernel/body.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { parseBody } from '../../src/core/kernel/body.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
 import type { Answer } from '../../src/core/language/answer.ts'
 import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 import type { Frame } from '../../src/core/protocols/protocol.ts'
 import { SseScanner } from '../../src/core/upstream/sse.ts'
 import { createApp } from '../../src/server/app.ts'
-import { errorResponse } from '../../src/server/errors.ts'
-import { answerOf, failed, finish, receipt, start, text } from '../support/answer.ts'
-import { textCall } from '../support/call.ts'
-import { testGateway, testKeys } from '../support/gateway.ts'
+import { createErrorResponse } from '../../src/server/errors.ts'
+import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'
+import { buildTextCall } from '../support/call.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 /** What the suite needs to know about a dialect: its requests, and how its clients read answers. */
 export interface Sample {
@@ -30,7 +30,7 @@ export interface Sample {
   readWhole(answer: Json): Reading
   /** Reads the events of a streamed answer; absent if every answer is whole. */
   readEvents?(frames: Frame[]): Reading
-  readRefusal(refusal: Json): Refused
+  readRefusal(refusal: Json): RefusalReading
 }
 
 /** What a client reads from an answer. */
@@ -45,7 +45,7 @@ export interface Reading {
   isFinished: boolean
 }
 
-export interface Refused {
+export interface RefusalReading {
   type: string | null
   message: string
   /** The id to give to support: the request's, or the generation's. */
@@ -63,7 +63,7 @@ const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
 
 const CONTEXT: CallContext = {
   id: 'gen-1',
-  origin: textCall().origin,
+  origin: buildTextCall().origin,
   session_id: 'from-header',
   betas: [],
 }
@@ -73,10 +73,10 @@ const ROUTING = { gateway_metadata: { strategy: 'direct' } }
 /** The same as part of an event. */
 const SHOWN = JSON.stringify(ROUTING).slice(1, -1)
 const failure: AnswerPart<Kind> = { type: 'error', error: FAILURE }
-const routed = { ...receipt, besides: ROUTING } as AnswerPart<Kind>
+const routed = { ...receipt, siblingFields: ROUTING } as AnswerPart<Kind>
 
 /** Tests what every dialect of the registry promises. */
-export function dialectSuite(dialect: Dialect, sample: Sample): void {
+export function testDialect(dialect: Dialect, sample: Sample): void {
   const { kind, name, streaming } = dialect
   const { batches, text: said } = SAID[kind]
   const body = sample.body as DialectBody
@@ -88,17 +88,17 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
   })
 
   const understand = (more: Json = {}, context = CONTEXT) =>
-    dialect.understand(gateway, operator(gateway), frozen({ ...body, ...more }), context)
+    dialect.toCall(gateway, getOperator(gateway), freezeDeep({ ...body, ...more }), context)
 
   const read = async (...given: AnswerPart<Kind>[][]): Promise<Reading> => {
-    const whole = await dialect.whole(answerOf<Kind>(...given), understand(), body)
+    const whole = await dialect.collectResponse(createAnswer<Kind>(...given), understand(), body)
     return sample.readWhole(JSON.parse(JSON.stringify(whole)))
   }
 
   describe(`${name}: a body`, () => {
     const parsed = (more: Json) => {
       const bytes = Buffer.from(JSON.stringify({ ...body, ...more }))
-      return bodyOf(dialect.body, bytes)
+      return parseBody(dialect.body, bytes)
     }
 
     test('that is valid is accepted, unknown fields included', () => {
@@ -117,7 +117,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       ...sample.misfits,
     ]
     test.each(misfits)('with %j is refused, and the error names the field', (more, field) => {
-      expect(errorOf(() => parsed(more))).toMatchObject({ status: 400, metadata: { field } })
+      expect(catchError(() => parsed(more))).toMatchObject({ status: 400, metadata: { field } })
     })
   })
 
@@ -143,7 +143,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
 
     test('has the request for routing metadata if the caller made it', () => {
       const context = { ...CONTEXT, routingMetadata: 'gateway_metadata' }
-      const wish = { name: 'gateway_metadata', requested: 'acme/small' }
+      const wish = { field: 'gateway_metadata', requestedModel: 'acme/small' }
       expect(understand({}, context).routingMetadata).toEqual(wish)
       expect(understand().routingMetadata).toBeUndefined()
     })
@@ -151,7 +151,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     // Only text calls can use presets.
     if (kind === 'text')
       test('that names an unknown preset is a 404', () => {
-        expect(errorOf(() => understand({ preset: 'nothing' }))).toMatchObject({ status: 404 })
+        expect(catchError(() => understand({ preset: 'nothing' }))).toMatchObject({ status: 404 })
       })
   })
 
@@ -164,7 +164,11 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     })
 
     test('has routing metadata if the dialect supports it', async () => {
-      const whole = await dialect.whole(answerOf<Kind>(...batches, [routed]), understand(), body)
+      const whole = await dialect.collectResponse(
+        createAnswer<Kind>(...batches, [routed]),
+        understand(),
+        body,
+      )
       const shown = dialect.showsRouting ? ROUTING.gateway_metadata : undefined
       expect((whole as Json).gateway_metadata).toEqual(shown)
     })
@@ -182,9 +186,9 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
   })
 
   describe(`${name}: an error`, () => {
-    const envelope = (error: GatewayError) => dialect.refusal?.envelope(error, 'gen-1')
+    const envelope = (error: GatewayError) => dialect.errorFormat?.renderError(error, 'gen-1')
     const refused = (error: unknown) =>
-      errorResponse(error, 'req-1', {}, dialect.refusal && envelope)
+      createErrorResponse(error, 'req-1', {}, dialect.errorFormat && envelope)
     const refusalOf = async (error: unknown) => (await refused(error).json()) as Json
 
     test('has its type, its message and an id', async () => {
@@ -200,7 +204,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     })
 
     test('has the sibling fields that the caller requested', async () => {
-      expect(await refusalOf(FAILURE.beside(ROUTING))).toMatchObject(ROUTING)
+      expect(await refusalOf(FAILURE.withSiblingFields(ROUTING))).toMatchObject(ROUTING)
     })
   })
 
@@ -217,14 +221,14 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     })
 
     test('accepts a key in the headers that the dialect’s clients send', async () => {
-      const { inference } = await testKeys(gateway)
+      const { inference } = await createTestKeys(gateway)
       const usual = await ask({}, { authorization: `Bearer ${inference}` })
       const other = await ask({}, { 'x-api-key': inference })
-      expect([usual.status, other.status]).toEqual([400, dialect.eitherHeader ? 400 : 401])
+      expect([usual.status, other.status]).toEqual([400, dialect.acceptsApiKeyHeader ? 400 : 401])
     })
 
     test('refuses an invalid body in the dialect’s error format, with the request id', async () => {
-      const { inference } = await testKeys(gateway)
+      const { inference } = await createTestKeys(gateway)
       const headers = { authorization: `Bearer ${inference}`, 'x-request-id': 'mine' }
       const response = await ask({ ...(body as Json), model: 7 }, headers)
       const { type, message, id } = sample.readRefusal((await response.json()) as Json)
@@ -234,7 +238,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
     })
 
     test('explains a call for a management key', async () => {
-      const { management } = await testKeys(gateway)
+      const { management } = await createTestKeys(gateway)
       const headers = { authorization: `Bearer ${management}`, 'x-request-id': 'mine' }
       const response = await ask({ ...(body as Json), debug: { dry_run: true } }, headers)
       expect(response.headers.get('x-request-id')).toBe('mine')
@@ -248,7 +252,7 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
   if (preset)
     describe(`${name}: a preset`, () => {
       const draft = (more: Json = {}) =>
-        makeDraft(gateway, operator(gateway), preset, frozen({ ...body, ...more }))
+        buildPresetDraft(gateway, getOperator(gateway), preset, freezeDeep({ ...body, ...more }))
 
       test('is made from a request, and keeps its settings', () => {
         const { config } = draft({ temperature: 0.5, user: 'ada', hologram: {} })
@@ -257,8 +261,8 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
       })
 
       test('cannot name a preset itself', () => {
-        expect(errorOf(() => draft({ preset: 'p' }))).toMatchObject({ status: 400 })
-        expect(errorOf(() => draft({ model: '@preset/p' }))).toMatchObject({ status: 400 })
+        expect(catchError(() => draft({ preset: 'p' }))).toMatchObject({ status: 400 })
+        expect(catchError(() => draft({ model: '@preset/p' }))).toMatchObject({ status: 400 })
       })
     })
 
@@ -268,27 +272,27 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
 
   const { readEvents } = sample
   const streamed = { body, read, understand, answers }
-  if (streaming && readEvents) streamSuite(dialect, { ...streamed, streaming, readEvents })
+  if (streaming && readEvents) testStreaming(dialect, { ...streamed, streaming, readEvents })
 }
 
-interface Streamed {
+interface StreamCase {
   streaming: Streaming
   body: DialectBody
   readEvents: NonNullable<Sample['readEvents']>
   read: (...batches: AnswerPart<Kind>[][]) => Promise<Reading>
-  understand: (more?: Json) => ReturnType<Dialect['understand']>
+  understand: (more?: Json) => ReturnType<Dialect['toCall']>
   answers: AnswerPart<Kind>[][]
 }
 
-function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void {
+function testStreaming({ name, showsRouting }: Dialect, streamed: StreamCase): void {
   const { streaming, body, readEvents, read, understand, answers } = streamed
   const batches = answers.slice(0, -1)
   const call = () => understand({ stream: true })
-  const opened = (answer: Answer<Kind>) => streaming.events(answer, call(), body)
+  const opened = (answer: Answer<Kind>) => streaming.streamEvents(answer, call(), body)
   const written = (...given: AnswerPart<Kind>[][]) =>
-    Array.fromAsync(texts(opened(answerOf<Kind>(...given))))
-  const keepAlive = streaming.keepAlive('gateway')
-  const readTexts = (pieces: string[]) => readEvents(framesIn(pieces.join('')))
+    Array.fromAsync(texts(opened(createAnswer<Kind>(...given))))
+  const keepAlive = streaming.renderKeepAlive('gateway')
+  const readTexts = (pieces: string[]) => readEvents(parseFrames(pieces.join('')))
 
   describe(`${name}: a streamed answer`, () => {
     test('has the content of a whole one, however it is split into batches', async () => {
@@ -318,13 +322,13 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
       const pieces = await written(...answers)
       const wire = pieces.join('')
       for (let end = 0; end < wire.length - 1; end++) {
-        const frames = framesIn(wire.slice(0, end), false)
+        const frames = parseFrames(wire.slice(0, end), false)
         expect([end, readEvents(frames).isFinished]).toEqual([end, false])
       }
     })
 
     test('that the client abandons ends the answer', async () => {
-      const answer = answerOf<Kind>(...answers)
+      const answer = createAnswer<Kind>(...answers)
       const events = opened(answer)
       await events.next()
       await events.return?.()
@@ -336,7 +340,7 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
     const heading = { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: '' }
 
     test('is that error, and does not look finished', () => {
-      const wire = streaming.failure(heading, FAILURE, call(), body)
+      const wire = streaming.renderFailure(heading, FAILURE, call(), body)
       expect(wire).toEndWith('\n\n')
       const reading = readTexts([keepAlive, wire])
       expect(reading).toMatchObject({ text: '', failure: 'Slow down', isFinished: false })
@@ -344,7 +348,12 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
     })
 
     test('has the sibling fields that the caller requested', () => {
-      const wire = streaming.failure(heading, FAILURE.beside(ROUTING), call(), body)
+      const wire = streaming.renderFailure(
+        heading,
+        FAILURE.withSiblingFields(ROUTING),
+        call(),
+        body,
+      )
       expect(wire).toContain(SHOWN)
     })
   })
@@ -352,7 +361,7 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
   describe(`${name}: a keep-alive`, () => {
     test('is one complete comment or event', () => {
       expect(keepAlive).toMatch(/\n\n$/)
-      expect(framesIn(keepAlive).length).toBeLessThanOrEqual(1)
+      expect(parseFrames(keepAlive).length).toBeLessThanOrEqual(1)
     })
 
     test('does not change the answer around it', async () => {
@@ -368,12 +377,12 @@ async function* texts(events: AsyncIterator<string>): AsyncGenerator<string> {
 }
 
 /** Parses the events in a text. An unfinished one counts unless the connection is lost. */
-function framesIn(wire: string, hasEnded = true): Frame[] {
+function parseFrames(wire: string, hasEnded = true): Frame[] {
   const scanner = new SseScanner()
   return [...scanner.feed(Buffer.from(wire)), ...(hasEnded ? scanner.end() : [])]
 }
 
-function errorOf(act: () => unknown): unknown {
+function catchError(act: () => unknown): unknown {
   try {
     return act()
   } catch (thrown) {
@@ -382,8 +391,8 @@ function errorOf(act: () => unknown): unknown {
 }
 
 /** Freezes a value and everything in it. */
-function frozen<T extends object>(value: T): T {
+function freezeDeep<T extends object>(value: T): T {
   for (const inner of Object.values(value))
-    if (typeof inner === 'object' && inner !== null) frozen(inner)
+    if (typeof inner === 'object' && inner !== null) freezeDeep(inner)
   return Object.freeze(value)
 }

@@ -2,25 +2,25 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { ByokKey } from '../../src/core/catalog/byok/store.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets/store.ts'
 import type { Member, WorkspaceMember } from '../../src/core/identity/members/store.ts'
-import type { Difference } from '../../src/core/identity/scim/memberships.ts'
-import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
+import type { MembershipDifference } from '../../src/core/identity/scim/memberships.ts'
+import { buildDefaultWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Assignment } from '../../src/core/policy/assignments/store.ts'
 import type { Guardrail } from '../../src/core/policy/guardrails/store.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
-import { told } from '../support/audit.ts'
-import { entryOf, generationWith, PAYER } from '../support/generation.ts'
-import { budgetCases } from './store/budgets.ts'
-import { connectionCases } from './store/connections.ts'
-import { ledgerCases } from './store/ledger.ts'
-import { memberCases } from './store/members.ts'
-import { outboxCases } from './store/outbox.ts'
-import { CREATED, keyOf, LARGEST, typeOf, WORKSPACE } from './store/rows.ts'
-import { scimCases } from './store/scim.ts'
-import { workspaceCases } from './store/workspaces.ts'
+import { buildAuditEntry } from '../support/audit.ts'
+import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
+import { testBudgets } from './store/budgets.ts'
+import { testConnections } from './store/connections.ts'
+import { testLedger } from './store/ledger.ts'
+import { testMembers } from './store/members.ts'
+import { testOutbox } from './store/outbox.ts'
+import { buildKey, CREATED, LARGEST, readErrorType, WORKSPACE } from './store/rows.ts'
+import { testScim } from './store/scim.ts'
+import { testWorkspaces } from './store/workspaces.ts'
 
 /** Builds a preset of this id and slug at a version. The version's id combines both. */
-const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
+const buildPreset = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
   id,
   workspace_id: WORKSPACE,
   slug,
@@ -48,7 +48,7 @@ const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
   },
 })
 
-const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
+const buildByokKey = (more: Partial<ByokKey> = {}): ByokKey => ({
   id: 'b1',
   workspace_id: WORKSPACE,
   provider: 'openai',
@@ -68,7 +68,7 @@ const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
   ...more,
 })
 
-const guardrailOf = (more: Partial<Guardrail> = {}): Guardrail => ({
+const buildGuardrail = (more: Partial<Guardrail> = {}): Guardrail => ({
   id: 'g1',
   workspace_id: WORKSPACE,
   name: 'rules “𝄞”',
@@ -99,7 +99,7 @@ const guardrailOf = (more: Partial<Guardrail> = {}): Guardrail => ({
   ...more,
 })
 
-const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
+const buildAssignment = (more: Partial<Assignment> = {}): Assignment => ({
   id: 'a1',
   guardrail_id: 'g1',
   kind: 'key',
@@ -113,19 +113,19 @@ const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
  * Tests what every store promises. `open` returns an empty one. `openTwo` returns two connections
  * to the same empty store, as two processes would have; only for a store that can be opened twice.
  */
-export function storeSuite(
+export function testStore(
   name: string,
   open: () => Promise<Store>,
   openTwo?: () => Promise<[Store, Store]>,
 ): void {
-  if (openTwo) connectionCases(name, openTwo)
+  if (openTwo) testConnections(name, openTwo)
   describe(`store: ${name}`, () => {
     let store: Store
 
     beforeEach(async () => {
       store = await open()
-      await store.workspaces.first(
-        firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
+      await store.workspaces.insertIfAbsent(
+        buildDefaultWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
       )
     })
 
@@ -138,16 +138,16 @@ export function storeSuite(
     })
 
     test('a workspace is read as inserted, and the first of a slug stays', async () => {
-      await store.workspaces.first(firstWorkspace('another', 'user_2', new Date()))
+      await store.workspaces.insertIfAbsent(buildDefaultWorkspace('another', 'user_2', new Date()))
       expect(await store.workspaces.all()).toEqual([
-        firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
+        buildDefaultWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
       ])
     })
 
     test('a key is read as inserted, to the last field', async () => {
       const keys = [
-        keyOf(),
-        keyOf({
+        buildKey(),
+        buildKey({
           hash: 'h2',
           limit: null,
           limit_reset: null,
@@ -156,30 +156,30 @@ export function storeSuite(
           external_user: 'ada',
         }),
       ]
-      for (const key of keys) await store.keys.insert(key, told())
+      for (const key of keys) await store.keys.insert(key, buildAuditEntry())
       expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
     test('money of more than 64 bits is refused instead of overflowing', async () => {
       for (const nanos of [LARGEST + 1n, 2n ** 64n + 1n, -(2n ** 63n) - 1n])
-        expect(await typeOf(store.generations.record([entryOf('gen-1', { nanos })]))).toBe(
-          'conflict',
-        )
+        expect(
+          await readErrorType(store.generations.record([buildRecordEntry('gen-1', { nanos })])),
+        ).toBe('conflict')
       // Even if only the sum is too large.
-      await store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
-      expect(await typeOf(store.generations.record([entryOf('gen-2', { nanos: 1n })]))).toBe(
-        'conflict',
-      )
-      expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([LARGEST])
+      await store.generations.record([buildRecordEntry('gen-1', { nanos: LARGEST })])
+      expect(
+        await readErrorType(store.generations.record([buildRecordEntry('gen-2', { nanos: 1n })])),
+      ).toBe('conflict')
+      expect((await store.ledger.listTotals()).map(one => one.nanos)).toEqual([LARGEST])
       expect(await store.generations.byId('gen-2')).toBeUndefined()
     })
 
     test('money of 64 bits loses nothing', async () => {
-      await store.keys.insert(keyOf({ limit: LARGEST }), told())
-      await store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
+      await store.keys.insert(buildKey({ limit: LARGEST }), buildAuditEntry())
+      await store.generations.record([buildRecordEntry('gen-1', { nanos: LARGEST - 1n })])
       await store.generations.record([
         {
-          generation: generationWith({
+          generation: buildGeneration({
             id: 'gen-2',
             total_cost: LARGEST,
             upstream_inference_cost: null,
@@ -188,7 +188,7 @@ export function storeSuite(
         },
       ])
       expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
-      expect((await store.ledger.totals())[0]?.nanos).toBe(LARGEST - 1n)
+      expect((await store.ledger.listTotals())[0]?.nanos).toBe(LARGEST - 1n)
       expect(await store.generations.byId('gen-2')).toMatchObject({
         total_cost: LARGEST,
         upstream_inference_cost: null,
@@ -196,8 +196,8 @@ export function storeSuite(
     })
 
     test('a hash is unique', async () => {
-      await store.keys.insert(keyOf(), told())
-      expect(store.keys.insert(keyOf({ name: 'other' }), told())).rejects.toThrow()
+      await store.keys.insert(buildKey(), buildAuditEntry())
+      expect(store.keys.insert(buildKey({ name: 'other' }), buildAuditEntry())).rejects.toThrow()
     })
 
     test('a provider key is read as inserted, in every field, and its id is unique', async () => {
@@ -209,17 +209,23 @@ export function storeSuite(
         allowed_user_ids: null,
       }
       const keys = [
-        byokKeyOf(),
-        byokKeyOf({ id: 'b2', ...nulls, disabled: true, is_fallback: false, is_byok_only: true }),
+        buildByokKey(),
+        buildByokKey({
+          id: 'b2',
+          ...nulls,
+          disabled: true,
+          is_fallback: false,
+          is_byok_only: true,
+        }),
       ]
-      for (const key of keys) await store.byok.insert(key, told())
+      for (const key of keys) await store.byok.insert(key, buildAuditEntry())
       expect((await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(keys)
-      expect(store.byok.insert(byokKeyOf(), told())).rejects.toThrow()
+      expect(store.byok.insert(buildByokKey(), buildAuditEntry())).rejects.toThrow()
     })
 
     test('a guardrail is read as inserted, in every field, and its id is unique', async () => {
-      const nothing = Object.fromEntries(Object.keys(guardrailOf()).map(name => [name, null]))
-      const { id, workspace_id, name, revision, created_at } = guardrailOf({ id: 'g2' })
+      const nothing = Object.fromEntries(Object.keys(buildGuardrail()).map(name => [name, null]))
+      const { id, workspace_id, name, revision, created_at } = buildGuardrail({ id: 'g2' })
       const known = {
         id,
         workspace_id,
@@ -229,18 +235,21 @@ export function storeSuite(
         filterOutput: false,
         include_byok_in_budgets: false,
       }
-      const guardrails = [guardrailOf(), { ...(nothing as unknown as Guardrail), ...known }]
-      for (const guardrail of guardrails) await store.guardrails.insert(guardrail, told())
+      const guardrails = [buildGuardrail(), { ...(nothing as unknown as Guardrail), ...known }]
+      for (const guardrail of guardrails)
+        await store.guardrails.insert(guardrail, buildAuditEntry())
       expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(
         guardrails,
       )
-      expect(await typeOf(store.guardrails.insert(guardrailOf(), told()))).toBe('conflict')
+      expect(
+        await readErrorType(store.guardrails.insert(buildGuardrail(), buildAuditEntry())),
+      ).toBe('conflict')
     })
 
     test('a guardrail is replaced only by its next revision', async () => {
-      await store.guardrails.insert(guardrailOf(), told())
-      await store.guardrails.insert(guardrailOf({ id: 'g2' }), told())
-      const next = guardrailOf({
+      await store.guardrails.insert(buildGuardrail(), buildAuditEntry())
+      await store.guardrails.insert(buildGuardrail({ id: 'g2' }), buildAuditEntry())
+      const next = buildGuardrail({
         revision: 2,
         name: 'next',
         limit_usd: null,
@@ -248,44 +257,58 @@ export function storeSuite(
         allowed_models: null,
         enforce_zdr: null,
       })
-      await store.guardrails.replace(next, told())
-      expect(await typeOf(store.guardrails.replace({ ...next, name: 'late' }, told()))).toBe(
-        'conflict',
-      )
-      expect(await typeOf(store.guardrails.replace({ ...next, revision: 4 }, told()))).toBe(
-        'conflict',
-      )
+      await store.guardrails.replace(next, buildAuditEntry())
       expect(
-        await typeOf(store.guardrails.replace({ ...next, id: 'none', revision: 3 }, told())),
+        await readErrorType(store.guardrails.replace({ ...next, name: 'late' }, buildAuditEntry())),
+      ).toBe('conflict')
+      expect(
+        await readErrorType(store.guardrails.replace({ ...next, revision: 4 }, buildAuditEntry())),
+      ).toBe('conflict')
+      expect(
+        await readErrorType(
+          store.guardrails.replace({ ...next, id: 'none', revision: 3 }, buildAuditEntry()),
+        ),
       ).toBe('conflict')
       expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([
         next,
-        guardrailOf({ id: 'g2' }),
+        buildGuardrail({ id: 'g2' }),
       ])
     })
 
     test('a key and a member have one assignment each, removed with guardrail or key', async () => {
-      for (const id of ['g1', 'g2']) await store.guardrails.insert(guardrailOf({ id }), told())
-      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
+      for (const id of ['g1', 'g2'])
+        await store.guardrails.insert(buildGuardrail({ id }), buildAuditEntry())
+      for (const hash of ['h1', 'h2'])
+        await store.keys.insert(buildKey({ hash }), buildAuditEntry())
       const all = async () => (await store.assignments.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
-      const [key, other] = [assignmentOf(), assignmentOf({ id: 'a2', assignee: 'h2' })]
-      const member = assignmentOf({ id: 'a3', kind: 'member', assignee: 'h1', assigned_by: null })
-      await store.assignments.assign([key, other, member], told())
+      const [key, other] = [buildAssignment(), buildAssignment({ id: 'a2', assignee: 'h2' })]
+      const member = buildAssignment({
+        id: 'a3',
+        kind: 'member',
+        assignee: 'h1',
+        assigned_by: null,
+      })
+      await store.assignments.assign([key, other, member], buildAuditEntry())
       expect(await all()).toEqual([key, other, member])
-      const moved = assignmentOf({ id: 'a4', guardrail_id: 'g2' })
-      await store.assignments.assign([moved], told())
+      const moved = buildAssignment({ id: 'a4', guardrail_id: 'g2' })
+      await store.assignments.assign([moved], buildAuditEntry())
       expect(await all()).toEqual([other, member, moved])
-      await store.assignments.unassign([member, key], told())
+      await store.assignments.unassign([member, key], buildAuditEntry())
       expect(await all()).toEqual([other, moved])
-      await store.keys.remove('h2', told())
-      await store.guardrails.remove('g2', told())
+      await store.keys.remove('h2', buildAuditEntry())
+      await store.guardrails.remove('g2', buildAuditEntry())
       expect(await all()).toEqual([])
-      expect(await typeOf(store.assignments.assign([moved], told()))).toBe('conflict')
-      expect(await typeOf(store.assignments.assign([other], told()))).toBe('conflict')
+      expect(await readErrorType(store.assignments.assign([moved], buildAuditEntry()))).toBe(
+        'conflict',
+      )
+      expect(await readErrorType(store.assignments.assign([other], buildAuditEntry()))).toBe(
+        'conflict',
+      )
     })
 
     test('an update and a removal affect one provider key', async () => {
-      for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }), told())
+      for (const id of ['b1', 'b2', 'b3'])
+        await store.byok.insert(buildByokKey({ id }), buildAuditEntry())
       const change = {
         name: null,
         disabled: true,
@@ -294,78 +317,94 @@ export function storeSuite(
         allowed_user_ids: ['u'],
         sealed: 'anew',
       }
-      await store.byok.update('b1', change, told())
-      await store.byok.remove('b2', '2026-03-05T00:00:00.000Z', told())
-      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z', told())
+      await store.byok.update('b1', change, buildAuditEntry())
+      await store.byok.remove('b2', '2026-03-05T00:00:00.000Z', buildAuditEntry())
+      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z', buildAuditEntry())
       const left = (await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
-      expect(left).toEqual([byokKeyOf(change), byokKeyOf({ id: 'b3' })])
+      expect(left).toEqual([buildByokKey(change), buildByokKey({ id: 'b3' })])
     })
 
     test('an update and a removal affect one key', async () => {
-      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
-      await store.keys.update('h1', { name: 'new', limit: null }, told())
-      await store.keys.remove('h2', told())
-      await store.keys.remove('h2', told())
-      expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])
+      for (const hash of ['h1', 'h2'])
+        await store.keys.insert(buildKey({ hash }), buildAuditEntry())
+      await store.keys.update('h1', { name: 'new', limit: null }, buildAuditEntry())
+      await store.keys.remove('h2', buildAuditEntry())
+      await store.keys.remove('h2', buildAuditEntry())
+      expect(await store.keys.all()).toEqual([buildKey({ hash: 'h1', name: 'new', limit: null })])
     })
 
     test('a preset is read as inserted, to the last field', async () => {
-      const presets = [presetOf('p1'), presetOf('p2', `'; drop table presets; --`)]
-      for (const preset of presets) await store.presets.insert(preset, told())
+      const presets = [buildPreset('p1'), buildPreset('p2', `'; drop table presets; --`)]
+      for (const preset of presets) await store.presets.insert(preset, buildAuditEntry())
       expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(presets)
     })
 
     test('a new version of a preset becomes the designated one, and older ones stay', async () => {
       const [first, second] = [
-        presetOf('p1', 'a', 1).designated_version,
-        presetOf('p1', 'a', 2).designated_version,
+        buildPreset('p1', 'a', 1).designated_version,
+        buildPreset('p1', 'a', 2).designated_version,
       ]
-      await store.presets.insert(presetOf('p1', 'a'), told())
-      await store.presets.insert(presetOf('p2', 'b'), told())
-      await store.presets.designate({ ...second, config: {}, system_prompt: null }, 'later', told())
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
+      await store.presets.insert(buildPreset('p2', 'b'), buildAuditEntry())
+      await store.presets.designate(
+        { ...second, config: {}, system_prompt: null },
+        'later',
+        buildAuditEntry(),
+      )
       const later = {
-        ...presetOf('p1', 'a', 2),
+        ...buildPreset('p1', 'a', 2),
         updated_at: 'later',
         designated_version: { ...second, config: {}, system_prompt: null },
       }
       expect((await store.presets.all()).find(one => one.id === 'p1')).toEqual(later)
-      expect(await store.presets.versions('p1', 0, 10)).toEqual([first, later.designated_version])
-      expect(await store.presets.versions('p1', 1, 1)).toEqual([later.designated_version])
-      expect(await store.presets.version('p1', 1)).toEqual(first)
-      expect(await store.presets.version('p1', 3)).toBeUndefined()
+      expect(await store.presets.listVersions('p1', 0, 10)).toEqual([
+        first,
+        later.designated_version,
+      ])
+      expect(await store.presets.listVersions('p1', 1, 1)).toEqual([later.designated_version])
+      expect(await store.presets.findVersion('p1', 1)).toEqual(first)
+      expect(await store.presets.findVersion('p1', 3)).toBeUndefined()
     })
 
     test('a second preset with the same slug is a conflict, and not stored at all', async () => {
-      await store.presets.insert(presetOf('p1', 'a'), told())
-      expect(await typeOf(store.presets.insert(presetOf('p2', 'a'), told()))).toBe('conflict')
-      expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
-      expect(await store.presets.versions('p2', 0, 10)).toEqual([])
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
+      expect(
+        await readErrorType(store.presets.insert(buildPreset('p2', 'a'), buildAuditEntry())),
+      ).toBe('conflict')
+      expect(await store.presets.all()).toEqual([buildPreset('p1', 'a')])
+      expect(await store.presets.listVersions('p2', 0, 10)).toEqual([])
     })
 
     test('a second version with the same number is a conflict, and changes nothing', async () => {
-      await store.presets.insert(presetOf('p1', 'a'), told())
-      const again = { ...presetOf('p1', 'a').designated_version, id: 'other' }
-      expect(await typeOf(store.presets.designate(again, 'later', told()))).toBe('conflict')
-      expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
+      const again = { ...buildPreset('p1', 'a').designated_version, id: 'other' }
+      expect(await readErrorType(store.presets.designate(again, 'later', buildAuditEntry()))).toBe(
+        'conflict',
+      )
+      expect(await store.presets.all()).toEqual([buildPreset('p1', 'a')])
     })
 
     test('an update affects one preset, and its version stays', async () => {
-      for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id), told())
-      await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' }, told())
-      const changed = { ...presetOf('p2'), status: 'archived', status_updated_at: 'later' }
+      for (const id of ['p1', 'p2']) await store.presets.insert(buildPreset(id), buildAuditEntry())
+      await store.presets.update(
+        'p2',
+        { status: 'archived', status_updated_at: 'later' },
+        buildAuditEntry(),
+      )
+      const changed = { ...buildPreset('p2'), status: 'archived', status_updated_at: 'later' }
       expect(
         (await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1)) as unknown[],
-      ).toEqual([presetOf('p1'), changed])
+      ).toEqual([buildPreset('p1'), changed])
     })
 
     test('an integer in a preset that JavaScript would round is kept exactly', async () => {
-      const preset = presetOf()
+      const preset = buildPreset()
       preset.designated_version.config = {
         audio: {
           id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312'),
         },
       }
-      await store.presets.insert(preset, told())
+      await store.presets.insert(preset, buildAuditEntry())
       expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe(
         '{"audio":{"id":900719925474099312}}',
       )
@@ -387,7 +426,10 @@ export function storeSuite(
       const user = { id: 'u1', user_id: 'user_2', resource, ...times }
       await users.insert(member.email, found => {
         expect(found).toEqual([])
-        return { user, member: { before: null, after: member, keys: null, entries: [told()] } }
+        return {
+          user,
+          member: { before: null, after: member, keys: null, entries: [buildAuditEntry()] },
+        }
       })
       for (const known of [
         { by: 'id', value: 'u1' },
@@ -398,16 +440,16 @@ export function storeSuite(
         expect(await users.find(known)).toEqual([user])
       expect(await users.find({ by: 'name', value: 'Ada “𝄞”' })).toEqual([])
       const group = { id: 'g1', display_name: 'E', external_id: null, ...times }
-      await groups.insert(group, ['u1'], told())
-      expect([await groups.byId('g1'), await groups.page(0, 1), await groups.count()]).toEqual([
+      await groups.insert(group, ['u1'], buildAuditEntry())
+      expect([await groups.byId('g1'), await groups.listPage(0, 1), await groups.count()]).toEqual([
         group,
         [group],
         1,
       ])
-      expect(await groups.membersOf(['g1', 'g2'])).toEqual([
+      expect(await groups.listMembers(['g1', 'g2'])).toEqual([
         { group_id: 'g1', scim_user_id: 'u1', resource },
       ])
-      expect(await users.groupsOf(['u1'])).toEqual([
+      expect(await users.listGroups(['u1'])).toEqual([
         { scim_user_id: 'u1', group_id: 'g1', display_name: 'E' },
       ])
       const mapping = {
@@ -426,22 +468,22 @@ export function storeSuite(
         created_at: CREATED,
         source: 'scim',
       }
-      const move = (difference: Difference) => {
+      const move = (difference: MembershipDifference) => {
         expect(difference).toEqual({
           workspace_id: WORKSPACE,
           user_id: 'user_2',
           granted: 'admin',
           current: null,
         })
-        return { after: place, entry: told() }
+        return { after: place, entry: buildAuditEntry() }
       }
-      await mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
+      await mappings.insert(mapping, () => ({ mapping, entry: buildAuditEntry() }), move)
       expect([
         await mappings.byId('m1'),
-        await mappings.page(0, 9),
+        await mappings.listPage(0, 9),
         await mappings.count(),
       ]).toEqual([mapping, [mapping], 1])
-      expect(await store.members.workspaceMember(WORKSPACE, 'user_2')).toEqual(place)
+      expect(await store.members.findWorkspaceMember(WORKSPACE, 'user_2')).toEqual(place)
       const token = {
         id: 't1',
         name: 'a',
@@ -450,7 +492,7 @@ export function storeSuite(
         created_by: 'd',
         created_at: CREATED,
       }
-      await tokens.insert(token, told())
+      await tokens.insert(token, buildAuditEntry())
       expect([await tokens.byHash('c'), await tokens.byHash('C'), await tokens.all()]).toEqual([
         token,
         undefined,
@@ -463,7 +505,10 @@ export function storeSuite(
         started_at: null,
         finished_at: null,
       }
-      await jobs.insert({ id: 'j1', status: 'queued', created_at: CREATED, ...counts }, told())
+      await jobs.insert(
+        { id: 'j1', status: 'queued', created_at: CREATED, ...counts },
+        buildAuditEntry(),
+      )
       await jobs.update('j1', { status: 'succeeded', synced_groups: 3 })
       await jobs.update('j1', { status: 'failed' })
       expect(await jobs.byId('j1')).toEqual({
@@ -473,12 +518,12 @@ export function storeSuite(
         ...counts,
         synced_groups: 3,
       })
-      expect(await jobs.workspaces()).toEqual([WORKSPACE])
+      expect(await jobs.listWorkspaces()).toEqual([WORKSPACE])
     })
 
     test('a generation is read as recorded, to the last field', async () => {
-      const whole = generationWith({ id: 'gen-1' })
-      const bare = generationWith({
+      const whole = buildGeneration({ id: 'gen-1' })
+      const bare = buildGeneration({
         id: 'gen-2',
         key_hash: null,
         provider_name: null,
@@ -497,8 +542,8 @@ export function storeSuite(
     })
 
     test('the newest generations come first', async () => {
-      for (let i = 0; i < 5; i++) await store.generations.record([entryOf(`gen-${i}`)])
-      expect((await store.generations.recent(3)).map(one => one.id)).toEqual([
+      for (let i = 0; i < 5; i++) await store.generations.record([buildRecordEntry(`gen-${i}`)])
+      expect((await store.generations.listRecent(3)).map(one => one.id)).toEqual([
         'gen-4',
         'gen-3',
         'gen-2',
@@ -534,97 +579,103 @@ export function storeSuite(
           settled_at: noon,
         },
       ]
-      expect(await store.generations.freeSince(midnight)).toBe(0)
+      expect(await store.generations.countFreeCalls(midnight)).toBe(0)
       for (const call of calls)
-        await store.generations.record([{ generation: generationWith(call), charge: null }])
-      expect(await store.generations.freeSince(midnight)).toBe(3)
-      expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(5)
-      expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
+        await store.generations.record([{ generation: buildGeneration(call), charge: null }])
+      expect(await store.generations.countFreeCalls(midnight)).toBe(3)
+      expect(await store.generations.countFreeCalls(new Date('2026-03-03T00:00:00.000Z'))).toBe(5)
+      expect(await store.generations.countFreeCalls(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
     })
 
     test('charges add up by key, day and owner of the provider key', async () => {
       await store.generations.record([
-        entryOf('a', { nanos: 1n }),
-        entryOf('b', { nanos: 2n }),
-        entryOf('c', { nanos: 4n, day: 20_517 }),
+        buildRecordEntry('a', { nanos: 1n }),
+        buildRecordEntry('b', { nanos: 2n }),
+        buildRecordEntry('c', { nanos: 4n, day: 20_517 }),
       ])
       await store.generations.record([
-        entryOf('d', { nanos: 8n }),
-        entryOf('e', { nanos: 16n, byok: true }),
-        entryOf('f', { nanos: 32n, key_hash: 'x' }),
+        buildRecordEntry('d', { nanos: 8n }),
+        buildRecordEntry('e', { nanos: 16n, byok: true }),
+        buildRecordEntry('f', { nanos: 32n, key_hash: 'x' }),
       ])
       const sorted = <T extends { nanos: bigint }>(rows: T[]) =>
         rows.sort((a, b) => Number(a.nanos - b.nanos))
-      expect(sorted(await store.ledger.days(0))).toEqual([
+      expect(sorted(await store.ledger.listDays(0))).toEqual([
         { ...PAYER, day: 20_517, byok: false, nanos: 4n },
         { ...PAYER, day: 20_516, byok: false, nanos: 11n },
         { ...PAYER, day: 20_516, byok: true, nanos: 16n },
         { ...PAYER, key_hash: 'x', day: 20_516, byok: false, nanos: 32n },
       ])
-      expect(sorted(await store.ledger.totals())).toEqual([
+      expect(sorted(await store.ledger.listTotals())).toEqual([
         { ...PAYER, byok: false, nanos: 15n },
         { ...PAYER, byok: true, nanos: 16n },
         { ...PAYER, key_hash: 'x', byok: false, nanos: 32n },
       ])
-      expect(sorted(await store.ledger.days(20_517))).toEqual([
+      expect(sorted(await store.ledger.listDays(20_517))).toEqual([
         { ...PAYER, day: 20_517, byok: false, nanos: 4n },
       ])
     })
 
     test('a batch is recorded completely or not at all', async () => {
-      await store.generations.record([entryOf('a', { nanos: 1n })])
-      const batch = [entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })]
-      expect(await typeOf(store.generations.record(batch))).toBe('conflict')
+      await store.generations.record([buildRecordEntry('a', { nanos: 1n })])
+      const batch = [buildRecordEntry('b', { nanos: 2n }), buildRecordEntry('a', { nanos: 4n })]
+      expect(await readErrorType(store.generations.record(batch))).toBe('conflict')
       expect(await store.generations.byId('b')).toBeUndefined()
-      expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([1n])
+      expect((await store.ledger.listTotals()).map(one => one.nanos)).toEqual([1n])
     })
 
     const refusalOf = (generation: Generation) =>
-      typeOf(store.generations.record([{ generation, charge: null }]))
+      readErrorType(store.generations.record([{ generation, charge: null }]))
 
     test('a generation that is already recorded is a conflict', async () => {
-      expect(await refusalOf(generationWith({ id: 'a' }))).toBeUndefined()
-      expect(await refusalOf(generationWith({ id: 'a' }))).toBe('conflict')
+      expect(await refusalOf(buildGeneration({ id: 'a' }))).toBeUndefined()
+      expect(await refusalOf(buildGeneration({ id: 'a' }))).toBe('conflict')
     })
 
     test('a generation that does not fit the columns is a conflict too', async () => {
-      expect(await refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
+      expect(await refusalOf(buildGeneration({ finish_reason: Object as never }))).toBe('conflict')
     })
 
     test('an audit entry is read as inserted, money in dollars, newest first', async () => {
-      const first = told({
+      const first = buildAuditEntry({
         before: null,
         after: { limit: 1_500_000_000n, list: ['“𝄞”'], is: true },
         workspace_id: WORKSPACE,
         key_hash: 'h',
       })
-      const second = told({
+      const second = buildAuditEntry({
         created_at: '2026-03-04T05:06:06.000Z',
         before: { a: null },
         after: null,
       })
-      await store.keys.insert(keyOf(), first)
+      await store.keys.insert(buildKey(), first)
       await store.keys.remove('h1', second)
       const shown = { ...first, after: { limit: 1.5, list: ['“𝄞”'], is: true } }
-      expect(await store.audit.page({}, 0, 10)).toEqual({ entries: [second, shown], total: 2 })
-      expect(await store.audit.page({}, 1, 1)).toEqual({ entries: [shown], total: 2 })
-      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'h' }, 0, 10)).toEqual({
-        entries: [shown],
-        total: 1,
-      })
-      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'x' }, 0, 10)).toEqual({
-        entries: [],
-        total: 0,
-      })
+      expect(await store.audit.listPage({}, 0, 10)).toEqual({ entries: [second, shown], total: 2 })
+      expect(await store.audit.listPage({}, 1, 1)).toEqual({ entries: [shown], total: 2 })
+      expect(await store.audit.listPage({ workspace_id: WORKSPACE, key_hash: 'h' }, 0, 10)).toEqual(
+        {
+          entries: [shown],
+          total: 1,
+        },
+      )
+      expect(await store.audit.listPage({ workspace_id: WORKSPACE, key_hash: 'x' }, 0, 10)).toEqual(
+        {
+          entries: [],
+          total: 0,
+        },
+      )
       const between = { since: '2026-03-04T05:06:06.000Z', until: '2026-03-04T05:06:07.000Z' }
-      expect(await store.audit.page(between, 0, 10)).toEqual({ entries: [second], total: 1 })
+      expect(await store.audit.listPage(between, 0, 10)).toEqual({ entries: [second], total: 1 })
     })
 
     test('a change whose audit entry already exists is not made', async () => {
-      const entry = told()
-      await store.keys.insert(keyOf(), entry)
-      expect(await typeOf(store.keys.insert(keyOf({ hash: 'h2' }), entry))).toBe('conflict')
-      expect(await store.keys.all()).toEqual([keyOf()])
+      const entry = buildAuditEntry()
+      await store.keys.insert(buildKey(), entry)
+      expect(await readErrorType(store.keys.insert(buildKey({ hash: 'h2' }), entry))).toBe(
+        'conflict',
+      )
+      expect(await store.keys.all()).toEqual([buildKey()])
     })
 
     test('credits are read as inserted, newest first, and add up to the nano-dollar', async () => {
@@ -637,27 +688,27 @@ export function storeSuite(
         user_id: 'user_1',
       }
       const taken = { id: 'c2', created_at, amount: -2n, note: null, user_id: 'user_1' }
-      expect([await store.credits.total(), await store.credits.page(0, 10)]).toEqual([
+      expect([await store.credits.computeTotal(), await store.credits.listPage(0, 10)]).toEqual([
         0n,
         { credits: [], count: 0 },
       ])
-      for (const credit of [paid, taken]) await store.credits.insert(credit, told())
-      expect(await store.credits.total()).toBe(999_999_999_999_999_999n)
-      expect(await store.credits.page(0, 10)).toEqual({ credits: [taken, paid], count: 2 })
-      expect(await store.credits.page(1, 1)).toEqual({ credits: [paid], count: 2 })
-      expect(await typeOf(store.credits.insert(paid, told()))).toBe('conflict')
+      for (const credit of [paid, taken]) await store.credits.insert(credit, buildAuditEntry())
+      expect(await store.credits.computeTotal()).toBe(999_999_999_999_999_999n)
+      expect(await store.credits.listPage(0, 10)).toEqual({ credits: [taken, paid], count: 2 })
+      expect(await store.credits.listPage(1, 1)).toEqual({ credits: [paid], count: 2 })
+      expect(await readErrorType(store.credits.insert(paid, buildAuditEntry()))).toBe('conflict')
     })
 
     test('a text that contains SQL stays a text', async () => {
       const name = `'; drop table keys; --`
-      await store.keys.insert(keyOf({ name, hash: name }), told())
-      await store.keys.remove(`x' or '1'='1`, told())
+      await store.keys.insert(buildKey({ name, hash: name }), buildAuditEntry())
+      await store.keys.remove(`x' or '1'='1`, buildAuditEntry())
       expect((await store.keys.all())[0]?.name).toBe(name)
     })
 
     test('its version does not change while only this process writes', async () => {
       const before = await store.version()
-      await store.keys.insert(keyOf(), told())
+      await store.keys.insert(buildKey(), buildAuditEntry())
       expect(await store.version()).toBe(before)
     })
 
@@ -668,7 +719,7 @@ export function storeSuite(
         other.keys.all(),
         other.version(),
         other.generations.record([]),
-        other.ledger.head(),
+        other.ledger.readHead(),
       ]
       const answers = await Promise.allSettled(asked)
       expect(answers.map(({ status }) => status)).toEqual(Array(4).fill('rejected'))
@@ -676,11 +727,11 @@ export function storeSuite(
     })
 
     const opened = () => store
-    workspaceCases(opened)
-    memberCases(opened)
-    budgetCases(opened)
-    scimCases(opened)
-    ledgerCases(opened)
-    outboxCases(opened)
+    testWorkspaces(opened)
+    testMembers(opened)
+    testBudgets(opened)
+    testScim(opened)
+    testLedger(opened)
+    testOutbox(opened)
   })
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { type Actor, authenticate, operator } from '../../src/core/identity/actor.ts'
+import { type Actor, authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import type { NewKey } from '../../src/core/identity/keys/schema.ts'
 import type { Key } from '../../src/core/identity/keys/store.ts'
 import { createKey, deleteKey, updateKey } from '../../src/core/identity/keys.ts'
@@ -12,15 +12,15 @@ import { createScimToken, revokeScimToken } from '../../src/core/identity/scim/t
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
-import { countedIds, TestClock, testGateway } from './gateway.ts'
+import { createCountedIds, TestClock, testGateway } from './gateway.ts'
 import { CALLS } from './operations/calls.ts'
 import { PROVISIONING } from './operations/provisioning.ts'
 import { READINGS } from './operations/readings.ts'
-import { type Asked, type Asking, EXAMPLES } from './operations.ts'
-import { localConfig } from './server.ts'
+import { EXAMPLES, type OperationRequest, type RequestBuilder } from './operations.ts'
+import { buildLocalConfig } from './server.ts'
 
 /** A valid request of every operation, by operation id. */
-export const REQUESTS: Record<string, Asking> = {
+export const REQUESTS: Record<string, RequestBuilder> = {
   ...READINGS,
   ...CALLS,
   ...PROVISIONING,
@@ -49,7 +49,7 @@ export type Live = (typeof LIVE)[number]
 const bearer = (secret: string): Credential => ({
   headers: [['authorization', `Bearer ${secret}`]],
 })
-const inHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
+const apiKeyHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
 
 /** A gateway with its own data directory, three workspaces and every kind of credential. */
 export class World {
@@ -61,7 +61,7 @@ export class World {
   readonly #app: ReturnType<typeof createApp>
   readonly #data: string
 
-  constructor(data: string, gateway: Gateway, made: Made) {
+  constructor(data: string, gateway: Gateway, made: WorldParts) {
     this.#data = data
     this.#app = createApp(gateway)
     this.gateway = gateway
@@ -77,7 +77,7 @@ export class World {
   async ask(
     { method, path }: Pick<DescribedRoute, 'method' | 'path'>,
     credential: Credential,
-    { params = {}, query, body }: Asked = {},
+    { params = {}, query, body }: OperationRequest = {},
   ) {
     const at = path.replace(/:(\w+)/g, (_, name: string) =>
       encodeURIComponent(params[name] ?? 'unknown'),
@@ -105,7 +105,7 @@ export class World {
   /**
    * Reads everything in the data directory: all tables with the audit trail, and the other files.
    */
-  kept(): Record<string, unknown> {
+  readStored(): Record<string, unknown> {
     const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
     const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
       name: string
@@ -125,7 +125,7 @@ export class World {
   }
 }
 
-type Made = Pick<World, 'live' | 'dead' | 'actors'>
+type WorldParts = Pick<World, 'live' | 'dead' | 'actors'>
 
 /** Opens a world whose models are at `upstream`. The caller disposes of it (`await using`). */
 export async function openWorld(upstream: string): Promise<World> {
@@ -134,14 +134,14 @@ export async function openWorld(upstream: string): Promise<World> {
   const gateway = await testGateway({
     data,
     clock,
-    ids: countedIds(),
-    config: localConfig(upstream),
+    ids: createCountedIds(),
+    config: buildLocalConfig(upstream),
   })
-  return new World(data, gateway, await credentialsOf(gateway, clock))
+  return new World(data, gateway, await createCredentials(gateway, clock))
 }
 
-async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> {
-  const owner = operator(gateway)
+async function createCredentials(gateway: Gateway, clock: TestClock): Promise<WorldParts> {
+  const owner = getOperator(gateway)
   const make = async (kind: Key['kind'], more: Partial<NewKey> = {}) =>
     createKey(gateway, owner, { name: kind, ...more }, kind)
   const workspace = async (slug: string) =>
@@ -159,10 +159,13 @@ async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> 
     'management key': bearer(management.key),
     'neighbour’s management key': bearer(manager.key),
     'SCIM token': bearer((await createScimToken(gateway, owner, { name: 'live' })).token),
-    'inference key in x-api-key': inHeader(inference.key),
-    'management key in x-api-key': inHeader(management.key),
+    'inference key in x-api-key': apiKeyHeader(inference.key),
+    'management key in x-api-key': apiKeyHeader(management.key),
   }
-  const dead = { ...badly(management.key), ...(await gone(gateway, clock, make)) }
+  const dead = {
+    ...buildBadCredentials(management.key),
+    ...(await createDeadCredentials(gateway, clock, make)),
+  }
   const neighbour = authenticate(gateway, `Bearer ${manager.key}`)
   return {
     live,
@@ -172,7 +175,7 @@ async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> 
 }
 
 /** Builds the ways to present a valid key that must not be accepted. */
-const badly = (key: string): Record<string, Credential> => ({
+const buildBadCredentials = (key: string): Record<string, Credential> => ({
   nothing: {},
   'an empty header': { headers: [['authorization', '']] },
   garbage: bearer('gw-v1-garbage'),
@@ -187,7 +190,7 @@ const badly = (key: string): Record<string, Credential> => ({
     headers: [...(bearer(key).headers ?? []), ['authorization', 'Bearer x']],
   },
   'another header beside x-api-key': {
-    headers: [['authorization', 'Bearer x'], ...(inHeader(key).headers ?? [])],
+    headers: [['authorization', 'Bearer x'], ...(apiKeyHeader(key).headers ?? [])],
   },
   'the key in the query': { query: `api_key=${key}&key=${key}&access_token=${key}` },
   'the key in a cookie': { headers: [['cookie', `authorization=Bearer ${key}; api_key=${key}`]] },
@@ -196,12 +199,12 @@ const badly = (key: string): Record<string, Credential> => ({
 type Make = (kind: Key['kind'], more?: Partial<NewKey>) => ReturnType<typeof createKey>
 
 /** Creates credentials that are no longer valid. */
-async function gone(
+async function createDeadCredentials(
   gateway: Gateway,
   clock: TestClock,
   make: Make,
 ): Promise<Record<string, Credential>> {
-  const owner = operator(gateway)
+  const owner = getOperator(gateway)
   const leaver = await addMember(gateway, owner, { email: 'leaver@acme.example' })
   const keys: Record<string, Credential> = {}
   for (const kind of ['management', 'inference'] as const) {
@@ -224,7 +227,7 @@ async function gone(
 }
 
 /** The guard of each path: the first row that matches. Every path must match a row. */
-export const GUARDED: [paths: RegExp, opens: DescribedRoute['opens']][] = [
+export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/(health|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))$/, undefined],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
@@ -248,7 +251,7 @@ const denied: Rule = () => 403
 /** Management keys may read what calls use, but neither call nor save presets. */
 const reading: Rule = route => (route.method === 'get' ? good(route) : 403)
 /** What the path or the query names is in another workspace, so it is not found. */
-const own: Rule = route => (namesThing(route) ? 404 : good(route))
+const own: Rule = route => (namesResource(route) ? 404 : good(route))
 /** As `own`. In other requests than reads the path names what is to be created. */
 const ownIfRead: Rule = route => (route.method === 'get' ? own(route) : good(route))
 const ownReading: Rule = route => (route.method === 'get' ? own(route) : 403)
@@ -259,7 +262,7 @@ const ownOfWorkspace: Rule = route => (isOrganizations(route) ? 403 : own(route)
  * The status of a valid request about the default workspace, by the route's guard and the
  * credential.
  */
-export const RULES: Record<NonNullable<DescribedRoute['opens']>, Record<Live, Rule>> = {
+export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Live, Rule>> = {
   key: {
     'inference key': good,
     'stranger’s inference key': ownIfRead,
@@ -299,13 +302,13 @@ export const RULES: Record<NonNullable<DescribedRoute['opens']>, Record<Live, Ru
 }
 
 /** Returns the status of a valid request with this credential; null is an invalid credential. */
-export function expected(route: DescribedRoute, who: Live | null): number {
-  if (!route.opens) return good(route)
-  return who === null ? 401 : RULES[route.opens][who](route)
+export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
+  if (!route.credential) return good(route)
+  return who === null ? 401 : RULES[route.credential][who](route)
 }
 
 /** Tells whether a route's path or query names a resource that a user has created. */
-export const namesThing = ({ path, operation: { query } }: DescribedRoute): boolean =>
+export const namesResource = ({ path, operation: { query } }: DescribedRoute): boolean =>
   path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
 
 /** Tells whether a route is about the organization rather than a workspace. */

@@ -1,15 +1,15 @@
 import { GatewayError } from '../../src/core/errors.ts'
-import { watch } from '../../src/core/kernel/iterate.ts'
+import { withCleanup } from '../../src/core/kernel/iterate.ts'
 import type { Answer } from '../../src/core/language/answer.ts'
 import type { TextPart } from '../../src/core/language/part.ts'
-import { type Receipt, textUsage } from '../../src/core/language/usage.ts'
+import { createTextUsage, type Receipt } from '../../src/core/language/usage.ts'
 import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 
 /** Builds answers from parts, for tests of dialects. */
 
 const choice = 0
 const RECEIPT: Receipt = {
-  usage: textUsage(10, 5),
+  usage: createTextUsage(10, 5),
   usageSource: 'exact',
   cost: 0n,
   cost_details: null,
@@ -30,10 +30,10 @@ export const failed: TextPart = {
 }
 
 /** Creates an answer of these batches. */
-export function answerOf<K extends Kind = 'text'>(...batches: AnswerPart<K>[][]): Answer<K> {
+export function createAnswer<K extends Kind = 'text'>(...batches: AnswerPart<K>[][]): Answer<K> {
   const [first = [], ...rest] = batches
-  const watcher = { each() {}, ended: async () => undefined }
-  const parts = watch<AnswerPart<K>[]>(
+  const watcher = { onItem() {}, onEnd: async () => undefined }
+  const parts = withCleanup<AnswerPart<K>[]>(
     { first, rest: rest.length > 0 ? iterate(rest) : null },
     watcher,
   )

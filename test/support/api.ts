@@ -4,7 +4,7 @@ import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { createApp } from '../../src/server/app.ts'
 
-export interface Asked {
+export interface ApiRequest {
   /** Sent as JSON unless it is a string. */
   body?: unknown
   /** Null sends no key. */
@@ -12,9 +12,9 @@ export interface Asked {
 }
 
 /** Creates a function that calls the API of a gateway in this process, by default with this key. */
-export function apiOf(gateway: Gateway, usual: string) {
+export function createApi(gateway: Gateway, usual: string) {
   const app = createApp(gateway)
-  return async (method: string, path: string, { body, key = usual }: Asked = {}) => {
+  return async (method: string, path: string, { body, key = usual }: ApiRequest = {}) => {
     const headers: Record<string, string> = { 'content-type': 'application/json' }
     if (key !== null) headers.authorization = `Bearer ${key}`
     const init = {
@@ -30,14 +30,14 @@ export function apiOf(gateway: Gateway, usual: string) {
 }
 
 /** Returns the status that a promise rejects with; undefined if it resolves. */
-export const refusal = (promise: Promise<unknown>): Promise<number | undefined> =>
+export const readRefusalStatus = (promise: Promise<unknown>): Promise<number | undefined> =>
   promise.then(
     () => undefined,
     thrown => GatewayError.from(thrown).status,
   )
 
 /** Reads the audit trail of a data directory, oldest first, as actions and resources. */
-export function trailOf(data: string): string[] {
+export function readTrail(data: string): string[] {
   const db = new Database(join(data, 'gateway.db'), { readonly: true })
   const rows = db.query('select action, resource_id from audit order by rowid').all() as {
     action: string

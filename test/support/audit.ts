@@ -3,7 +3,7 @@ import type { AuditEntry } from '../../src/core/identity/audit.ts'
 let count = 0
 
 /** Builds an audit entry, with a new id each time. */
-export const told = (more: Partial<AuditEntry> = {}): AuditEntry => ({
+export const buildAuditEntry = (more: Partial<AuditEntry> = {}): AuditEntry => ({
   id: `audit-${++count}`,
   created_at: '2026-03-04T05:06:07.000Z',
   actor: 'operator',

@@ -1,9 +1,9 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { hashOf } from '../../src/core/identity/keys/secret.ts'
+import { hashSecret } from '../../src/core/identity/keys/secret.ts'
 import type { HeldCall } from '../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
-import { gateway, type Server } from './server.ts'
+import { runGateway, type Server } from './server.ts'
 
 /**
  * A key's books in a data directory: three sums that must be equal, and the calls with open holds.
@@ -24,28 +24,34 @@ const SUMS = `select
   (select count(*) from generations where key_hash = $key) as calls`
 
 /** Reads the books of a key, given its plaintext. Money in nano-dollars. */
-export function booksOf(data: string, key: string): Books {
-  const sums = reading(data, db => db.query(SUMS).get({ key: hashOf(key) }) as Omit<Books, 'held'>)
-  return { ...sums, held: heldIn(data).filter(one => one.key_hash === hashOf(key)).length }
+export function readBooks(data: string, key: string): Books {
+  const sums = queryDatabase(
+    data,
+    db => db.query(SUMS).get({ key: hashSecret(key) }) as Omit<Books, 'held'>,
+  )
+  return {
+    ...sums,
+    held: listHeldCalls(data).filter(one => one.key_hash === hashSecret(key)).length,
+  }
 }
 
 /** Lists the calls that are in the journal but have no record. */
-export const heldIn = (data: string): HeldCall[] =>
-  reading(data, db => {
+export const listHeldCalls = (data: string): HeldCall[] =>
+  queryDatabase(data, db => {
     const record = db.query('select 1 from generations where id = ?')
     return openHoldJournal(data)
-      .left()
+      .listCalls()
       .filter(({ id }) => record.get(id) === null)
   })
 
 /** Counts the rows of a table, which a condition may follow. */
-export const countIn = (data: string, rows: string): number =>
-  reading(
+export const countRows = (data: string, rows: string): number =>
+  queryDatabase(
     data,
     db => (db.query(`select count(*) as count from ${rows}`).get() as { count: number }).count,
   )
 
-function reading<T>(data: string, read: (db: Database) => T): T {
+function queryDatabase<T>(data: string, read: (db: Database) => T): T {
   const db = new Database(join(data, 'gateway.db'), { readonly: true, strict: true })
   try {
     return read(db)
@@ -55,7 +61,7 @@ function reading<T>(data: string, read: (db: Database) => T): T {
 }
 
 /** Locks the store as a writing process would. Returns a function that releases the lock. */
-export function locked({ data }: Pick<Server, 'data'>): () => void {
+export function lockStore({ data }: Pick<Server, 'data'>): () => void {
   const db = new Database(join(data, 'gateway.db'))
   db.run('begin immediate')
   return () => {
@@ -65,10 +71,10 @@ export function locked({ data }: Pick<Server, 'data'>): () => void {
 }
 
 /** Runs `gateway doctor` and returns its output if it finds faults; otherwise null. */
-export async function faultsIn(data: string): Promise<string | null> {
-  const { code, stdout, stderr } = await gateway(['doctor', '--data', data])
+export async function findFaults(data: string): Promise<string | null> {
+  const { code, stdout, stderr } = await runGateway(['doctor', '--data', data])
   return code === 0 ? null : stdout + stderr
 }
 
 /** Converts USD from JSON into nano-dollars. */
-export const nanosOf = (usd: number): number => Math.round(usd * 1e9)
+export const toNanos = (usd: number): number => Math.round(usd * 1e9)

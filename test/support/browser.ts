@@ -37,7 +37,7 @@ const ARGS = [
 ]
 
 /** A page with its requests and errors since it was opened. */
-export interface Watched {
+export interface WatchedPage {
   page: Page
   requests: string[]
   errors: string[]
@@ -54,9 +54,9 @@ export class Browser {
   }
 
   /** Opens a page and records its requests and errors. */
-  async open(): Promise<Watched> {
+  async open(): Promise<WatchedPage> {
     const page = await this.#context.newPage()
-    const watched: Watched = { page, requests: [], errors: [] }
+    const watched: WatchedPage = { page, requests: [], errors: [] }
     page.on('request', request => watched.requests.push(request.url()))
     page.on('requestfailed', request =>
       watched.errors.push(`${request.url()} failed: ${request.failure()?.errorText}`),

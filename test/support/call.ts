@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../src/core/catalog/models.ts'
-import { pricesOf } from '../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
 import { NO_QUIRKS } from '../../src/core/config/quirks.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
@@ -7,12 +7,12 @@ import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
-export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
+export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
   kind: 'text',
   dialect: 'chat',
   id: 'gen-1772600767-00000000000000000001',
   models: ['acme/small'],
-  turns: [{ role: 'user', blocks: [{ type: 'text', text: 'Hi' }] }],
+  messages: [{ role: 'user', blocks: [{ type: 'text', text: 'Hi' }] }],
   tools: [],
   params: {},
   extra: {},
@@ -35,7 +35,7 @@ export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
 })
 
 /** Builds a call for the vector of "Hi" by `acme/embed`, with `more` applied. */
-export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall => ({
+export const buildEmbeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall => ({
   kind: 'embedding',
   id: 'gen-1772600767-00000000000000000001',
   models: ['acme/embed'],
@@ -60,7 +60,7 @@ export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall 
 })
 
 /** Builds a provider `local` that speaks openai-chat, with `more` applied. */
-export const providerOf = (more: Partial<Provider> = {}): Provider => ({
+export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   slug: 'local',
   edition: 1,
   configured: true,
@@ -77,13 +77,13 @@ export const providerOf = (more: Partial<Provider> = {}): Provider => ({
 })
 
 /** Builds the endpoint of `acme/small` at that provider, as `up-small`, with `more` applied. */
-export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
+export const buildEndpoint = (more: Partial<Endpoint> = {}): Endpoint => ({
   id: 'acme/small local/up-small',
-  provider: providerOf(),
+  provider: buildProvider(),
   protocol: 'openai-chat',
   model: 'acme/small',
   upstreamModel: 'up-small',
-  prices: pricesOf({ prompt: 0.15, completion: 0.6 }),
+  prices: toExactPrices({ prompt: 0.15, completion: 0.6 }),
   context_length: 128_000,
   max_completion_tokens: null,
   supported_parameters: null,

@@ -48,17 +48,17 @@ export interface KeyState {
 }
 
 /** The options of a chat request. */
-export interface Asking {
+export interface ChatOptions {
   key?: string
   path?: string
   headers?: Record<string, string>
 }
 
 /** Sends a chat request on a new connection: "Hi" to `acme/small`, with `body` applied. */
-export function chat(
+export function sendChat(
   server: Server,
   body: object = {},
-  { key = server.inference_key, path = '/chat/completions', headers }: Asking = {},
+  { key = server.inference_key, path = '/chat/completions', headers }: ChatOptions = {},
 ): RawCall {
   const json = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body }
   return request(server.base + path, {
@@ -68,7 +68,7 @@ export function chat(
 }
 
 /** What a client reads from a streamed answer. */
-export interface Heard {
+export interface StreamedAnswer {
   /** Every event in order: a chunk, or the text `[DONE]`. */
   events: (Chunk | '[DONE]')[]
   text: string
@@ -79,9 +79,11 @@ export interface Heard {
 }
 
 /** Parses a streamed answer. Throws if an event is neither JSON nor `[DONE]`. */
-export function heard(body: string): Heard {
+export function parseStream(body: string): StreamedAnswer {
   const lines = body.split('\n')
-  const events = lines.filter(line => line.startsWith('data: ')).map(line => eventOf(line.slice(6)))
+  const events = lines
+    .filter(line => line.startsWith('data: '))
+    .map(line => parseEvent(line.slice(6)))
   const chunks = events.filter(event => event !== '[DONE]')
   return {
     events,
@@ -93,27 +95,27 @@ export function heard(body: string): Heard {
   }
 }
 
-const eventOf = (data: string): Chunk | '[DONE]' => (data === '[DONE]' ? data : JSON.parse(data))
+const parseEvent = (data: string): Chunk | '[DONE]' => (data === '[DONE]' ? data : JSON.parse(data))
 
 /** Reads the text of an answer, whole or streamed. */
-export function textOf({ headers, body }: Outcome): string {
+export function readText({ headers, body }: Outcome): string {
   return headers['content-type']?.startsWith('text/event-stream')
-    ? heard(body).text
+    ? parseStream(body).text
     : JSON.parse(body).choices[0].message.content
 }
 
 /** Reads the usage of an answer, whole or streamed. */
-export function usageOf({ headers, body }: Outcome): Usage | undefined {
+export function readUsage({ headers, body }: Outcome): Usage | undefined {
   return headers['content-type']?.startsWith('text/event-stream')
-    ? heard(body).usages[0]?.usage
+    ? parseStream(body).usages[0]?.usage
     : JSON.parse(body).usage
 }
 
 /** Reads the generation id from an answer's headers. */
-export const idOf = ({ headers }: Outcome): string => headers['x-generation-id'] ?? ''
+export const readGenerationId = ({ headers }: Outcome): string => headers['x-generation-id'] ?? ''
 
 /** Fetches the record of a finished call. Throws if there is none. */
-export async function generationOf(
+export async function fetchGeneration(
   server: Server,
   id: string,
   key = server.inference_key,
@@ -124,12 +126,12 @@ export async function generationOf(
 }
 
 /** Fetches what a key has spent and may still spend. */
-export async function keyState(server: Server, key = server.inference_key): Promise<KeyState> {
+export async function fetchKeyState(server: Server, key = server.inference_key): Promise<KeyState> {
   return ((await (await server.fetch('/key', { key })).json()) as { data: KeyState }).data
 }
 
 /** Creates a key with a limit in dollars. */
-export async function limitedKey(
+export async function createLimitedKey(
   server: Server,
   limit = 1,
   management = server.management_key,
@@ -139,14 +141,14 @@ export async function limitedKey(
 }
 
 /** Reads the value of a line of `/metrics`, by its name and labels; 0 if there is none. */
-export async function metric(server: Server, line: string): Promise<number> {
+export async function readMetric(server: Server, line: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`)).text()
   const found = text.split('\n').find(one => one.startsWith(`${line} `))
   return Number(found?.slice(line.length + 1) ?? 0)
 }
 
 /** Polls until the condition is true. Throws after `seconds`. */
-export async function eventually(isSo: () => Promise<boolean>, seconds = 5): Promise<void> {
+export async function waitUntil(isSo: () => Promise<boolean>, seconds = 5): Promise<void> {
   const limit = performance.now() + seconds * 1000
   while (!(await isSo())) {
     if (performance.now() > limit) throw new Error(`Not so after ${seconds} seconds: ${isSo}`)
@@ -161,7 +163,7 @@ const PRICES = { prompt: 0.15, completion: 0.6 }
  * endpoints have the same price, are tried as listed, and never cool down, so that tests do not
  * affect each other.
  */
-export function routesConfig(
+export function buildRoutesConfig(
   routes: Record<string, Record<string, string>>,
   more: Record<string, unknown> = {},
 ) {

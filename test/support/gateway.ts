@@ -1,8 +1,8 @@
 import { type Config, parseConfig } from '../../src/core/config.ts'
-import { type Gateway, openGateway, type Parts } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { type Gateway, type GatewayParts, openGateway } from '../../src/core/gateway.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
-import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
+import { buildDefaultWorkspace } from '../../src/core/identity/workspaces.ts'
 
 /** A clock that stands still until it is moved. */
 export class TestClock {
@@ -24,7 +24,7 @@ export class TestClock {
 }
 
 /** Creates a source of ids that count up. */
-export function countedIds() {
+export function createCountedIds() {
   let count = 0
   const next = () => (++count).toString()
   return {
@@ -39,7 +39,7 @@ export function countedIds() {
  * Opens a gateway in memory: a fixed clock, counted ids, no randomness and the sandbox, by default.
  */
 export async function testGateway(
-  replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {},
+  replace: Partial<Omit<GatewayParts, 'config'>> & { config?: Record<string, unknown> } = {},
 ): Promise<Gateway> {
   const { config, ...rest } = replace
   const parsed: { config?: Config } = config
@@ -47,7 +47,7 @@ export async function testGateway(
     : {}
   return openGateway({
     clock: new TestClock(),
-    ids: countedIds(),
+    ids: createCountedIds(),
     random: () => 0,
     ...rest,
     ...parsed,
@@ -55,29 +55,29 @@ export async function testGateway(
 }
 
 /** Creates a key of each kind and returns the plaintexts. */
-export async function testKeys(gateway: Gateway) {
+export async function createTestKeys(gateway: Gateway) {
   const management = await createKey(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { name: 'management' },
     'management',
   )
-  const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
+  const inference = await createKey(gateway, getOperator(gateway), { name: 'inference' })
   return { management: management.key, inference: inference.key, hash: inference.data.hash }
 }
 
 /** Creates a second workspace, `other`, that is not a default one, and a key in it. */
-export async function otherWorkspace(
+export async function createOtherWorkspace(
   gateway: Gateway,
   id: string,
   kind: 'management' | 'inference' = 'management',
 ) {
   const workspace = {
-    ...firstWorkspace(id, 'user_2', gateway.clock.now()),
+    ...buildDefaultWorkspace(id, 'user_2', gateway.clock.now()),
     slug: 'other',
     is_default: false,
   }
-  await gateway.store.workspaces.first(workspace)
+  await gateway.store.workspaces.insertIfAbsent(workspace)
   gateway.memory.workspaces.set(workspace)
-  return createKey(gateway, operator(gateway), { name: 'other', workspace_id: id }, kind)
+  return createKey(gateway, getOperator(gateway), { name: 'other', workspace_id: id }, kind)
 }

@@ -1,9 +1,9 @@
 import type { StepCharge } from '../../src/core/ledger/ledger.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
-import type { Entry } from '../../src/core/telemetry/recorder.ts'
+import type { RecorderEntry } from '../../src/core/telemetry/recorder.ts'
 
 /** Builds the record of an answered call, with `more` applied. */
-export const generationWith = (more: Partial<Generation> = {}): Generation => ({
+export const buildGeneration = (more: Partial<Generation> = {}): Generation => ({
   id: 'gen-1',
   request_id: 'req-1',
   created_at: '2026-03-04T05:06:07.000Z',
@@ -62,7 +62,7 @@ export const PAYER = {
 }
 
 /** Builds the charge of that call, with `more` applied. */
-export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({
+export const buildStepCharge = (more: Partial<StepCharge> = {}): StepCharge => ({
   ...PAYER,
   id: 'gen-1',
   step: 1,
@@ -75,13 +75,17 @@ export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({
 })
 
 /** Builds a call's record with this id, and its charge. */
-export const entryOf = (id: string, charge: Partial<StepCharge> = {}): Entry => ({
-  generation: generationWith({ id }),
-  charge: chargeWith({ id, ...charge }),
+export const buildRecordEntry = (id: string, charge: Partial<StepCharge> = {}): RecorderEntry => ({
+  generation: buildGeneration({ id }),
+  charge: buildStepCharge({ id, ...charge }),
 })
 
 /** Builds the entry of a settled step of a call that continues. */
-export const stepOf = (id: string, step: number, charge: Partial<StepCharge> = {}): Entry => ({
+export const buildStepEntry = (
+  id: string,
+  step: number,
+  charge: Partial<StepCharge> = {},
+): RecorderEntry => ({
   generation: null,
-  charge: chargeWith({ id, step, ...charge }),
+  charge: buildStepCharge({ id, step, ...charge }),
 })

@@ -27,7 +27,7 @@ export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
     ),
   },
   { weight: 1, arbitrary: fc.constant('y'.repeat(20_000)) },
-  { weight: 1, arbitrary: fc.constantFrom(1, 50, 2_000).map(nested) },
+  { weight: 1, arbitrary: fc.constantFrom(1, 50, 2_000).map(nestValue) },
   {
     weight: 2,
     arbitrary: fc
@@ -41,7 +41,7 @@ export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
 )
 
-function nested(depth: number): unknown {
+function nestValue(depth: number): unknown {
   let value: unknown = 1
   for (let i = 0; i < depth; i++) value = i % 2 ? [value] : { a: value }
   return value
@@ -84,69 +84,72 @@ interface Member {
 }
 
 /** Applies changes to a copy of the value. */
-export function changed(given: unknown, made: Change[]): unknown {
+export function applyChanges(given: unknown, made: Change[]): unknown {
   const root = { it: structuredClone(given) }
   for (const one of made) {
-    const members = membersOf(root)
+    const members = listMembers(root)
     if (members.length > LARGEST) break
     const member = members[one.at % members.length]
-    if (member) make(one, member, members)
+    if (member) applyChange(one, member, members)
   }
   return root.it ?? null
 }
 
 // Members deeper than any provider's are not changed: they are hostile already.
-function membersOf(holder: Holder, depth = 0): Member[] {
+function listMembers(holder: Holder, depth = 0): Member[] {
   if (depth > 20) return []
   return Object.entries(holder).flatMap(([key, value]) => [
     { holder, key },
-    ...(typeof value === 'object' && value !== null ? membersOf(value as Holder, depth + 1) : []),
+    ...(typeof value === 'object' && value !== null ? listMembers(value as Holder, depth + 1) : []),
   ])
 }
 
-function make({ at, how, value }: Change, member: Member, members: Member[]): void {
-  const before = held(member)
+function applyChange({ at, how, value }: Change, member: Member, members: Member[]): void {
+  const before = readMember(member)
   switch (how) {
     case 'remove':
-      remove(member)
+      removeMember(member)
       break
     case 'rename':
-      remove(member)
-      put({ ...member, key: typeof value === 'string' ? value.slice(0, 20) : 'type' }, before)
+      removeMember(member)
+      putMember({ ...member, key: typeof value === 'string' ? value.slice(0, 20) : 'type' }, before)
       break
     case 'replace':
-      put(member, value)
+      putMember(member, value)
       break
     case 'repeat':
-      put(member, repeated(before))
+      putMember(member, repeatValue(before))
       break
     case 'wrap':
-      put(member, at % 2 ? [before] : { [member.key]: before })
+      putMember(member, at % 2 ? [before] : { [member.key]: before })
       break
     case 'retype':
-      put(member, retyped(before))
+      putMember(member, changeType(before))
       break
     case 'borrow':
-      put(member, structuredClone(held(members[(at * 7 + 3) % members.length] ?? member)))
+      putMember(
+        member,
+        structuredClone(readMember(members[(at * 7 + 3) % members.length] ?? member)),
+      )
       break
   }
 }
 
-const held = ({ holder, key }: Member): unknown =>
+const readMember = ({ holder, key }: Member): unknown =>
   Array.isArray(holder) ? holder[Number(key)] : holder[key]
 
-function remove({ holder, key }: Member): void {
+function removeMember({ holder, key }: Member): void {
   if (Array.isArray(holder)) holder.splice(Number(key), 1)
   else delete holder[key]
 }
 
-function repeated(value: unknown): unknown {
+function repeatValue(value: unknown): unknown {
   const isSmall = (JSON.stringify(value) ?? '').length < LARGEST
   return Array.isArray(value) && isSmall ? Array(MANY).fill(value).flat() : [value]
 }
 
 // Works for the name `__proto__` too, which an assignment would not make a member.
-function put({ holder, key }: Member, value: unknown): void {
+function putMember({ holder, key }: Member, value: unknown): void {
   if (Array.isArray(holder)) holder[Math.min(Number(key) || 0, holder.length)] = value
   else
     Object.defineProperty(holder, key, {
@@ -157,7 +160,7 @@ function put({ holder, key }: Member, value: unknown): void {
     })
 }
 
-function retyped(value: unknown): unknown {
+function changeType(value: unknown): unknown {
   if (typeof value === 'string') return value.length
   if (typeof value === 'number') return value === 0 ? '0' : -value
   if (Array.isArray(value)) return { ...value }
@@ -210,21 +213,21 @@ export const frameChanges: fc.Arbitrary<FrameChange[]> = fc.array(
 )
 
 /** Applies changes to a copy of the frames. */
-export function changedFrames(given: Frame[], made: FrameChange[]): Frame[] {
+export function applyFrameChanges(given: Frame[], made: FrameChange[]): Frame[] {
   const frames = [...given]
   for (const one of made) {
     const at = one.at % Math.max(frames.length, 1)
     const frame = frames[at]
-    if (frame) frames.splice(at, 1, ...became(frame, one))
+    if (frame) frames.splice(at, 1, ...changeFrame(frame, one))
     if (frame && one.how === 'move') frames.splice((one.at * 7 + 3) % (frames.length + 1), 0, frame)
   }
   return frames
 }
 
-function became(frame: Frame, { how, changes, text }: FrameChange): Frame[] {
+function changeFrame(frame: Frame, { how, changes, text }: FrameChange): Frame[] {
   switch (how) {
     case 'change':
-      return [{ ...frame, data: changedData(frame.data, changes) }]
+      return [{ ...frame, data: changeData(frame.data, changes) }]
     case 'garble':
       return [{ ...frame, data: text }]
     case 'rename':
@@ -237,9 +240,9 @@ function became(frame: Frame, { how, changes, text }: FrameChange): Frame[] {
   }
 }
 
-function changedData(data: string, made: Change[]): string {
+function changeData(data: string, made: Change[]): string {
   try {
-    return JSON.stringify(changed(JSON.parse(data), made)) ?? 'null'
+    return JSON.stringify(applyChanges(JSON.parse(data), made)) ?? 'null'
   } catch {
     return data
   }

@@ -16,7 +16,7 @@ export class Grammar {
 
   read(parts: TextPart[]): void {
     for (const part of parts) {
-      const fault = this.#faultOf(part) ?? faultOfJson(part)
+      const fault = this.#faultOf(part) ?? findJsonFault(part)
       if (fault) throw new Error(`${fault}: ${JSON.stringify(part).slice(0, 500)}`)
     }
   }
@@ -25,7 +25,7 @@ export class Grammar {
     if ('choice' in part && !isIndex(part.choice)) return 'The choice is not an index'
     switch (part.type) {
       case 'start':
-        return faultOfStart(part)
+        return findStartFault(part)
       case 'text-delta':
       case 'refusal-delta':
         return isText(part.text) && isLogprobs(part.logprobs) && isOptional(part, 'block', isWhole)
@@ -49,7 +49,7 @@ export class Grammar {
       case 'finish':
         return this.#faultOfFinish(part)
       case 'usage':
-        return faultOfUsage(part.usage)
+        return findUsageFault(part.usage)
       default:
         return 'Providers do not send this'
     }
@@ -102,18 +102,18 @@ const isSound = (audio: object) =>
   ['id', 'data', 'transcript'].every(name => isOptional(audio, name, isText)) &&
   isOptional(audio, 'expires_at', Number.isFinite)
 
-function faultOfStart(part: Extract<TextPart, { type: 'start' }>): string | undefined {
+function findStartFault(part: Extract<TextPart, { type: 'start' }>): string | undefined {
   const words = [part.upstream_id, part.system_fingerprint, part.service_tier]
   return words.every(isTextOrNull) ? undefined : 'A field of the start is not a text'
 }
 
-function faultOfUsage({ input, output, prediction, units }: Usage): string | undefined {
+function findUsageFault({ input, output, prediction, units }: Usage): string | undefined {
   const counts = [input, output, prediction ?? {}, units ?? {}].flatMap(Object.values)
   return counts.every(isWhole) ? undefined : 'This is not a count'
 }
 
 /** Finds a part that JSON would change. */
-function faultOfJson(part: TextPart): string | undefined {
+function findJsonFault(part: TextPart): string | undefined {
   const json = JSON.stringify(part)
   return JSON.stringify(parseExact(json)) === json ? undefined : 'JSON changes this'
 }

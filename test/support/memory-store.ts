@@ -1,20 +1,20 @@
 import type { Store } from '../../src/core/store/store.ts'
-import { assignmentStore } from './memory-store/assignments.ts'
-import { auditStore } from './memory-store/audit.ts'
-import { budgetStore } from './memory-store/budgets.ts'
-import { byokStore } from './memory-store/byok.ts'
-import { creditStore } from './memory-store/credits.ts'
-import { generationStore } from './memory-store/generations.ts'
-import { guardrailStore } from './memory-store/guardrails.ts'
-import { keyStore } from './memory-store/keys.ts'
-import { ledgerStore } from './memory-store/ledger.ts'
-import { memberStore } from './memory-store/members.ts'
+import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
+import { createMemoryAuditStore } from './memory-store/audit.ts'
+import { createMemoryBudgetStore } from './memory-store/budgets.ts'
+import { createMemoryByokStore } from './memory-store/byok.ts'
+import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryGenerationStore } from './memory-store/generations.ts'
+import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
+import { createMemoryKeyStore } from './memory-store/keys.ts'
+import { createMemoryLedgerStore } from './memory-store/ledger.ts'
+import { createMemoryMemberStore } from './memory-store/members.ts'
 import { Connection, Memory } from './memory-store/memory.ts'
-import { outboxStore } from './memory-store/outbox.ts'
-import { ownerStore } from './memory-store/owner.ts'
-import { presetStore } from './memory-store/presets.ts'
-import { scimStore } from './memory-store/scim.ts'
-import { workspaceStore } from './memory-store/workspaces.ts'
+import { createMemoryOutboxStore } from './memory-store/outbox.ts'
+import { createMemoryOwnerStore } from './memory-store/owner.ts'
+import { createMemoryPresetStore } from './memory-store/presets.ts'
+import { createMemoryScimStore } from './memory-store/scim.ts'
+import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
 
@@ -26,21 +26,21 @@ export { Memory }
 export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store {
   const connection = new Connection(memory, seed)
   return {
-    keys: keyStore(connection),
-    byok: byokStore(connection),
-    workspaces: workspaceStore(connection),
-    members: memberStore(connection),
-    scim: scimStore(connection),
-    budgets: budgetStore(connection),
-    presets: presetStore(connection),
-    audit: auditStore(connection),
-    credits: creditStore(connection),
-    guardrails: guardrailStore(connection),
-    assignments: assignmentStore(connection),
-    ledger: ledgerStore(connection),
-    generations: generationStore(connection),
-    outbox: outboxStore(connection),
-    owner: ownerStore(connection),
+    keys: createMemoryKeyStore(connection),
+    byok: createMemoryByokStore(connection),
+    workspaces: createMemoryWorkspaceStore(connection),
+    members: createMemoryMemberStore(connection),
+    scim: createMemoryScimStore(connection),
+    budgets: createMemoryBudgetStore(connection),
+    presets: createMemoryPresetStore(connection),
+    audit: createMemoryAuditStore(connection),
+    credits: createMemoryCreditStore(connection),
+    guardrails: createMemoryGuardrailStore(connection),
+    assignments: createMemoryAssignmentStore(connection),
+    ledger: createMemoryLedgerStore(connection),
+    generations: createMemoryGenerationStore(connection),
+    outbox: createMemoryOutboxStore(connection),
+    owner: createMemoryOwnerStore(connection),
     version: () => connection.version(),
     close: () => connection.close(),
   }

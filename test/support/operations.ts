@@ -1,8 +1,8 @@
 import { createByokKey } from '../../src/core/catalog/byok.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { type Actor, operator } from '../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
-import { managesAll } from '../../src/core/identity/management.ts'
+import { canManageAll } from '../../src/core/identity/management.ts'
 import { addMember } from '../../src/core/identity/members.ts'
 import { createGroupMapping } from '../../src/core/identity/scim/group-mappings.ts'
 import { createScimGroup } from '../../src/core/identity/scim/groups.ts'
@@ -14,14 +14,14 @@ import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { GROUP_ID } from './scim.ts'
 
 /** A request of an operation: the parameters of its path, its query and its body. */
-export interface Asked {
+export interface OperationRequest {
   params?: Record<string, string>
   query?: string
   body?: object
 }
 
 /** Prepares and builds a valid request about the workspace that `actor` manages. */
-export type Asking = (gateway: Gateway, actor: Actor) => Promise<Asked>
+export type RequestBuilder = (gateway: Gateway, actor: Actor) => Promise<OperationRequest>
 
 /**
  * Builds a valid request that changes something. `key` is its kind of key if not a management key.
@@ -29,41 +29,41 @@ export type Asking = (gateway: Gateway, actor: Actor) => Promise<Asked>
 export type Example = (
   gateway: Gateway,
   actor: Actor,
-) => Promise<Asked & { action: string; key?: 'inference' }>
+) => Promise<OperationRequest & { action: string; key?: 'inference' }>
 
-export const keyOf = async (gateway: Gateway, actor: Actor) =>
+export const makeKey = async (gateway: Gateway, actor: Actor) =>
   (await createKey(gateway, actor, { name: 'ci' })).data
-export const byokKeyOf = async (gateway: Gateway, actor: Actor) =>
+export const makeByokKey = async (gateway: Gateway, actor: Actor) =>
   (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
-export const memberOf = (gateway: Gateway, email = 'ada@acme.example') =>
-  addMember(gateway, operator(gateway), { email })
+export const makeMember = (gateway: Gateway, email = 'ada@acme.example') =>
+  addMember(gateway, getOperator(gateway), { email })
 
 /** Returns the id of a workspace that the actor manages and that is not the default one. */
-export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<string> {
-  if (!managesAll(gateway, actor)) return actor.workspace_id
+export async function makeWorkspace(gateway: Gateway, actor: Actor): Promise<string> {
+  if (!canManageAll(gateway, actor)) return actor.workspace_id
   return (await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })).data.id
 }
 
 /** Builds a request for a workspace that has a member and a budget. */
-const inWorkspace =
+const buildWorkspaceExample =
   (
     action: string,
     more: (user_id: string) => { params?: Record<string, string>; body?: object },
   ): Example =>
   async (gateway, actor) => {
     const [id, member, other] = [
-      await workspaceOf(gateway, actor),
-      await memberOf(gateway),
+      await makeWorkspace(gateway, actor),
+      await makeMember(gateway),
       gateway.memory.owner.user_id,
     ]
-    await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
-    await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
+    await setBudget(gateway, getOperator(gateway), id, 'monthly', { limit_usd: 5 })
+    await addWorkspaceMembers(gateway, getOperator(gateway), id, { user_ids: [other] })
     const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
     return { action, params: { id, ...params }, ...(body ? { body } : {}) }
   }
 
 /** Builds a request for a guardrail assigned to one key and member, but not to others. */
-const ofGuardrail =
+const buildGuardrailExample =
   (
     action: string,
     bodyOf: (names: {
@@ -74,37 +74,40 @@ const ofGuardrail =
     }) => object | undefined,
   ): Example =>
   async (gateway, actor) => {
-    const [key, otherKey] = [(await keyOf(gateway, actor)).hash, (await keyOf(gateway, actor)).hash]
-    const [member, otherMember] = [gateway.memory.owner.user_id, (await memberOf(gateway)).id]
+    const [key, otherKey] = [
+      (await makeKey(gateway, actor)).hash,
+      (await makeKey(gateway, actor)).hash,
+    ]
+    const [member, otherMember] = [gateway.memory.owner.user_id, (await makeMember(gateway)).id]
     const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
     await assignKeys(gateway, actor, id, { key_hashes: [key] })
-    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [member] })
+    await assignMembers(gateway, getOperator(gateway), id, { member_user_ids: [member] })
     const body = bodyOf({ key, member, otherKey, otherMember })
     return { action, params: { id }, ...(body ? { body } : {}) }
   }
 
-export const groupOf = async (gateway: Gateway) =>
+export const makeGroup = async (gateway: Gateway) =>
   (
-    await createScimGroup(gateway, operator(gateway), {
+    await createScimGroup(gateway, getOperator(gateway), {
       schemas: [GROUP_ID],
       displayName: 'Engineers',
     })
   ).id
 
 /** Builds a request for a mapping of a group. */
-const mapped =
+const buildMappingExample =
   (action: string, more: { body?: object; query?: string }): Example =>
   async gateway => {
     const input = {
-      scim_group_id: await groupOf(gateway),
+      scim_group_id: await makeGroup(gateway),
       workspace_id: gateway.memory.owner.workspace_id,
       role: 'member' as const,
     }
-    const { data } = await createGroupMapping(gateway, operator(gateway), input)
+    const { data } = await createGroupMapping(gateway, getOperator(gateway), input)
     return { action, params: { id: data.id }, ...more }
   }
 
-const presetFrom =
+const buildPresetExample =
   (body: object): Example =>
   async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -114,12 +117,12 @@ export const EXAMPLES: Record<string, Example> = {
   createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
   updateKeys: async (gateway, actor) => ({
     action: 'keys.update',
-    params: { hash: (await keyOf(gateway, actor)).hash },
+    params: { hash: (await makeKey(gateway, actor)).hash },
     body: { name: 'other' },
   }),
   deleteKeys: async (gateway, actor) => ({
     action: 'keys.delete',
-    params: { hash: (await keyOf(gateway, actor)).hash },
+    params: { hash: (await makeKey(gateway, actor)).hash },
   }),
   createBYOKKey: async () => ({
     action: 'byok.create',
@@ -127,60 +130,66 @@ export const EXAMPLES: Record<string, Example> = {
   }),
   updateBYOKKey: async (gateway, actor) => ({
     action: 'byok.update',
-    params: { id: (await byokKeyOf(gateway, actor)).id },
+    params: { id: (await makeByokKey(gateway, actor)).id },
     body: { key: 'sk-canary-2' },
   }),
   deleteBYOKKey: async (gateway, actor) => ({
     action: 'byok.delete',
-    params: { id: (await byokKeyOf(gateway, actor)).id },
+    params: { id: (await makeByokKey(gateway, actor)).id },
   }),
   createWorkspace: async () => ({
     action: 'workspaces.create',
     body: { name: 'Team', slug: 'team' },
   }),
-  updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
-  deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
-  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({
+  updateWorkspace: buildWorkspaceExample('workspaces.update', () => ({ body: { name: 'Crew' } })),
+  deleteWorkspace: buildWorkspaceExample('workspaces.delete', () => ({})),
+  bulkAddWorkspaceMembers: buildWorkspaceExample('workspace_members.add', user_id => ({
     body: { user_ids: [user_id] },
   })),
-  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({
+  bulkRemoveWorkspaceMembers: buildWorkspaceExample('workspace_members.remove', user_id => ({
     body: { user_ids: [user_id] },
   })),
-  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({
+  upsertWorkspaceBudget: buildWorkspaceExample('budgets.create', () => ({
     params: { interval: 'daily' },
     body: { limit_usd: 1 },
   })),
-  deleteWorkspaceBudget: inWorkspace('budgets.delete', () => ({ params: { interval: 'monthly' } })),
+  deleteWorkspaceBudget: buildWorkspaceExample('budgets.delete', () => ({
+    params: { interval: 'monthly' },
+  })),
   createGuardrail: async () => ({
     action: 'guardrails.create',
     body: { name: 'Rules', limit_usd: 5, reset_interval: 'daily' },
   }),
-  updateGuardrail: ofGuardrail('guardrails.update', () => ({ name: 'Others' })),
-  deleteGuardrail: ofGuardrail('guardrails.delete', () => undefined),
-  bulkAssignKeysToGuardrail: ofGuardrail('guardrails.assign', ({ otherKey }) => ({
+  updateGuardrail: buildGuardrailExample('guardrails.update', () => ({ name: 'Others' })),
+  deleteGuardrail: buildGuardrailExample('guardrails.delete', () => undefined),
+  bulkAssignKeysToGuardrail: buildGuardrailExample('guardrails.assign', ({ otherKey }) => ({
     key_hashes: [otherKey],
   })),
-  bulkUnassignKeysFromGuardrail: ofGuardrail('guardrails.unassign', ({ key }) => ({
+  bulkUnassignKeysFromGuardrail: buildGuardrailExample('guardrails.unassign', ({ key }) => ({
     key_hashes: [key],
   })),
-  bulkAssignMembersToGuardrail: ofGuardrail('guardrails.assign', ({ otherMember }) => ({
+  bulkAssignMembersToGuardrail: buildGuardrailExample('guardrails.assign', ({ otherMember }) => ({
     member_user_ids: [otherMember],
   })),
-  bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({
+  bulkUnassignMembersFromGuardrail: buildGuardrailExample('guardrails.unassign', ({ member }) => ({
     member_user_ids: [member],
   })),
   createScimGroupMapping: async gateway => ({
     action: 'scim_group_mappings.create',
     body: {
-      scim_group_id: await groupOf(gateway),
+      scim_group_id: await makeGroup(gateway),
       workspace_id: gateway.memory.owner.workspace_id,
       role: 'admin',
     },
   }),
-  updateScimGroupMapping: mapped('scim_group_mappings.update', { body: { role: 'admin' } }),
-  deleteScimGroupMapping: mapped('scim_group_mappings.delete', { query: 'keep_members=true' }),
+  updateScimGroupMapping: buildMappingExample('scim_group_mappings.update', {
+    body: { role: 'admin' },
+  }),
+  deleteScimGroupMapping: buildMappingExample('scim_group_mappings.delete', {
+    query: 'keep_members=true',
+  }),
   createScimSyncJob: async () => ({ action: 'scim_sync_jobs.create' }),
-  createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
-  createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
-  createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),
+  createPresetsChatCompletions: buildPresetExample({ messages, temperature: 0 }),
+  createPresetsMessages: buildPresetExample({ model: 'sandbox/echo', max_tokens: 5, messages }),
+  createPresetsResponses: buildPresetExample({ input: 'Hi', temperature: 0 }),
 }

@@ -15,7 +15,7 @@ import type { Model } from './reading.ts'
 import type { Recording } from './recordings.ts'
 
 /** Creates a model of the provider's own client for this recording. Throws if there is none. */
-export function oracleOf(recording: Recording, baseURL: string): Model {
+export function createOracle(recording: Recording, baseURL: string): Model {
   const model = MODELS[`${recording.package} ${recording.protocol}`]
   if (!model)
     throw new Error(`No client of ${recording.package} is known for ${recording.protocol}`)

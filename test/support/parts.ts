@@ -4,7 +4,7 @@ import type { ReasoningDetail } from '../../src/core/language/reasoning.ts'
 import type { Usage } from '../../src/core/language/usage.ts'
 
 /** The collected parts of an answer. */
-export interface Said {
+export interface CollectedParts {
   upstream_id: string | null
   text: string
   refusal: string
@@ -24,8 +24,8 @@ export interface Said {
  * Collects the parts of one choice and of the answer. Throws for input to a call that has not
  * begun.
  */
-export function saidBy(parts: TextPart[], choice = 0): Said {
-  const said: Said = { ...NOTHING, details: [], calls: [], images: [], annotations: [] }
+export function collectParts(parts: TextPart[], choice = 0): CollectedParts {
+  const said: CollectedParts = { ...NOTHING, details: [], calls: [], images: [], annotations: [] }
   for (const part of parts) if (!('choice' in part) || part.choice === choice) add(said, part)
   return said
 }
@@ -40,7 +40,7 @@ const NOTHING = {
   error: null,
 }
 
-function add(said: Said, part: TextPart): void {
+function add(said: CollectedParts, part: TextPart): void {
   switch (part.type) {
     case 'start':
       said.upstream_id = part.upstream_id
@@ -59,7 +59,7 @@ function add(said: Said, part: TextPart): void {
       said.calls[part.index] = { id: part.id, name: part.name, input: '' }
       break
     case 'tool-call-delta':
-      callAt(said, part.index).input += part.input
+      getCall(said, part.index).input += part.input
       break
     case 'image':
       said.images.push(part.url)
@@ -79,7 +79,7 @@ function add(said: Said, part: TextPart): void {
   }
 }
 
-function callAt({ calls }: Said, index: number) {
+function getCall({ calls }: CollectedParts, index: number) {
   const call = calls[index]
   if (!call) throw new Error(`Input for call ${index}, which has not begun`)
   return call

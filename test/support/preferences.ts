@@ -1,5 +1,5 @@
 import { LLMock } from '@copilotkit/aimock'
-import { heard } from './chat.ts'
+import { parseStream } from './chat.ts'
 import { type Server, startServer } from './server.ts'
 import {
   completion,
@@ -60,12 +60,15 @@ export interface Player {
 }
 
 /** The mock servers that play the providers: a third party's and our own. */
-export const PLAYERS: Record<string, (name: Name) => Promise<Player>> = { aimock, scripted }
+export const PLAYERS: Record<string, (name: Name) => Promise<Player>> = {
+  aimock: startAimock,
+  scripted: startScripted,
+}
 
 const VECTOR = [0.5, -0.25]
 const USAGE = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
 
-async function aimock(name: Name): Promise<Player> {
+async function startAimock(name: Name): Promise<Player> {
   const mock = new LLMock({ port: 0, strict: true })
   await mock.start()
   return {
@@ -81,7 +84,7 @@ async function aimock(name: Name): Promise<Player> {
   }
 }
 
-async function scripted(name: Name): Promise<Player> {
+async function startScripted(name: Name): Promise<Player> {
   const upstream = await startUpstream()
   const well = ({ path, json: body }: Hit): Script => {
     if (path.endsWith('/embeddings'))
@@ -103,7 +106,7 @@ async function scripted(name: Name): Promise<Player> {
 export type Body = Record<string, unknown> & { model?: string; tool?: boolean }
 
 /** A form of request: its path, and its body besides the preferences. */
-export interface Way {
+export interface RequestForm {
   path: string
   body: object
   /** A tool in this form. */
@@ -128,13 +131,13 @@ const MESSAGES = {
   isStreamed: false,
 }
 
-export const WAYS: Record<string, Way> = {
+export const REQUEST_FORMS: Record<string, RequestForm> = {
   chat: { ...CHAT, body: HI, said: body => JSON.parse(body).choices[0].message.content },
   'chat, streamed': {
     ...CHAT,
     isStreamed: true,
     body: { ...HI, stream: true },
-    said: body => heard(body).text,
+    said: body => parseStream(body).text,
   },
   messages: {
     ...MESSAGES,
@@ -145,7 +148,7 @@ export const WAYS: Record<string, Way> = {
     ...MESSAGES,
     isStreamed: true,
     body: { ...HI, max_tokens: 100, stream: true },
-    said: textDeltas,
+    said: readTextDeltas,
   },
   embeddings: {
     path: '/embeddings',
@@ -157,7 +160,7 @@ export const WAYS: Record<string, Way> = {
   },
 }
 
-function textDeltas(body: string): string {
+function readTextDeltas(body: string): string {
   const events = body.split('\n').filter(line => line.startsWith('data: '))
   return events.map(line => JSON.parse(line.slice('data: '.length)).delta?.text ?? '').join('')
 }
@@ -189,7 +192,7 @@ export class Cast {
       playedBy('able'),
     ])
     const players = { cheap, private: other, able }
-    return new Cast(await startServer({ config: configOf(players) }), players)
+    return new Cast(await startServer({ config: buildConfig(players) }), players)
   }
 
   /** Makes all providers answer except these, and clears what they received. */
@@ -209,13 +212,13 @@ export class Cast {
 
   /** Sends a request in this form, with `body` applied. */
   async ask(
-    way: Way,
+    way: RequestForm,
     { model = 'acme/small', tool = false, ...body }: Body,
     key?: string,
   ): Promise<Outcome> {
     const before = NAMES.map(name => this.#players[name].received().length)
     const json = {
-      model: way.isOfVectors ? vectorsOf(model) : model,
+      model: way.isOfVectors ? toVectorModel(model) : model,
       ...way.body,
       ...(tool ? { tools: [way.tool] } : {}),
       ...body,
@@ -240,9 +243,9 @@ export class Cast {
 }
 
 /** Returns the name of the embeddings model. A variant stays at its end. */
-const vectorsOf = (model: string) => model.replace(/^[^:]*/, id => `${id}-vectors`)
+const toVectorModel = (model: string) => model.replace(/^[^:]*/, id => `${id}-vectors`)
 
-function configOf(players: Record<Name, Player>) {
+function buildConfig(players: Record<Name, Player>) {
   const provider = (name: Name) => ({
     protocol: 'openai-chat',
     base_url: players[name].url,

@@ -136,7 +136,7 @@ export class RawCall {
       : { bytes: Buffer.alloc(0), complete: false }
     const ended = !complete && this.#end === 'reset' ? 'reset' : 'clean'
     return {
-      status: statusOf(head),
+      status: readStatus(head),
       headers: head?.headers ?? {},
       body: bytes.toString(),
       complete,
@@ -145,7 +145,7 @@ export class RawCall {
   }
 
   async #readBody(head: Head) {
-    if (this.#method === 'HEAD' || BODILESS.has(statusOf(head)))
+    if (this.#method === 'HEAD' || BODILESS.has(readStatus(head)))
       return { bytes: Buffer.alloc(0), complete: true }
     const framed = await readBody(this.#inbox, head)
     if (framed) return framed
@@ -156,9 +156,9 @@ export class RawCall {
 
 async function readFinalHead(inbox: Inbox): Promise<Head | null> {
   const head = await readHead(inbox)
-  return head && statusOf(head) < 200 ? readFinalHead(inbox) : head
+  return head && readStatus(head) < 200 ? readFinalHead(inbox) : head
 }
 
 const BODILESS = new Set([204, 304])
 
-const statusOf = (head: Head | null) => Number(head?.line.split(' ')[1] ?? 0)
+const readStatus = (head: Head | null) => Number(head?.line.split(' ')[1] ?? 0)

@@ -35,18 +35,18 @@ export interface Tokens {
 const QUESTION: Options = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }] }
 
 /** Sends "Hi" to a model and reads its answer or its failure. Throws any other error. */
-export async function read(model: Model, mode: Mode): Promise<Reading> {
+export async function readAnswer(model: Model, mode: Mode): Promise<Reading> {
   try {
     return mode === 'whole'
       ? readWhole(await model.doGenerate(QUESTION))
       : await readStream((await model.doStream(QUESTION)).stream)
   } catch (thrown) {
     if (!APICallError.isInstance(thrown)) throw thrown
-    return { ...nothing(), failure: thrown.statusCode ?? 0 }
+    return { ...createEmptyReading(), failure: thrown.statusCode ?? 0 }
   }
 }
 
-const nothing = (): Reading => ({
+const createEmptyReading = (): Reading => ({
   text: '',
   reasoning: [],
   calls: [],
@@ -60,7 +60,11 @@ function readWhole({
   finishReason,
   usage,
 }: Awaited<ReturnType<Model['doGenerate']>>): Reading {
-  const reading = { ...nothing(), finish: finishReason.unified, tokens: tokensOf(usage) }
+  const reading = {
+    ...createEmptyReading(),
+    finish: finishReason.unified,
+    tokens: readTokens(usage),
+  }
   for (const part of content) addContent(reading, part)
   return reading
 }
@@ -68,11 +72,11 @@ function readWhole({
 function addContent(reading: Reading, part: Content): void {
   if (part.type === 'text') reading.text += part.text
   if (part.type === 'reasoning' && part.text !== '') reading.reasoning.push(part.text)
-  if (part.type === 'tool-call' && !part.providerExecuted) reading.calls.push(callOf(part))
+  if (part.type === 'tool-call' && !part.providerExecuted) reading.calls.push(toCall(part))
 }
 
 async function readStream(stream: ReadableStream<StreamPart>): Promise<Reading> {
-  const reading = nothing()
+  const reading = createEmptyReading()
   const thoughts = new Map<string, string>()
   for await (const part of stream) addStreamed(reading, part, thoughts)
   reading.reasoning = [...thoughts.values()].filter(text => text !== '')
@@ -95,13 +99,13 @@ function addStreamed(reading: Reading, part: StreamPart, thoughts: Map<string, s
       break
     case 'finish':
       reading.finish = part.finishReason.unified
-      reading.tokens = tokensOf(part.usage)
+      reading.tokens = readTokens(part.usage)
       break
   }
 }
 
 /** Parses the arguments, so that white space does not matter. None at all are an empty object. */
-function callOf({
+function toCall({
   toolCallId: id,
   toolName: name,
   input,
@@ -110,10 +114,10 @@ function callOf({
   toolName: string
   input: string
 }) {
-  return { id, name, input: parsed(input.trim() === '' ? '{}' : input) }
+  return { id, name, input: parseInput(input.trim() === '' ? '{}' : input) }
 }
 
-function parsed(input: string): unknown {
+function parseInput(input: string): unknown {
   try {
     return JSON.parse(input)
   } catch {
@@ -122,7 +126,7 @@ function parsed(input: string): unknown {
 }
 
 /** Clients leave out a missing detail, for which the gateway has 0. */
-function tokensOf({ inputTokens, outputTokens }: ClientUsage): Tokens | null {
+function readTokens({ inputTokens, outputTokens }: ClientUsage): Tokens | null {
   if (inputTokens.total === undefined || outputTokens.total === undefined) return null
   return {
     input: inputTokens.total,

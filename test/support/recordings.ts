@@ -38,9 +38,11 @@ export const TEXT_PROTOCOLS = [
 const SPOKEN: Record<string, string> = { 'azure__azure-deepseek-reasoning.1': 'openai-chat' }
 
 /** Lists every recording of these protocols by name; none if they are not on this machine. */
-export const recordingsOf = (...protocols: string[]): Recording[] =>
+export const listRecordings = (...protocols: string[]): Recording[] =>
   (hasRecordings ? TEXT_PROTOCOLS : [])
-    .flatMap(folder => readdirSync(join(RECORDINGS, folder)).map(file => recordingIn(folder, file)))
+    .flatMap(folder =>
+      readdirSync(join(RECORDINGS, folder)).map(file => readRecording(folder, file)),
+    )
     .filter(recording => recording !== null)
     .filter(recording => protocols.includes(recording.protocol))
     .sort((a, b) => order(a).localeCompare(order(b)))
@@ -49,7 +51,7 @@ const order = ({ protocol, name, mode }: Recording) => `${protocol} ${name} ${mo
 
 const ENDINGS: Record<Mode, string> = { whole: '.json', streamed: '.chunks.txt' }
 
-function recordingIn(folder: string, file: string): Recording | null {
+function readRecording(folder: string, file: string): Recording | null {
   const mode = file.endsWith(ENDINGS.whole)
     ? 'whole'
     : file.endsWith(ENDINGS.streamed)
@@ -66,18 +68,18 @@ function recordingIn(folder: string, file: string): Recording | null {
     case: rest.join('__'),
     name,
     mode,
-    lines: mode === 'whole' ? [text] : firstAnswer(eventsIn(text)),
+    lines: mode === 'whole' ? [text] : cutFirstAnswer(readEvents(text)),
   }
 }
 
-const eventsIn = (text: string) =>
+const readEvents = (text: string) =>
   text
     .split('\n')
     .filter(line => line.trim() !== '')
-    .map(repaired)
+    .map(repairLine)
 
 // Two lines of one recording lack their last brace.
-function repaired(line: string): string {
+function repairLine(line: string): string {
   try {
     JSON.parse(line)
     return line
@@ -95,13 +97,13 @@ const TERMINAL = new Set([
 ])
 
 // Some recordings contain several answers of one conversation. A provider sends one.
-function firstAnswer(events: string[]): string[] {
+function cutFirstAnswer(events: string[]): string[] {
   const end = events.findIndex(event => TERMINAL.has(JSON.parse(event).type))
   return end === -1 ? events : events.slice(0, end + 1)
 }
 
 /** Builds the models of recordings, without duplicates for whole and streamed recordings. */
-export const modelsOf = <Model extends { id: string }>(
+export const buildModels = <Model extends { id: string }>(
   recordings: Recording[],
   modelOf: (recording: Recording) => Model,
 ): Model[] => [...new Map(recordings.map(modelOf).map(model => [model.id, model])).values()]

@@ -1,5 +1,5 @@
 import { awsEvent } from './aws-event-stream.ts'
-import { type Mode, type Recording, recordingsOf } from './recordings.ts'
+import { listRecordings, type Mode, type Recording } from './recordings.ts'
 
 /** An answer as it travels. */
 export interface Wire {
@@ -9,29 +9,32 @@ export interface Wire {
 }
 
 /** Renders a recording as its provider would send it. An error body gets an error status. */
-export function wireOf(recording: Recording): Wire {
-  if (recording.mode === 'whole') return wholeWire(recording)
+export function renderWire(recording: Recording): Wire {
+  if (recording.mode === 'whole') return renderWhole(recording)
   if (recording.protocol === 'bedrock-converse')
-    return { status: 200, type: EVENT_STREAM, bytes: eventStream(recording.lines) }
+    return { status: 200, type: EVENT_STREAM, bytes: renderEventStream(recording.lines) }
   return {
     status: 200,
     type: 'text/event-stream; charset=utf-8',
-    bytes: Buffer.from(serverSentEvents(recording)),
+    bytes: Buffer.from(renderEvents(recording)),
   }
 }
 
 const EVENT_STREAM = 'application/vnd.amazon.eventstream'
 
 /** The protocols whose events have names, and what follows the last event of a stream. */
-const NAMED = new Set(['anthropic-messages', 'openai-responses'])
-const FAREWELL: Record<string, string> = { 'openai-chat': 'data: [DONE]\n\n' }
+const PROTOCOLS_WITH_EVENT_NAMES = new Set(['anthropic-messages', 'openai-responses'])
+const STREAM_ENDS: Record<string, string> = { 'openai-chat': 'data: [DONE]\n\n' }
 
-function serverSentEvents({ protocol, lines }: Recording): string {
-  const name = (line: string) => (NAMED.has(protocol) ? `event: ${JSON.parse(line).type}\n` : '')
-  return lines.map(line => `${name(line)}data: ${line}\n\n`).join('') + (FAREWELL[protocol] ?? '')
+function renderEvents({ protocol, lines }: Recording): string {
+  const name = (line: string) =>
+    PROTOCOLS_WITH_EVENT_NAMES.has(protocol) ? `event: ${JSON.parse(line).type}\n` : ''
+  return (
+    lines.map(line => `${name(line)}data: ${line}\n\n`).join('') + (STREAM_ENDS[protocol] ?? '')
+  )
 }
 
-function wholeWire({ lines }: Recording): Wire {
+function renderWhole({ lines }: Recording): Wire {
   const text = lines.join('')
   return {
     status: isError(JSON.parse(text)) ? 400 : 200,
@@ -44,7 +47,7 @@ function wholeWire({ lines }: Recording): Wire {
 const isError = (body: { error?: unknown }): boolean =>
   body.error !== undefined && body.error !== null
 
-const eventStream = (lines: string[]): Uint8Array =>
+const renderEventStream = (lines: string[]): Uint8Array =>
   Buffer.concat(
     lines.flatMap(line =>
       Object.entries(JSON.parse(line)).map(([event, payload]) =>
@@ -84,7 +87,7 @@ export class Replay {
 
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
-    const { model, mode } = asked(path.join('/'), await request.json())
+    const { model, mode } = readTarget(path.join('/'), await request.json())
     const recording = this.#recordingsOf(protocol).find(
       one => one.name === model && one.mode === mode,
     )
@@ -93,15 +96,15 @@ export class Replay {
         { error: { message: `There is no recording ${model}, ${mode}` } },
         { status: 404 },
       )
-    const { status, type, bytes } = wireOf(recording)
-    return new Response(inPieces(bytes, this.#pieces), {
+    const { status, type, bytes } = renderWire(recording)
+    return new Response(streamPieces(bytes, this.#pieces), {
       status,
       headers: { 'content-type': type },
     })
   }
 
   #recordingsOf(protocol: string): Recording[] {
-    const known = this.#recordings.get(protocol) ?? recordingsOf(protocol)
+    const known = this.#recordings.get(protocol) ?? listRecordings(protocol)
     this.#recordings.set(protocol, known)
     return known
   }
@@ -124,7 +127,7 @@ const PATHS = [
 ]
 
 /** Reads the model and the mode from a request's path or body. */
-export function asked(
+export function readTarget(
   path: string,
   body: { model?: unknown; stream?: unknown },
 ): { model: string; mode: Mode } {
@@ -136,7 +139,7 @@ export function asked(
   return { model: String(body.model), mode: body.stream === true ? 'streamed' : 'whole' }
 }
 
-function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
+function streamPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   let from = 0
   return new ReadableStream({
     async pull(controller) {

@@ -1,7 +1,7 @@
 import type { Gateway } from '../../src/core/gateway.ts'
 import type { Actor } from '../../src/core/identity/actor.ts'
-import type { Begun } from '../../src/core/inference/attempt.ts'
-import { openAnswer, startRun } from '../../src/core/inference/infer.ts'
+import type { OpenedAnswer } from '../../src/core/inference/attempt.ts'
+import { createRunAnswer, startRun } from '../../src/core/inference/infer.ts'
 import type { Plan } from '../../src/core/inference/plan.ts'
 import { journalStep, reserveStep } from '../../src/core/inference/reserve.ts'
 import { Step } from '../../src/core/inference/run.ts'
@@ -9,7 +9,7 @@ import type { Answer } from '../../src/core/language/answer.ts'
 import type { Kind, Work } from '../../src/core/language/work.ts'
 
 /** Begins the first step of a call with this plan: money is held, and no endpoint is called. */
-export function begin<K extends Kind>(
+export function beginStep<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
   kind: K,
@@ -27,12 +27,12 @@ export function begin<K extends Kind>(
 }
 
 /** Opens the answer of a step that has begun. */
-export function answering<K extends Kind>(
+export function openStepAnswer<K extends Kind>(
   gateway: Gateway,
   step: Step<K>,
-  begun: Begun<K>,
+  begun: OpenedAnswer<K>,
 ): Answer<K> {
   step.isSent = true
-  step.begun = begun
-  return openAnswer(gateway, step.run, step)
+  step.answer = begun
+  return createRunAnswer(gateway, step.run, step)
 }

@@ -1,5 +1,5 @@
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
 import { createScimToken } from '../../src/core/identity/scim/tokens.ts'
 import { createApp } from '../../src/server/app.ts'
 
@@ -33,7 +33,7 @@ export class IdentityProvider {
     method: string,
     path: string,
     json?: unknown,
-    { headers = {}, token = this.token }: Asking = {},
+    { headers = {}, token = this.token }: ScimOptions = {},
   ): Promise<ScimAnswer> {
     const all: Record<string, string> = { 'content-type': 'application/scim+json', ...headers }
     if (token !== null) all.authorization = `Bearer ${token}`
@@ -52,12 +52,14 @@ export class IdentityProvider {
 
   /** Creates a user and returns its id. */
   async user(userName: string, more: object = {}): Promise<string> {
-    return idOf(await this.ask('POST', '/Users', { schemas: [USER_ID], userName, ...more }))
+    return readCreatedId(
+      await this.ask('POST', '/Users', { schemas: [USER_ID], userName, ...more }),
+    )
   }
 
   /** Creates a group with these members and returns its id. */
   async group(displayName: string, ...members: string[]): Promise<string> {
-    return idOf(
+    return readCreatedId(
       await this.ask('POST', '/Groups', {
         schemas: [GROUP_ID],
         displayName,
@@ -70,18 +72,21 @@ export class IdentityProvider {
     this.ask('PATCH', path, { schemas: [PATCH_OP], Operations })
 }
 
-export interface Asking {
+export interface ScimOptions {
   headers?: Record<string, string>
   token?: string | null
 }
 
-function idOf({ status, body }: ScimAnswer): string {
+function readCreatedId({ status, body }: ScimAnswer): string {
   if (status !== 201) throw new Error(`${status} ${JSON.stringify(body)}`)
   return body.id
 }
 
 /** Opens an identity provider with a new token of this gateway. */
-export async function identityProvider(gateway: Gateway, site?: string): Promise<IdentityProvider> {
-  const { token } = await createScimToken(gateway, operator(gateway), { name: 'test' })
+export async function openIdentityProvider(
+  gateway: Gateway,
+  site?: string,
+): Promise<IdentityProvider> {
+  const { token } = await createScimToken(gateway, getOperator(gateway), { name: 'test' })
   return new IdentityProvider(gateway, token, site)
 }

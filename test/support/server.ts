@@ -14,14 +14,14 @@ export const PROGRAM: string[] = process.env.GATEWAY_TEST_BINARY
   : SOURCE
 
 /** What a command printed and how it ended. */
-export interface Ran {
+export interface CommandResult {
   code: number
   stdout: string
   stderr: string
 }
 
 /** Runs one command of the program to its end. Its stdin is empty by default. */
-export async function gateway(
+export async function runGateway(
   args: string[],
   {
     env = {},
@@ -29,7 +29,7 @@ export async function gateway(
     stdin,
     program = PROGRAM,
   }: { env?: Record<string, string>; cwd?: string; stdin?: string; program?: string[] } = {},
-): Promise<Ran> {
+): Promise<CommandResult> {
   const input = stdin === undefined ? 'ignore' : Buffer.from(stdin)
   const child = Bun.spawn([...program, ...args], {
     cwd,
@@ -151,7 +151,7 @@ export async function startServer({
     stderr: 'pipe',
   })
   const stderr = new Response(child.stderr).text()
-  const { url, keys } = await announced(child, stderr)
+  const { url, keys } = await readAnnouncement(child, stderr)
   return new Server(
     directory,
     url,
@@ -161,17 +161,17 @@ export async function startServer({
   )
 }
 
-interface Announced {
+interface Announcement {
   url: string
   keys?: { management_key: string; inference_key: string }
 }
 
-async function announced(
+async function readAnnouncement(
   child: Subprocess<'ignore', 'pipe', 'pipe'>,
   stderr: Promise<string>,
-): Promise<Announced> {
+): Promise<Announcement> {
   let text = ''
-  let keys: Announced['keys']
+  let keys: Announcement['keys']
   for await (const bytes of child.stdout) {
     text += new TextDecoder().decode(bytes)
     const lines = text.split('\n')
@@ -188,7 +188,7 @@ async function announced(
 /**
  * Builds a config with one provider `local` at this base URL and one priced model, `acme/small`.
  */
-export const localConfig = (base_url: string, more: Record<string, unknown> = {}) => ({
+export const buildLocalConfig = (base_url: string, more: Record<string, unknown> = {}) => ({
   providers: { local: { protocol: 'openai-chat', base_url, api_key: 'mock' } },
   models: [
     {

@@ -34,12 +34,12 @@ export class Stage {
 
   /** Returns the last request that the mock received. Throws if there is none. */
   last(): Received {
-    return receivedOf(this.mock.getLastRequest())
+    return toReceived(this.mock.getLastRequest())
   }
 
   /** Returns every request that the mock received, in order. */
   received(): Received[] {
-    return this.mock.getRequests().map(receivedOf)
+    return this.mock.getRequests().map(toReceived)
   }
 
   /** Returns the checker's report. Throws if there is no checker. */
@@ -73,11 +73,11 @@ export async function openStage(): Promise<Stage> {
   const mock = new LLMock({ port: 0, strict: true })
   await mock.start()
   const scripted = await startUpstream()
-  const server = await startServer({ config: configOf(mock, scripted) })
-  return new Stage(mock, scripted, server, await frontOf(server))
+  const server = await startServer({ config: buildConfig(mock, scripted) })
+  return new Stage(mock, scripted, server, await openFront(server))
 }
 
-async function frontOf(server: Server): Promise<Front> {
+async function openFront(server: Server): Promise<Front> {
   if (hasWirecheck) {
     const checker = await startWirecheck(server.url)
     return { url: checker.url, report: () => checker.report(), close: () => checker.close() }
@@ -89,20 +89,20 @@ async function frontOf(server: Server): Promise<Front> {
   }
 }
 
-function configOf(mock: LLMock, scripted: Upstream) {
-  const bought = (more: Record<string, unknown>) => ({
+function buildConfig(mock: LLMock, scripted: Upstream) {
+  const buildMockProvider = (more: Record<string, unknown>) => ({
     protocol: 'openai-chat',
     base_url: `${mock.url}/v1`,
     api_key: 'mock',
     ...more,
   })
-  const played = (more: Record<string, unknown>) => ({
+  const buildScriptedProvider = (more: Record<string, unknown>) => ({
     protocol: 'openai-chat',
     base_url: scripted.url,
     api_key: 'mock',
     ...more,
   })
-  const model = (slug: string, ...providers: string[]) => ({
+  const buildModel = (slug: string, ...providers: string[]) => ({
     id: `acme/${slug}`,
     name: `Acme ${slug}`,
     context_length: 128_000,
@@ -117,22 +117,22 @@ function configOf(mock: LLMock, scripted: Upstream) {
   return {
     routing: { choice: 'listed' },
     providers: {
-      local: bought({ name: 'Together' }),
-      spare: bought({ name: 'Groq' }),
-      thinking: played({ name: 'Mistral' }),
+      local: buildMockProvider({ name: 'Together' }),
+      spare: buildMockProvider({ name: 'Groq' }),
+      thinking: buildScriptedProvider({ name: 'Mistral' }),
       // A slug that is in the public list of provider keys but not in the built-in catalogue.
-      modelrun: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
+      modelrun: buildScriptedProvider({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
     },
     models: [
-      model('small', 'local'),
-      model('steady', 'local', 'spare'),
-      model('thinker', 'thinking'),
-      model('muser', 'modelrun'),
+      buildModel('small', 'local'),
+      buildModel('steady', 'local', 'spare'),
+      buildModel('thinker', 'thinking'),
+      buildModel('muser', 'modelrun'),
     ],
   }
 }
 
-function receivedOf(entry: JournalEntry | null): Received {
+function toReceived(entry: JournalEntry | null): Received {
   if (!entry) throw new Error('The mock received no request')
   const { _endpointType, _context, ...body } = (entry.body ?? {}) as ChatCompletionRequest
   return { path: entry.path, headers: entry.headers, body }

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { status } from './upstream/answers.ts'
-import { Line } from './upstream/line.ts'
-import { Gates, keepsAlive, play, type Script, stepsOf } from './upstream/steps.ts'
+import { Connection } from './upstream/connection.ts'
+import { Gates, keepsAlive, listSteps, play, type Script } from './upstream/steps.ts'
 import { type Body, type Head, readBody, readHead } from './wire.ts'
 
 export * from './upstream/answers.ts'
@@ -44,7 +44,7 @@ export class Upstream {
   readonly hits: Hit[] = []
   readonly #server: Server = createServer({ allowHalfOpen: true }, socket => this.#accept(socket))
   readonly #gates = new Gates()
-  readonly #lines = new Set<Line>()
+  readonly #lines = new Set<Connection>()
   readonly #awaited: { count: number; resolve: (hit: Hit) => void }[] = []
   #emptied = Promise.withResolvers<void>()
   #connections = 0
@@ -107,13 +107,13 @@ export class Upstream {
   }
 
   #accept(socket: Socket) {
-    const line = new Line(socket, ++this.#connections)
+    const line = new Connection(socket, ++this.#connections)
     this.#lines.add(line)
     socket.on('close', () => this.#forget(line))
     this.#converse(line)
   }
 
-  #forget(line: Line) {
+  #forget(line: Connection) {
     this.#lines.delete(line)
     if (this.live > 0) return
     this.#emptied.resolve()
@@ -121,18 +121,18 @@ export class Upstream {
   }
 
   // A script that throws is a mistake in the test, so the test runner shall report the rejection.
-  async #converse(line: Line): Promise<void> {
+  async #converse(line: Connection): Promise<void> {
     while (await this.#exchange(line));
     if (!line.isOver) await line.hangUp('fin')
   }
 
-  async #exchange(line: Line): Promise<boolean> {
+  async #exchange(line: Connection): Promise<boolean> {
     const request = await readRequest(line)
     if (!request) return false
     const hit = record(request, line)
     this.#log(hit)
     const script = this.#script(hit)
-    await play(stepsOf(script), line, this.#gates)
+    await play(listSteps(script), line, this.#gates)
     line.onLeft = () => {}
     return keepsAlive(script) && !line.isOver
   }
@@ -146,14 +146,14 @@ export class Upstream {
 
 type Request = Head & { body: Body }
 
-async function readRequest({ inbox }: Line): Promise<Request | null> {
+async function readRequest({ inbox }: Connection): Promise<Request | null> {
   const head = await readHead(inbox)
   if (!head) return null
   const body = (await readBody(inbox, head)) ?? { bytes: Buffer.alloc(0), complete: true }
   return body.complete ? { ...head, body } : null
 }
 
-function record(request: Request, line: Line): Hit {
+function record(request: Request, line: Connection): Hit {
   const [method = '', path = ''] = request.line.split(' ')
   const { bytes } = request.body
   const left = Promise.withResolvers<number>()
@@ -164,7 +164,7 @@ function record(request: Request, line: Line): Hit {
     headers: request.headers,
     bytes,
     body: bytes.toString(),
-    json: parsed(bytes.toString()),
+    json: parseJson(bytes.toString()),
     connection: line.number,
     at: performance.now(),
     get sent() {
@@ -180,7 +180,7 @@ function record(request: Request, line: Line): Hit {
   return hit
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -52,7 +52,7 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
     '--port',
     String(port),
     '--spec',
-    await adapted(directory),
+    await adaptSpec(directory),
   ]
   const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
   const said = new Response(child.stderr).text()
@@ -66,7 +66,7 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
 
 // The checker compares only the data of each event with the schema. The schema of Anthropic's
 // events also requires the name.
-async function adapted(directory: string): Promise<string> {
+async function adaptSpec(directory: string): Promise<string> {
   const spec = await Bun.file(SPEC).json()
   spec.components.schemas.MessagesStreamingResponse.required = ['data']
   const path = join(directory, 'openapi.json')

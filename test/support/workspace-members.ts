@@ -2,9 +2,9 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import type { Actor } from '../../src/core/identity/actor.ts'
 import type { WorkspaceMember } from '../../src/core/identity/members/store.ts'
 import {
-  isKept,
-  membership,
-  newWorkspaceMember,
+  buildMembershipChange,
+  buildWorkspaceMember,
+  isMembershipKept,
 } from '../../src/core/identity/workspace-members.ts'
 
 /**
@@ -19,10 +19,16 @@ export async function setWorkspaceMember(
   role: WorkspaceMember['role'],
   source: WorkspaceMember['source'],
 ): Promise<WorkspaceMember> {
-  const before = (await gateway.store.members.workspaceMember(workspace_id, user_id)) ?? null
-  if (before && isKept(before, role, source)) return before
-  const after = { ...(before ?? newWorkspaceMember(gateway, workspace_id, user_id)), role, source }
-  await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, after)])
+  const before = (await gateway.store.members.findWorkspaceMember(workspace_id, user_id)) ?? null
+  if (before && isMembershipKept(before, role, source)) return before
+  const after = {
+    ...(before ?? buildWorkspaceMember(gateway, workspace_id, user_id)),
+    role,
+    source,
+  }
+  await gateway.store.members.changeWorkspaceMembers([
+    buildMembershipChange(gateway, actor, before, after),
+  ])
   return after
 }
 
@@ -33,8 +39,10 @@ export async function removeWorkspaceMember(
   workspace_id: string,
   user_id: string,
 ): Promise<boolean> {
-  const before = await gateway.store.members.workspaceMember(workspace_id, user_id)
+  const before = await gateway.store.members.findWorkspaceMember(workspace_id, user_id)
   if (before)
-    await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, null)])
+    await gateway.store.members.changeWorkspaceMembers([
+      buildMembershipChange(gateway, actor, before, null),
+    ])
   return before !== undefined
 }

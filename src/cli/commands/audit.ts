@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { type Fields, fill, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 
 const verb = defineVerbs(() => import('../../core/identity/audit.ts'))
 
@@ -27,11 +27,11 @@ const CHANGES = [
 ]
 
 /** `gateway audit`: changes, and who made them. */
-export const auditCommand = () =>
+export const createAuditCommand = () =>
   defineNoun('audit', 'changes, and who made them', [
-    verb('list', 'list the changes, newest first', CHANGES, of =>
-      take(of.AuditQuery, of.listAudit),
-    ).prints({
+    verb('list', 'list the changes, newest first', CHANGES, core =>
+      withInput(core.AuditQuery, core.listAudit),
+    ).printAs({
       WHEN: change => change.created_at,
       ACTION: change => change.action,
       RESOURCE: change => change.resource_id,

@@ -1,9 +1,9 @@
 import type { Gateway } from '../../core/gateway.ts'
 import { demand, fill, NUMBER, offer, YES_OR_NO } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
-import { dollars, print, printFields, printTable } from '../output.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { formatDollars, print, printFields, printTable } from '../output.ts'
 
-interface Elsewhere {
+interface WorkspaceFlags {
   workspace?: string
 }
 
@@ -32,21 +32,21 @@ const BUDGET = [
 /**
  * `gateway budgets`: spending limits of a workspace, by the same functions and rules as over HTTP.
  */
-export const budgetsCommand = () =>
+export const createBudgetsCommand = () =>
   defineNoun('budgets', 'spending limits for all keys of a workspace together', [
     verb(
       'list',
       'list the budgets of a workspace',
       [WORKSPACE],
-      (of, { workspace }: Elsewhere) =>
+      (core, { workspace }: WorkspaceFlags) =>
         (gateway, actor) =>
-          of.listBudgets(gateway, actor, placeOf(gateway, workspace)),
-    ).prints(({ data, include_byok_in_budgets }) =>
+          core.listBudgets(gateway, actor, getWorkspace(gateway, workspace)),
+    ).printAs(({ data, include_byok_in_budgets }) =>
       printTable(
         ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
         data.map(budget => [
           budget.reset_interval ?? 'lifetime',
-          dollars(budget.limit_usd),
+          formatDollars(budget.limit_usd),
           include_byok_in_budgets ? 'count' : '-',
           budget.updated_at,
         ]),
@@ -56,30 +56,30 @@ export const budgetsCommand = () =>
       'get <interval>',
       'show a budget',
       [WORKSPACE],
-      (of, { workspace }: Elsewhere) =>
+      (core, { workspace }: WorkspaceFlags) =>
         (gateway, actor, interval) =>
-          of.getBudget(gateway, actor, placeOf(gateway, workspace), interval),
-    ).prints(printBudget),
+          core.getBudget(gateway, actor, getWorkspace(gateway, workspace), interval),
+    ).printAs(printBudget),
     verb(
       'set <interval>',
       'set a budget; the narrower the window, the lower its limit',
       BUDGET,
-      (of, { workspace }: Elsewhere) =>
-        take(of.BudgetInput, (gateway, actor, interval, input) =>
-          of.setBudget(gateway, actor, placeOf(gateway, workspace), interval, input),
+      (core, { workspace }: WorkspaceFlags) =>
+        withInput(core.BudgetInput, (gateway, actor, interval, input) =>
+          core.setBudget(gateway, actor, getWorkspace(gateway, workspace), interval, input),
         ),
-    ).prints(printBudget),
+    ).printAs(printBudget),
     verb(
       'delete <interval>',
       'delete a budget',
       [WORKSPACE],
-      (of, { workspace }: Elsewhere) =>
+      (core, { workspace }: WorkspaceFlags) =>
         (gateway, actor, interval) =>
-          of.deleteBudget(gateway, actor, placeOf(gateway, workspace), interval),
-    ).prints((_, { args: [interval] }) => print(`Deleted the ${interval} budget`)),
+          core.deleteBudget(gateway, actor, getWorkspace(gateway, workspace), interval),
+    ).printAs((_, { args: [interval] }) => print(`Deleted the ${interval} budget`)),
   ])
 
-const placeOf = (gateway: Gateway, workspace: string | undefined): string =>
+const getWorkspace = (gateway: Gateway, workspace: string | undefined): string =>
   workspace ?? gateway.memory.owner.workspace_id
 
 const printBudget = (budget: { data: object; include_byok_in_budgets: boolean }): void =>

@@ -10,7 +10,7 @@ import {
   offer,
   PAGE,
 } from '../fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { printFields } from '../output.ts'
 
 /** The options that name where to read a key. */
@@ -26,7 +26,7 @@ const verb = defineVerbs(async () => ({
 }))
 
 /** Declares the sources that a key may be read from, and reads it from stdin where that applies. */
-const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
+const createKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
   options: [
     new Option(
       '--key-file <file>',
@@ -50,7 +50,7 @@ const SETTINGS = [
     'declared_zdr',
     '--zdr <declared>',
     'whether the provider retains nothing for you: yes, no, or none for its public policy',
-    { read: readDeclared },
+    { read: parseDeclared },
   ),
   fill(
     'allowed_models',
@@ -62,14 +62,14 @@ const SETTINGS = [
   fill('allowed_user_ids', '--users <ids>', 'for these users only; none for all', LIST),
 ]
 const NEW = [
-  makeKeyFields(() => true),
+  createKeyFields(() => true),
   ...SETTINGS,
   demand(fill('provider', '--provider <slug>', 'the provider of the key')),
   fill('disabled', '--disabled', 'create it disabled'),
   fillWorkspace('its workspace, by id or slug'),
 ]
 const CHANGE = [
-  makeKeyFields(({ keyStdin }) => keyStdin === true),
+  createKeyFields(({ keyStdin }) => keyStdin === true),
   ...SETTINGS,
   offer('--key-stdin', 'read a new key from stdin'),
   offer('--no-fallback', 'try it before the gateway’s own credential again'),
@@ -77,43 +77,45 @@ const CHANGE = [
   offer('--no-required', 'the gateway’s own credential may serve the key’s models again'),
   fillDisabled('stop using it', 'use it again'),
 ]
-const LISTED = [
+const LIST_FIELDS = [
   ...PAGE,
   fill('provider', '--provider <slug>', 'the keys of one provider'),
   fillWorkspace('another workspace, by id or slug'),
 ]
 
 /** `gateway byok`: callers' own provider keys, by the same functions and rules as over HTTP. */
-export const byokCommand = () =>
+export const createByokCommand = () =>
   defineNoun('byok', 'a workspace’s own provider keys, used before the gateway’s', [
     verb(
       'create',
       'add a provider key. It is read from stdin, a file or a variable, not from an argument, ' +
         'which would stay in the shell’s history',
       NEW,
-      of => take(of.NewByokKey, of.createByokKey),
+      core => withInput(core.NewByokKey, core.createByokKey),
     ),
-    verb('list', 'list the provider keys of a workspace', LISTED, of =>
-      take(of.ByokQuery, of.listByokKeys),
-    ).prints({
+    verb('list', 'list the provider keys of a workspace', LIST_FIELDS, core =>
+      withInput(core.ByokQuery, core.listByokKeys),
+    ).printAs({
       PROVIDER: key => key.provider,
       NAME: key => key.name,
       LABEL: key => key.label,
       TURN: key => (key.is_fallback ? 'fallback' : 'first'),
-      STATE: (key, { core, gateway }) => core.stateOf(gateway, key.id),
+      STATE: (key, { core, gateway }) => core.getByokKeyState(gateway, key.id),
       ID: key => key.id,
     }),
-    verb('get <id>', 'show a provider key, never its secret', [], of => of.getByokKey).prints(
+    verb('get <id>', 'show a provider key, never its secret', [], core => core.getByokKey).printAs(
       ({ data }, { core, gateway, args: [id] }) =>
-        printFields({ ...data, state: core.stateOf(gateway, id) }),
+        printFields({ ...data, state: core.getByokKeyState(gateway, id) }),
     ),
-    verb('update <id>', 'change a provider key; a new key replaces it', CHANGE, of =>
-      take(of.ByokChange, of.updateByokKey),
+    verb('update <id>', 'change a provider key; a new key replaces it', CHANGE, core =>
+      withInput(core.ByokChange, core.updateByokKey),
     ),
-    verb('delete <id>', 'delete a provider key', [], of => of.deleteByokKey).prints(printDeleted),
+    verb('delete <id>', 'delete a provider key', [], core => core.deleteByokKey).printAs(
+      printDeleted,
+    ),
   ])
 
-function readDeclared(text: string): boolean | null {
+function parseDeclared(text: string): boolean | null {
   if (text === 'none') return null
   if (text !== 'yes' && text !== 'no') throw invalid('zdr: expected yes, no or none')
   return text === 'yes'

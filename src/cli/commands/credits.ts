@@ -1,6 +1,6 @@
 import { demand, fill, NUMBER, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
-import { dollars, print } from '../output.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { formatDollars, print } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/ledger/credits.ts'))
 
@@ -12,22 +12,22 @@ const CREDIT = [
 /**
  * `gateway credits`: prepaid credits, where the config counts them. Credits can be added only here.
  */
-export const creditsCommand = () =>
+export const createCreditsCommand = () =>
   defineNoun('credits', 'prepaid credits, and what was spent of them', [
-    verb('add', 'add credits, or correct an amount', CREDIT, of =>
-      take(of.NewCredit, of.addCredit),
-    ).prints(({ data }, { core, gateway, actor }) => {
+    verb('add', 'add credits, or correct an amount', CREDIT, core =>
+      withInput(core.NewCredit, core.addCredit),
+    ).printAs(({ data }, { core, gateway, actor }) => {
       const { total_credits } = core.getCredits(gateway, actor).data
-      print(`Added ${dollars(data.amount)}; ${dollars(total_credits)} in all`)
+      print(`Added ${formatDollars(data.amount)}; ${formatDollars(total_credits)} in all`)
       if (!gateway.config.limits.credits)
         print('The config does not count in credits: limits.credits is off')
     }),
-    verb('show', 'show the credits added and spent', [], of => of.getCredits),
-    verb('list', 'list the credits added, newest first', PAGE, of =>
-      take(of.CreditQuery, of.listCredits),
-    ).prints({
+    verb('show', 'show the credits added and spent', [], core => core.getCredits),
+    verb('list', 'list the credits added, newest first', PAGE, core =>
+      withInput(core.CreditQuery, core.listCredits),
+    ).printAs({
       WHEN: credit => credit.created_at,
-      AMOUNT: credit => dollars(credit.amount),
+      AMOUNT: credit => formatDollars(credit.amount),
       NOTE: credit => credit.note,
       BY: credit => credit.user_id,
       ID: credit => credit.id,

@@ -6,8 +6,13 @@ import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/expl
 import type { Explanation } from '../../core/inference/explain.ts'
 import { DIALECTS, type DialectName } from '../../core/language/dialect.ts'
 import { REGIONS, type Region } from '../../core/language/region.ts'
-import { type CommonOptions, common, dialectOption, workspaceId } from '../options.ts'
-import { dollars, output, print, printFields, printTable } from '../output.ts'
+import {
+  addCommonOptions,
+  type CommonOptions,
+  createDialectOption,
+  findWorkspaceId,
+} from '../options.ts'
+import { formatDollars, print, printFields, printResult, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
 interface ExplainOptions extends CommonOptions {
@@ -19,24 +24,24 @@ interface ExplainOptions extends CommonOptions {
 }
 
 /** `gateway explain`: what would happen to a call, and why, without making it. */
-export const explainCommand = () =>
-  common(
+export const createExplainCommand = () =>
+  addCommonOptions(
     new Command('explain').description('explain what would happen to a call, without making it'),
   )
     .argument('<request>', 'the body of the request in JSON, or - for standard input')
     .option('--key <hash>', 'call with this key')
     .option('--workspace <id>', 'call from this workspace, by id or slug (default)')
-    .addOption(dialectOption(DIALECTS))
+    .addOption(createDialectOption(DIALECTS))
     .addOption(
       new Option('--region <region>', 'the ingress region of the call')
         .choices(REGIONS)
         .default('global'),
     )
     .option('--session <id>', 'the session of the call')
-    .addHelpText('after', BESIDE)
+    .addHelpText('after', HELP)
     .action(explain)
 
-const BESIDE = `
+const HELP = `
 A running server knows more: cooldowns, latencies and sessions. It explains a request with
 "debug": {"dry_run": true, "key": "<hash>"} to management keys.`
 
@@ -45,18 +50,22 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
     throw invalid('--workspace: expected none beside --key, which has its own')
   const { explain: explainCall } = await import('../../core/inference/explain.ts')
   const { findDialect } = await import('../../core/dialects/registry.ts')
-  const { bodyOf } = await import('../../core/kernel/body.ts')
+  const { parseBody } = await import('../../core/kernel/body.ts')
   const dialect = findDialect(options.dialect)
-  const body = bodyOf(dialect.body, await bytesOf(file)) as DialectBody
-  const context = contextOf(options)
+  const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
+  const context = buildContext(options)
   await withGateway(options, async (gateway, asker) => {
-    const as = { key: options.key, workspace_id: await workspaceId(gateway, options.workspace) }
-    const understand = (actor: Actor) => dialect.understand(gateway, actor, body, context)
-    output(options.json, await explainCall(gateway, asker, as, dialect.kind, understand), show)
+    const as = { key: options.key, workspace_id: await findWorkspaceId(gateway, options.workspace) }
+    const understand = (actor: Actor) => dialect.toCall(gateway, actor, body, context)
+    printResult(
+      options.json,
+      await explainCall(gateway, asker, as, dialect.kind, understand),
+      printExplanation,
+    )
   })
 }
 
-const contextOf = ({ region, session }: ExplainOptions): CallContext => ({
+const buildContext = ({ region, session }: ExplainOptions): CallContext => ({
   origin: { request_id: '', http_referer: null, title: null, user_agent: null, region },
   id: '',
   session_id: session ?? null,
@@ -64,7 +73,7 @@ const contextOf = ({ region, session }: ExplainOptions): CallContext => ({
 })
 
 /** Reads the file up to the largest size of a body: some files never end. */
-async function bytesOf(file: string): Promise<Uint8Array> {
+async function readBytes(file: string): Promise<Uint8Array> {
   const { LARGEST_BODY } = await import('../../core/kernel/body.ts')
   const pieces: Uint8Array[] = []
   let size = 0
@@ -81,17 +90,19 @@ async function bytesOf(file: string): Promise<Uint8Array> {
   return Buffer.concat(pieces)
 }
 
-function show(told: Explanation): void {
-  printFields(headOf(told))
-  showEndpoints(told)
-  showDropped(told)
-  showPolicy(told)
-  const unconfigured = new Set(told.dropped.filter(isUnconfigured).map(({ provider }) => provider))
+function printExplanation(explanation: Explanation): void {
+  printFields(buildSummary(explanation))
+  printEndpoints(explanation)
+  printDropped(explanation)
+  printPolicy(explanation)
+  const unconfigured = new Set(
+    explanation.dropped.filter(isUnconfigured).map(({ provider }) => provider),
+  )
   if (unconfigured.size > 0) print(`\nNot configured: ${[...unconfigured].join(', ')}`)
-  print(`\n${endingOf(told)}`)
+  print(`\n${renderOutcome(explanation)}`)
 }
 
-function showEndpoints({ endpoints }: Explanation): void {
+function printEndpoints({ endpoints }: Explanation): void {
   printSection(
     [
       '#',
@@ -104,20 +115,20 @@ function showEndpoints({ endpoints }: Explanation): void {
       'CHANCE',
       'REMARKS',
     ],
-    endpoints.map((one, i) => [
+    endpoints.map((endpoint, i) => [
       i + 1,
-      one.provider,
-      one.model,
-      ...pricesOf(one),
-      ...costsOf(one),
-      percent(one.chance),
-      remarksOf(one),
+      endpoint.provider,
+      endpoint.model,
+      ...renderPrices(endpoint),
+      ...renderCosts(endpoint),
+      formatPercent(endpoint.chance),
+      renderRemarks(endpoint),
     ]),
   )
 }
 
 // Most models have mostly unconfigured providers, for which the names are enough.
-function showDropped({ dropped }: Explanation): void {
+function printDropped({ dropped }: Explanation): void {
   printSection(
     ['DROPPED', 'MODEL', 'BY', 'WHY'],
     dropped
@@ -126,25 +137,25 @@ function showDropped({ dropped }: Explanation): void {
   )
 }
 
-function showPolicy({ policy: { limits, filters } }: Explanation): void {
+function printPolicy({ policy: { limits, filters } }: Explanation): void {
   printSection(
     ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
-    limits.map(one => [
-      shortened(one.account),
-      one.period,
-      dollars(one.limit_usd),
-      dollars(one.remaining_usd),
-      one.pays,
+    limits.map(entry => [
+      shorten(entry.account),
+      entry.period,
+      formatDollars(entry.limit_usd),
+      formatDollars(entry.remaining_usd),
+      entry.pays,
     ]),
   )
   printSection(
     ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
-    filters.map(one => [
-      one.filter,
-      one.action,
-      one.looks_at.join(' and '),
-      one.found,
-      one.guardrail_id,
+    filters.map(entry => [
+      entry.filter,
+      entry.action,
+      entry.looks_at.join(' and '),
+      entry.found,
+      entry.guardrail_id,
     ]),
   )
 }
@@ -152,7 +163,7 @@ function showPolicy({ policy: { limits, filters } }: Explanation): void {
 const isUnconfigured = ({ excluded_by }: ExplainedDrop) => excluded_by === 'not_configured'
 
 const SHORT = 20
-const shortened = (account: string) =>
+const shorten = (account: string) =>
   account.length > SHORT ? `${account.slice(0, SHORT)}…` : account
 
 function printSection(headings: string[], rows: (string | number | null)[][]): void {
@@ -161,7 +172,7 @@ function printSection(headings: string[], rows: (string | number | null)[][]): v
   printTable(headings, rows)
 }
 
-const headOf = ({
+const buildSummary = ({
   key,
   workspace,
   policy,
@@ -190,23 +201,23 @@ const headOf = ({
     : {}),
 })
 
-const pricesOf = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [
-  perMillion(prompt),
-  perMillion(completion),
+const renderPrices = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [
+  formatPerMillion(prompt),
+  formatPerMillion(completion),
 ]
 
-const perMillion = (usdPerToken: unknown) =>
+const formatPerMillion = (usdPerToken: unknown) =>
   usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6)))
 
-const costsOf = ({ estimated_cost, most }: ExplainedEndpoint) => [
-  dollars(estimated_cost?.usd ?? null),
-  dollars(most),
+const renderCosts = ({ estimated_cost, most }: ExplainedEndpoint) => [
+  formatDollars(estimated_cost?.usd ?? null),
+  formatDollars(most),
 ]
 
-const percent = (chance: number | null) =>
+const formatPercent = (chance: number | null) =>
   chance === null ? null : `${Math.round(chance * 1000) / 10} %`
 
-const remarksOf = ({
+const renderRemarks = ({
   is_byok,
   session,
   rests,
@@ -221,10 +232,10 @@ const remarksOf = ({
     ...(ignored_parameters.length > 0 ? [`ignores ${ignored_parameters.join(', ')}`] : []),
   ].join('; ')
 
-function endingOf({ endpoints: [first], set_aside, error }: Explanation): string {
+function renderOutcome({ endpoints: [first], set_aside, error }: Explanation): string {
   if (error) return `It would be refused: ${error.code} ${error.message}`
   if (!first) return 'It would go to no endpoint.'
-  const held = set_aside?.credits ?? set_aside?.byok ?? null
-  const reserved = held === null ? '' : `, with ${dollars(held)} set aside`
+  const usd = set_aside?.credits ?? set_aside?.byok ?? null
+  const reserved = usd === null ? '' : `, with ${formatDollars(usd)} set aside`
   return `It would go to ${first.provider} first, as ${first.upstream_model}${reserved}.`
 }

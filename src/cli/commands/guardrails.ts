@@ -14,8 +14,8 @@ import {
   splitList,
   USD_OR_NULL,
 } from '../fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
-import { dollars, print, printTable } from '../output.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { formatDollars, print, printTable } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -94,7 +94,7 @@ const RULES = [
     'content_filter_builtins',
     '--filters <list>',
     'built-in content filters and what they do: email=redact,phone=block',
-    { read: (text: string) => splitList(text)?.map(readFilter) ?? null },
+    { read: (text: string) => splitList(text)?.map(parseFilter) ?? null },
   ),
   fill('filterOutput', '--filter-output', 'scan the output of models too'),
   fill('limit_usd', '--limit <usd>', 'budget in USD, or none', USD_OR_NULL),
@@ -107,82 +107,82 @@ const CHANGE = [
   offer('--no-byok-in-budgets', 'do not count spending through own provider keys'),
   offer('--no-filter-output', 'do not scan the output of models'),
 ]
-const LISTED = [...PAGE, fillWorkspace('another workspace, by id or slug')]
-const ASSIGNED = [...PAGE, offer('--members', 'members instead of keys')]
+const LIST_FIELDS = [...PAGE, fillWorkspace('another workspace, by id or slug')]
+const ASSIGNMENT_FIELDS = [...PAGE, offer('--members', 'members instead of keys')]
 const ASSIGNEES = [
   fill('key_hashes', '--keys <hashes>', 'API keys, comma-separated', LIST),
   fill('member_user_ids', '--members <ids>', 'members, comma-separated', LIST),
 ]
 
 /** `gateway guardrails`: rules for calls, by the same functions and checks as over HTTP. */
-export const guardrailsCommand = () =>
+export const createGuardrailsCommand = () =>
   defineNoun(
     'guardrails',
     'rules for calls: where they may go, what they may cost, what they may contain',
     [
-      verb('create', 'create a guardrail, which has no effect until it is assigned', NEW, of =>
-        take(of.NewGuardrail, of.createGuardrail),
+      verb('create', 'create a guardrail, which has no effect until it is assigned', NEW, core =>
+        withInput(core.NewGuardrail, core.createGuardrail),
       ),
-      verb('list', 'list the guardrails of a workspace', LISTED, of =>
-        take(of.GuardrailQuery, of.listGuardrails),
-      ).prints({
+      verb('list', 'list the guardrails of a workspace', LIST_FIELDS, core =>
+        withInput(core.GuardrailQuery, core.listGuardrails),
+      ).printAs({
         NAME: guardrail => guardrail.name,
         BUDGET: ({ limit_usd, reset_interval }) =>
-          limit_usd === null ? null : `${dollars(limit_usd)} ${reset_interval}`,
+          limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
         ID: guardrail => guardrail.id,
       }),
       verb(
         'get <id>',
         'show a guardrail',
         [],
-        of => async (gateway, actor, name) =>
-          of.getGuardrail(gateway, actor, findId(of, gateway, name)),
+        core => async (gateway, actor, name) =>
+          core.getGuardrail(gateway, actor, findId(core, gateway, name)),
       ),
       verb(
         'update <id>',
         'change a guardrail. The first change of a workspace’s default one creates it',
         CHANGE,
-        of =>
-          take(of.GuardrailChange, (gateway, actor, name, change) =>
-            of.updateGuardrail(gateway, actor, findId(of, gateway, name), change),
+        core =>
+          withInput(core.GuardrailChange, (gateway, actor, name, change) =>
+            core.updateGuardrail(gateway, actor, findId(core, gateway, name), change),
           ),
       ),
       verb(
         'delete <id>',
         'delete a guardrail',
         [],
-        of => (gateway, actor, name) =>
-          of.deleteGuardrail(gateway, actor, findId(of, gateway, name)),
-      ).prints(printDeleted),
+        core => (gateway, actor, name) =>
+          core.deleteGuardrail(gateway, actor, findId(core, gateway, name)),
+      ).printAs(printDeleted),
       assignmentVerb(
         'assign <id>',
         'assign a guardrail to keys or members, replacing the one that they have',
         ASSIGNEES,
-        (of, flags: Assignees) =>
+        (core, flags: Assignees) =>
           namesKeys(flags)
-            ? take(of.KeyNames, of.assignKeys)
-            : take(of.MemberNames, of.assignMembers),
-      ).prints(({ assigned_count }) => print(`Assigned ${assigned_count}`)),
+            ? withInput(core.KeyNames, core.assignKeys)
+            : withInput(core.MemberNames, core.assignMembers),
+      ).printAs(({ assigned_count }) => print(`Assigned ${assigned_count}`)),
       assignmentVerb(
         'unassign <id>',
         'unassign a guardrail from keys or members',
         ASSIGNEES,
-        (of, flags: Assignees) =>
+        (core, flags: Assignees) =>
           namesKeys(flags)
-            ? take(of.KeyNames, of.unassignKeys)
-            : take(of.MemberNames, of.unassignMembers),
-      ).prints(({ unassigned_count }) => print(`Unassigned ${unassigned_count}`)),
+            ? withInput(core.KeyNames, core.unassignKeys)
+            : withInput(core.MemberNames, core.unassignMembers),
+      ).printAs(({ unassigned_count }) => print(`Unassigned ${unassigned_count}`)),
       assignmentVerb(
         'assignments [id]',
         'list keys or members with a guardrail of their own: this one, or any',
-        ASSIGNED,
-        (of, { members }: { members?: boolean }) =>
-          take(of.GuardrailPage, async (gateway, actor, id, page) =>
+        ASSIGNMENT_FIELDS,
+        (core, { members }: { members?: boolean }) =>
+          withInput(core.AssignmentQuery, async (gateway, actor, id, page) =>
             members
-              ? of.listMemberAssignments(gateway, actor, page, id)
-              : of.listKeyAssignments(gateway, actor, page, id),
+              ? core.listMemberAssignments(gateway, actor, page, id)
+              : core.listKeyAssignments(gateway, actor, page, id),
           ),
-      ).prints(({ data }, { flags: { members } }) =>
+      ).printAs(({ data }, { flags: { members } }) =>
         printTable(
           members ? ['MEMBER', 'GUARDRAIL'] : ['KEY', 'LABEL', 'GUARDRAIL', 'HASH'],
           data.map(one =>
@@ -206,13 +206,13 @@ function namesKeys({ keys, members }: Assignees): boolean {
 
 /** Finds the id of a guardrail. A workspace's id or slug stands for its default one. */
 function findId(
-  { defaultGuardrailId }: { defaultGuardrailId(workspace: string): string },
+  { getDefaultGuardrailId }: { getDefaultGuardrailId(workspace: string): string },
   gateway: Gateway,
   name: string,
 ): string {
   const workspaces = [...gateway.memory.workspaces.values()]
   const workspace = workspaces.find(({ id, slug }) => id === name || slug === name)
-  return workspace ? defaultGuardrailId(workspace.id) : name
+  return workspace ? getDefaultGuardrailId(workspace.id) : name
 }
 
 /** The fields that each word of an option switches. */
@@ -222,13 +222,13 @@ type Switches = Record<string, string[]>
 function fillSwitches(switches: Switches, flags: string, description: string): Fields {
   const option = new Option(flags, description)
   const name = option.attributeName()
-  const read = (given: Flags) =>
-    given[name] === undefined ? {} : readSwitches(switches, name, String(given[name]))
+  const read = (options: Flags) =>
+    options[name] === undefined ? {} : parseSwitches(switches, name, String(options[name]))
   return { options: [option], read }
 }
 
 // `all` stands for every word and `none` for no word.
-function readSwitches(switches: Switches, name: string, text: string): Record<string, boolean> {
+function parseSwitches(switches: Switches, name: string, text: string): Record<string, boolean> {
   const words = text === 'all' ? Object.keys(switches) : (splitList(text) ?? [])
   if (words.some(word => !Object.hasOwn(switches, word)))
     throw invalid(`${name}: expected ${Object.keys(switches).join(', ')}, all or none`)
@@ -238,7 +238,7 @@ function readSwitches(switches: Switches, name: string, text: string): Record<st
   return Object.fromEntries(values)
 }
 
-function readFilter(text: string): { slug: string; action: string } {
+function parseFilter(text: string): { slug: string; action: string } {
   const [slug = '', action = ''] = text.split('=')
   return { slug, action }
 }

@@ -1,21 +1,23 @@
 import { Command } from 'commander'
 import { conflict } from '../../core/errors.ts'
-import { type CommonOptions, common, dataDirectory } from '../options.ts'
-import { output, print } from '../output.ts'
+import { addCommonOptions, type CommonOptions, getDataDirectory } from '../options.ts'
+import { print, printResult } from '../output.ts'
 import { withNewGateway } from '../with-gateway.ts'
 
 /** `gateway init`: creates a data directory with its default workspace and its first two keys. */
-export const initCommand = () =>
-  common(
+export const createInitCommand = () =>
+  addCommonOptions(
     new Command('init').description('create the data directory and print its first keys, once'),
   ).action(init)
 
 async function init(options: CommonOptions): Promise<void> {
-  const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const made = await withNewGateway(options, firstKeys)
-  if (!made)
-    throw conflict(`${dataDirectory(options)} has keys already; make more with gateway keys create`)
-  output(options.json, made, printFirstKeys)
+  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
+  const createdKeys = await withNewGateway(options, createFirstKeys)
+  if (!createdKeys)
+    throw conflict(
+      `${getDataDirectory(options)} has keys already; make more with gateway keys create`,
+    )
+  printResult(options.json, createdKeys, printFirstKeys)
 }
 
 /** Prints the first keys for a person. They are not stored anywhere else. */

@@ -7,8 +7,8 @@ import {
   offer,
   USD_OR_NULL,
 } from '../fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
-import { dollars, print } from '../output.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { formatDollars, print } from '../output.ts'
 
 const verb = defineVerbs(async () => ({
   ...(await import('../../core/identity/keys.ts')),
@@ -34,37 +34,39 @@ const CHANGE = [
   fillDisabled('disable it', 'enable it again'),
   offer('--no-byok-in-limit', 'do not count spending through own provider keys'),
 ]
-const LISTED = [
+const LIST_FIELDS = [
   fill('include_disabled', '--all', 'include disabled keys', { read: () => 'true' }),
   fillWorkspace('another workspace, by id or slug'),
 ]
 
 /** `gateway keys`: API keys, by the same functions and rules as over HTTP. */
-export const keysCommand = () =>
+export const createKeysCommand = () =>
   defineNoun('keys', 'API keys', [
     verb(
       'create',
       'create a key and print it, once',
       NEW,
-      (of, { management }: { management?: boolean }) =>
-        take(of.NewKey, (gateway, actor, input) =>
-          of.createKey(gateway, actor, input, management ? 'management' : 'inference'),
+      (core, { management }: { management?: boolean }) =>
+        withInput(core.NewKey, (gateway, actor, input) =>
+          core.createKey(gateway, actor, input, management ? 'management' : 'inference'),
         ),
-    ).prints(({ key, data }) => {
+    ).printAs(({ key, data }) => {
       print(key)
       print(`This key is shown once. Its hash is ${data.hash}`)
     }),
-    verb('list', 'list the keys of a workspace', LISTED, of =>
-      take(of.KeyQuery, of.listKeys),
-    ).prints({
+    verb('list', 'list the keys of a workspace', LIST_FIELDS, core =>
+      withInput(core.KeyQuery, core.listKeys),
+    ).printAs({
       NAME: key => key.name,
       LABEL: key => key.label,
-      USED: key => dollars(key.usage),
-      LIMIT: key => dollars(key.limit),
+      USED: key => formatDollars(key.usage),
+      LIMIT: key => formatDollars(key.limit),
       STATE: key => (key.disabled ? 'disabled' : 'active'),
       HASH: key => key.hash,
     }),
-    verb('get <hash>', 'show a key', [], of => of.getKey),
-    verb('update <hash>', 'change a key', CHANGE, of => take(of.KeyChange, of.updateKey)),
-    verb('delete <hash>', 'delete a key', [], of => of.deleteKey).prints(printDeleted),
+    verb('get <hash>', 'show a key', [], core => core.getKey),
+    verb('update <hash>', 'change a key', CHANGE, core =>
+      withInput(core.KeyChange, core.updateKey),
+    ),
+    verb('delete <hash>', 'delete a key', [], core => core.deleteKey).printAs(printDeleted),
   ])

@@ -1,5 +1,5 @@
 import { demand, type Fields, fill, OR_NULL, offer, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { print, printTable } from '../output.ts'
 
 const verb = defineVerbs(
@@ -16,7 +16,7 @@ const EMAIL = fill('email', '--email <address>', 'the e-mail address')
 const PERSON = [
   fill('first_name', '--first-name <name>', 'the first name; none for none', OR_NULL),
   fill('last_name', '--last-name <name>', 'the last name; none for none', OR_NULL),
-  fill('role', '--role <role>', 'admin or member', { read: readRole }),
+  fill('role', '--role <role>', 'admin or member', { read: parseRole }),
 ]
 const NEW = [...PERSON, demand(EMAIL)]
 const CHANGE = [
@@ -24,27 +24,30 @@ const CHANGE = [
   EMAIL,
   fill('active', '--activate', 'reactivate a member; their keys stay disabled'),
 ]
-const LISTED = [...PAGE, offer('--workspace <id>', 'the members of this workspace, by id or slug')]
+const LIST_FIELDS = [
+  ...PAGE,
+  offer('--workspace <id>', 'the members of this workspace, by id or slug'),
+]
 const IDS: Fields = { options: [], read: (_, [user_ids]) => ({ user_ids }) }
-const PLACE = [IDS, demand(offer('--workspace <id>', 'the workspace, by id or slug'))]
+const PLACEMENT = [IDS, demand(offer('--workspace <id>', 'the workspace, by id or slug'))]
 
 /**
  * `gateway members`: the people of the organization and of each workspace, by the same functions
  * and rules as over HTTP.
  */
-export const membersCommand = () =>
+export const createMembersCommand = () =>
   defineNoun('members', 'the organization’s people, and the workspaces’', [
     verb(
       'list',
       'list the organization’s members, or a workspace’s',
-      LISTED,
-      (of, { workspace }: { workspace?: string }) =>
-        take(of.MemberQuery, async (gateway, actor, query) =>
+      LIST_FIELDS,
+      (core, { workspace }: { workspace?: string }) =>
+        withInput(core.MemberQuery, async (gateway, actor, query) =>
           workspace === undefined
-            ? of.listMembers(gateway, actor, query)
-            : of.listWorkspaceMembers(gateway, actor, workspace, query),
+            ? core.listMembers(gateway, actor, query)
+            : core.listWorkspaceMembers(gateway, actor, workspace, query),
         ),
-    ).prints(({ data }, { flags: { workspace } }) =>
+    ).printAs(({ data }, { flags: { workspace } }) =>
       printTable(
         workspace === undefined
           ? ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID']
@@ -56,49 +59,49 @@ export const membersCommand = () =>
         ),
       ),
     ),
-    verb('create', 'add a member to the organization', NEW, of =>
-      take(of.NewMember, async (gateway, actor, input) => ({
-        data: of.showMember(await of.addMember(gateway, actor, input)),
+    verb('create', 'add a member to the organization', NEW, core =>
+      withInput(core.NewMember, async (gateway, actor, input) => ({
+        data: core.showMember(await core.addMember(gateway, actor, input)),
       })),
     ),
-    verb('update <id>', 'change a member', CHANGE, of =>
-      take(of.MemberChange, async (gateway, actor, id, change) => ({
-        data: of.showMember(await of.updateMember(gateway, actor, id, change)),
+    verb('update <id>', 'change a member', CHANGE, core =>
+      withInput(core.MemberChange, async (gateway, actor, id, change) => ({
+        data: core.showMember(await core.updateMember(gateway, actor, id, change)),
       })),
     ),
     verb(
       'deactivate <id>',
       'deactivate a member and disable every key that they created',
       [],
-      of => async (gateway, actor, id) => {
-        await of.deactivateMember(gateway, actor, id)
+      core => async (gateway, actor, id) => {
+        await core.deactivateMember(gateway, actor, id)
         return { deactivated: true }
       },
-    ).prints((_, { args: [id] }) => print(`Deactivated ${id}`)),
+    ).printAs((_, { args: [id] }) => print(`Deactivated ${id}`)),
     verb(
       'add <ids...>',
       'add members to a workspace',
-      PLACE,
-      (of, { workspace }: { workspace: string }) =>
-        take(of.MemberIds, (gateway, actor, _, input) =>
-          of.addWorkspaceMembers(gateway, actor, workspace, input),
+      PLACEMENT,
+      (core, { workspace }: { workspace: string }) =>
+        withInput(core.MemberIds, (gateway, actor, _, input) =>
+          core.addWorkspaceMembers(gateway, actor, workspace, input),
         ),
-    ).prints(({ added_count }, { flags: { workspace } }) =>
+    ).printAs(({ added_count }, { flags: { workspace } }) =>
       print(`Added ${added_count} to ${workspace}`),
     ),
     verb(
       'remove <ids...>',
       'remove members from a workspace',
-      PLACE,
-      (of, { workspace }: { workspace: string }) =>
-        take(of.MemberIds, (gateway, actor, _, input) =>
-          of.removeWorkspaceMembers(gateway, actor, workspace, input),
+      PLACEMENT,
+      (core, { workspace }: { workspace: string }) =>
+        withInput(core.MemberIds, (gateway, actor, _, input) =>
+          core.removeWorkspaceMembers(gateway, actor, workspace, input),
         ),
-    ).prints(({ removed_count }, { flags: { workspace } }) =>
+    ).printAs(({ removed_count }, { flags: { workspace } }) =>
       print(`Removed ${removed_count} from ${workspace}`),
     ),
   ])
 
-function readRole(role: string): string {
+function parseRole(role: string): string {
   return role === 'admin' || role === 'member' ? `org:${role}` : role
 }

@@ -1,5 +1,5 @@
 import { fill, NUMBER, offer } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
 
 const verb = defineVerbs(async () => ({
@@ -34,26 +34,31 @@ const QUERY = [
 ]
 
 /** `gateway models`: known models, and which can be called. */
-export const modelsCommand = () =>
+export const createModelsCommand = () =>
   defineNoun('models', 'models and their endpoints', [
-    verb('list', 'list the models', QUERY, (of, { callable }: { callable?: boolean }) =>
-      take(of.ModelQuery, (gateway, _, query) =>
-        callable ? of.listCallableModels(gateway, query) : of.listModels(gateway, query),
+    verb('list', 'list the models', QUERY, (core, { callable }: { callable?: boolean }) =>
+      withInput(core.ModelQuery, (gateway, _, query) =>
+        callable ? core.listCallableModels(gateway, query) : core.listModels(gateway, query),
       ),
-    ).prints({
+    ).printAs({
       MODEL: model => model.id,
       NAME: model => model.name,
       CONTEXT: model => model.context_length,
       'PROMPT $/M': ({ pricing }) => formatPerMillion(pricing.prompt),
       'COMPLETION $/M': ({ pricing }) => formatPerMillion(pricing.completion),
     }),
-    verb('get <slug>', 'show a model', [], of => (gateway, _, slug) => of.showModel(gateway, slug)),
+    verb(
+      'get <slug>',
+      'show a model',
+      [],
+      core => (gateway, _, slug) => core.showModel(gateway, slug),
+    ),
     verb(
       'endpoints <slug>',
       'list the endpoints of a model',
       [],
-      of => (gateway, _, slug) => of.listEndpoints(gateway, slug, null),
-    ).prints(({ data: { endpoints } }, { gateway: { catalog } }) =>
+      core => (gateway, _, slug) => core.listEndpoints(gateway, slug, null),
+    ).printAs(({ data: { endpoints } }, { gateway: { catalog } }) =>
       printTable(
         ['PROVIDER', 'STATE', 'CONTEXT', 'PROMPT $/M', 'COMPLETION $/M'],
         endpoints.map(({ tag, context_length, pricing }) => [

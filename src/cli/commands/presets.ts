@@ -3,8 +3,8 @@ import { invalid } from '../../core/errors.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, take } from '../noun.ts'
-import { dialectOption, workspaceId } from '../options.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { createDialectOption, findWorkspaceId } from '../options.ts'
 import { print, printFields, printTable } from '../output.ts'
 
 // A preset belongs to the workspace of the actor: the operator's, or the one that is named.
@@ -19,7 +19,7 @@ const verb = defineVerbs(
     args: { version: 'its number' },
     actAs: async (gateway, operator, { workspace }: { workspace?: string }) => ({
       ...operator,
-      workspace_id: (await workspaceId(gateway, workspace)) ?? operator.workspace_id,
+      workspace_id: (await findWorkspaceId(gateway, workspace)) ?? operator.workspace_id,
     }),
   },
 )
@@ -28,7 +28,7 @@ const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BODY: Fields = {
   options: [
     new Option('--body <file>', 'the body in JSON, or - for standard input').makeOptionMandatory(),
-    dialectOption(Object.keys(TEXT_DIALECTS)),
+    createDialectOption(Object.keys(TEXT_DIALECTS)),
   ],
   read: ({ body }: { body: string }) => readBody(body),
 }
@@ -38,42 +38,52 @@ const CHANGE = [
 ]
 
 /** `gateway presets`: named configurations, by the same functions and rules as over HTTP. */
-export const presetsCommand = () =>
+export const createPresetsCommand = () =>
   defineNoun('presets', 'named configurations', [
     verb(
       'create <slug>',
       'create a preset, or its next version, from the body of an inference request',
       [WORKSPACE, BODY],
-      (of, { dialect }: { dialect: TextDialect }) => {
-        const form = of.findPresetForm(dialect)
-        return take(form.body, (gateway, actor, slug, body) =>
-          of.createPreset(gateway, actor, slug, of.makeDraft(gateway, actor, form, body)),
+      (core, { dialect }: { dialect: TextDialect }) => {
+        const form = core.findPresetForm(dialect)
+        return withInput(form.body, (gateway, actor, slug, body) =>
+          core.createPreset(
+            gateway,
+            actor,
+            slug,
+            core.buildPresetDraft(gateway, actor, form, body),
+          ),
         )
       },
-    ).prints(({ data }) => print(`${data.slug} is at version ${data.designated_version.version}`)),
-    verb('list', 'list the presets of a workspace', [WORKSPACE, ...PAGE], of =>
-      take(of.PresetQuery, of.listPresets),
-    ).prints({
+    ).printAs(({ data }) => print(`${data.slug} is at version ${data.designated_version.version}`)),
+    verb('list', 'list the presets of a workspace', [WORKSPACE, ...PAGE], core =>
+      withInput(core.PresetQuery, core.listPresets),
+    ).printAs({
       SLUG: preset => preset.slug,
       NAME: preset => preset.name,
       STATUS: preset => preset.status,
       UPDATED: preset => preset.updated_at,
     }),
-    verb('get <slug>', 'show a preset with its current version', [WORKSPACE], of => of.getPreset),
+    verb(
+      'get <slug>',
+      'show a preset with its current version',
+      [WORKSPACE],
+      core => core.getPreset,
+    ),
     verb(
       'versions <slug> [version]',
       'list the versions of a preset, or show one',
       [WORKSPACE, ...PAGE],
-      of =>
-        take(of.PresetQuery, async (gateway, actor, slug, version, query) =>
+      core =>
+        withInput(core.PresetQuery, async (gateway, actor, slug, version, query) =>
           version === undefined
-            ? of.listPresetVersions(gateway, actor, slug, query)
-            : of.getPresetVersion(gateway, actor, slug, version),
+            ? core.listPresetVersions(gateway, actor, slug, query)
+            : core.getPresetVersion(gateway, actor, slug, version),
         ),
-    ).prints(({ data }) => (Array.isArray(data) ? printVersions(data) : printFields({ ...data }))),
-    verb('update <slug>', 'change whether a preset can be used', CHANGE, of =>
-      take(of.PresetChange, of.updatePreset),
-    ).prints(({ data }) => print(`${data.slug} is ${data.status}`)),
+    ).printAs(({ data }) => (Array.isArray(data) ? printVersions(data) : printFields({ ...data }))),
+    verb('update <slug>', 'change whether a preset can be used', CHANGE, core =>
+      withInput(core.PresetChange, core.updatePreset),
+    ).printAs(({ data }) => print(`${data.slug} is ${data.status}`)),
   ])
 
 /**

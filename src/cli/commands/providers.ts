@@ -2,7 +2,7 @@ import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
-import { numeric } from '../options.ts'
+import { parseNumber } from '../options.ts'
 import { printTable } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/catalog/providers.ts'))
@@ -11,16 +11,16 @@ const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.t
 const TIMEOUT: Fields = {
   options: [
     new Option('--timeout <seconds>', 'how long each check may take')
-      .argParser(numeric)
+      .argParser(parseNumber)
       .default(10),
   ],
   read: ({ timeout }: { timeout: number }) => checkTimeout(timeout),
 }
 
 /** `gateway providers`: known providers, and which are configured. */
-export const providersCommand = () =>
+export const createProvidersCommand = () =>
   defineNoun('providers', 'providers of models', [
-    verb('list', 'list the providers', [], of => of.listProviders).prints(
+    verb('list', 'list the providers', [], core => core.listProviders).printAs(
       (_, { gateway: { catalog } }) =>
         printTable(
           ['PROVIDER', 'NAME', 'PROTOCOL', 'STATE'],
@@ -36,13 +36,13 @@ export const providersCommand = () =>
       'check [provider...]',
       'check the configured providers with a request that costs nothing',
       [TIMEOUT],
-      (of, { timeout }: { timeout: number }) =>
+      (core, { timeout }: { timeout: number }) =>
         async (gateway, _, providers) => {
-          const { data } = await of.checkProviders(gateway, providers, timeout * 1000)
+          const { data } = await core.checkProviders(gateway, providers, timeout * 1000)
           if (data.some(({ ok }) => ok === false)) process.exitCode = 1
           return { data }
         },
-    ).prints({
+    ).printAs({
       PROVIDER: ({ provider }) => provider,
       STATE: ({ ok }) => (ok === null ? '?' : ok ? 'ok' : 'WRONG'),
       STATUS: ({ status }) => status,
@@ -51,10 +51,10 @@ export const providersCommand = () =>
     }),
   ])
 
-const LONGEST = 600
+const LONGEST_SECONDS = 600
 
 function checkTimeout(seconds: number): Record<string, never> {
-  if (seconds <= 0 || seconds > LONGEST)
-    throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST}`)
+  if (seconds <= 0 || seconds > LONGEST_SECONDS)
+    throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST_SECONDS}`)
   return {}
 }

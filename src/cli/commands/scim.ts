@@ -1,7 +1,7 @@
 import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { demand, type Fields, fill, fillWorkspace, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 
 const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'))
@@ -36,66 +36,76 @@ const DELETION: Fields = {
 /**
  * `gateway scim`: the tokens of an identity provider, its groups, and their mappings to workspaces.
  */
-export const scimCommand = () =>
+export const createScimCommand = () =>
   defineNoun(
     'scim',
     'an identity provider: its tokens, its groups, and their mappings to workspaces',
-    [tokens(), groups(), mappings(), sync()],
+    [createTokenCommands(), createGroupCommands(), createMappingCommands(), createSyncCommand()],
   )
 
-const tokens = () =>
+const createTokenCommands = () =>
   defineNoun('token', 'tokens of an identity provider; several may be valid at a time', [
-    tokenVerb('create', 'create a token and print it once', NEW_TOKEN, of =>
-      take(of.NewScimToken, of.createScimToken),
-    ).prints(({ token, data }) => {
+    tokenVerb('create', 'create a token and print it once', NEW_TOKEN, core =>
+      withInput(core.NewScimToken, core.createScimToken),
+    ).printAs(({ token, data }) => {
       print(token)
       print(`This token is shown once. Its id is ${data.id}`)
     }),
-    tokenVerb('list', 'list the tokens, never their secrets', [], of => of.listScimTokens).prints({
+    tokenVerb(
+      'list',
+      'list the tokens, never their secrets',
+      [],
+      core => core.listScimTokens,
+    ).printAs({
       NAME: token => token.name,
       LABEL: token => token.label,
       CREATED: token => token.created_at,
       ID: token => token.id,
     }),
-    tokenVerb('revoke <id>', 'revoke a token', [], of => of.revokeScimToken).prints(
+    tokenVerb('revoke <id>', 'revoke a token', [], core => core.revokeScimToken).printAs(
       (_, { args: [id] }) => print(`Revoked ${id}`),
     ),
   ])
 
-const groups = () =>
+const createGroupCommands = () =>
   defineNoun('groups', 'the identity provider’s groups', [
-    groupVerb('list', 'list the groups', PAGE, of => take(of.ScimPage, of.listScimGroups)).prints({
+    groupVerb('list', 'list the groups', PAGE, core =>
+      withInput(core.ScimPageQuery, core.listScimGroups),
+    ).printAs({
       NAME: group => group.display_name,
       'EXTERNAL ID': group => group.external_id,
       ID: group => group.id,
     }),
   ])
 
-const mappings = () =>
+const createMappingCommands = () =>
   defineNoun('mappings', 'mappings of groups to workspaces and roles', [
-    mappingVerb('create', 'map a group to a workspace', NEW_MAPPING, of =>
-      take(of.NewGroupMapping, of.createGroupMapping),
+    mappingVerb('create', 'map a group to a workspace', NEW_MAPPING, core =>
+      withInput(core.NewGroupMapping, core.createGroupMapping),
     ),
-    mappingVerb('list', 'list the mappings', PAGE, of =>
-      take(of.ScimPage, of.listGroupMappings),
-    ).prints({
+    mappingVerb('list', 'list the mappings', PAGE, core =>
+      withInput(core.ScimPageQuery, core.listGroupMappings),
+    ).printAs({
       GROUP: mapping => mapping.scim_group_id,
       WORKSPACE: mapping => mapping.workspace_id,
       ROLE: mapping => mapping.role,
       ID: mapping => mapping.id,
     }),
-    mappingVerb('get <id>', 'show a mapping', [], of => of.getGroupMapping),
-    mappingVerb('update <id>', 'change the role of a mapping', [ROLE], of =>
-      take(of.GroupMappingChange, of.updateGroupMapping),
+    mappingVerb('get <id>', 'show a mapping', [], core => core.getGroupMapping),
+    mappingVerb('update <id>', 'change the role of a mapping', [ROLE], core =>
+      withInput(core.GroupMappingChange, core.updateGroupMapping),
     ),
-    mappingVerb('delete <id>', 'delete a mapping, and keep or remove its members', [DELETION], of =>
-      take(of.GroupMappingDeletion, of.deleteGroupMapping),
-    ).prints(printDeleted),
+    mappingVerb(
+      'delete <id>',
+      'delete a mapping, and keep or remove its members',
+      [DELETION],
+      core => withInput(core.GroupMappingDeletion, core.deleteGroupMapping),
+    ).printAs(printDeleted),
   ])
 
-const sync = () =>
-  jobVerb('sync', 'apply every mapping again', [], of => async (gateway, actor) => {
-    const finished = await of.finishSyncJob(gateway, actor)
+const createSyncCommand = () =>
+  jobVerb('sync', 'apply every mapping again', [], core => async (gateway, actor) => {
+    const finished = await core.finishSyncJob(gateway, actor)
     if (finished.data.status === 'failed') process.exitCode = 1
     return finished
   })

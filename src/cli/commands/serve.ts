@@ -2,16 +2,16 @@ import { closeSync, openSync } from 'node:fs'
 import { Command } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { printable } from '../../core/kernel/words.ts'
+import { toPrintable } from '../../core/kernel/printable.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import {
+  addCommonOptions,
   type CommonOptions,
-  common,
-  configOf,
-  dataDirectory,
-  numeric,
-  partsOf,
+  getDataDirectory,
+  loadConfig,
+  parseNumber,
+  toGatewayParts,
 } from '../options.ts'
 import { print } from '../output.ts'
 import { printFirstKeys } from './init.ts'
@@ -24,66 +24,75 @@ interface ServeOptions extends CommonOptions {
 }
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
-export const serveCommand = () =>
-  common(new Command('serve').description('serve the API'))
+export const createServeCommand = () =>
+  addCommonOptions(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
-    .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', numeric)
-    .option('--drain <seconds>', 'how long running answers may continue after SIGTERM', numeric, 30)
+    .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parseNumber)
+    .option(
+      '--drain <seconds>',
+      'how long running answers may continue after SIGTERM',
+      parseNumber,
+      30,
+    )
     .option('--log <format>', 'text or json', 'text')
     .action(serve)
 
 async function serve(options: ServeOptions): Promise<void> {
   if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
-  const config = await configOf(options)
-  const parts = partsOf(options, config)
+  const config = await loadConfig(options)
+  const parts = toGatewayParts(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
   const unlock = lockData(parts.data)
   const { openGateway } = await import('../../core/gateway.ts')
-  const gateway = await openGateway({ ...parts, patience: 0 })
-  await run(gateway, options, config)
+  const gateway = await openGateway({ ...parts, busyTimeout: 0 })
+  await runServer(gateway, options, config)
   await gateway.close()
   unlock()
   process.exit(0)
 }
 
 /** Serves from the first connection to the last answer. */
-async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<void> {
+async function runServer(
+  gateway: Gateway,
+  options: ServeOptions,
+  config: ConfigFile,
+): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
-  const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const { checkpoint, markEnd } = await import('../../core/inference/recover.ts')
-  const log = logger(options.log, gateway)
-  const { host, port } = addressOf(options, gateway)
-  const keys = await firstKeys(gateway)
+  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
+  const { writeCheckpoint, markLedgerEnd } = await import('../../core/inference/recover.ts')
+  const log = createLogger(options.log, gateway)
+  const { host, port } = readAddress(options, gateway)
+  const keys = await createFirstKeys(gateway)
   if (keys) showKeys(options.log, keys)
   logBugs(log)
   await prepare(gateway, log)
-  const stopped = stopSignal()
+  const stopped = waitForStop()
   const watch = await watchConfig(gateway, options, config)
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
-  const watching = [
+  const timers = [
     watchForChanges(gateway),
-    every(CHECKPOINT_EVERY, () => checkpoint(gateway)),
-    setInterval(() => void watch.look(), LOOKS_EVERY),
+    scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
+    setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
   await stopped
   log('draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
-  for (const timer of watching) clearInterval(timer)
+  for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
-  await markEnd(gateway)
+  await markLedgerEnd(gateway)
   log('stopped', {})
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
 async function prepare(gateway: Gateway, log: Log): Promise<void> {
-  const { mustBeWhole, recover } = await import('../../core/inference/recover.ts')
-  const { unreadableKeys } = await import('../../core/catalog/byok.ts')
-  const { isInProgram } = await import('../../core/catalog/models/built-in.ts')
-  for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
-  await mustBeWhole(gateway)
-  if (!isInProgram()) gateway.catalog.builtIn()
-  const recovered = await recover(gateway)
+  const { verifyLedgerEnd, recoverCalls } = await import('../../core/inference/recover.ts')
+  const { listUnreadableByokKeys } = await import('../../core/catalog/byok.ts')
+  const { isEmbedded } = await import('../../core/catalog/models/built-in.ts')
+  for (const key of listUnreadableByokKeys(gateway)) gateway.events.publish('byok.unreadable', key)
+  await verifyLedgerEnd(gateway)
+  if (!isEmbedded()) gateway.catalog.getBuiltIn()
+  const recovered = await recoverCalls(gateway)
   if (recovered > 0)
     log('calls.recovered', {
       calls: recovered,
@@ -111,46 +120,47 @@ function showAddress(format: string, url: string, key: string | undefined): void
 
 const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
-function addressOf(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
+function readAddress(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
   const port =
     options.port ??
-    (process.env.GATEWAY_PORT ? numeric(process.env.GATEWAY_PORT) : config.server.port)
+    (process.env.GATEWAY_PORT ? parseNumber(process.env.GATEWAY_PORT) : config.server.port)
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw invalid('port: expected an integer from 0 to 65535')
   return { host, port }
 }
 
 /** In milliseconds. A killed process may forget to charge this much of an answer. */
-const CHECKPOINT_EVERY = 1_000
+const CHECKPOINT_INTERVAL = 1_000
 
 /** In milliseconds. Changes by another process are applied within this time. */
-const CHANGES_EVERY = 50
+const CHANGES_INTERVAL = 50
 
 // `gateway keys create` runs while the server does. Its write changes the store's version, which
 // takes microseconds to read.
-const watchForChanges = (gateway: Gateway) => every(CHANGES_EVERY, () => gateway.catchUp())
+const watchForChanges = (gateway: Gateway) =>
+  scheduleWork(CHANGES_INTERVAL, () => gateway.catchUp())
 
 /**
  * Runs the work at an interval in milliseconds, and skips a turn while it still runs: requests to a
  * slow store do not pile up. A failure is left to the next turn.
  */
-function every(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeout {
+function scheduleWork(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeout {
   let isRunning = false
-  const once = async () => {
+  const runOnce = async () => {
     if (isRunning) return
     isRunning = true
     await work().catch(() => undefined)
     isRunning = false
   }
-  return setInterval(() => void once(), milliseconds)
+  return setInterval(() => void runOnce(), milliseconds)
 }
 
 /**
  * In milliseconds, between two looks at the config file. A change is applied when two looks have
  * found the same file.
  */
-const LOOKS_EVERY = 1_000
+const LOOK_INTERVAL = 1_000
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
 async function watchConfig(
@@ -158,11 +168,11 @@ async function watchConfig(
   options: ServeOptions,
   config: ConfigFile,
 ): Promise<ConfigWatch> {
-  const { configPlaces } = await import('../config-file.ts')
+  const { listConfigPaths } = await import('../config-file.ts')
   const { ConfigWatch } = await import('../config-file/watch.ts')
   const watch = new ConfigWatch(
     gateway,
-    configPlaces(options.config, dataDirectory(options)),
+    listConfigPaths(options.config, getDataDirectory(options)),
     config,
   )
   const hadTerminal = process.stderr.isTTY
@@ -183,12 +193,12 @@ function hasTerminal(): boolean {
 }
 
 // The first signal drains the server. The second ends it at once.
-function stopSignal(): Promise<void> {
+function waitForStop(): Promise<void> {
   return new Promise(resolve => {
-    let asked = false
+    let stopping = false
     const stop = () => {
-      if (asked) process.exit(1)
-      asked = true
+      if (stopping) process.exit(1)
+      stopping = true
       resolve()
     }
     process.on('SIGTERM', stop)
@@ -199,7 +209,7 @@ function stopSignal(): Promise<void> {
 // A bug ends the call that met it, not the others. Only its place in the code is logged, never the
 // data of the call.
 function logBugs(log: Log): void {
-  const bug = (thrown: unknown) => {
+  const logBug = (thrown: unknown) => {
     const { name, stack } = thrown instanceof Error ? thrown : new Error()
     log('bug', {
       error: name,
@@ -209,8 +219,8 @@ function logBugs(log: Log): void {
         ?.trim(),
     })
   }
-  process.on('unhandledRejection', bug)
-  process.on('uncaughtException', bug)
+  process.on('unhandledRejection', logBug)
+  process.on('uncaughtException', logBug)
 }
 
 type Log = (event: string, facts: Record<string, unknown>) => void
@@ -219,7 +229,7 @@ type Log = (event: string, facts: Record<string, unknown>) => void
  * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
  * short cause, and goes nowhere else.
  */
-function logger(format: string, gateway: Gateway): Log {
+function createLogger(format: string, gateway: Gateway): Log {
   const log: Log = (event, facts) => {
     const line =
       format === 'json'
@@ -228,7 +238,7 @@ function logger(format: string, gateway: Gateway): Log {
             event,
             ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`)),
           ].join(' ')
-    process.stderr.write(`${printable(line)}\n`)
+    process.stderr.write(`${toPrintable(line)}\n`)
   }
   logConfig(log, gateway)
   logCalls(log, gateway)
@@ -239,7 +249,9 @@ function logger(format: string, gateway: Gateway): Log {
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
-  gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
+  gateway.events.on('store.failing', ({ error }) =>
+    log('store.failing', { cause: getCause(error) }),
+  )
   return log
 }
 
@@ -250,7 +262,7 @@ function logCalls(log: Log, { events }: Gateway): void {
       model: endpoint.model,
       type: error.type,
       status: error.status,
-      cause: causeOf(error),
+      cause: getCause(error),
     }),
   )
   const unpriced = new Set<string>()
@@ -286,9 +298,9 @@ function logConfig(log: Log, { events }: Gateway): void {
 }
 
 // The error of a connection has a code. Its text may contain an address with a credential.
-function causeOf(error: unknown): string | undefined {
+function getCause(error: unknown): string | undefined {
   const cause = error instanceof GatewayError ? error.cause : error
-  if (cause instanceof GatewayError) return causeOf(cause)
+  if (cause instanceof GatewayError) return getCause(cause)
   if (!(cause instanceof Error)) return undefined
   return 'code' in cause ? String(cause.code) : cause.name
 }

@@ -1,5 +1,5 @@
 import { demand, fill, LIST, NUMBER, OR_NULL, PAGE, YES_OR_NO } from '../fields.ts'
-import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -77,23 +77,25 @@ const DELETION = [
  * `gateway workspaces`: containers for keys and rules, by the same functions and rules as over
  * HTTP.
  */
-export const workspacesCommand = () =>
+export const createWorkspacesCommand = () =>
   defineNoun('workspaces', 'workspaces, which contain keys and rules', [
-    verb('create', 'create a workspace', NEW, of => take(of.NewWorkspace, of.createWorkspace)),
-    verb('list', 'list the workspaces', PAGE, of =>
-      take(of.WorkspaceQuery, of.listWorkspaces),
-    ).prints({
+    verb('create', 'create a workspace', NEW, core =>
+      withInput(core.NewWorkspace, core.createWorkspace),
+    ),
+    verb('list', 'list the workspaces', PAGE, core =>
+      withInput(core.WorkspaceQuery, core.listWorkspaces),
+    ).printAs({
       SLUG: workspace => workspace.slug,
       NAME: workspace => workspace.name,
       'TEXT MODEL': workspace => workspace.default_text_model,
       CREATED: workspace => workspace.created_at,
       ID: workspace => workspace.id,
     }),
-    verb('get <id>', 'show a workspace', [], of => of.getWorkspace),
-    verb('update <id>', 'change a workspace', CHANGE, of =>
-      take(of.WorkspaceChange, of.updateWorkspace),
+    verb('get <id>', 'show a workspace', [], core => core.getWorkspace),
+    verb('update <id>', 'change a workspace', CHANGE, core =>
+      withInput(core.WorkspaceChange, core.updateWorkspace),
     ),
-    verb('delete <id>', 'delete a workspace with everything in it', DELETION, of =>
-      take(of.WorkspaceDeletion, of.deleteWorkspace),
-    ).prints(printDeleted),
+    verb('delete <id>', 'delete a workspace with everything in it', DELETION, core =>
+      withInput(core.WorkspaceDeletion, core.deleteWorkspace),
+    ).printAs(printDeleted),
   ])

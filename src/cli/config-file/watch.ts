@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
-import { type ConfigFile, naming, placeOf, readConfig } from '../config-file.ts'
+import { type ConfigFile, findConfigPath, nameConfigFile, readConfig } from '../config-file.ts'
 
 /**
  * Applies the config at these paths to a running gateway whenever it changes. A wrong config
@@ -10,20 +10,20 @@ import { type ConfigFile, naming, placeOf, readConfig } from '../config-file.ts'
  */
 export class ConfigWatch {
   readonly #gateway: Gateway
-  readonly #places: string[]
+  readonly #paths: string[]
   /** The config that was applied last. */
-  #taken: ConfigFile
+  #applied: ConfigFile
   /** The signature of the file at the last look, and at the last read. */
   #seen: string | null = null
   #read: string | null = null
   /** The signature of the last file that was rejected. */
-  #told: string | null = null
+  #reported: string | null = null
   #busy: Promise<void> | null = null
 
-  constructor(gateway: Gateway, places: string[], taken: ConfigFile) {
+  constructor(gateway: Gateway, paths: string[], applied: ConfigFile) {
     this.#gateway = gateway
-    this.#places = places
-    this.#taken = taken
+    this.#paths = paths
+    this.#applied = applied
   }
 
   /**
@@ -31,89 +31,89 @@ export class ConfigWatch {
    * editor may still be writing it. Never throws.
    */
   look(): Promise<void> {
-    return this.#busy ?? this.#alone(() => this.#takeChanged())
+    return this.#busy ?? this.#runAlone(() => this.#applyChanged())
   }
 
   /** Reads the file now, whether it has changed or not. Never throws. */
   async reload(): Promise<void> {
     while (this.#busy) await this.#busy
-    await this.#alone(async () => this.#take(await lookOf(this.#places), true))
+    await this.#runAlone(async () => this.#applyFound(await readSignature(this.#paths), true))
   }
 
-  async #alone(work: () => Promise<void>): Promise<void> {
+  async #runAlone(work: () => Promise<void>): Promise<void> {
     this.#busy = work().finally(() => {
       this.#busy = null
     })
     await this.#busy
   }
 
-  async #takeChanged(): Promise<void> {
-    const look = await lookOf(this.#places)
+  async #applyChanged(): Promise<void> {
+    const look = await readSignature(this.#paths)
     const isSettled = look === this.#seen
     // A pipe can be read only once, and was read at the start.
     if (this.#seen === null && look === NO_FILE) this.#read = look
     this.#seen = look
-    if (isSettled && look !== this.#read) await this.#take(look, false)
+    if (isSettled && look !== this.#read) await this.#applyFound(look, false)
   }
 
-  async #take(look: string, isAsked: boolean): Promise<void> {
+  async #applyFound(look: string, isForced: boolean): Promise<void> {
     // Noted before the read, so that a write meanwhile counts as a change.
     this.#read = look
     try {
-      const found = await this.#found(look)
+      const found = await this.#readFound(look)
       if (
-        !isAsked &&
-        found.text === this.#taken.text &&
-        found.file === this.#taken.file &&
+        !isForced &&
+        found.text === this.#applied.text &&
+        found.file === this.#applied.file &&
         !this.#gateway.instance.configStatus.rejected
       )
         return
-      await this.#put(found)
+      await this.#apply(found)
     } catch (thrown) {
-      this.#reject(GatewayError.from(thrown), look, isAsked)
+      this.#reject(GatewayError.from(thrown), look, isForced)
     }
   }
 
   // A failure that is not the text's (a disk, the store) may be over at the next look. It is
   // reported once.
-  #reject(error: GatewayError, look: string, isAsked: boolean): void {
+  #reject(error: GatewayError, look: string, isForced: boolean): void {
     if (error.cause !== undefined) this.#read = null
-    if (isAsked || look !== this.#told) rejectConfig(this.#gateway, error)
-    this.#told = look
+    if (isForced || look !== this.#reported) rejectConfig(this.#gateway, error)
+    this.#reported = look
   }
 
-  async #put(found: ConfigFile): Promise<void> {
+  async #apply(found: ConfigFile): Promise<void> {
     await reconfigure(this.#gateway, found.config).catch(thrown => {
-      throw naming(found.file, thrown)
+      throw nameConfigFile(found.file, thrown)
     })
-    this.#taken = found
-    this.#told = null
+    this.#applied = found
+    this.#reported = null
   }
 
   // A pipe may never end, and falling back to the defaults would drop every provider.
-  async #found(look: string): Promise<ConfigFile> {
+  async #readFound(look: string): Promise<ConfigFile> {
     if (look === NO_FILE)
-      throw invalid(`${placeOf(this.#places)}: expected a file, which can be read again`)
-    const found = await readConfig(this.#places)
-    if (found.file === null && this.#taken.file !== null)
-      throw invalid(`${this.#taken.file}: expected the config file, found nothing`)
+      throw invalid(`${findConfigPath(this.#paths)}: expected a file, which can be read again`)
+    const found = await readConfig(this.#paths)
+    if (found.file === null && this.#applied.file !== null)
+      throw invalid(`${this.#applied.file}: expected the config file, found nothing`)
     return found
   }
 }
 
-const NOTHING = 'nothing'
+const NO_ENTRY = 'nothing'
 const NO_FILE = 'no file'
 
 /**
  * Reads the signature of what is at the first of these paths, without its content. Another
  * signature means another file.
  */
-async function lookOf(places: string[]): Promise<string> {
-  const place = placeOf(places)
-  const found =
-    place === undefined ? undefined : await stat(place, { bigint: true }).catch(() => undefined)
-  if (!found) return NOTHING
-  return found.isFile()
-    ? [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ')
+async function readSignature(paths: string[]): Promise<string> {
+  const path = findConfigPath(paths)
+  const stats =
+    path === undefined ? undefined : await stat(path, { bigint: true }).catch(() => undefined)
+  if (!stats) return NO_ENTRY
+  return stats.isFile()
+    ? [path, stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ')
     : NO_FILE
 }

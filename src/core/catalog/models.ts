@@ -1,24 +1,29 @@
 import type { Config, ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { pageOf } from '../kernel/pages.ts'
+import { toPage } from '../kernel/pages.ts'
 import type { Router } from '../language/routing.ts'
-import { routerCalled } from '../language/routing.ts'
-import { type BuiltIn, readingOnce } from './models/built-in.ts'
-import { costsNothing } from './models/free.ts'
+import { findRouter } from '../language/routing.ts'
+import { type BuiltInModels, createBuiltInReader } from './models/built-in.ts'
+import { isFreeEndpoint } from './models/free.ts'
 import { LazyModels } from './models/lazy.ts'
 import {
   type CountQuery,
-  keepsNothing,
+  filterModels,
+  hasZeroRetention,
   type ModelQuery,
-  matching,
   type PageQuery,
 } from './models/query.ts'
-import { type Measured, shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
-import { openParameters } from './parameters.ts'
+import {
+  type EndpointStats,
+  toPublicEndpoint,
+  toPublicEndpoints,
+  toPublicModel,
+} from './models/view.ts'
+import { createParameterLookup } from './parameters.ts'
 import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
-import { routerModelCalled, routerModels } from './routers.ts'
+import { findRouterModel, listRouterModels } from './routers.ts'
 import type { CatalogWorld } from './world.ts'
 
 /** A rule that keeps calls away from endpoints. */
@@ -91,7 +96,7 @@ export interface Catalog {
   /** The number of catalogues that this process has opened, this one included. */
   edition: number
   /** Returns the built-in catalogue. It is read once, on first use. */
-  builtIn: () => BuiltIn
+  getBuiltIn: () => BuiltInModels
 }
 
 // Named as sandboxes: their answers are made in this process and cost nothing.
@@ -136,38 +141,38 @@ export function openCatalog(
 ): Catalog {
   const {
     since,
-    builtIn,
-    edition: last,
-  } = before?.catalog ?? { since: now, builtIn: readingOnce(), edition: 0 }
-  const edition = last + 1
-  const { providers, faults } = openProviders(config.providers, protocols, edition, before)
-  const [fault] = faults
-  if (fault)
+    getBuiltIn,
+    edition: lastEdition,
+  } = before?.catalog ?? { since: now, getBuiltIn: createBuiltInReader(), edition: 0 }
+  const edition = lastEdition + 1
+  const { providers, issues } = openProviders(config.providers, protocols, edition, before)
+  const [issue] = issues
+  if (issue)
     throw invalid(
-      `providers.${fault.slug}.${fault.field}: expected ${fault.expected}`,
-      `providers.${fault.slug}.${fault.field}`,
+      `providers.${issue.slug}.${issue.field}: expected ${issue.expected}`,
+      `providers.${issue.slug}.${issue.field}`,
     )
-  const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
+  const configured = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   checkIds(config.models)
   for (const [i, model] of config.models.entries())
     checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(since.getTime() / 1000)
-  const models = new LazyModels(given, builtIn, {
+  const models = new LazyModels(configured, getBuiltIn, {
     providers,
     protocols,
     created,
-    parametersOf: openParameters(),
+    listParameters: createParameterLookup(),
   })
   if (
-    !given.has(config.default_model) &&
-    !routerCalled(config, config.default_model) &&
+    !configured.has(config.default_model) &&
+    !findRouter(config, config.default_model) &&
     !models.has(config.default_model)
   )
     throw invalid(
       `default_model: expected a model of the catalogue, found ${config.default_model}`,
       'default_model',
     )
-  return { models, providers, since, edition, builtIn }
+  return { models, providers, since, edition, getBuiltIn }
 }
 
 function checkIds(models: ModelConfig[]): void {
@@ -189,35 +194,36 @@ function checkEndpoints(
   protocols: string[],
 ): void {
   for (const [i, { provider, protocol }] of endpoints.entries()) {
-    const at = `${path}.endpoints.${i}`
+    const endpointPath = `${path}.endpoints.${i}`
     if (!providers.get(provider)?.configured) {
       const configured = [...providers.values()].filter(one => one.configured).map(one => one.slug)
       throw invalid(
-        `${at}.provider: expected one of ${configured.join(', ')}, found ${provider}`,
-        `${at}.provider`,
+        `${endpointPath}.provider: expected one of ${configured.join(', ')}, found ${provider}`,
+        `${endpointPath}.provider`,
       )
     }
-    if (protocol && !protocols.includes(protocol)) throw unspoken(`${at}.protocol`, protocols)
+    if (protocol && !protocols.includes(protocol))
+      throw unknownProtocol(`${endpointPath}.protocol`, protocols)
   }
 }
 
-const unspoken = (path: string, protocols: string[]) =>
+const unknownProtocol = (path: string, protocols: string[]) =>
   invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
 /** Returns the model with this slug or alias, or a router. Throws 404. */
 export function getModel(gateway: CatalogWorld, id: string): Model {
-  const model = modelCalled(gateway, id) ?? routerModelCalled(gateway.config, id)
+  const model = findModel(gateway, id) ?? findRouterModel(gateway.config, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
 
 /** Finds the model that a name stands for, with or without a variant. */
-export const modelCalled = ({ catalog: { models } }: CatalogWorld, id: string): Model | undefined =>
-  models.get(id) ?? models.get(withoutVariant(id))
+export const findModel = ({ catalog: { models } }: CatalogWorld, id: string): Model | undefined =>
+  models.get(id) ?? models.get(removeVariant(id))
 
 // These variants say how to choose an endpoint, not which model is called. `:free` is another
 // model.
-const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
+const removeVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
 
 /**
  * Returns a model as `GET /model/{author}/{slug}` shows it. An alias also names its target. Throws
@@ -225,10 +231,10 @@ const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|t
  */
 export function showModel(gateway: CatalogWorld, id: string) {
   const model = getModel(gateway, id)
-  const shown = shownModel(model)
-  const isAlias = model.id !== id && model.id !== withoutVariant(id)
+  const view = toPublicModel(model)
+  const isAlias = model.id !== id && model.id !== removeVariant(id)
   return {
-    data: isAlias ? { ...shown, id, alias_target: { slug: model.id, name: model.name } } : shown,
+    data: isAlias ? { ...view, id, alias_target: { slug: model.id, name: model.name } } : view,
   }
 }
 
@@ -238,16 +244,16 @@ export function showModel(gateway: CatalogWorld, id: string) {
  */
 export function listEndpoints(gateway: CatalogWorld, id: string, actor: Actor | null) {
   return {
-    data: shownEndpoints(getModel(gateway, id), endpoint => measured(gateway, endpoint, actor)),
+    data: toPublicEndpoints(getModel(gateway, id), endpoint => getStats(gateway, endpoint, actor)),
   }
 }
 
-function measured(
+function getStats(
   { traffic: { health } }: CatalogWorld,
   endpoint: Endpoint,
   actor: Actor | null,
-): Measured {
-  const all = health.shown(endpoint)
+): EndpointStats {
+  const all = health.getStats(endpoint)
   return actor ? all : { ...all, latency_last_30m: null, throughput_last_30m: null }
 }
 
@@ -256,17 +262,17 @@ function measured(
  * query names no page.
  */
 export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
-  return linkedPageOf(
-    matching(allModels(gateway), query, gateway.clock.now()),
+  return buildLinkedPage(
+    filterModels(iterateModels(gateway), query, gateway.clock.now()),
     query,
     '/api/v1/models',
   )
 }
 
 /** Yields all models and then the routers, which clients select like models. */
-function* allModels({ config, catalog }: CatalogWorld): Iterable<Model> {
+function* iterateModels({ config, catalog }: CatalogWorld): Iterable<Model> {
   yield* catalog.models.values()
-  yield* routerModels(config)
+  yield* listRouterModels(config)
 }
 
 /**
@@ -278,12 +284,16 @@ export function listCallableModels(
   query: ModelQuery = {},
   rules: EndpointRule[] = [],
 ) {
-  const models = [...callable(gateway.catalog.models.values(), rules)]
-  const all = [...models, ...choosing(gateway, models)]
-  return linkedPageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
+  const models = [...filterCallable(gateway.catalog.models.values(), rules)]
+  const all = [...models, ...listUsableRouters(gateway, models)]
+  return buildLinkedPage(
+    filterModels(all, query, gateway.clock.now()),
+    query,
+    '/api/v1/models/user',
+  )
 }
 
-function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
+function* filterCallable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
   for (const model of models) {
     const endpoints = model.endpoints.filter(
       endpoint => endpoint.provider.configured && !rules.some(rule => rule.excludes(endpoint)),
@@ -293,10 +303,10 @@ function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Mod
 }
 
 /** Lists the routers that can choose among these models. */
-function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
+function listUsableRouters({ config }: CatalogWorld, models: Model[]): Model[] {
   const texts = models.filter(({ output_modalities }) => output_modalities.includes('text'))
-  const isFreeThere = texts.some(({ endpoints }) => endpoints.some(costsNothing))
-  return routerModels(config).filter(({ router }) =>
+  const isFreeThere = texts.some(({ endpoints }) => endpoints.some(isFreeEndpoint))
+  return listRouterModels(config).filter(({ router }) =>
     router === 'free' ? isFreeThere : texts.length > 0,
   )
 }
@@ -304,8 +314,8 @@ function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
 /** Lists the embedding models, as `GET /embeddings/models` shows them. */
 export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
-  return linkedPageOf(
-    matching(gateway.catalog.models.values(), query, gateway.clock.now()),
+  return buildLinkedPage(
+    filterModels(gateway.catalog.models.values(), query, gateway.clock.now()),
     page,
     '/api/v1/embeddings/models',
   )
@@ -313,7 +323,9 @@ export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}
 
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
-  return { data: { count: matching(allModels(gateway), query, gateway.clock.now()).length } }
+  return {
+    data: { count: filterModels(iterateModels(gateway), query, gateway.clock.now()).length },
+  }
 }
 
 /**
@@ -327,19 +339,19 @@ export function listZdrEndpoints(gateway: CatalogWorld) {
   return {
     data: models.flatMap(model =>
       model.endpoints
-        .filter(keepsNothing)
-        .map(endpoint => shownEndpoint(model, endpoint, measured(gateway, endpoint, null))),
+        .filter(hasZeroRetention)
+        .map(endpoint => toPublicEndpoint(model, endpoint, getStats(gateway, endpoint, null))),
     ),
   }
 }
 
-function linkedPageOf(models: Model[], query: ModelQuery, path: string) {
+function buildLinkedPage(models: Model[], query: ModelQuery, path: string) {
   const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
-  const following = textsOf({ ...query, offset: offset + limit, limit })
+  const following = toQueryEntries({ ...query, offset: offset + limit, limit })
   const next = offset + limit < models.length ? `${path}?${new URLSearchParams(following)}` : null
-  const { data, total_count } = pageOf(models, { offset, limit }, shownModel)
+  const { data, total_count } = toPage(models, { offset, limit }, toPublicModel)
   return { data, links: { next }, total_count }
 }
 
-const textsOf = (query: object) =>
+const toQueryEntries = (query: object) =>
   Object.entries(query).map(([name, value]) => [name, String(value)])

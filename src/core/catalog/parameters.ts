@@ -1,4 +1,4 @@
-import { own } from '../kernel/json.ts'
+import { getOwn } from '../kernel/json.ts'
 import { ALL_PARAMETERS, type Parameter } from '../language/parameters.ts'
 
 const REASONING: Parameter[] = ['reasoning', 'reasoning_effort', 'include_reasoning']
@@ -70,7 +70,7 @@ const UNKNOWN_TO_REASONERS: Record<string, Parameter[]> = {
   xai: ['frequency_penalty', 'presence_penalty', 'stop'],
 }
 
-export interface Served {
+export interface EndpointTraits {
   provider: string
   protocol: string
   /** The parameters that its quirks drop. */
@@ -86,22 +86,28 @@ export interface Served {
  * parameter is known to be refused it is forwarded, and the endpoint decides. Endpoints that
  * support the same parameters share one set.
  */
-export function openParameters(): (served: Served) => Set<string> {
-  const known = new Map<string, Set<string>>()
-  return served => {
-    const key = Object.values(served).join()
-    const parameters = known.get(key) ?? parametersOf(served)
-    known.set(key, parameters)
+export function createParameterLookup(): (traits: EndpointTraits) => Set<string> {
+  const cache = new Map<string, Set<string>>()
+  return traits => {
+    const key = Object.values(traits).join()
+    const parameters = cache.get(key) ?? listParameters(traits)
+    cache.set(key, parameters)
     return parameters
   }
 }
 
-function parametersOf({ provider, protocol, dropped, reasoning, isText }: Served): Set<string> {
+function listParameters({
+  provider,
+  protocol,
+  dropped,
+  reasoning,
+  isText,
+}: EndpointTraits): Set<string> {
   const refused = new Set<string>([
     ...dropped,
-    ...(own(UNKNOWN_TO_PROTOCOL, protocol) ?? []),
-    ...(own(UNKNOWN_TO_PROVIDER, provider) ?? []),
-    ...(reasoning === true ? (own(UNKNOWN_TO_REASONERS, provider) ?? []) : []),
+    ...(getOwn(UNKNOWN_TO_PROTOCOL, protocol) ?? []),
+    ...(getOwn(UNKNOWN_TO_PROVIDER, provider) ?? []),
+    ...(reasoning === true ? (getOwn(UNKNOWN_TO_REASONERS, provider) ?? []) : []),
     ...(reasoning === false ? REASONING : []),
     ...(isText ? [] : [...TOOLS, ...REASONING]),
   ])

@@ -1,17 +1,17 @@
 import { denied, invalid, notFound, requireFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { isoNow } from '../kernel/clock.ts'
+import { getIsoTime } from '../kernel/clock.ts'
 import { overlay } from '../kernel/mirror.ts'
-import { PAGE_SIZE, pageOf } from '../kernel/pages.ts'
-import { newestFirst } from '../kernel/sorting.ts'
-import { checkSize, type Draft } from './presets/draft.ts'
+import { PAGE_SIZE, toPage } from '../kernel/pages.ts'
+import { compareNewestFirst } from '../kernel/sorting.ts'
+import { checkDraftSize, type PresetDraft } from './presets/draft.ts'
 import type { PresetChange, PresetQuery } from './presets/schema.ts'
 import type { DesignatedPreset, Preset, PresetVersion } from './presets/store.ts'
-import { auditPreset, withoutVersion } from './presets/view.ts'
+import { auditPreset, showPreset } from './presets/view.ts'
 import type { CatalogWorld } from './world.ts'
 
 /** The most presets that one workspace may have. */
-const MOST = 1_000
+const MOST_PRESETS = 1_000
 
 /**
  * Creates a preset, or the next version of an existing one, which is used from then on. A disabled
@@ -23,32 +23,32 @@ export async function createPreset(
   gateway: CatalogWorld,
   actor: Actor,
   slug: string,
-  draft: Draft,
+  draft: PresetDraft,
 ) {
   if (actor.kind === 'management') throw denied('Management keys cannot create presets')
-  checkSize(draft)
+  checkDraftSize(draft)
   const existing = gateway.memory.presets.get(
-    presetName({ workspace_id: actor.workspace_id, slug: checkedSlug(slug) }),
+    buildPresetName({ workspace_id: actor.workspace_id, slug: parsePresetSlug(slug) }),
   )
   if (existing?.status === 'archived') throw notFound('This preset is archived')
   return {
     data: existing
-      ? await nextVersion(gateway, actor, existing, draft)
-      : await firstVersion(gateway, actor, slug, draft),
+      ? await addVersion(gateway, actor, existing, draft)
+      : await createFirstVersion(gateway, actor, slug, draft),
   }
 }
 
-async function firstVersion(
+async function createFirstVersion(
   gateway: CatalogWorld,
   actor: Actor,
   slug: string,
-  draft: Draft,
+  draft: PresetDraft,
 ): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
-  if (presetsOf(gateway, workspace_id).length >= MOST)
-    throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
-  const [id, now] = [gateway.ids.uuid(), isoNow(gateway)]
-  const designated_version = versionOf(gateway, draft, {
+  if (listWorkspacePresets(gateway, workspace_id).length >= MOST_PRESETS)
+    throw invalid(`slug: expected at most ${MOST_PRESETS} presets in a workspace`, 'slug')
+  const [id, now] = [gateway.ids.uuid(), getIsoTime(gateway)]
+  const designated_version = buildVersion(gateway, draft, {
     preset_id: id,
     version: 1,
     creator_id: user_id,
@@ -72,13 +72,13 @@ async function firstVersion(
   return preset
 }
 
-async function nextVersion(
+async function addVersion(
   gateway: CatalogWorld,
   actor: Actor,
   existing: DesignatedPreset,
-  draft: Draft,
+  draft: PresetDraft,
 ): Promise<DesignatedPreset> {
-  const version = versionOf(gateway, draft, {
+  const version = buildVersion(gateway, draft, {
     preset_id: existing.id,
     version: existing.designated_version.version + 1,
     creator_id: actor.user_id,
@@ -90,23 +90,27 @@ async function nextVersion(
   }
   const entry = auditPreset(gateway, actor, existing, { ...existing, ...change })
   const write = () => gateway.store.presets.designate(version, version.created_at, entry)
-  const changed = await gateway.memory.presets.change(presetName(existing), overlay(change), write)
+  const changed = await gateway.memory.presets.change(
+    buildPresetName(existing),
+    overlay(change),
+    write,
+  )
   return requireFound(changed, 'Preset')
 }
 
-function versionOf(
+function buildVersion(
   gateway: CatalogWorld,
-  draft: Draft,
+  draft: PresetDraft,
   about: Pick<PresetVersion, 'preset_id' | 'version' | 'creator_id'>,
 ): PresetVersion {
-  const now = isoNow(gateway)
+  const now = getIsoTime(gateway)
   return { id: gateway.ids.uuid(), ...about, ...draft, created_at: now, updated_at: now }
 }
 
 /** Lists one page of a workspace's presets, most recently updated first. */
 export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQuery) {
-  const presets = presetsOf(gateway, actor.workspace_id)
-  return pageOf(presets.sort(newestFirst('updated_at', 'slug')), query, withoutVersion)
+  const presets = listWorkspacePresets(gateway, actor.workspace_id)
+  return toPage(presets.sort(compareNewestFirst('updated_at', 'slug')), query, showPreset)
 }
 
 /**
@@ -114,7 +118,7 @@ export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQu
  * and 404.
  */
 export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({
-  data: presetOf(gateway, actor, checkedSlug(slug)),
+  data: requirePreset(gateway, actor, parsePresetSlug(slug)),
 })
 
 /** Lists one page of a preset's versions, oldest first. Throws 400 for an invalid slug, and 404. */
@@ -124,10 +128,10 @@ export async function listPresetVersions(
   slug: string,
   { offset = 0, limit = PAGE_SIZE }: PresetQuery,
 ) {
-  const { id, designated_version } = presetOf(gateway, actor, checkedSlug(slug))
+  const { id, designated_version } = requirePreset(gateway, actor, parsePresetSlug(slug))
   // The newest version is the current one, and no version is ever removed.
   return {
-    data: await gateway.store.presets.versions(id, offset, limit),
+    data: await gateway.store.presets.listVersions(id, offset, limit),
     total_count: designated_version.version,
   }
 }
@@ -142,8 +146,8 @@ export async function getPresetVersion(
   number: string,
 ) {
   if (!NUMBER.test(number)) throw invalid('version: expected a whole number from 1', 'version')
-  const { id } = presetOf(gateway, actor, checkedSlug(slug))
-  const version = await gateway.store.presets.version(id, Number(number))
+  const { id } = requirePreset(gateway, actor, parsePresetSlug(slug))
+  const version = await gateway.store.presets.findVersion(id, Number(number))
   return { data: requireFound(version, 'Preset version') }
 }
 
@@ -154,39 +158,53 @@ export async function updatePreset(
   slug: string,
   { status }: PresetChange,
 ) {
-  const preset = presetOf(gateway, actor, checkedSlug(slug))
-  const updated_at = isoNow(gateway)
+  const preset = requirePreset(gateway, actor, parsePresetSlug(slug))
+  const updated_at = getIsoTime(gateway)
   const change = { status, status_updated_at: updated_at, updated_at }
-  const before = withoutVersion(preset)
+  const before = showPreset(preset)
   const entry = auditPreset(gateway, actor, before, { ...before, ...change })
   const write = () => gateway.store.presets.update(preset.id, change, entry)
-  const changed = await gateway.memory.presets.change(presetName(preset), overlay(change), write)
+  const changed = await gateway.memory.presets.change(
+    buildPresetName(preset),
+    overlay(change),
+    write,
+  )
   return { data: requireFound(changed, 'Preset') }
 }
 
 /**
  * Returns the preset that a call names. Throws 404 for one that is missing, disabled or archived.
  */
-export function usablePreset(gateway: CatalogWorld, actor: Actor, slug: string): DesignatedPreset {
-  const preset = presetOf(gateway, actor, slug)
+export function requireUsablePreset(
+  gateway: CatalogWorld,
+  actor: Actor,
+  slug: string,
+): DesignatedPreset {
+  const preset = requirePreset(gateway, actor, slug)
   if (preset.status !== 'active') throw notFound(`This preset is ${preset.status}`)
   return preset
 }
 
 /** Builds the name of a preset, unique among all workspaces. No id has a slash. */
-export const presetName = ({ workspace_id, slug }: Pick<Preset, 'workspace_id' | 'slug'>): string =>
-  `${workspace_id}/${slug}`
+export const buildPresetName = ({
+  workspace_id,
+  slug,
+}: Pick<Preset, 'workspace_id' | 'slug'>): string => `${workspace_id}/${slug}`
 
-const presetsOf = (gateway: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
-  gateway.memory.presets.where(preset => preset.workspace_id === workspace_id)
+const listWorkspacePresets = (gateway: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
+  gateway.memory.presets.filter(preset => preset.workspace_id === workspace_id)
 
-const presetOf = (gateway: CatalogWorld, { workspace_id }: Actor, slug: string): DesignatedPreset =>
-  requireFound(gateway.memory.presets.get(presetName({ workspace_id, slug })), 'Preset')
+const requirePreset = (
+  gateway: CatalogWorld,
+  { workspace_id }: Actor,
+  slug: string,
+): DesignatedPreset =>
+  requireFound(gateway.memory.presets.get(buildPresetName({ workspace_id, slug })), 'Preset')
 
 // The unreserved characters of RFC 3986, 2.3, without the names that paths resolve.
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,99}$/
 
-function checkedSlug(slug: string): string {
+function parsePresetSlug(slug: string): string {
   if (!SLUG.test(slug))
     throw invalid(
       'slug: expected 1 to 100 letters, digits, ".", "_", "~" or "-", first a letter or a digit',

@@ -1,24 +1,24 @@
 import type { UsdPerMillionTokens } from '../config/prices.ts'
-import { attosOfUsd, attosPerThousandth, attosPerToken } from '../kernel/money.ts'
+import { toAttosPerThousandth, toAttosPerToken, toAttosPerUnit } from '../kernel/money.ts'
 import { UNIT_ROWS } from '../language/units.ts'
 
 /** The name of a price. */
-type Priced = Exclude<keyof UsdPerMillionTokens, 'tiers'>
+type PriceName = Exclude<keyof UsdPerMillionTokens, 'tiers'>
 
 /**
  * Prices as the ledger counts them, in atto-dollars: per token, per call (`request`), and per unit.
  * Where a unit is measured in fractions the price is that of a thousandth.
  */
-export type Prices = Partial<Record<Priced, bigint>> & BasePrices
+export type Prices = Partial<Record<PriceName, bigint>> & BasePrices
 
 interface BasePrices {
   prompt: bigint
   completion: bigint
-  tiers?: Tier[]
+  tiers?: PriceTier[]
 }
 
 /** All prices for an input of more than `above` tokens. */
-export interface Tier {
+export interface PriceTier {
   above: number
   prices: Prices
 }
@@ -27,40 +27,47 @@ export interface Tier {
  * Converts a price list to exact prices. Each tier is complete: it takes what it leaves out from
  * the tier below.
  */
-export function pricesOf({ tiers = [], ...rates }: UsdPerMillionTokens): Prices {
-  const base = exact(rates) as Prices
+export function toExactPrices({ tiers = [], ...rates }: UsdPerMillionTokens): Prices {
+  const base = toExactRates(rates) as Prices
   if (tiers.length === 0) return base
-  return { ...base, tiers: tiersOver(base, tiers) }
+  return { ...base, tiers: buildPriceTiers(base, tiers) }
 }
 
-function tiersOver(base: Prices, tiers: NonNullable<UsdPerMillionTokens['tiers']>): Tier[] {
+function buildPriceTiers(
+  base: Prices,
+  tiers: NonNullable<UsdPerMillionTokens['tiers']>,
+): PriceTier[] {
   let prices = base
   return tiers
     .toSorted((a, b) => a.above - b.above)
     .map(({ above, ...rates }) => {
-      prices = { ...prices, ...exact(rates) }
+      prices = { ...prices, ...toExactRates(rates) }
       return { above, prices }
     })
 }
 
-function exact(rates: Partial<Record<Priced, number>>): Partial<Record<Priced, bigint>> {
-  const prices: Partial<Record<Priced, bigint>> = {}
-  for (const [name, rate] of Object.entries(rates) as [Priced, number | undefined][])
-    if (rate !== undefined) prices[name] = (EACH.get(name) ?? attosPerToken)(rate)
+function toExactRates(
+  rates: Partial<Record<PriceName, number>>,
+): Partial<Record<PriceName, bigint>> {
+  const prices: Partial<Record<PriceName, bigint>> = {}
+  for (const [name, rate] of Object.entries(rates) as [PriceName, number | undefined][])
+    if (rate !== undefined) prices[name] = (RATE_CONVERTERS.get(name) ?? toAttosPerToken)(rate)
   return prices
 }
 
 /** Converters for the prices that are not per token. */
-const EACH = new Map<Priced, (usd: number) => bigint>([
-  ['request', attosOfUsd],
-  ...UNIT_ROWS.map(row => [row.price, row.parts === 1 ? attosOfUsd : attosPerThousandth] as const),
+const RATE_CONVERTERS = new Map<PriceName, (usd: number) => bigint>([
+  ['request', toAttosPerUnit],
+  ...UNIT_ROWS.map(
+    row => [row.price, row.partsPerUnit === 1 ? toAttosPerUnit : toAttosPerThousandth] as const,
+  ),
 ])
 
 /**
  * Picks the prices of a call by its whole input, cached or not: the tier is chosen before anything
  * is priced.
  */
-export function pricesFor(prices: Prices, inputTokens: number): Prices {
+export function pickPrices(prices: Prices, inputTokens: number): Prices {
   return prices.tiers?.findLast(tier => inputTokens > tier.above)?.prices ?? prices
 }
 
@@ -68,21 +75,21 @@ export function pricesFor(prices: Prices, inputTokens: number): Prices {
  * Returns the highest of each price that may apply to an input of at most so many tokens: a smaller
  * input may be in another tier.
  */
-export function dearestFor(prices: Prices, mostInputTokens: number): Prices {
-  let dearest = prices
-  for (const tier of prices.tiers ?? NONE)
-    if (mostInputTokens > tier.above) dearest = dearer(dearest, tier.prices)
-  return dearest
+export function computeHighestPrices(prices: Prices, mostInputTokens: number): Prices {
+  let highest = prices
+  for (const tier of prices.tiers ?? NO_TIERS)
+    if (mostInputTokens > tier.above) highest = mergeHighestPrices(highest, tier.prices)
+  return highest
 }
 
-const NONE: Tier[] = []
+const NO_TIERS: PriceTier[] = []
 
-function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
-  const dearest: Prices = { ...one }
-  for (const [name, price] of Object.entries(other) as [Priced, bigint][]) {
-    if (price > (dearest[name] ?? 0n)) dearest[name] = price
+function mergeHighestPrices({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
+  const highest: Prices = { ...one }
+  for (const [name, price] of Object.entries(other) as [PriceName, bigint][]) {
+    if (price > (highest[name] ?? 0n)) highest[name] = price
   }
-  return dearest
+  return highest
 }
 
 /**
@@ -101,10 +108,10 @@ export function sumPrices(prices: Prices): bigint {
 
 const SUMS = new WeakMap<Prices, bigint>()
 
-const COMPARED = UNIT_ROWS.filter(row => !row.isBeside).map(row => row.price)
+const COMPARED = UNIT_ROWS.filter(row => !row.isSupplementary).map(row => row.price)
 
 /** Returns whether every price is zero. */
-export const isFree = ({ tiers = NONE, ...rates }: Prices): boolean =>
+export const isFree = ({ tiers = NO_TIERS, ...rates }: Prices): boolean =>
   Object.values(rates).every(rate => rate === 0n) && tiers.every(({ prices }) => isFree(prices))
 
 /** The prices of a free endpoint. */

@@ -1,10 +1,10 @@
 import type { Auth } from '../config/credentials.ts'
 import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
 import type { ProviderConfig } from '../config.ts'
-import { own } from '../kernel/json.ts'
-import { addressOf } from './providers/address.ts'
-import { type Credential, credentialOf } from './providers/credential.ts'
-import { factsOf } from './providers/facts.ts'
+import { getOwn } from '../kernel/json.ts'
+import { buildAddress } from './providers/address.ts'
+import { buildCredential, type Credential } from './providers/credential.ts'
+import { getProviderFacts } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
 import type { CatalogWorld } from './world.ts'
 
@@ -51,17 +51,17 @@ export interface Provider extends Credential {
 }
 
 /** A setting of a provider that is wrong, and what was expected. */
-export interface Fault {
+export interface SettingIssue {
   field: string
   expected: string
 }
 
 /** Why a configured provider cannot be used. */
-export interface ProviderFault extends Fault {
+export interface ProviderIssue extends SettingIssue {
   slug: string
 }
 
-const KNOWN: Record<string, ProviderRow> = PROVIDERS
+const KNOWN_PROVIDERS: Record<string, ProviderRow> = PROVIDERS
 
 /**
  * Opens every known provider, the configured ones over the built-in rows, and reports what is
@@ -73,31 +73,35 @@ export function openProviders(
   protocols: string[],
   edition = 1,
   before?: Pick<CatalogWorld, 'config' | 'catalog'>,
-): { providers: Map<string, Provider>; faults: ProviderFault[] } {
-  const opened = Object.entries({ ...ALWAYS, ...config }).map(
-    ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols, edition),
+): { providers: Map<string, Provider>; issues: ProviderIssue[] } {
+  const opened = Object.entries({ ...ALWAYS_CONFIGURED, ...config }).map(
+    ([slug, settings]) =>
+      findUnchangedProvider(slug, settings, before) ??
+      openProvider(slug, settings, protocols, edition),
   )
-  const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
+  const known = Object.entries(KNOWN_PROVIDERS).map(([slug, row]) =>
+    createUnconfiguredProvider(slug, row),
+  )
   const providers = [...known, ...opened.filter(one => 'name' in one)]
   return {
     providers: new Map(providers.map(one => [one.slug, one])),
-    faults: opened.filter(one => 'field' in one),
+    issues: opened.filter(one => 'field' in one),
   }
 }
 
-const ALWAYS: Record<string, ProviderConfig> = { sandbox: {} }
+const ALWAYS_CONFIGURED: Record<string, ProviderConfig> = { sandbox: {} }
 
 // A new account object would have to buy its access tokens again.
-function keptOf(
+function findUnchangedProvider(
   slug: string,
-  given: ProviderConfig,
+  settings: ProviderConfig,
   before?: Pick<CatalogWorld, 'config' | 'catalog'>,
 ): Provider | undefined {
-  const known = before && (own(before.config.providers, slug) ?? own(ALWAYS, slug))
-  return known && Bun.deepEquals(known, given) ? before.catalog.providers.get(slug) : undefined
+  const known = before && (getOwn(before.config.providers, slug) ?? getOwn(ALWAYS_CONFIGURED, slug))
+  return known && Bun.deepEquals(known, settings) ? before.catalog.providers.get(slug) : undefined
 }
 
-const unconfigured = (
+const createUnconfiguredProvider = (
   slug: string,
   { name, protocol, base_url, quirks }: ProviderRow,
 ): Provider => ({
@@ -118,12 +122,12 @@ const unconfigured = (
 /** Opens the provider with these settings, or returns what is wrong with them. */
 export function openProvider(
   slug: string,
-  given: ProviderConfig,
+  settings: ProviderConfig,
   protocols: string[],
   edition = 1,
-): Provider | ProviderFault {
-  const row = own(KNOWN, slug)
-  const protocol = given.protocol ?? row?.protocol
+): Provider | ProviderIssue {
+  const row = getOwn(KNOWN_PROVIDERS, slug)
+  const protocol = settings.protocol ?? row?.protocol
   if (!protocol)
     return {
       slug,
@@ -136,32 +140,32 @@ export function openProvider(
       field: 'protocol',
       expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}`,
     }
-  const header = Object.keys(given.headers ?? {}).find(name => !isOwnHeader(name))
+  const header = Object.keys(settings.headers ?? {}).find(name => !isAllowedHeader(name))
   if (header !== undefined)
     return {
       slug,
       field: 'headers',
       expected: 'names of headers, other than those of the connection',
     }
-  const credential = credentialOf(given, row, protocol)
+  const credential = buildCredential(settings, row, protocol)
   if ('field' in credential) return { slug, ...credential }
-  const base_url = addressOf(given, row, credential)
+  const base_url = buildAddress(settings, row, credential)
   if (typeof base_url !== 'string') return { slug, ...base_url }
   return {
     ...credential,
     slug,
     edition,
     configured: true,
-    name: given.name ?? row?.name ?? slug,
+    name: settings.name ?? row?.name ?? slug,
     protocol,
     base_url,
-    headers: lowerCased(given.headers ?? {}),
-    quirks: { ...NO_QUIRKS, ...row?.quirks, ...given.quirks },
+    headers: lowerCaseNames(settings.headers ?? {}),
+    quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
   }
 }
 
 // The HTTP client sets these itself.
-const CONNECTION = [
+const CONNECTION_HEADERS = [
   'host',
   'content-length',
   'transfer-encoding',
@@ -171,11 +175,11 @@ const CONNECTION = [
   'upgrade',
   'expect',
 ]
-const isOwnHeader = (name: string) =>
-  /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION.includes(name.toLowerCase())
+const isAllowedHeader = (name: string) =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION_HEADERS.includes(name.toLowerCase())
 
 // A header must not be sent twice, once in our spelling and once in the operator's.
-const lowerCased = (headers: Record<string, string>) =>
+const lowerCaseNames = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /**
@@ -183,12 +187,12 @@ const lowerCased = (headers: Record<string, string>) =>
  * certain.
  */
 export function listProviders({ catalog }: CatalogWorld) {
-  return { data: [...catalog.providers.values()].map(shownProvider) }
+  return { data: [...catalog.providers.values()].map(toPublicProvider) }
 }
 
-function shownProvider({ slug, name }: Provider) {
+function toPublicProvider({ slug, name }: Provider) {
   const { privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters } =
-    factsOf(slug)
+    getProviderFacts(slug)
   return {
     name,
     slug,

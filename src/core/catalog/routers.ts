@@ -1,20 +1,21 @@
 import type { Config } from '../config.ts'
-import { ROUTERS, type Router, routerCalled } from '../language/routing.ts'
+import { findRouter, ROUTERS, type Router } from '../language/routing.ts'
 import type { Model } from './models.ts'
 
 /**
  * Lists the routers as models, so that clients can select them. They have no endpoints, and a call
  * costs what the chosen model costs.
  */
-export function routerModels(config: Config): Model[] {
-  const known = made.get(config) ?? ROUTERS.map(router => routerModel(config, router))
-  made.set(config, known)
+export function listRouterModels(config: Config): Model[] {
+  const known =
+    modelsByConfig.get(config) ?? ROUTERS.map(router => createRouterModel(config, router))
+  modelsByConfig.set(config, known)
   return known
 }
 
-const made = new WeakMap<Config, Model[]>()
+const modelsByConfig = new WeakMap<Config, Model[]>()
 
-const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
+const DESCRIPTIONS: Record<Router, Pick<Model, 'name' | 'description'>> = {
   auto: {
     name: 'Auto Router',
     description:
@@ -33,9 +34,9 @@ const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
 /** The date of this list, in Unix seconds. */
 const CREATED = Date.parse('2026-11-21') / 1000
 
-const routerModel = ({ service_name }: Config, router: Router): Model => ({
+const createRouterModel = ({ service_name }: Config, router: Router): Model => ({
   id: `${service_name}/${router}`,
-  ...SAID[router],
+  ...DESCRIPTIONS[router],
   created: CREATED,
   context_length: null,
   input_modalities: ['text', 'image', 'file', 'audio', 'video'],
@@ -46,7 +47,7 @@ const routerModel = ({ service_name }: Config, router: Router): Model => ({
 })
 
 /** Finds the router with this name, as a model. */
-export function routerModelCalled(config: Config, slug: string): Model | undefined {
-  const router = routerCalled(config, slug)
-  return router && routerModels(config)[ROUTERS.indexOf(router)]
+export function findRouterModel(config: Config, slug: string): Model | undefined {
+  const router = findRouter(config, slug)
+  return router && listRouterModels(config)[ROUTERS.indexOf(router)]
 }

@@ -2,9 +2,9 @@ import type { Events } from '../events.ts'
 import type { IdentityWorld } from '../identity/world.ts'
 import type { Mirror } from '../kernel/mirror.ts'
 import type { Seal } from '../kernel/seal.ts'
-import type { OpenedKeys } from './byok/opened.ts'
+import type { DecryptedKeys } from './byok/decrypted-keys.ts'
 import type { ByokStore } from './byok/store.ts'
-import type { Measured } from './models/shown.ts'
+import type { EndpointStats } from './models/view.ts'
 import type { Catalog, Endpoint } from './models.ts'
 import type { DesignatedPreset, PresetStore } from './presets/store.ts'
 
@@ -12,8 +12,8 @@ import type { DesignatedPreset, PresetStore } from './presets/store.ts'
 export interface CatalogWorld extends IdentityWorld {
   catalog: Catalog
   store: IdentityWorld['store'] & { byok: ByokStore; presets: PresetStore }
-  memory: IdentityWorld['memory'] & { byok: OpenedKeys; presets: Mirror<DesignatedPreset> }
+  memory: IdentityWorld['memory'] & { byok: DecryptedKeys; presets: Mirror<DesignatedPreset> }
   secrets: IdentityWorld['secrets'] & { seal: () => Seal }
-  traffic: IdentityWorld['traffic'] & { health: { shown(endpoint: Endpoint): Measured } }
+  traffic: IdentityWorld['traffic'] & { health: { getStats(endpoint: Endpoint): EndpointStats } }
   events: Events
 }

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
  * The part of a config that a running process can apply, and the names of changed settings that
  * need a restart.
  */
-export interface Applicable {
+export interface ApplicableConfig {
   config: Config
   needsRestart: string[]
 }
@@ -13,31 +13,31 @@ export interface Applicable {
  * Returns what a running process can apply of `next`: everything except where it listens, its
  * public address, and how its store is opened.
  */
-export function applicable({ server, storage }: Config, wanted: Config): Applicable {
-  const config = { ...wanted, server, storage }
-  return { config, needsRestart: changedSettings(config, wanted) }
+export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
+  const config = { ...next, server, storage }
+  return { config, needsRestart: listChangedSettings(config, next) }
 }
 
 /**
  * Lists the names of the settings in which two configs differ: `limits.max_tokens`,
  * `providers.openai`, `models`. Never their values.
  */
-export const changedSettings = (before: Config, after: Config): string[] =>
-  changedIn(before, after).flatMap(section => {
-    const [a, b] = [membersOf(before, section), membersOf(after, section)]
-    return a && b ? changedIn(a, b).map(name => `${section}.${name}`) : [section]
+export const listChangedSettings = (before: Config, after: Config): string[] =>
+  listChangedNames(before, after).flatMap(section => {
+    const [a, b] = [getMembers(before, section), getMembers(after, section)]
+    return a && b ? listChangedNames(a, b).map(name => `${section}.${name}`) : [section]
   })
 
-const changedIn = (a: object, b: object): string[] =>
+const listChangedNames = (a: object, b: object): string[] =>
   [...new Set([...Object.keys(a), ...Object.keys(b)])].filter(
-    name => !Bun.deepEquals(memberOf(a, name), memberOf(b, name)),
+    name => !Bun.deepEquals(getMember(a, name), getMember(b, name)),
   )
 
-function membersOf(config: Config, section: string): object | undefined {
-  const value = memberOf(config, section)
+function getMembers(config: Config, section: string): object | undefined {
+  const value = getMember(config, section)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
 }
 
 // A provider may be named like a member that every object has.
-const memberOf = (object: object, name: string): unknown =>
+const getMember = (object: object, name: string): unknown =>
   Object.getOwnPropertyDescriptor(object, name)?.value

@@ -7,12 +7,13 @@ import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
 const Usd = { minimum: 0, maximum: 10_000 }
 const Rate = (description: string) => Type.Optional(Type.Number({ ...Usd, description }))
 // A search costs cents. Ten dollars is the price of a thousand searches.
-function Each(one: string, maximum = 1) {
-  return Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD for one ${one}` }))
+function Each(unit: string, maximum = 1) {
+  return Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD for one ${unit}` }))
 }
 
 const PER_UNIT = {} as Record<UnitPrice, TOptional<TNumber>>
-for (const { price, one, dearest } of UNIT_ROWS) PER_UNIT[price] = Each(one, dearest)
+for (const { price, description: unit, maxPrice } of UNIT_ROWS)
+  PER_UNIT[price] = Each(unit, maxPrice)
 
 const RATES = {
   cache_read: Rate('Input read from the cache; same as prompt when absent'),
@@ -25,7 +26,7 @@ const RATES = {
   image_output: Rate('Image output; same as completion when absent'),
 }
 
-const Tier = Type.Object(
+const PriceTier = Type.Object(
   {
     above: Type.Integer({
       minimum: 1,
@@ -47,7 +48,7 @@ export const UsdPerMillionTokens = Type.Object(
     request: Each('request, whatever its size'),
     ...PER_UNIT,
     tiers: Type.Optional(
-      Type.Array(Tier, {
+      Type.Array(PriceTier, {
         description: 'Other prices for long inputs; a tier keeps the prices that it leaves out',
       }),
     ),

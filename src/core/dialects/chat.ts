@@ -1,9 +1,9 @@
 import type { TextCall } from '../language/call.ts'
 import { chatPreset } from './chat/preset.ts'
-import { understand } from './chat/request.ts'
-import { chatResponse, readShape, type Shape } from './chat/response.ts'
+import { toChatCall } from './chat/request.ts'
+import { type ChatShape, collectChatResponse, readChatShape } from './chat/response.ts'
 import { ChatRequest, CompletionRequest } from './chat/schema.ts'
-import { chatEvents, chatFailure } from './chat/stream.ts'
+import { renderChatFailure, streamChatEvents } from './chat/stream.ts'
 import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
 
@@ -11,7 +11,7 @@ type Chat = Dialect<'text', ChatRequest>
 
 /** The chat API (specification E9, wire reference C). */
 export const chat: Chat = {
-  ...answerAs('chat.completion'),
+  ...buildSharedMembers('chat.completion'),
   name: 'chat',
   path: '/chat/completions',
   operation: {
@@ -25,7 +25,7 @@ export const chat: Chat = {
 
 /** Text completions, under their path from before the chat API. */
 export const completions: Chat = {
-  ...answerAs('text_completion'),
+  ...buildSharedMembers('text_completion'),
   name: 'completions',
   path: '/completions',
   operation: {
@@ -36,19 +36,20 @@ export const completions: Chat = {
   body: CompletionRequest,
 }
 
-type Answering = Omit<Chat, 'name' | 'path' | 'operation' | 'body' | 'preset'>
+type SharedMembers = Omit<Chat, 'name' | 'path' | 'operation' | 'body' | 'preset'>
 
-function answerAs(object: Shape['object']): Answering {
-  const shape = (call: TextCall, body: ChatRequest) => readShape(object, call, body)
+function buildSharedMembers(object: ChatShape['object']): SharedMembers {
+  const toShape = (call: TextCall, body: ChatRequest) => readChatShape(object, call, body)
   return {
     kind: 'text',
     showsRouting: true,
-    understand: withPresets(understand),
-    whole: (answer, call, body) => chatResponse(answer, shape(call, body)),
+    toCall: withPresets(toChatCall),
+    collectResponse: (answer, call, body) => collectChatResponse(answer, toShape(call, body)),
     streaming: {
-      keepAlive: serviceName => `: ${serviceName.toUpperCase()} PROCESSING\n\n`,
-      events: (answer, call, body) => chatEvents(answer, shape(call, body)),
-      failure: (heading, error, call, body) => chatFailure(heading, error, shape(call, body)),
+      renderKeepAlive: serviceName => `: ${serviceName.toUpperCase()} PROCESSING\n\n`,
+      streamEvents: (answer, call, body) => streamChatEvents(answer, toShape(call, body)),
+      renderFailure: (heading, error, call, body) =>
+        renderChatFailure(heading, error, toShape(call, body)),
     },
   }
 }

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { Draft } from '../catalog/presets/draft.ts'
+import type { PresetDraft } from '../catalog/presets/draft.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Answer } from '../language/answer.ts'
@@ -23,18 +23,18 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   /** The schema of its bodies. The methods below receive only bodies that match it. */
   body: TSchema
   /** The format of its errors, if it is not the usual error envelope. */
-  refusal?: Refusal
+  errorFormat?: ErrorFormat
   /** Whether the key may also come in the `x-api-key` header. */
-  eitherHeader?: boolean
+  acceptsApiKeyHeader?: boolean
   /** Whether clients can ask by header how their call was routed. */
   showsRouting?: boolean
   /**
    * Translates a body into a call that inherits from the preset that the body names. Throws 400 if
    * fields contradict each other, and 404 for a preset that cannot be used.
    */
-  understand(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
+  toCall(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
   /** Collects the parts of an answer into one JSON value. Throws the error of a failed answer. */
-  whole(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
+  collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
   /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */
@@ -44,11 +44,16 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
 /** How answers are written as server-sent events. */
 export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
   /** Renders the comment or event that is sent while the client waits. Its parser skips it. */
-  keepAlive(serviceName: string): string
+  renderKeepAlive(serviceName: string): string
   /** Streams the events of an answer in batches. Returning early ends the answer early too. */
-  events(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
+  streamEvents(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
   /** Renders the events of a call that failed after its stream had begun with keep-alives. */
-  failure(heading: Heading, error: GatewayError, call: Work[K]['call'], body: Body): string
+  renderFailure(
+    heading: AnswerHeader,
+    error: GatewayError,
+    call: Work[K]['call'],
+    body: Body,
+  ): string
 }
 
 /** The fields that bodies of all dialects may have: they request a dry run, not an answer. */
@@ -64,18 +69,18 @@ export interface CallContext {
   session_id: string | null
   betas: string[]
   /** The response field in which the caller wants to see how the call was routed. */
-  routingMetadata?: string
+  routingMetadataField?: string
 }
 
 /** The fields of an answer that its events carry before the answer has begun. */
-export type Heading = Pick<Answer<Kind>, 'id' | 'created' | 'model' | 'provider'>
+export type AnswerHeader = Pick<Answer<Kind>, 'id' | 'created' | 'model' | 'provider'>
 
 /** An error format: its name and schema in the OpenAPI document, and how errors are rendered. */
-export interface Refusal {
+export interface ErrorFormat {
   name: string
   schema: object
   /** Renders an error. `id` is the generation's; null if the request failed before it had one. */
-  envelope(error: GatewayError, id: string | null): unknown
+  renderError(error: GatewayError, id: string | null): unknown
 }
 
 /** A form of request that presets can be made from. */
@@ -86,5 +91,5 @@ export interface PresetForm<Body = unknown> {
   operation: { id: string; summary: string }
   body: TSchema
   /** Translates a body into what the preset keeps of it, under the chat API's field names. */
-  toDraft(body: Body): Draft
+  toPresetDraft(body: Body): PresetDraft
 }

@@ -1,6 +1,6 @@
 import type { Dialect } from './dialect.ts'
-import { understand } from './embeddings/request.ts'
-import { embeddingsResponse } from './embeddings/response.ts'
+import { toEmbeddingCall } from './embeddings/request.ts'
+import { collectEmbeddingsResponse } from './embeddings/response.ts'
 import { EmbeddingsRequest } from './embeddings/schema.ts'
 
 /** The embeddings API: vectors of texts and of other content that models accept (reference B.3). */
@@ -10,6 +10,7 @@ export const embeddings: Dialect<'embedding', EmbeddingsRequest> = {
   path: '/embeddings',
   operation: { id: 'createEmbeddings', tag: 'Embeddings', summary: 'Turn texts into vectors' },
   body: EmbeddingsRequest,
-  understand,
-  whole: (answer, { params }) => embeddingsResponse(answer, params.encoding_format ?? 'float'),
+  toCall: toEmbeddingCall,
+  collectResponse: (answer, { params }) =>
+    collectEmbeddingsResponse(answer, params.encoding_format ?? 'float'),
 }

@@ -1,10 +1,10 @@
 import type { Dialect } from './dialect.ts'
-import { REFUSAL } from './messages/error.ts'
+import { MESSAGES_ERROR_FORMAT } from './messages/error.ts'
 import { messagesPreset } from './messages/preset.ts'
-import { understand } from './messages/request.ts'
-import { messagesResponse } from './messages/response.ts'
+import { toMessagesCall } from './messages/request.ts'
+import { collectMessagesResponse } from './messages/response.ts'
 import { MessagesRequest } from './messages/schema.ts'
-import { messagesEvents, messagesFailure, PING } from './messages/stream.ts'
+import { PING, renderMessagesFailure, streamMessagesEvents } from './messages/stream.ts'
 import { withPresets } from './presets.ts'
 
 /** The Messages API in Anthropic's format (wire reference M), including its error format. */
@@ -18,15 +18,15 @@ export const messages: Dialect<'text', MessagesRequest> = {
     summary: 'Answer a conversation in Anthropic’s format, whole or streamed',
   },
   body: MessagesRequest,
-  refusal: REFUSAL,
-  eitherHeader: true,
+  errorFormat: MESSAGES_ERROR_FORMAT,
+  acceptsApiKeyHeader: true,
   showsRouting: true,
-  understand: withPresets(understand),
-  whole: messagesResponse,
+  toCall: withPresets(toMessagesCall),
+  collectResponse: collectMessagesResponse,
   streaming: {
-    keepAlive: () => PING,
-    events: messagesEvents,
-    failure: ({ id }, error) => messagesFailure(error, id),
+    renderKeepAlive: () => PING,
+    streamEvents: streamMessagesEvents,
+    renderFailure: ({ id }, error) => renderMessagesFailure(error, id),
   },
   preset: messagesPreset,
 }

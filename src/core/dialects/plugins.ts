@@ -5,17 +5,17 @@ import type { CallBase } from '../language/call.ts'
 import { PLUGINS } from '../plugins/registry.ts'
 import type { DialectWorld } from './world.ts'
 
-const described = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id, schema }] : []))
-const others = `^(?!(${described.map(({ id }) => id).join('|')})$).`
+const PLUGINS_WITH_SCHEMA = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id, schema }] : []))
+const OTHER_ID = `^(?!(${PLUGINS_WITH_SCHEMA.map(({ id }) => id).join('|')})$).`
 
 /**
  * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4). An unknown
  * plugin has no effect.
  */
 export const Plugin = Type.Union([
-  ...described.map(({ schema }) => schema),
+  ...PLUGINS_WITH_SCHEMA.map(({ schema }) => schema),
   Type.Object(
-    { id: Type.String({ pattern: others }), enabled: Type.Optional(Type.Boolean()) },
+    { id: Type.String({ pattern: OTHER_ID }), enabled: Type.Optional(Type.Boolean()) },
     open,
   ),
 ])
@@ -29,11 +29,12 @@ export function readPlugins(
   { plugins }: DialectWorld,
   entries: unknown[] | null | undefined,
 ): Pick<CallBase, 'plugins'> {
-  const asked: Record<string, unknown> = {}
+  const requested: Record<string, unknown> = {}
   for (const [i, entry] of ((entries ?? []) as Plugin[]).entries()) {
     const plugin = plugins.find(({ id }) => id === entry.id)
     if (plugin)
-      asked[plugin.id] = entry.enabled === false ? null : plugin.read(entry, `plugins.${i}`)
+      requested[plugin.id] =
+        entry.enabled === false ? null : plugin.readOptions(entry, `plugins.${i}`)
   }
-  return Object.keys(asked).length > 0 ? { plugins: asked } : {}
+  return Object.keys(requested).length > 0 ? { plugins: requested } : {}
 }

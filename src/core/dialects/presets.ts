@@ -1,12 +1,12 @@
-import type { Draft } from '../catalog/presets/draft.ts'
-import { usablePreset } from '../catalog/presets.ts'
+import type { PresetDraft } from '../catalog/presets/draft.ts'
+import { requireUsablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { isObject, type Json, text } from '../kernel/json.ts'
+import { isObject, type Json, readString } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
-import { understand } from './chat/request.ts'
+import { toChatCall } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
 import type { CallContext, PresetForm } from './dialect.ts'
 import type { DialectWorld } from './world.ts'
@@ -16,31 +16,36 @@ import type { DialectWorld } from './world.ts'
  * API's field names. Throws 400 if fields contradict each other or the body names a preset: presets
  * do not inherit from presets.
  */
-export function makeDraft(gateway: DialectWorld, actor: Actor, form: PresetForm, body: unknown) {
-  const draft = form.toDraft(body)
+export function buildPresetDraft(
+  gateway: DialectWorld,
+  actor: Actor,
+  form: PresetForm,
+  body: unknown,
+) {
+  const draft = form.toPresetDraft(body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null)
     throw invalid('preset: expected none in a preset', 'preset')
-  if ([model, ...models].some(slug => slug?.includes(MARK)))
+  if ([model, ...models].some(slug => slug?.includes(PRESET_PREFIX)))
     throw invalid('model: expected a model, found a preset', 'model')
-  understoodAlone(gateway, actor, draft, NOBODY)
+  toPresetCall(gateway, actor, draft, EMPTY_CONTEXT)
   return draft
 }
 
-const NOBODY: CallContext = {
+const EMPTY_CONTEXT: CallContext = {
   origin: { request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
   id: '',
   session_id: null,
   betas: [],
 }
 
-type Understand<Body> = (
+type ToCall<Body> = (
   gateway: DialectWorld,
   actor: Actor,
   body: Body,
   context: CallContext,
 ) => TextCall
-type Naming = {
+type ModelFields = {
   model?: string
   models?: string[]
   preset?: string | null
@@ -55,108 +60,119 @@ type Naming = {
  * 404 for a preset that cannot be used, and 400 if the body names two.
  */
 export const withPresets =
-  <Body extends Naming>(toCall: Understand<Body>): Understand<Body> =>
+  <Body extends ModelFields>(toCall: ToCall<Body>): ToCall<Body> =>
   (gateway, actor, body, context) => {
-    const named = namedIn(body)
-    if (!named) return toCall(gateway, actor, body, context)
-    const { id, designated_version } = usablePreset(gateway, actor, named.slug)
+    const namedPreset = findNamedPreset(body)
+    if (!namedPreset) return toCall(gateway, actor, body, context)
+    const { id, designated_version } = requireUsablePreset(gateway, actor, namedPreset.slug)
     const call = toCall(
       gateway,
       actor,
-      modelled(body, named.model, designated_version.config),
+      replaceModels(body, namedPreset.model, designated_version.config),
       context,
     )
-    const under = understoodAlone(gateway, actor, designated_version, context)
+    const presetCall = toPresetCall(gateway, actor, designated_version, context)
     return {
       ...call,
       preset_id: id,
       // A call without preferences has only those from `route` and from the workspace.
-      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
-      turns: [...under.turns, ...call.turns],
-      tools: united(
-        under.tools.map(tool => saidIn(call.dialect, tool)),
+      routing: body.provider == null ? { ...presetCall.routing, ...call.routing } : call.routing,
+      messages: [...presetCall.messages, ...call.messages],
+      tools: mergeTools(
+        presetCall.tools.map(tool => setToolDialect(call.dialect, tool)),
         call.tools,
       ),
-      params: { ...under.params, ...call.params },
-      ...pluginsUnder(under, call),
+      params: { ...presetCall.params, ...call.params },
+      ...mergePlugins(presetCall, call),
       ...(call.routingMetadata
-        ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } }
+        ? {
+            routingMetadata: {
+              ...call.routingMetadata,
+              requestedModel: getRequestedModel(body, namedPreset.slug),
+            },
+          }
         : {}),
     }
   }
 
 /** Returns the model that the body named, exactly as it named it. */
-const requestedBy = ({ model, models }: Naming, slug: string): string =>
-  model ?? models?.[0] ?? MARK + slug
+const getRequestedModel = ({ model, models }: ModelFields, slug: string): string =>
+  model ?? models?.[0] ?? PRESET_PREFIX + slug
 
 // The call's entry for a plugin replaces the preset's, as with other fields.
-const pluginsUnder = (
-  { plugins: under }: TextCall,
-  { plugins: own }: TextCall,
-): Pick<TextCall, 'plugins'> => (under || own ? { plugins: { ...under, ...own } } : {})
+const mergePlugins = (
+  { plugins: presetPlugins }: TextCall,
+  { plugins: callPlugins }: TextCall,
+): Pick<TextCall, 'plugins'> =>
+  presetPlugins || callPlugins ? { plugins: { ...presetPlugins, ...callPlugins } } : {}
 
-const MARK = '@preset/'
+const PRESET_PREFIX = '@preset/'
 
 /** Finds the preset that a body names, and the model that it names in addition. */
-function namedIn({
+function findNamedPreset({
   model,
   preset,
-}: Naming): { slug: string; model: string | undefined } | undefined {
-  const at = model?.indexOf(MARK) ?? -1
-  if (model === undefined || at === -1) return preset == null ? undefined : { slug: preset, model }
-  const slug = model.slice(at + MARK.length)
+}: ModelFields): { slug: string; model: string | undefined } | undefined {
+  const prefixIndex = model?.indexOf(PRESET_PREFIX) ?? -1
+  if (model === undefined || prefixIndex === -1)
+    return preset == null ? undefined : { slug: preset, model }
+  const slug = model.slice(prefixIndex + PRESET_PREFIX.length)
   if (preset != null && preset !== slug)
     throw invalid('preset: expected the one that model names, or none', 'preset')
-  return { slug, model: at === 0 ? undefined : model.slice(0, at) }
+  return { slug, model: prefixIndex === 0 ? undefined : model.slice(0, prefixIndex) }
 }
 
 /** Returns the body with the models that it requests, or else the preset's, or none. */
-function modelled<Body extends Naming>(
+function replaceModels<Body extends ModelFields>(
   { preset: _, model: __, ...body }: Body,
   model: string | undefined,
   config: Json,
 ): Body {
-  const wanted = model ?? text(config.model)
+  const requestedModel = model ?? readString(config.model)
   const models = body.models ?? config.models
   return {
     ...body,
-    ...(wanted === null ? {} : { model: wanted }),
+    ...(requestedModel === null ? {} : { model: requestedModel }),
     ...(models === undefined ? {} : { models }),
   } as unknown as Body
 }
 
 // The models of the result are unused: the body already has them. The cache settings are removed
 // because they are not for providers.
-function understoodAlone(
+function toPresetCall(
   gateway: DialectWorld,
   actor: Actor,
-  { system_prompt, config }: Draft,
+  { system_prompt, config }: PresetDraft,
   context: CallContext,
 ): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
-  return understand(gateway, actor, { ...fields, messages } as ChatRequest, context)
+  return toChatCall(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
 
 // A tool without a type of ours means what it would mean in the call's own dialect.
-const saidIn = (dialect: TextDialect, tool: Tool): Tool =>
+const setToolDialect = (dialect: TextDialect, tool: Tool): Tool =>
   tool.type === 'other' ? { ...tool, dialect } : tool
 
 /** Merges the tools: the preset's first, each replaced by the call's tool of the same identity. */
-function united(preset: Tool[], own: Tool[]): Tool[] {
-  if (preset.length === 0) return own
-  const ids = new Set(preset.map(identityOf))
+function mergeTools(presetTools: Tool[], callTools: Tool[]): Tool[] {
+  if (presetTools.length === 0) return callTools
+  const ids = new Set(presetTools.map(getToolIdentity))
   // Of the call's tools with the same identity the first counts.
-  const owned = new Map(own.toReversed().map(tool => [identityOf(tool), tool]))
-  const replaced = preset.map(tool => owned.get(identityOf(tool)) ?? tool)
-  return [...replaced, ...own.filter(tool => !ids.has(identityOf(tool)))]
+  const callToolsByIdentity = new Map(
+    callTools.toReversed().map(tool => [getToolIdentity(tool), tool]),
+  )
+  const merged = presetTools.map(tool => callToolsByIdentity.get(getToolIdentity(tool)) ?? tool)
+  return [...merged, ...callTools.filter(tool => !ids.has(getToolIdentity(tool)))]
 }
 
 /** Server tools that a call may have more than once, each under a different name. */
-const NAMED = ['openrouter:advisor', 'openrouter:subagent']
+const NAMED_SERVER_TOOLS = ['openrouter:advisor', 'openrouter:subagent']
 
-function identityOf(tool: Tool): string {
+function getToolIdentity(tool: Tool): string {
   if (tool.type === 'function') return `function ${tool.name}`
   const { type, parameters } = tool.value as { type: string; parameters?: unknown }
-  return NAMED.includes(type) && isObject(parameters) ? `${type} ${parameters.name}` : type
+  return NAMED_SERVER_TOOLS.includes(type) && isObject(parameters)
+    ? `${type} ${parameters.name}`
+    : type
 }

@@ -17,14 +17,17 @@ export const presetForms: readonly PresetForm[] = [
 ]
 
 /** Finds a dialect by its name. Throws 400 if there is none. */
-export const findDialect = (name: DialectName): Dialect => findNamed(dialects, name)
+export const findDialect = (name: DialectName): Dialect => findByName(dialects, name)
 
 /** Finds the form of a dialect's preset requests. Throws 400 if there is none. */
-export const findPresetForm = (name: TextDialect): PresetForm => findNamed(presetForms, name)
+export const findPresetForm = (name: TextDialect): PresetForm => findByName(presetForms, name)
 
-function findNamed<Entry extends { name: string }>(entries: readonly Entry[], name: string): Entry {
-  const found = entries.find(entry => entry.name === name)
-  if (found) return found
+function findByName<Entry extends { name: string }>(
+  entries: readonly Entry[],
+  name: string,
+): Entry {
+  const entry = entries.find(entry => entry.name === name)
+  if (entry) return entry
   const names = entries.map(entry => entry.name).join(', ')
   throw invalid(`dialect: expected one of ${names}`, 'dialect')
 }

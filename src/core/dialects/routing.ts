@@ -1,14 +1,14 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { slugsOfCalled } from '../catalog/providers/called.ts'
+import { findProviderSlugs } from '../catalog/providers/names.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { defaultModel } from '../identity/workspaces.ts'
+import { getDefaultModel } from '../identity/workspaces.ts'
 import { oneOf, open, optional } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
 import type { CallContext } from './dialect.ts'
 import { Plugin, readPlugins } from './plugins.ts'
-import { Anything } from './schema.ts'
+import { AnyObject } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
 /**
@@ -70,7 +70,7 @@ const ProviderPreferences = Type.Object(
 )
 
 /** The schemas of these fields. */
-export const routing = {
+export const routingFields = {
   models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
   preset: optional(Type.String({ minLength: 1, maxLength: 200 })),
   route: optional(oneOf('fallback', 'sort')),
@@ -79,29 +79,32 @@ export const routing = {
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 256 })),
   session_id: optional(Type.String({ maxLength: 256 })),
-  trace: optional(Anything),
+  trace: optional(AnyObject),
 }
 
-const Routing = Type.Object({ ...routing, model: Type.Optional(Type.String()) })
-type Routing = Static<typeof Routing>
+const RoutingFields = Type.Object({ ...routingFields, model: Type.Optional(Type.String()) })
+type RoutingFields = Static<typeof RoutingFields>
 
 /**
  * Builds the fields that calls in every dialect have. Throws 400 for more models than the gateway
  * tries, and for an empty list of allowed providers.
  */
-export function callBase(
+export function buildCallBase(
   gateway: DialectWorld,
   actor: Actor,
-  body: Routing,
+  body: RoutingFields,
   context: CallContext,
 ): CallBase {
-  const { id, origin, session_id, routingMetadata: name } = context
-  const models = modelsOf(gateway, actor, body)
+  const { id, origin, session_id, routingMetadataField: field } = context
+  const models = readModels(gateway, actor, body)
   return {
     id,
     models,
     stream: body.stream ?? false,
-    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
+    routing: {
+      ...readRoutingPreferences(gateway, body.provider ?? {}),
+      ...readSort(gateway, actor, body),
+    },
     user: body.user ? hashUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
@@ -109,7 +112,7 @@ export function callBase(
     echoUpstreamBody: false,
     ...(body.plugins ? readPlugins(gateway, body.plugins) : {}),
     origin,
-    ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
+    ...(field === undefined ? {} : { routingMetadata: { field, requestedModel: models[0] ?? '' } }),
   }
 }
 
@@ -121,63 +124,63 @@ export function hashUser(workspace_id: string, user: string): string {
   return Bun.CryptoHasher.hash('sha256', `${workspace_id}:${user}`, 'hex')
 }
 
-const MOST_MODELS = 8
+const MAX_MODELS = 8
 
-function modelsOf(
+function readModels(
   gateway: DialectWorld,
   { workspace_id }: Actor,
-  { model, models = [] }: Routing,
+  { model, models = [] }: RoutingFields,
 ): string[] {
   if (model !== undefined && models.length === 0) return [model]
-  const wanted = [...new Set(model === undefined ? models : [model, ...models])]
-  if (wanted.length > MOST_MODELS)
-    throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
-  return wanted.length > 0 ? wanted : [defaultModel(gateway, workspace_id)]
+  const requested = [...new Set(model === undefined ? models : [model, ...models])]
+  if (requested.length > MAX_MODELS)
+    throw invalid(`models: expected at most ${MAX_MODELS} models`, 'models')
+  return requested.length > 0 ? requested : [getDefaultModel(gateway, workspace_id)]
 }
 
-function routingOf(
+function readRoutingPreferences(
   gateway: DialectWorld,
-  given: Static<typeof ProviderPreferences>,
+  provider: Static<typeof ProviderPreferences>,
 ): RoutingPreferences {
-  const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
-  const wishes: RoutingPreferences = {}
-  if (order && order.length > 0) wishes.order = slugsOf(gateway, order)
-  if (only) wishes.only = slugsOf(gateway, only)
-  if (ignore) wishes.ignore = slugsOf(gateway, ignore)
-  if (quantizations) wishes.quantizations = quantizations
+  const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = provider
+  const preferences: RoutingPreferences = {}
+  if (order && order.length > 0) preferences.order = resolveProviderSlugs(gateway, order)
+  if (only) preferences.only = resolveProviderSlugs(gateway, only)
+  if (ignore) preferences.ignore = resolveProviderSlugs(gateway, ignore)
+  if (quantizations) preferences.quantizations = quantizations
   if (max_price)
-    wishes.max_price = Object.fromEntries(
+    preferences.max_price = Object.fromEntries(
       Object.entries(max_price).map(([name, price]) => [name, Number(price)]),
     )
-  if (data_collection) wishes.data_collection = data_collection
-  if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
-  if (switches.require_parameters) wishes.require_parameters = true
-  if (switches.zdr) wishes.zdr = true
-  if (switches.enforce_distillable_text) wishes.enforce_distillable_text = true
+  if (data_collection) preferences.data_collection = data_collection
+  if (switches.allow_fallbacks != null) preferences.allow_fallbacks = switches.allow_fallbacks
+  if (switches.require_parameters) preferences.require_parameters = true
+  if (switches.zdr) preferences.zdr = true
+  if (switches.enforce_distillable_text) preferences.enforce_distillable_text = true
   if (switches.preferred_min_throughput != null)
-    wishes.preferred_min_throughput = cutoffsOf(switches.preferred_min_throughput)
+    preferences.preferred_min_throughput = readCutoffs(switches.preferred_min_throughput)
   if (switches.preferred_max_latency != null)
-    wishes.preferred_max_latency = cutoffsOf(switches.preferred_max_latency)
-  if (switches.hedge != null) wishes.hedge = hedgeOf(switches.hedge)
+    preferences.preferred_max_latency = readCutoffs(switches.preferred_max_latency)
+  if (switches.hedge != null) preferences.hedge = readHedge(switches.hedge)
   if (only?.length === 0)
     throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', {
       metadata: { field: 'provider.only' },
     })
-  return wishes
+  return preferences
 }
 
-function hedgeOf(
-  wanted: boolean | { after_ms?: number | null },
+function readHedge(
+  hedge: boolean | { after_ms?: number | null },
 ): false | { after_ms: number | null } {
-  if (wanted === false) return false
-  return { after_ms: wanted === true ? null : (wanted.after_ms ?? null) }
+  if (hedge === false) return false
+  return { after_ms: hedge === true ? null : (hedge.after_ms ?? null) }
 }
 
 // A plain number is a cutoff for the median.
-function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
-  if (typeof wanted === 'number') return { p50: wanted }
+function readCutoffs(cutoff: Static<typeof Cutoff>): Cutoffs {
+  if (typeof cutoff === 'number') return { p50: cutoff }
   return Object.fromEntries(
-    PERCENTILES.flatMap(name => (wanted[name] == null ? [] : [[name, wanted[name]]])),
+    PERCENTILES.flatMap(name => (cutoff[name] == null ? [] : [[name, cutoff[name]]])),
   )
 }
 
@@ -185,19 +188,19 @@ function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
 /** Reads how endpoints shall be sorted, as fields to spread into the preferences. */
-function sortOf(
+function readSort(
   { memory: { workspaces } }: DialectWorld,
   { workspace_id }: Actor,
-  { provider, route }: Routing,
+  { provider, route }: RoutingFields,
 ) {
   const { by, partition } =
     typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
-  const usual = workspaces.get(workspace_id)?.default_provider_sort
-  const asked = partition ?? (route ? PARTITIONS[route] : null)
+  const workspaceSort = workspaces.get(workspace_id)?.default_provider_sort
+  const requestedPartition = partition ?? (route ? PARTITIONS[route] : null)
   return {
     ...(by ? { sort: by } : {}),
-    ...(asked ? { partition: asked } : {}),
-    ...(usual ? { usualSort: usual } : {}),
+    ...(requestedPartition ? { partition: requestedPartition } : {}),
+    ...(workspaceSort ? { usualSort: workspaceSort } : {}),
   }
 }
 
@@ -205,14 +208,14 @@ function sortOf(
  * Resolves provider names to slugs. A region or quantization after a name is kept after each of the
  * slugs that the name stands for.
  */
-const slugsOf = (gateway: DialectWorld, said: string[]): string[] =>
-  said.flatMap(name => meantBy(gateway, name))
+const resolveProviderSlugs = (gateway: DialectWorld, names: string[]): string[] =>
+  names.flatMap(name => resolveProviderName(gateway, name))
 
-function meantBy({ catalog }: DialectWorld, name: string): string[] {
-  const meant = slugsOfCalled(catalog.providers.values(), name)
-  const at = name.lastIndexOf('/')
-  if (meant.length > 0 || at === -1) return meant
-  return slugsOfCalled(catalog.providers.values(), name.slice(0, at)).map(
-    slug => slug + name.slice(at),
+function resolveProviderName({ catalog }: DialectWorld, name: string): string[] {
+  const slugs = findProviderSlugs(catalog.providers.values(), name)
+  const slash = name.lastIndexOf('/')
+  if (slugs.length > 0 || slash === -1) return slugs
+  return findProviderSlugs(catalog.providers.values(), name.slice(0, slash)).map(
+    slug => slug + name.slice(slash),
   )
 }

@@ -9,7 +9,7 @@ import type { CacheControl as Marker } from '../language/message.ts'
  */
 
 /** The fields of `debug` that request a dry run. */
-export const dryRun = {
+export const dryRunFields = {
   dry_run: optional(
     Type.Boolean({
       description: 'Report how the call would be handled instead of making it; for management keys',
@@ -25,7 +25,7 @@ export const dryRun = {
 }
 
 /** An object whose content the gateway does not read. */
-export const Anything = Type.Record(Type.String(), Type.Unknown())
+export const AnyObject = Type.Record(Type.String(), Type.Unknown())
 
 export const CacheControl = Type.Object(
   { type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) },
@@ -33,32 +33,34 @@ export const CacheControl = Type.Object(
 )
 
 /** The field of content that can mark the end of a cached prefix. */
-export const marked = { cache_control: optional(CacheControl) }
+export const cacheMarkerField = { cache_control: optional(CacheControl) }
 
 /** The fields that only presets have: whether and how long answers are cached (reference I.6). */
-export const caching = {
+export const presetCacheFields = {
   cache_enabled: optional(Type.Boolean()),
   cache_ttl_seconds: optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
 }
 
 /** Returns the marker of a cached prefix as a field to spread; empty if there is none. */
-export function keepMarker(cache_control: Marker | null | undefined): { cache_control?: Marker } {
+export function toCacheControlField(cache_control: Marker | null | undefined): {
+  cache_control?: Marker
+} {
   return cache_control ? { cache_control } : {}
 }
 
 /** Returns the unknown fields of an object; undefined if there are none, which is usual. */
-export function readUnknown(thing: object, known: Set<string>): Json | undefined {
+export function readUnknownFields(fields: object, known: Set<string>): Json | undefined {
   let extra: Json | undefined
-  for (const name in thing) {
+  for (const name in fields) {
     if (known.has(name)) continue
     extra ??= {}
-    extra[name] = thing[name as keyof typeof thing]
+    extra[name] = fields[name as keyof typeof fields]
   }
   return extra
 }
 
 /** Returns the unknown fields as a field to spread; empty if there are none. */
-export function keepExtra(extra: Json): { extra?: Json } {
+export function toExtraField(extra: Json): { extra?: Json } {
   for (const _ in extra) return { extra }
   return {}
 }

@@ -1,5 +1,5 @@
 import { unauthenticated } from '../errors.ts'
-import { hashOf } from './keys/secret.ts'
+import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { isUsable } from './keys.ts'
 import type { IdentityWorld } from './world.ts'
@@ -18,7 +18,8 @@ export interface Actor {
 const BEARER = /^bearer +(\S+) *$/i
 
 /** Returns the secret in an `Authorization` header, or an empty string. */
-export const bearerOf = (authorization: string): string => BEARER.exec(authorization)?.[1] ?? ''
+export const parseBearerToken = (authorization: string): string =>
+  BEARER.exec(authorization)?.[1] ?? ''
 
 /**
  * Finds the actor of an `Authorization` header, from memory only. Throws 401 with the same sentence
@@ -27,13 +28,13 @@ export const bearerOf = (authorization: string): string => BEARER.exec(authoriza
 export function authenticate(gateway: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
-  const key = gateway.memory.keys.get(hashOf(bearerOf(authorization)))
+  const key = gateway.memory.keys.get(hashSecret(parseBearerToken(authorization)))
   if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
-  return actorWith(gateway, key)
+  return buildKeyActor(gateway, key)
 }
 
 /** Builds the actor that uses this key. */
-export const actorWith = ({ memory: { owner } }: IdentityWorld, key: Key): Actor => ({
+export const buildKeyActor = ({ memory: { owner } }: IdentityWorld, key: Key): Actor => ({
   kind: key.kind,
   user_id: key.creator_user_id ?? owner.user_id,
   workspace_id: key.workspace_id,
@@ -57,7 +58,7 @@ export async function identify(
 }
 
 /** Returns the actor of the person at the terminal, who owns the data directory. */
-export const operator = (gateway: IdentityWorld): Actor => ({
+export const getOperator = (gateway: IdentityWorld): Actor => ({
   kind: 'operator',
   user_id: gateway.memory.owner.user_id,
   workspace_id: gateway.memory.owner.workspace_id,

@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { defined, isObject } from '../kernel/json.ts'
+import { isObject, omitUndefined } from '../kernel/json.ts'
 import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
 import { Uuid } from '../kernel/schema-builders.ts'
 import type { Actor } from './actor.ts'
-import { managesAll } from './management.ts'
+import { canManageAll } from './management.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -42,7 +42,7 @@ export type AuditFilter = Partial<
  */
 export interface AuditStore {
   /** Returns one page of the matching entries, the newest first, and their total number. */
-  page(
+  listPage(
     filter: AuditFilter,
     offset: number,
     limit: number,
@@ -76,21 +76,21 @@ export async function listAudit(
   { offset = 0, limit = PAGE_SIZE, ...query }: AuditQuery,
 ) {
   if (
-    !managesAll(gateway, actor) &&
+    !canManageAll(gateway, actor) &&
     (query.workspace_id ?? actor.workspace_id) !== actor.workspace_id
   )
     return { data: [], total_count: 0 }
-  const own = managesAll(gateway, actor) ? {} : { workspace_id: actor.workspace_id }
-  const { entries, total } = await gateway.store.audit.page(
-    { ...filterOf(query), ...own },
+  const own = canManageAll(gateway, actor) ? {} : { workspace_id: actor.workspace_id }
+  const { entries, total } = await gateway.store.audit.listPage(
+    { ...toAuditFilter(query), ...own },
     offset,
     limit,
   )
-  return { data: entries.map(shownEntry), total_count: total }
+  return { data: entries.map(showEntry), total_count: total }
 }
 
 // Copies field by field, since a query may have others. Times are compared in the entries' format.
-function filterOf({
+function toAuditFilter({
   action,
   resource_id,
   user_id,
@@ -99,25 +99,25 @@ function filterOf({
   since,
   until,
 }: AuditQuery): AuditFilter {
-  return defined({
+  return omitUndefined({
     action,
     resource_id,
     user_id,
     key_hash,
     workspace_id,
-    since: since && moment(since),
-    until: until && moment(until),
+    since: since && normalizeTime(since),
+    until: until && normalizeTime(until),
   })
 }
 
-const moment = (time: string) => new Date(time).toISOString()
+const normalizeTime = (time: string) => new Date(time).toISOString()
 
 /**
  * Shows an entry with the names of the fields that changed; none for a creation or deletion.
  */
-const shownEntry = (entry: AuditEntry) => ({ ...entry, changed: changedIn(entry) })
+const showEntry = (entry: AuditEntry) => ({ ...entry, changed: listChangedFields(entry) })
 
-function changedIn({ before, after }: AuditEntry): string[] {
+function listChangedFields({ before, after }: AuditEntry): string[] {
   if (!isObject(before) || !isObject(after)) return []
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   return names.filter(name => JSON.stringify(before[name]) !== JSON.stringify(after[name]))

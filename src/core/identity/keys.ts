@@ -1,18 +1,18 @@
 import { invalid, requireFound } from '../errors.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { defined, pickGiven } from '../kernel/json.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { omitUndefined, pickDefined } from '../kernel/json.ts'
 import { overlay } from '../kernel/mirror.ts'
-import { nanosOf } from '../kernel/money.ts'
-import { pageOf } from '../kernel/pages.ts'
-import { newestFirst } from '../kernel/sorting.ts'
+import { toNanos } from '../kernel/money.ts'
+import { toPage } from '../kernel/pages.ts'
+import { compareNewestFirst } from '../kernel/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
 import { KeyChange, type KeyQuery, type NewKey } from './keys/schema.ts'
-import { hashOf, masked, withChecksum } from './keys/secret.ts'
+import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { auditKey, showKey } from './keys/view.ts'
-import { managedWorkspace, managesAll, requireManaged } from './management.ts'
-import { organizationId } from './organization.ts'
+import { canManageAll, requireManaged, resolveWorkspaceId } from './management.ts'
+import { getOrganizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -29,13 +29,13 @@ export async function createKey(
   const now = gateway.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
-  const workspace_id = homeOf(gateway, actor, input.workspace_id, kind)
+  const workspace_id = resolveKeyWorkspace(gateway, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
-  await mustStandFor(gateway, actor, workspace_id, creator_user_id)
-  const plaintext = newPlaintext(gateway)
-  const isUnscoped = input.workspace_id === undefined && managesAll(gateway, actor)
+  await assertCreatorAllowed(gateway, actor, workspace_id, creator_user_id)
+  const plaintext = createPlaintext(gateway)
+  const isUnscoped = input.workspace_id === undefined && canManageAll(gateway, actor)
   const key: Key = {
-    ...keyFor(plaintext, input, now),
+    ...buildKeyFields(plaintext, input, now),
     kind,
     workspace_id,
     isUnscoped,
@@ -47,14 +47,14 @@ export async function createKey(
 }
 
 /** Builds the fields of a new key that do not depend on its owner. */
-const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
-  hash: hashOf(plaintext),
+const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
+  hash: hashSecret(plaintext),
   name: input.name,
-  label: masked(plaintext),
+  label: maskSecret(plaintext),
   external_user: input.external?.user ?? null,
-  external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
+  external_api_key_hash: input.external?.api_key ? hashSecret(input.external.api_key) : null,
   disabled: false,
-  limit: input.limit == null ? null : nanosOf(input.limit),
+  limit: input.limit == null ? null : toNanos(input.limit),
   limit_reset: input.limit_reset ?? null,
   include_byok_in_limit: input.include_byok_in_limit ?? false,
   expires_at: input.expires_at ?? null,
@@ -64,40 +64,42 @@ const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
 
 // A key that manages the organization needs no workspace. It can be created even after the default
 // workspace was deleted.
-function homeOf(
+function resolveKeyWorkspace(
   gateway: IdentityWorld,
   actor: Actor,
   workspace_id: string | undefined,
   kind: Key['kind'],
 ): string {
-  const isOfAll = kind === 'management' && workspace_id === undefined && managesAll(gateway, actor)
-  return isOfAll
+  const managesAll =
+    kind === 'management' && workspace_id === undefined && canManageAll(gateway, actor)
+  return managesAll
     ? gateway.memory.owner.workspace_id
-    : managedWorkspace(gateway, actor, workspace_id)
+    : resolveWorkspaceId(gateway, actor, workspace_id)
 }
 
 // A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
 // name only themselves or one of its members.
-async function mustStandFor(
+async function assertCreatorAllowed(
   gateway: IdentityWorld,
   actor: Actor,
   workspace_id: string,
   creator: string,
 ): Promise<void> {
-  if (managesAll(gateway, actor) || creator === actor.user_id) return
-  if (await gateway.store.members.workspaceMember(workspace_id, creator)) return
+  if (canManageAll(gateway, actor) || creator === actor.user_id) return
+  if (await gateway.store.members.findWorkspaceMember(workspace_id, creator)) return
   throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
 }
 
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
 export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) {
-  const workspace_id = managedWorkspace(gateway, actor, query.workspace_id)
+  const workspace_id = resolveWorkspaceId(gateway, actor, query.workspace_id)
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
-  const keys = gateway.memory.keys.where(key => key.workspace_id === workspace_id && isWanted(key))
+  const keys = gateway.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
   const page = { offset: query.offset ?? 0, limit: LIST_SIZE }
   return {
-    data: pageOf(keys.sort(newestFirst('created_at', 'hash')), page, key => showKey(gateway, key))
-      .data,
+    data: toPage(keys.sort(compareNewestFirst('created_at', 'hash')), page, key =>
+      showKey(gateway, key),
+    ).data,
   }
 }
 
@@ -105,7 +107,7 @@ const LIST_SIZE = 100
 
 /** Gets one key by its hash. Throws 404, also for another workspace's. */
 export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
-  data: showKey(gateway, managedKey(gateway, actor, hash)),
+  data: showKey(gateway, requireManagedKey(gateway, actor, hash)),
 })
 
 /**
@@ -118,24 +120,24 @@ export async function updateKey(
   hash: string,
   change: KeyChange,
 ) {
-  const key = managedKey(gateway, actor, hash)
-  const changes = changesOf(change, isoNow(gateway))
+  const key = requireManagedKey(gateway, actor, hash)
+  const changes = toKeyChanges(change, getIsoTime(gateway))
   const entry = auditKey(gateway, actor, key, { ...key, ...changes })
   const write = () => gateway.store.keys.update(hash, changes, entry)
   const changed = await gateway.memory.keys.change(hash, overlay(changes), write)
   return { data: showKey(gateway, requireFound(changed, 'API key')) }
 }
 
-function changesOf(change: KeyChange, updated_at: string): Partial<Key> {
-  const limit = change.limit == null ? change.limit : nanosOf(change.limit)
-  return defined({ ...pickGiven(change, KeyChange.properties), limit, updated_at })
+function toKeyChanges(change: KeyChange, updated_at: string): Partial<Key> {
+  const limit = change.limit == null ? change.limit : toNanos(change.limit)
+  return omitUndefined({ ...pickDefined(change, KeyChange.properties), limit, updated_at })
 }
 
 /**
  * Deletes a key. It is invalid from the next request on. Its records stay. Throws 404.
  */
 export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: string) {
-  const key = managedKey(gateway, actor, hash)
+  const key = requireManagedKey(gateway, actor, hash)
   await gateway.store.keys.remove(hash, auditKey(gateway, actor, key, null))
   gateway.memory.keys.delete(hash)
   return { deleted: true as const }
@@ -168,8 +170,8 @@ export function describeKey(
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: regions,
-      free_model_daily_requests: freeModelDailyRequests(gateway),
-      organization_id: organizationId(gateway),
+      free_model_daily_requests: countFreeModelRequests(gateway),
+      organization_id: getOrganizationId(gateway),
       rate_limit: {
         requests: gateway.config.limits.requests_per_minute ?? -1,
         interval: '1m',
@@ -183,8 +185,8 @@ export function describeKey(
 // free models then has to be a number that is never reached.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
-function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
-  const { limit, used } = rateLimits.freeToday() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
+function countFreeModelRequests({ traffic: { rateLimits } }: IdentityWorld) {
+  const { limit, used } = rateLimits.getFreeUsage() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 
@@ -192,8 +194,8 @@ function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-const newPlaintext = (gateway: IdentityWorld) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
+const createPlaintext = (gateway: IdentityWorld) => addChecksum(`gw-v1-${gateway.ids.secret()}`)
 
 /** Returns a key that the actor may manage. Throws 404. */
-export const managedKey = (gateway: IdentityWorld, actor: Actor, hash: string): Key =>
+export const requireManagedKey = (gateway: IdentityWorld, actor: Actor, hash: string): Key =>
   requireManaged(gateway, actor, gateway.memory.keys.get(hash), 'API key')

@@ -6,19 +6,19 @@ import type { IdentityWorld } from './world.ts'
  * Whether the actor may manage this workspace. The operator and management keys of the default
  * workspace manage all of them; a key of another workspace manages only that one.
  */
-export const reaches = (
+export const canManage = (
   gateway: IdentityWorld,
   actor: Actor,
   workspace_id: string | null,
-): boolean => managesAll(gateway, actor) || actor.workspace_id === workspace_id
+): boolean => canManageAll(gateway, actor) || actor.workspace_id === workspace_id
 
 /** Whether the actor manages the whole organization, not just one workspace. */
-export const managesAll = ({ memory: { owner } }: IdentityWorld, actor: Actor): boolean =>
+export const canManageAll = ({ memory: { owner } }: IdentityWorld, actor: Actor): boolean =>
   actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
 
 /** Throws 403 when the actor manages one workspace only. */
-export function mustManageAll(gateway: IdentityWorld, actor: Actor): void {
-  if (!managesAll(gateway, actor))
+export function assertCanManageAll(gateway: IdentityWorld, actor: Actor): void {
+  if (!canManageAll(gateway, actor))
     throw denied('Only management keys of the default workspace can perform this operation')
 }
 
@@ -28,19 +28,19 @@ export function mustManageAll(gateway: IdentityWorld, actor: Actor): void {
  * exist or that the actor does not manage, with the same message. Throws 400 without an id when the
  * default workspace was deleted.
  */
-export function managedWorkspace(
+export function resolveWorkspaceId(
   gateway: IdentityWorld,
   actor: Actor,
   id: string | undefined,
 ): string {
-  if (id === undefined) return ownWorkspace(gateway, actor)
-  if (!gateway.memory.workspaces.has(id) || !reaches(gateway, actor, id))
+  if (id === undefined) return getOwnWorkspaceId(gateway, actor)
+  if (!gateway.memory.workspaces.has(id) || !canManage(gateway, actor, id))
     throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
   return id
 }
 
-function ownWorkspace(gateway: IdentityWorld, actor: Actor): string {
-  const own = managesAll(gateway, actor) ? gateway.memory.owner.workspace_id : actor.workspace_id
+function getOwnWorkspaceId(gateway: IdentityWorld, actor: Actor): string {
+  const own = canManageAll(gateway, actor) ? gateway.memory.owner.workspace_id : actor.workspace_id
   if (!gateway.memory.workspaces.has(own))
     throw invalid(
       'workspace_id: expected a workspace, since the default one was deleted',
@@ -60,5 +60,5 @@ export function requireManaged<Found extends { workspace_id: string }>(
   noun: string,
 ): Found {
   const thing = requireFound(found, noun)
-  return requireFound(reaches(gateway, actor, thing.workspace_id) ? thing : undefined, noun)
+  return requireFound(canManage(gateway, actor, thing.workspace_id) ? thing : undefined, noun)
 }

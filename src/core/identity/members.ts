@@ -1,9 +1,9 @@
 import { invalid, requireFound } from '../errors.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { pickGiven } from '../kernel/json.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { pickDefined } from '../kernel/json.ts'
 import type { Actor } from './actor.ts'
-import { disableKeys, disablingOf } from './keys/disabling.ts'
-import { mustManageAll } from './management.ts'
+import { disableKeys, prepareKeyDisabling } from './keys/disabling.ts'
+import { assertCanManageAll } from './management.ts'
 import { MemberChange, type NewMember } from './members/schema.ts'
 import type { Member } from './members/store.ts'
 import { auditMember } from './members/view.ts'
@@ -11,7 +11,7 @@ import type { Owner } from './workspaces/store.ts'
 import type { IdentityWorld } from './world.ts'
 
 /** Builds the member for the owner of the data directory, who is a member from the start. */
-export const firstMember = ({ user_id }: Owner, now: Date): Member => ({
+export const buildOwnerMember = ({ user_id }: Owner, now: Date): Member => ({
   id: user_id,
   email: 'owner@localhost',
   first_name: null,
@@ -31,7 +31,7 @@ export async function addMember(
   actor: Actor,
   input: NewMember,
 ): Promise<Member> {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const member: Member = {
     id: `user_${gateway.ids.uuid().replaceAll('-', '')}`,
     email: input.email,
@@ -39,7 +39,7 @@ export async function addMember(
     last_name: input.last_name ?? null,
     role: input.role ?? 'org:member',
     active: true,
-    created_at: isoNow(gateway),
+    created_at: getIsoTime(gateway),
     updated_at: null,
   }
   await gateway.store.members.insert(member, auditMember(gateway, actor, null, member))
@@ -47,7 +47,7 @@ export async function addMember(
 }
 
 /** Gets a member, active or not. Throws 404. */
-export async function memberOf({ store }: IdentityWorld, id: string): Promise<Member> {
+export async function getMember({ store }: IdentityWorld, id: string): Promise<Member> {
   const [member] = await store.members.byIds([id])
   return requireFound(member, 'Member')
 }
@@ -59,9 +59,12 @@ export async function updateMember(
   id: string,
   change: MemberChange,
 ): Promise<Member> {
-  mustManageAll(gateway, actor)
-  const member = await memberOf(gateway, id)
-  const changes = { ...pickGiven(change, MemberChange.properties), updated_at: isoNow(gateway) }
+  assertCanManageAll(gateway, actor)
+  const member = await getMember(gateway, id)
+  const changes = {
+    ...pickDefined(change, MemberChange.properties),
+    updated_at: getIsoTime(gateway),
+  }
   const changed = { ...member, ...changes }
   await gateway.store.members.update(id, changes, auditMember(gateway, actor, member, changed))
   return changed
@@ -77,13 +80,13 @@ export async function deactivateMember(
   actor: Actor,
   id: string,
 ): Promise<Member> {
-  mustManageAll(gateway, actor)
-  const member = await memberOf(gateway, id)
+  assertCanManageAll(gateway, actor)
+  const member = await getMember(gateway, id)
   if (id === gateway.memory.owner.user_id)
     throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
   await gateway.catchUp()
-  const keys = disablingOf(gateway, actor, key => key.creator_user_id === id)
+  const keys = prepareKeyDisabling(gateway, actor, key => key.creator_user_id === id)
   const changed = { ...member, active: false, updated_at: keys.updated_at }
   await gateway.store.members.deactivate(
     id,

@@ -16,5 +16,5 @@ export interface ScimStore {
 }
 
 /** The query of `GET /scim/groups` and `GET /scim/group-mappings`. */
-export const ScimPage = PageQuery
-export type ScimPage = Static<typeof ScimPage>
+export const ScimPageQuery = PageQuery
+export type ScimPageQuery = Static<typeof ScimPageQuery>

@@ -1,14 +1,14 @@
 import { invalid } from '../errors.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { PAGE_SIZE, pageOf } from '../kernel/pages.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { PAGE_SIZE, toPage } from '../kernel/pages.ts'
 import type { Actor } from './actor.ts'
 import { isUsable } from './keys.ts'
-import { mustManageAll } from './management.ts'
+import { assertCanManageAll } from './management.ts'
 import type { MemberIds, MemberQuery } from './members/schema.ts'
-import type { Member, Membership, WorkspaceMember } from './members/store.ts'
+import type { Member, MembershipChange, WorkspaceMember } from './members/store.ts'
 import { auditWorkspaceMember, showMember, showWorkspaceMember } from './members/view.ts'
 import type { Workspace } from './workspaces/store.ts'
-import { reachedWorkspace } from './workspaces.ts'
+import { requireManagedWorkspace } from './workspaces.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -16,8 +16,8 @@ import type { IdentityWorld } from './world.ts'
  * one workspace only.
  */
 export async function listMembers(gateway: IdentityWorld, actor: Actor, query: MemberQuery) {
-  mustManageAll(gateway, actor)
-  return readMembers(gateway, query, showMember)
+  assertCanManageAll(gateway, actor)
+  return listMemberPage(gateway, query, showMember)
 }
 
 /**
@@ -30,15 +30,15 @@ export async function listWorkspaceMembers(
   idOrSlug: string,
   query: MemberQuery,
 ) {
-  const workspace = reachedWorkspace(gateway, actor, idOrSlug)
-  const present = await membersIn(gateway, workspace)
-  if (!workspace.is_default) return pageOf([...present.values()], query, showWorkspaceMember)
-  return readMembers(gateway, query, member =>
-    showWorkspaceMember(present.get(member.id) ?? implicitIn(workspace, member)),
+  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const present = await findWorkspaceMembers(gateway, workspace)
+  if (!workspace.is_default) return toPage([...present.values()], query, showWorkspaceMember)
+  return listMemberPage(gateway, query, member =>
+    showWorkspaceMember(present.get(member.id) ?? buildImplicitMember(workspace, member)),
   )
 }
 
-async function readMembers<Shown>(
+async function listMemberPage<Shown>(
   { store: { members } }: IdentityWorld,
   { offset = 0, limit = PAGE_SIZE }: MemberQuery,
   show: (member: Member) => Shown,
@@ -47,18 +47,18 @@ async function readMembers<Shown>(
 }
 
 // No record exists for such a membership, so its id is derived from the workspace and the member.
-const implicitIn = ({ id: workspace_id }: Workspace, member: Member): WorkspaceMember => ({
+const buildImplicitMember = ({ id: workspace_id }: Workspace, member: Member): WorkspaceMember => ({
   id: Bun.randomUUIDv5(`${workspace_id} ${member.id}`, IMPLICIT),
   workspace_id,
   user_id: member.id,
-  role: roleOf(member),
+  role: toWorkspaceRole(member),
   created_at: member.created_at,
   source: 'manual',
 })
 
 const IMPLICIT = '5b1a6f1c-8d0e-5f2b-9c35-7a40d1e8b6f3'
 
-const roleOf = ({ role }: Member): WorkspaceMember['role'] =>
+const toWorkspaceRole = ({ role }: Member): WorkspaceMember['role'] =>
   role === 'org:admin' ? 'admin' : 'member'
 
 /**
@@ -72,20 +72,20 @@ export async function addWorkspaceMembers(
   idOrSlug: string,
   { user_ids }: MemberIds,
 ) {
-  const workspace = reachedWorkspace(gateway, actor, idOrSlug)
-  const members = await activeMembers(gateway, user_ids)
+  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const members = await requireActiveMembers(gateway, user_ids)
   if (workspace.is_default) return { added_count: 0, data: [] }
-  const present = await membersIn(gateway, workspace)
+  const present = await findWorkspaceMembers(gateway, workspace)
   const changes = members.flatMap(member => {
     const before = present.get(member.id) ?? null
-    const role = roleOf(member)
-    if (before && (before.source === 'scim' || isKept(before, role, 'manual'))) return []
+    const role = toWorkspaceRole(member)
+    if (before && (before.source === 'scim' || isMembershipKept(before, role, 'manual'))) return []
     const after = {
-      ...(before ?? newWorkspaceMember(gateway, workspace.id, member.id)),
+      ...(before ?? buildWorkspaceMember(gateway, workspace.id, member.id)),
       role,
       source: 'manual' as const,
     }
-    return { ...membership(gateway, actor, before, after), after }
+    return { ...buildMembershipChange(gateway, actor, before, after), after }
   })
   await gateway.store.members.changeWorkspaceMembers(changes)
   return {
@@ -94,12 +94,12 @@ export async function addWorkspaceMembers(
   }
 }
 
-async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
+async function requireActiveMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
   const ids = [...new Set(user_ids)]
   const found = new Map((await gateway.store.members.byIds(ids)).map(member => [member.id, member]))
   const active = ids.flatMap(id => found.get(id) ?? []).filter(member => member.active)
   const missing = ids.length - active.length
-  refuseStrangers(missing)
+  refuseNonMembers(missing)
   return active
 }
 
@@ -114,66 +114,70 @@ export async function removeWorkspaceMembers(
   idOrSlug: string,
   { user_ids }: MemberIds,
 ) {
-  const workspace = reachedWorkspace(gateway, actor, idOrSlug)
+  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
   if (workspace.is_default)
     throw invalid(
       'The default workspace has all members of the organization. None can be removed from it.',
     )
   await gateway.catchUp()
-  const leaving = await leavingOf(gateway, workspace, user_ids)
-  mayLeave(gateway, workspace, leaving)
+  const leaving = await findLeavingMembers(gateway, workspace, user_ids)
+  assertCanLeave(gateway, workspace, leaving)
   await gateway.store.members.changeWorkspaceMembers(
-    leaving.map(before => membership(gateway, actor, before, null)),
+    leaving.map(before => buildMembershipChange(gateway, actor, before, null)),
   )
   return { removed_count: leaving.length }
 }
 
-async function leavingOf(
+async function findLeavingMembers(
   gateway: IdentityWorld,
   workspace: Workspace,
   user_ids: string[],
 ): Promise<WorkspaceMember[]> {
   const ids = [...new Set(user_ids)]
-  const strangers = ids.length - (await gateway.store.members.byIds(ids)).length
-  refuseStrangers(strangers)
-  const present = await membersIn(gateway, workspace)
+  const missing = ids.length - (await gateway.store.members.byIds(ids)).length
+  refuseNonMembers(missing)
+  const present = await findWorkspaceMembers(gateway, workspace)
   return ids.flatMap(id => present.get(id) ?? [])
 }
 
-function mayLeave(gateway: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
+function assertCanLeave(
+  gateway: IdentityWorld,
+  { id }: Workspace,
+  leaving: WorkspaceMember[],
+): void {
   const now = gateway.clock.now()
-  const keys = gateway.memory.keys.where(key => key.workspace_id === id && isUsable(key, now))
-  const holding = leaving.filter(({ user_id }) =>
+  const keys = gateway.memory.keys.filter(key => key.workspace_id === id && isUsable(key, now))
+  const keyHolders = leaving.filter(({ user_id }) =>
     keys.some(key => key.creator_user_id === user_id),
   ).length
-  if (holding > 0)
-    throw refused(
-      `expected members without active API keys in this workspace, found ${holding} with some`,
+  if (keyHolders > 0)
+    throw invalidUserIds(
+      `expected members without active API keys in this workspace, found ${keyHolders} with some`,
     )
   const managed = leaving.filter(({ source }) => source === 'scim').length
   if (managed > 0)
-    throw refused(
+    throw invalidUserIds(
       `expected members who were added by hand, found ${managed} that your identity provider ` +
         'manages: change them there',
     )
 }
 
-function refuseStrangers(count: number): void {
+function refuseNonMembers(count: number): void {
   if (count === 0) return
   const found = `${count} who ${count === 1 ? 'is' : 'are'} not`
-  throw refused(`expected members of the organization, found ${found}`)
+  throw invalidUserIds(`expected members of the organization, found ${found}`)
 }
 
-const membersIn = async (
+const findWorkspaceMembers = async (
   { store }: IdentityWorld,
   { id }: Workspace,
 ): Promise<Map<string, WorkspaceMember>> =>
-  new Map((await store.members.inWorkspace(id)).map(member => [member.user_id, member]))
+  new Map((await store.members.listInWorkspace(id)).map(member => [member.user_id, member]))
 
-const refused = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')
+const invalidUserIds = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')
 
 /** Whether a membership stays as it is when this role is granted from this source. */
-export const isKept = (
+export const isMembershipKept = (
   before: WorkspaceMember,
   role: WorkspaceMember['role'],
   source: WorkspaceMember['source'],
@@ -182,7 +186,7 @@ export const isKept = (
   (before.source === source && before.role === role)
 
 /** Builds a new membership, without its role and source. */
-export const newWorkspaceMember = (
+export const buildWorkspaceMember = (
   gateway: IdentityWorld,
   workspace_id: string,
   user_id: string,
@@ -190,13 +194,17 @@ export const newWorkspaceMember = (
   id: gateway.ids.uuid(),
   workspace_id,
   user_id,
-  created_at: isoNow(gateway),
+  created_at: getIsoTime(gateway),
 })
 
 /** Builds the change of one membership with its audit entry. */
-export const membership = (
+export const buildMembershipChange = (
   gateway: IdentityWorld,
   actor: Actor,
   before: WorkspaceMember | null,
   after: WorkspaceMember | null,
-): Membership => ({ before, after, entry: auditWorkspaceMember(gateway, actor, before, after) })
+): MembershipChange => ({
+  before,
+  after,
+  entry: auditWorkspaceMember(gateway, actor, before, after),
+})

@@ -1,15 +1,15 @@
 import { invalid, requireFound } from '../errors.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { pickGiven } from '../kernel/json.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { pickDefined } from '../kernel/json.ts'
 import { overlay } from '../kernel/mirror.ts'
-import { pageOf } from '../kernel/pages.ts'
-import { oldestFirst } from '../kernel/sorting.ts'
-import { routerCalled } from '../language/routing.ts'
-import { type Actor, operator } from './actor.ts'
-import { disableKeys, disablingOf } from './keys/disabling.ts'
+import { toPage } from '../kernel/pages.ts'
+import { compareOldestFirst } from '../kernel/sorting.ts'
+import { findRouter } from '../language/routing.ts'
+import { type Actor, getOperator } from './actor.ts'
+import { disableKeys, prepareKeyDisabling } from './keys/disabling.ts'
 import type { Key } from './keys/store.ts'
 import { createKey } from './keys.ts'
-import { mustManageAll, reaches } from './management.ts'
+import { assertCanManageAll, canManage } from './management.ts'
 import {
   type NewWorkspace,
   WorkspaceChange,
@@ -21,7 +21,7 @@ import { auditWorkspace, showWorkspace } from './workspaces/view.ts'
 import type { IdentityWorld } from './world.ts'
 
 /** Builds a workspace with default settings. */
-const plainWorkspace = (
+const buildPlainWorkspace = (
   id: string,
   created_by: string,
   now: Date,
@@ -45,8 +45,8 @@ const plainWorkspace = (
 })
 
 /** Builds the default workspace of a new data directory. */
-export const firstWorkspace = (id: string, user_id: string, now: Date): Workspace => ({
-  ...plainWorkspace(id, user_id, now),
+export const buildDefaultWorkspace = (id: string, user_id: string, now: Date): Workspace => ({
+  ...buildPlainWorkspace(id, user_id, now),
   name: 'Default',
   slug: 'default',
   is_default: true,
@@ -56,15 +56,15 @@ export const firstWorkspace = (id: string, user_id: string, now: Date): Workspac
  * Creates one management key and one inference key for a data directory without keys. Returns
  * undefined when keys exist. The plaintexts are shown once.
  */
-export async function firstKeys(gateway: IdentityWorld) {
+export async function createFirstKeys(gateway: IdentityWorld) {
   if (gateway.memory.keys.size > 0) return undefined
   const management = await createKey(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { name: 'management' },
     'management',
   )
-  const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
+  const inference = await createKey(gateway, getOperator(gateway), { name: 'inference' })
   return {
     workspace_id: gateway.memory.owner.workspace_id,
     management_key: management.key,
@@ -77,10 +77,10 @@ export async function firstKeys(gateway: IdentityWorld) {
  * is taken or a default model that does not exist.
  */
 export async function createWorkspace(gateway: IdentityWorld, actor: Actor, input: NewWorkspace) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const { name, slug } = input
-  const plain = plainWorkspace(gateway.ids.uuid(), actor.user_id, gateway.clock.now())
-  const workspace: Workspace = { ...plain, ...changesOf(gateway, input), name, slug }
+  const plain = buildPlainWorkspace(gateway.ids.uuid(), actor.user_id, gateway.clock.now())
+  const workspace: Workspace = { ...plain, ...toWorkspaceChanges(gateway, input), name, slug }
   await gateway.store.workspaces.insert(workspace, auditWorkspace(gateway, actor, null, workspace))
   gateway.memory.workspaces.set(workspace)
   return { data: showWorkspace(workspace) }
@@ -88,13 +88,13 @@ export async function createWorkspace(gateway: IdentityWorld, actor: Actor, inpu
 
 /** Lists one page of the workspaces that the actor manages, the oldest first. */
 export function listWorkspaces(gateway: IdentityWorld, actor: Actor, query: WorkspaceQuery) {
-  const managed = gateway.memory.workspaces.where(({ id }) => reaches(gateway, actor, id))
-  return pageOf(managed.sort(oldestFirst), query, showWorkspace)
+  const managed = gateway.memory.workspaces.filter(({ id }) => canManage(gateway, actor, id))
+  return toPage(managed.sort(compareOldestFirst), query, showWorkspace)
 }
 
 /** Gets a workspace by id or slug. Throws 404, also for one that the actor does not manage. */
 export const getWorkspace = (gateway: IdentityWorld, actor: Actor, idOrSlug: string) => ({
-  data: showWorkspace(reachedWorkspace(gateway, actor, idOrSlug)),
+  data: showWorkspace(requireManagedWorkspace(gateway, actor, idOrSlug)),
 })
 
 /** Changes a workspace. Throws 404, and 400 as `createWorkspace` does. */
@@ -104,29 +104,32 @@ export async function updateWorkspace(
   idOrSlug: string,
   change: WorkspaceChange,
 ) {
-  const workspace = reachedWorkspace(gateway, actor, idOrSlug)
-  const changes = { ...changesOf(gateway, change), updated_at: isoNow(gateway) }
+  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const changes = { ...toWorkspaceChanges(gateway, change), updated_at: getIsoTime(gateway) }
   const entry = auditWorkspace(gateway, actor, workspace, { ...workspace, ...changes })
   const write = () => gateway.store.workspaces.update(workspace.id, changes, entry)
   const changed = await gateway.memory.workspaces.change(workspace.id, overlay(changes), write)
   return { data: showWorkspace(requireFound(changed, 'Workspace')) }
 }
 
-function changesOf(gateway: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
-  checkModel(gateway, change.default_text_model)
+function toWorkspaceChanges(gateway: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
+  checkDefaultModel(gateway, change.default_text_model)
   const isAnyTool = change.disabled_server_tools?.length === 0
   return {
-    ...pickGiven(change, WorkspaceChange.properties),
+    ...pickDefined(change, WorkspaceChange.properties),
     ...(isAnyTool ? { disabled_server_tools: null } : {}),
   }
 }
 
 // The lookup matches the planner's. Otherwise every call that names no model would be refused.
-function checkModel({ catalog, config }: IdentityWorld, slug: string | null | undefined): void {
+function checkDefaultModel(
+  { catalog, config }: IdentityWorld,
+  slug: string | null | undefined,
+): void {
   if (
     slug == null ||
     catalog.models.get(slug)?.output_modalities.includes('text') ||
-    routerCalled(config, slug)
+    findRouter(config, slug)
   )
     return
   throw invalid(
@@ -148,7 +151,7 @@ export async function deleteWorkspace(
   idOrSlug: string,
   query: WorkspaceDeletion,
 ) {
-  const workspace = reachedWorkspace(gateway, actor, idOrSlug)
+  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
   const confirmed = query.confirm_default_workspace_deletion === 'true'
   if (workspace.is_default && !confirmed)
     throw invalid(
@@ -157,7 +160,7 @@ export async function deleteWorkspace(
       CONFIRM,
     )
   await gateway.catchUp()
-  const keys = disablingOf(gateway, actor, key => goesWith(workspace, key))
+  const keys = prepareKeyDisabling(gateway, actor, key => isDisabledWithWorkspace(workspace, key))
   await gateway.store.workspaces.remove(
     workspace,
     keys,
@@ -170,11 +173,11 @@ export async function deleteWorkspace(
 
 const CONFIRM = 'confirm_default_workspace_deletion'
 
-const goesWith = ({ id, is_default }: Workspace, key: Key) =>
+const isDisabledWithWorkspace = ({ id, is_default }: Workspace, key: Key) =>
   is_default && key.workspace_id === id && key.kind === 'inference' && key.isUnscoped
 
 /** Returns the workspace with this id or slug. Throws 404. */
-export function workspaceBy(
+export function requireWorkspace(
   { memory: { workspaces } }: IdentityWorld,
   idOrSlug: string,
 ): Workspace {
@@ -184,17 +187,17 @@ export function workspaceBy(
 }
 
 /** Returns the workspace with this id or slug if the actor manages it. Throws 404. */
-export function reachedWorkspace(
+export function requireManagedWorkspace(
   gateway: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
 ): Workspace {
-  const workspace = workspaceBy(gateway, idOrSlug)
-  return requireFound(reaches(gateway, actor, workspace.id) ? workspace : undefined, 'Workspace')
+  const workspace = requireWorkspace(gateway, idOrSlug)
+  return requireFound(canManage(gateway, actor, workspace.id) ? workspace : undefined, 'Workspace')
 }
 
 /** Returns the model for calls in this workspace that name none. */
-export const defaultModel = (
+export const getDefaultModel = (
   { memory: { workspaces }, config }: IdentityWorld,
   workspace_id: string,
 ): string => workspaces.get(workspace_id)?.default_text_model ?? config.default_model

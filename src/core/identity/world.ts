@@ -28,10 +28,10 @@ export interface IdentityWorld {
     forgetWorkspace(id: string): void
   }
   ledger: {
-    spent(account: `key ${string}`, period: Period | null, byok: boolean): bigint
-    held(account: `key ${string}`, byok: boolean): bigint
+    getSpent(account: `key ${string}`, period: Period | null, byok: boolean): bigint
+    getHeld(account: `key ${string}`, byok: boolean): bigint
   }
-  traffic: { rateLimits: { freeToday(): { limit: number; used: number } | null | undefined } }
+  traffic: { rateLimits: { getFreeUsage(): { limit: number; used: number } | null | undefined } }
   secrets: { fingerprint: Fingerprint }
   clock: Clock
   ids: Ids

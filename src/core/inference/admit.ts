@@ -1,6 +1,6 @@
 import { denied, GatewayError, unauthenticated, unavailable } from '../errors.ts'
 import { isUsable } from '../identity/keys.ts'
-import { policyFor } from '../policy/effective.ts'
+import { getPolicy } from '../policy/effective.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -8,7 +8,7 @@ import type { InferenceWorld } from './world.ts'
 type Check = (world: InferenceWorld, run: Run) => void
 
 /** Everything that may stop a call before it is planned. */
-const CHECKS: Check[] = [mayInfer, keyIsGood, isOpen, canRecord, mayComeThisWay]
+const CHECKS: Check[] = [checkMayInfer, checkKey, checkNotDraining, checkCanRecord, checkRegion]
 
 /**
  * Checks whether this call may be made at all, and now. Throws 403 for a management key or a region
@@ -20,7 +20,7 @@ export function admitRun(world: InferenceWorld, run: Run): void {
   for (const check of CHECKS) check(world, run)
   const { rateLimits } = world.traffic
   if (run.isDry) rateLimits.check(run.actor, run.call)
-  else run.leave = rateLimits.enter(run.actor, run.call)
+  else run.releasePermit = rateLimits.acquire(run.actor, run.call)
 }
 
 /**
@@ -37,33 +37,30 @@ export function confirmRun(world: InferenceWorld, run: Run): void {
  * and a deleted key takes its limit along. Throws 401 for a key that is no longer valid.
  */
 export function recheckRun(world: InferenceWorld, run: Run): void {
-  keyIsGood(world, run)
-  run.policy = policyFor(world, run.actor)
+  checkKey(world, run)
+  run.policy = getPolicy(world, run.actor)
 }
 
-function mayInfer(_: InferenceWorld, { actor }: Run): void {
+function checkMayInfer(_: InferenceWorld, { actor }: Run): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
 }
 
 // Throws 401.
-function keyIsGood(
-  { memory: { keys }, clock }: InferenceWorld,
-  { actor: { key_hash } }: Run,
-): void {
+function checkKey({ memory: { keys }, clock }: InferenceWorld, { actor: { key_hash } }: Run): void {
   if (key_hash === null) return
   const key = keys.get(key_hash)
   if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')
 }
 
-function isOpen({ traffic }: InferenceWorld): void {
+function checkNotDraining({ traffic }: InferenceWorld): void {
   if (traffic.calls.draining) throw unavailable('The gateway is shutting down')
 }
 
-function canRecord({ recorder }: InferenceWorld): void {
+function checkCanRecord({ recorder }: InferenceWorld): void {
   if (!recorder.healthy) throw unavailable('The gateway cannot record calls at the moment')
 }
 
-function mayComeThisWay(_: InferenceWorld, { call, policy: { regions } }: Run): void {
+function checkRegion(_: InferenceWorld, { call, policy: { regions } }: Run): void {
   const { region } = call.origin
   if (regions.includes(region)) return
   const expected = regions.length === 0 ? 'none' : regions.join(' or ')

@@ -1,20 +1,20 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import type { Opened } from '../kernel/iterate.ts'
+import type { PeekedSequence } from '../kernel/iterate.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
 import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
-import { raced } from './attempt/hedge.ts'
-import { type Failure, isWorthFallback, summaryOf } from './attempt/summary.ts'
+import { raceEndpoints } from './attempt/hedge.ts'
+import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
-import { withMedia } from './media.ts'
-import { askedOf } from './plan/wanted.ts'
+import { inlineMedia } from './media.ts'
+import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
-import { withinHold } from './reserve.ts'
+import { limitToHold } from './reserve.ts'
 import type { Attempt, Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -24,7 +24,7 @@ export async function attemptStep<K extends Kind>(
   step: Step<K>,
 ): Promise<void> {
   step.isSent = true
-  step.begun = await attemptInOrder(world, step)
+  step.answer = await attemptInOrder(world, step)
 }
 
 /**
@@ -38,22 +38,23 @@ export async function attemptStep<K extends Kind>(
 export async function attemptInOrder<K extends Kind>(
   gateway: InferenceWorld,
   step: Step<K>,
-): Promise<Begun<K>> {
-  const line = new Line<K>(gateway, step)
-  for (let next = line.next(); next; next = line.next()) {
+): Promise<OpenedAnswer<K>> {
+  const queue = new AttemptQueue<K>(gateway, step)
+  for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
-      const delay = hedgeDelay(gateway, step, next.endpoint)
-      const send = (one: Try) => tried(gateway, step, one, line.echoes)
-      if (delay === null) return await send(next)
-      const begun = await raced(gateway, next, { step, line, delay, send })
-      if (begun) return begun
+      const delay = computeHedgeDelay(gateway, step, attempt.endpoint)
+      const sendAttempt = (attempt: RunningAttempt) =>
+        tryEndpoint(gateway, step, attempt, queue.echoes)
+      if (delay === null) return await sendAttempt(attempt)
+      const answer = await raceEndpoints(gateway, attempt, { step, queue, delay, sendAttempt })
+      if (answer) return answer
     } catch (thrown) {
-      line.failed(next, thrown)
+      queue.addFailure(attempt, thrown)
     } finally {
-      line.over(next)
+      queue.release(attempt)
     }
   }
-  throw summaryOf(step.call, line.failures)
+  throw summarizeFailures(step.call, queue.failures)
 }
 
 /**
@@ -62,16 +63,16 @@ export async function attemptInOrder<K extends Kind>(
  * off, the config forbids them, there are too few measurements, or the answer is not streamed. How
  * long whole answers take to begin is not measured.
  */
-export function hedgeDelay(
+export function computeHedgeDelay(
   { config, traffic: { health } }: InferenceWorld,
   { call, plan }: { call: Work[Kind]['call']; plan: Pick<Plan, 'endpoints'> | null },
   endpoint: Endpoint,
 ): number | null {
-  const usual = config.routing.hedge
-  if (usual === 'never' || !call.stream || !plan || plan.endpoints.length < 2) return null
-  const { hedge = usual } = call.routing
+  const defaultHedge = config.routing.hedge
+  if (defaultHedge === 'never' || !call.stream || !plan || plan.endpoints.length < 2) return null
+  const { hedge = defaultHedge } = call.routing
   if (hedge === false) return null
-  return (hedge === true ? null : hedge.after_ms) ?? health.tail(endpoint)
+  return (hedge === true ? null : hedge.after_ms) ?? health.getTailLatency(endpoint)
 }
 
 /**
@@ -80,18 +81,18 @@ export function hedgeDelay(
 const MOST_TRIES = 3
 
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
-export class Line<K extends Kind> {
-  readonly failures: Failure[] = []
+export class AttemptQueue<K extends Kind> {
+  readonly failures: AttemptFailure[] = []
   /** The requests that were sent, for a caller who asked to see them. */
   readonly echoes: AnswerPart<K>[] = []
-  readonly #gateway: InferenceWorld
+  readonly #world: InferenceWorld
   readonly #endpoints: Endpoint[]
   readonly #cancellation: Cancellation
-  readonly #asked: Endpoint[] = []
+  readonly #triedEndpoints: Endpoint[] = []
   #isStopped = false
 
   constructor(gateway: InferenceWorld, { plan, run }: Step<K>) {
-    this.#gateway = gateway
+    this.#world = gateway
     this.#endpoints = plan?.endpoints ?? []
     this.#cancellation = run.cancellation
   }
@@ -102,36 +103,36 @@ export class Line<K extends Kind> {
    * A retry takes a permit that `release` gives back. Undefined if there is no endpoint or no
    * permit left.
    */
-  next(): Try | undefined {
-    const isRetry = this.#asked.length > 0
-    if (this.#isStopped || this.#asked.length === MOST_TRIES) return undefined
-    if (isRetry && !this.#gateway.traffic.retries.take()) return undefined
-    const endpoint = this.#firstWell() ?? (isRetry ? undefined : this.#endpoints[0])
-    if (endpoint) return this.#turnOf(endpoint, isRetry)
-    if (isRetry) this.#gateway.traffic.retries.leave()
+  next(): RunningAttempt | undefined {
+    const isRetry = this.#triedEndpoints.length > 0
+    if (this.#isStopped || this.#triedEndpoints.length === MOST_TRIES) return undefined
+    if (isRetry && !this.#world.traffic.retries.tryAcquire()) return undefined
+    const endpoint = this.#findAvailable() ?? (isRetry ? undefined : this.#endpoints[0])
+    if (endpoint) return this.#createAttempt(endpoint, isRetry)
+    if (isRetry) this.#world.traffic.retries.release()
     return undefined
   }
 
   /** Records a failed attempt. */
-  failed({ endpoint, status }: Try, thrown: unknown): void {
+  addFailure({ endpoint, status }: RunningAttempt, thrown: unknown): void {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
-    this.#gateway.events.publish('attempt.failed', { endpoint, error })
+    this.#world.events.publish('attempt.failed', { endpoint, error })
     if (error.type === 'server' || this.#cancellation.reason) this.#isStopped = true
   }
 
   /** Gives back the permit of an attempt that is over. */
-  over({ isRetry }: Try): void {
-    if (isRetry) this.#gateway.traffic.retries.leave()
+  release({ isRetry }: RunningAttempt): void {
+    if (isRetry) this.#world.traffic.retries.release()
   }
 
-  #turnOf(endpoint: Endpoint, isRetry: boolean): Try {
-    this.#asked.push(endpoint)
+  #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {
+    this.#triedEndpoints.push(endpoint)
     return {
       endpoint,
       isRetry,
       cancellation: this.#cancellation,
-      sent: null,
+      sentAt: null,
       onSent: null,
       latency: 0,
       status: null,
@@ -141,15 +142,15 @@ export class Line<K extends Kind> {
 
   // Checked here and not only in the plan: since it was made, another call may have begun to probe
   // whether the endpoint has recovered.
-  #firstWell(): Endpoint | undefined {
+  #findAvailable(): Endpoint | undefined {
     const {
       traffic: { health },
-    } = this.#gateway
+    } = this.#world
     for (const endpoint of this.#endpoints)
       if (
-        !this.#asked.includes(endpoint) &&
+        !this.#triedEndpoints.includes(endpoint) &&
         !this.#hasRefused(endpoint.model) &&
-        health.admits(endpoint)
+        health.tryAdmit(endpoint)
       )
         return endpoint
     return undefined
@@ -163,20 +164,20 @@ export class Line<K extends Kind> {
 }
 
 /** An answer that has begun: from here on no other endpoint may be tried. */
-export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
+export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<K>[]> {
   endpoint: Endpoint
   /** When its request was sent, in steady milliseconds. */
-  sent: number
+  sentAt: number
 }
 
 /** One attempt at one endpoint while it runs. */
-export interface Try extends Attempt {
+export interface RunningAttempt extends Attempt {
   /** Whether it holds a retry permit. */
   isRetry: boolean
   /** Ends it. */
   cancellation: Cancellation
   /** When its request was sent, in steady milliseconds; null before. */
-  sent: number | null
+  sentAt: number | null
   /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
 }
@@ -185,50 +186,55 @@ export interface Try extends Attempt {
  * Sends the call to one endpoint and waits for the first meaningful part of its answer. Throws if
  * there is none.
  */
-export async function tried<K extends Kind>(
+export async function tryEndpoint<K extends Kind>(
   gateway: InferenceWorld,
   step: Step<K>,
-  one: Try,
+  attempt: RunningAttempt,
   echoes: AnswerPart<K>[],
-): Promise<Begun<K>> {
-  const { endpoint, cancellation } = one
+): Promise<OpenedAnswer<K>> {
+  const { endpoint, cancellation } = attempt
   const { run } = step
   const kind: KindOfWork<K> = kinds[run.kind]
-  const protocol = protocolOf(run.kind, endpoint)
-  const began = gateway.clock.ticks()
-  const ready = withMedia(gateway, callFor(gateway, step, endpoint, protocol), {
+  const protocol = getProtocol(run.kind, endpoint)
+  const startedAt = gateway.clock.ticks()
+  const prepared = inlineMedia(gateway, buildUpstreamCall(gateway, step, endpoint, protocol), {
     kind,
-    takesUrls: protocol.takesUrls,
+    takesUrls: protocol.urlMedia,
     media: run.media,
     cancellation,
   })
-  const call = ready instanceof Promise ? await ready : ready
-  const request = protocol.request(call, endpoint)
-  if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
-  step.attempts.push(one)
-  gateway.events.publish('attempt.started', one)
+  const call = prepared instanceof Promise ? await prepared : prepared
+  const request = protocol.buildRequest(call, endpoint)
+  if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
+  step.attempts.push(attempt)
+  gateway.events.publish('attempt.started', attempt)
   try {
-    const { first, rest, sent } = await answered(gateway, one, { kind, protocol, call, request })
-    if (run.firstPart === null) firstPart(gateway, run)
-    gateway.traffic.health.answered(endpoint, sent, rest !== null)
-    return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
+    const { first, rest, sentAt } = await awaitAnswer(gateway, attempt, {
+      kind,
+      protocol,
+      call,
+      request,
+    })
+    if (run.firstPartAt === null) markFirstPart(gateway, run)
+    gateway.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
+    return { endpoint, sentAt, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
     const error = GatewayError.from(thrown)
-    one.error = error
-    if (!cancellation.reason) gateway.traffic.health.failed(endpoint, error)
+    attempt.error = error
+    if (!cancellation.reason) gateway.traffic.health.recordFailure(endpoint, error)
     throw error
   } finally {
-    one.latency = Math.round(gateway.clock.ticks() - began)
+    attempt.latency = Math.round(gateway.clock.ticks() - startedAt)
   }
 }
 
 /** Notes that the client has something to read. */
-function firstPart(world: InferenceWorld, run: Run): void {
-  run.firstPart = world.clock.ticks()
+function markFirstPart(world: InferenceWorld, run: Run): void {
+  run.firstPartAt = world.clock.ticks()
   world.events.publish('first.token', run)
 }
 
-function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
+function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
   const protocol: Protocol<K> | undefined = protocols[kind][endpoint.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   return protocol
@@ -238,21 +244,22 @@ function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  * Builds the call for the endpoint: as its model gets it, with no more output than was set aside,
  * and without what the endpoint does not support.
  */
-function callFor<K extends Kind>(
+function buildUpstreamCall<K extends Kind>(
   gateway: InferenceWorld,
   { run: { kind }, call, plan, hold, isBounded }: Step<K>,
   endpoint: Endpoint,
-  { takesNames }: Protocol<K>,
+  { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
   const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
-  const asked = plan ? askedOf(plan.models, call, endpoint) : call
-  const payable = hold && isBounded ? withinHold(gateway, kind, asked, endpoint, hold) : asked
-  const fitting = fitToEndpoint(payable, endpoint)
-  return takesNames ? fitting : removeNames(fitting)
+  const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
+  const payable =
+    hold && isBounded ? limitToHold(gateway, kind, effectiveCall, endpoint, hold) : effectiveCall
+  const supported = fitToEndpoint(payable, endpoint)
+  return acceptsNames ? supported : removeNames(supported)
 }
 
 /** A request, and what is needed to read its answer. */
-interface Asking<K extends Kind> {
+interface PreparedRequest<K extends Kind> {
   kind: KindOfWork<K>
   protocol: Protocol<K>
   call: Work[K]['call']
@@ -260,17 +267,17 @@ interface Asking<K extends Kind> {
 }
 
 /** Sends the request and returns the answer from its first meaningful part on. */
-async function answered<K extends Kind>(
+async function awaitAnswer<K extends Kind>(
   gateway: InferenceWorld,
-  one: Try,
-  { kind, protocol, call, request }: Asking<K>,
-): Promise<Omit<Begun<K>, 'endpoint'>> {
-  const { endpoint, cancellation } = one
+  attempt: RunningAttempt,
+  { kind, protocol, call, request }: PreparedRequest<K>,
+): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
+  const { endpoint, cancellation } = attempt
   const authorized = authorize(gateway, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
-  const sent = gateway.clock.ticks()
-  one.sent = sent
-  one.onSent?.()
+  const sentAt = gateway.clock.ticks()
+  attempt.sentAt = sentAt
+  attempt.onSent?.()
   const opened = await openAnswer(
     gateway,
     outgoing,
@@ -279,20 +286,20 @@ async function answered<K extends Kind>(
     call,
     cancellation,
     status => {
-      one.status = status
+      attempt.status = status
     },
   )
   const { first, rest } = opened.first.some(kind.isMeaningful)
     ? opened
-    : await untilMeaningful(opened, kind)
-  return { first, rest, sent }
+    : await readUntilMeaningful(opened, kind)
+  return { first, rest, sentAt }
 }
 
 /** Reads on to the first part that a caller can use. */
-async function untilMeaningful<K extends Kind>(
-  { first, rest }: Opened<Work[K]['part'][]>,
+async function readUntilMeaningful<K extends Kind>(
+  { first, rest }: PeekedSequence<Work[K]['part'][]>,
   kind: KindOfWork<K>,
-): Promise<Opened<Work[K]['part'][]>> {
+): Promise<PeekedSequence<Work[K]['part'][]>> {
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next()) {
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }
@@ -302,14 +309,14 @@ async function untilMeaningful<K extends Kind>(
 }
 
 // Images and files would fill the debug chunk with noise, and their content may be private.
-function echo({ provider, model }: Endpoint, body: unknown): CommonPart {
+function buildEcho({ provider, model }: Endpoint, body: unknown): CommonPart {
   return {
     type: 'echo',
     provider: provider.name,
     model,
-    body: JSON.parse(JSON.stringify(body, (_, value) => shortened(value))),
+    body: JSON.parse(JSON.stringify(body, (_, value) => shortenDataUrl(value))),
   }
 }
 
-const shortened = (value: unknown) =>
+const shortenDataUrl = (value: unknown) =>
   typeof value === 'string' && /^data:[^,]{0,100};base64,/.test(value) ? '[data]' : value

@@ -16,7 +16,7 @@ declare module '../events.ts' {
     /** The call is charged and on record. */
     'call.closed': Run
     /** It is known whether an answer called tools as they were offered. */
-    'tools.judged': { endpoint: Endpoint; isSound: boolean }
+    'tools.judged': { endpoint: Endpoint; toolCallsValid: boolean }
     /** A second endpoint is tried beside a slow one. */
     'hedge.started': { endpoint: Endpoint }
     /** The second endpoint has answered first. */

@@ -1,22 +1,22 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { denied, GatewayError } from '../errors.ts'
-import { type Actor, actorWith } from '../identity/actor.ts'
-import { managedKey } from '../identity/keys.ts'
-import { managedWorkspace } from '../identity/management.ts'
-import { usdOf } from '../kernel/money.ts'
+import { type Actor, buildKeyActor } from '../identity/actor.ts'
+import { requireManagedKey } from '../identity/keys.ts'
+import { resolveWorkspaceId } from '../identity/management.ts'
+import { toUsd } from '../kernel/money.ts'
 import type { Kind, Work } from '../language/work.ts'
-import { policyFor } from '../policy/effective.ts'
-import { explainedDrop, notPayable, notPicked } from './explain/dropped.ts'
+import { getPolicy } from '../policy/effective.ts'
+import { explainDrop, explainNotPayable, explainNotPicked } from './explain/dropped.ts'
 import type { Explanation } from './explain/explanation.ts'
-import { closing, explainedPolicy, type Question } from './explain/policy.ts'
-import { explainedEndpoint, type Route } from './explain/route.ts'
+import { explainPolicy, listExhaustedBounds, type Question } from './explain/policy.ts'
+import { explainEndpoint, type RouteExplanation } from './explain/route.ts'
 import { startRun } from './infer.ts'
-import { chancesOf } from './plan/chance.ts'
-import { askedOf } from './plan/wanted.ts'
-import type { Group } from './plan.ts'
+import { computeProbabilities } from './plan/probability.ts'
+import { getEffectiveCall } from './plan/resolve-models.ts'
+import type { CandidateGroup } from './plan.ts'
 import { isPayable } from './reserve.ts'
 import { type Run, Step } from './run.ts'
-import { unsent, walk } from './stages.ts'
+import { listStagesBeforeSending, runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
 export { Explanation } from './explain/explanation.ts'
@@ -25,7 +25,7 @@ export { Explanation } from './explain/explanation.ts'
  * The identity of a dry run: the key of this hash, or no key and a workspace, by default the
  * asker's own.
  */
-export interface As {
+export interface DryRunIdentity {
   key?: string | undefined
   workspace_id?: string | undefined
 }
@@ -41,91 +41,95 @@ export interface As {
 export async function explain<K extends Kind>(
   gateway: InferenceWorld,
   asker: Actor,
-  as: As,
+  identity: DryRunIdentity,
   kind: K,
   understand: (actor: Actor) => Work[K]['call'],
 ): Promise<Explanation> {
   if (asker.kind !== 'management' && asker.kind !== 'operator')
     throw denied('Only management keys can make dry runs')
-  const actor = actorAs(gateway, asker, as)
-  const known = await followed(gateway, actor, kind, understand)
-  return explanationOf(
+  const actor = resolveActor(gateway, asker, identity)
+  const dryRun = await makeDryRun(gateway, actor, kind, understand)
+  return buildExplanation(
     gateway,
-    { asker, actor, policy: known.run?.policy ?? policyFor(gateway, actor) },
+    { asker, actor, policy: dryRun.run?.policy ?? getPolicy(gateway, actor) },
     kind,
-    known,
+    dryRun,
   )
 }
 
-function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: As): Actor {
-  if (key !== undefined) return actorWith(gateway, managedKey(gateway, asker, key))
+function resolveActor(
+  gateway: InferenceWorld,
+  asker: Actor,
+  { key, workspace_id }: DryRunIdentity,
+): Actor {
+  if (key !== undefined) return buildKeyActor(gateway, requireManagedKey(gateway, asker, key))
   return {
     kind: 'inference',
     user_id: '',
-    workspace_id: managedWorkspace(gateway, asker, workspace_id),
+    workspace_id: resolveWorkspaceId(gateway, asker, workspace_id),
     key_hash: null,
   }
 }
 
 /** A dry run as far as it got. `run` is null if the call could not be parsed. */
-interface Known<K extends Kind> {
+interface DryRun<K extends Kind> {
   run: Run<K> | null
   error: GatewayError | null
 }
 
 /** Runs the stages of `infer` up to where the call would be sent. */
-async function followed<K extends Kind>(
+async function makeDryRun<K extends Kind>(
   world: InferenceWorld,
   actor: Actor,
   kind: K,
   understand: (actor: Actor) => Work[K]['call'],
-): Promise<Known<K>> {
+): Promise<DryRun<K>> {
   let run: Run<K> | null = null
   try {
     run = startRun(world, actor, kind, understand(actor), true)
-    await walk(world, world.stages.open, run)
+    await runStages(world, world.stages.open, run)
     if (run.blocked) throw run.blocked
-    await walk(world, unsent(world.stages.step), new Step(run, run.call))
+    await runStages(world, listStagesBeforeSending(world.stages.step), new Step(run, run.call))
     return { run, error: null }
   } catch (thrown) {
     return { run, error: GatewayError.from(thrown) }
   }
 }
 
-async function explanationOf<K extends Kind>(
+async function buildExplanation<K extends Kind>(
   world: InferenceWorld,
   question: Question,
   kind: K,
-  { run, error }: Known<K>,
+  { run, error }: DryRun<K>,
 ): Promise<Explanation> {
   const { actor } = question
-  const { candidates = null, need = null, amounts = null } = run?.step ?? {}
+  const { candidates = null, costEstimate = null, amounts = null } = run?.step ?? {}
   return {
     workspace: {
       id: actor.workspace_id,
       slug: world.memory.workspaces.get(actor.workspace_id)?.slug ?? null,
     },
-    key: keyOf(world, actor),
-    policy: await explainedPolicy(world, question, run?.filtering?.findings ?? null, need),
+    key: explainKey(world, actor),
+    policy: await explainPolicy(world, question, run?.filtering?.findings ?? null, costEstimate),
     region: run?.call.origin.region ?? null,
-    preset: presetOf(world, run?.call.preset_id ?? null),
+    preset: explainPreset(world, run?.call.preset_id ?? null),
     requested: run?.call.models ?? [],
     models: candidates?.models.map(({ model }) => model.id) ?? [],
     strategy: candidates?.strategy ?? null,
     stages: candidates?.stages ?? [],
-    endpoints: run?.step ? endpointsOf(world, kind, run.step) : [],
-    dropped: run?.step ? droppedOf(world, kind, run.step) : [],
-    set_aside: amounts && { credits: usdOrNull(amounts.own), byok: usdOrNull(amounts.byok) },
-    error: error && refusalOf(error),
+    endpoints: run?.step ? explainEndpoints(world, kind, run.step) : [],
+    dropped: run?.step ? explainDropped(world, kind, run.step) : [],
+    set_aside: amounts && { credits: toUsdOrNull(amounts.own), byok: toUsdOrNull(amounts.byok) },
+    error: error && renderRefusal(error),
   }
 }
 
-function keyOf({ memory: { keys } }: InferenceWorld, { key_hash }: Actor): Explanation['key'] {
+function explainKey({ memory: { keys } }: InferenceWorld, { key_hash }: Actor): Explanation['key'] {
   const key = keys.get(key_hash ?? '')
   return key ? { hash: key.hash, name: key.name, label: key.label } : null
 }
 
-function presetOf(
+function explainPreset(
   { memory: { presets } }: InferenceWorld,
   preset_id: string | null,
 ): Explanation['preset'] {
@@ -136,59 +140,73 @@ function presetOf(
     : null
 }
 
-function endpointsOf<K extends Kind>(
+function explainEndpoints<K extends Kind>(
   world: InferenceWorld,
   kind: K,
   step: Step<K>,
 ): Explanation['endpoints'] {
   const { call, candidates, plan, amounts, isBounded } = step
   if (!candidates || !plan) return []
-  const isLeft = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
+  const isStillPayable = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
   const groups = candidates.groups.map(
-    (group): Group => ({
+    (group): CandidateGroup => ({
       ...group,
-      turns: group.turns.map(turn => turn.filter(isLeft)),
+      tiers: group.tiers.map(tier => tier.filter(isStillPayable)),
     }),
   )
-  const endpoints = plan.endpoints.filter(isLeft)
-  const route: Route<K> = {
+  const endpoints = plan.endpoints.filter(isStillPayable)
+  const route: RouteExplanation<K> = {
     kind,
     call,
     plan: { ...plan, endpoints },
     amounts: isBounded ? amounts : null,
     // If the models are drawn at random too, each probability is one among the models that were
     // drawn.
-    chances: plan.strategy === 'free' ? new Map() : chancesOf(world, kind, call, groups),
-    places: new Set(groups.flatMap(({ place }) => place ?? [])),
+    probabilities:
+      plan.strategy === 'free' ? new Map() : computeProbabilities(world, kind, call, groups),
+    stickyEndpointIds: new Set(groups.flatMap(({ stickyEndpointId }) => stickyEndpointId ?? [])),
   }
   return endpoints.map(endpoint =>
-    explainedEndpoint(world, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint),
+    explainEndpoint(
+      world,
+      { ...route, call: getEffectiveCall(plan.models, call, endpoint) },
+      endpoint,
+    ),
   )
 }
 
-function droppedOf<K extends Kind>(
+function explainDropped<K extends Kind>(
   { ledger }: InferenceWorld,
   kind: K,
   step: Step<K>,
 ): Explanation['dropped'] {
-  const { candidates, plan, need, amounts, run } = step
-  const excluded = candidates?.dropped.map(one => explainedDrop(kind, one)) ?? []
+  const { candidates, plan, costEstimate, amounts, run } = step
+  const excluded = candidates?.dropped.map(drop => explainDrop(kind, drop)) ?? []
   if (!candidates || !plan) return excluded
-  const passedOver = notPicked(
-    candidates.groups.flatMap(({ turns }) => turns.flat()),
+  const passedOver = explainNotPicked(
+    candidates.groups.flatMap(({ tiers }) => tiers.flat()),
     plan.endpoints,
   )
   const unpaid =
-    need && amounts
-      ? notPayable(plan.endpoints, amounts, closing(ledger, run.policy.bounds, need))
+    costEstimate && amounts
+      ? explainNotPayable(
+          plan.endpoints,
+          amounts,
+          listExhaustedBounds(ledger, run.policy.bounds, costEstimate),
+        )
       : []
   return [...excluded, ...passedOver, ...unpaid]
 }
 
-const usdOrNull = (nanos: bigint | null): number | null => (nanos === null ? null : usdOf(nanos))
+const toUsdOrNull = (nanos: bigint | null): number | null => (nanos === null ? null : toUsd(nanos))
 
 /** Renders the failure as the error envelope does, without the ids of a request. */
-const refusalOf = ({ status, type, message, metadata }: GatewayError): Explanation['error'] => ({
+const renderRefusal = ({
+  status,
+  type,
+  message,
+  metadata,
+}: GatewayError): Explanation['error'] => ({
   code: status,
   message,
   metadata: { error_type: type, ...metadata },

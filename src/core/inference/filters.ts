@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors.ts'
-import type { Opened } from '../kernel/iterate.ts'
+import type { PeekedSequence } from '../kernel/iterate.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Passage } from '../language/passage.ts'
+import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import type { Match, OpenedRule } from '../policy/filters/rule.ts'
+import type { CompiledRule, Match } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import { Filtering } from './filters/filtering.ts'
 import { type AnswerFilter, type ContentFiltering, kinds } from './kinds.ts'
@@ -12,7 +12,7 @@ import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The call as filters leave it, and the error if they block it. */
-interface Filtered<K extends Kind> {
+interface FilterResult<K extends Kind> {
   call: Work[K]['call']
   error: GatewayError | null
 }
@@ -29,7 +29,7 @@ export function filterRun<K extends Kind>(_: InferenceWorld, run: Run<K>): void 
 async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>): Promise<void> {
   try {
     run.filtering = new Filtering(await filters)
-    const { call, error } = await filteredCall(run.kind, run.call, run.filtering)
+    const { call, error } = await filterTexts(run.kind, run.call, run.filtering)
     run.call = call
     run.blocked = error
   } catch (thrown) {
@@ -42,15 +42,15 @@ async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>
  * read again, so that a long conversation is not read once more at each step. Throws 403 for what
  * is blocked.
  */
-export async function filterAdded(
+export async function filterAddedContent(
   run: Run,
-  before: Work[Kind]['call'],
+  previous: Work[Kind]['call'],
   next: Work[Kind]['call'],
 ): Promise<Work[Kind]['call']> {
-  if (!run.filtering || before.kind !== 'text' || next.kind !== 'text') return next
-  const differing = before.turns.findIndex((turn, i) => turn !== next.turns[i])
-  const seen = differing === -1 ? before.turns.length : differing
-  const { tools, params, extra } = before
+  if (!run.filtering || previous.kind !== 'text' || next.kind !== 'text') return next
+  const firstDifferent = previous.messages.findIndex((message, i) => message !== next.messages[i])
+  const seenCount = firstDifferent === -1 ? previous.messages.length : firstDifferent
+  const { tools, params, extra } = previous
   const isNew = {
     tools: next.tools !== tools,
     params: next.params !== params,
@@ -58,16 +58,16 @@ export async function filterAdded(
   }
   const added: TextCall = {
     ...next,
-    turns: next.turns.slice(seen),
+    messages: next.messages.slice(seenCount),
     tools: isNew.tools ? next.tools : [],
     params: isNew.params ? next.params : {},
     extra: isNew.extra ? next.extra : {},
   }
-  const { call, error } = await filteredCall('text', added, run.filtering)
+  const { call, error } = await filterTexts('text', added, run.filtering)
   if (error) throw error
   return {
     ...next,
-    turns: [...next.turns.slice(0, seen), ...call.turns],
+    messages: [...next.messages.slice(0, seenCount), ...call.messages],
     ...(isNew.tools ? { tools: call.tools } : {}),
     ...(isNew.params ? { params: call.params } : {}),
     ...(isNew.extra ? { extra: call.extra } : {}),
@@ -78,65 +78,66 @@ export async function filterAdded(
  * Redacts the texts of the call, or blocks it with 403. A match that is only flagged is noted and
  * stays. Throws 403 for texts that cannot be read.
  */
-async function filteredCall<K extends Kind>(
+async function filterTexts<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
   filtering: Filtering,
-): Promise<Filtered<K>> {
+): Promise<FilterResult<K>> {
   const { rewriteTexts }: ContentFiltering<K> = kinds[kind].filtering
-  const blocking: Blocking[] = []
-  const left = await rewriteTexts(call, passage => rewordedPassage(passage, filtering, blocking))
-  return { call: left, error: blocking.length > 0 ? blocked(blocking) : null }
+  const blocking: BlockingMatch[] = []
+  const filtered = await rewriteTexts(call, segment => filterSegment(segment, filtering, blocking))
+  return { call: filtered, error: blocking.length > 0 ? callBlocked(blocking) : null }
 }
 
 /** A rule that blocks a call, and the caller's own words that matched it. */
-interface Blocking {
-  rule: OpenedRule
+interface BlockingMatch {
+  rule: CompiledRule
   found: string
 }
 
-async function rewordedPassage(
-  passage: Passage,
+async function filterSegment(
+  segment: TextSegment,
   filtering: Filtering,
-  blocking: Blocking[],
+  blocking: BlockingMatch[],
 ): Promise<string[]> {
-  const screen = filtering.filters.asked(passage.role)
-  if (!screen) return passage.pieces
-  const { screenedPassage } = await import('../policy/filters/passage.ts')
-  const { pieces, matches, text } = await screenedPassage(passage, screen)
+  const filterSet = filtering.filters.getInputFilters(segment.role)
+  if (!filterSet) return segment.pieces
+  const { redactSegment } = await import('../policy/filters/text-segment.ts')
+  const { pieces, matches, text } = await redactSegment(segment, filterSet)
   for (const match of matches) noteMatch(match, text, filtering, blocking)
   return pieces
 }
 
 function noteMatch(
-  { rule, start, end, found = '' }: Match,
+  { rule, start, end, matchedText = '' }: Match,
   text: string,
   filtering: Filtering,
-  blocking: Blocking[],
+  blocking: BlockingMatch[],
 ): void {
-  filtering.note(rule, 'input')
-  if (rule.action === 'block') blocking.push({ rule, found: found || text.slice(start, end) })
+  filtering.noteMatch(rule, 'input')
+  if (rule.action === 'block') blocking.push({ rule, found: matchedText || text.slice(start, end) })
 }
 
 /**
  * The error for a call whose words are blocked (wire reference H.6). It quotes the phrases of a
  * prompt injection: they are the caller's own.
  */
-function blocked(blocking: Blocking[]): GatewayError {
+function callBlocked(blocking: BlockingMatch[]): GatewayError {
   const injections = blocking.filter(({ rule }) => rule.filter === 'regex-prompt-injection')
   const rule = (injections[0] ?? blocking[0])?.rule
-  const message = rule?.blocked ?? `Request blocked by content filter: ${rule?.name ?? '[BLOCKED]'}`
+  const message =
+    rule?.blockedMessage ?? `Request blocked by content filter: ${rule?.name ?? '[BLOCKED]'}`
   return new GatewayError(
     'permission_denied',
     message,
-    injections.length > 0 ? { metadata: { patterns: phrasesOf(injections) } } : {},
+    injections.length > 0 ? { metadata: { patterns: listPhrases(injections) } } : {},
   )
 }
 
 const MOST_PHRASES = 20
 const LONGEST_PHRASE = 200
 
-const phrasesOf = (blocking: Blocking[]): string[] =>
+const listPhrases = (blocking: BlockingMatch[]): string[] =>
   [...new Set(blocking.map(({ found }) => found.slice(0, LONGEST_PHRASE)))].slice(0, MOST_PHRASES)
 
 /**
@@ -144,43 +145,50 @@ const phrasesOf = (blocking: Blocking[]): string[] =>
  * `read` gets what the provider sent, whatever is left of it: that is what is charged. What blocks
  * the answer ends it with 403 and closes the provider's stream.
  */
-export function filteredAnswer<K extends Kind>(
+export function filterAnswerParts<K extends Kind>(
   run: Run<K>,
   uses: PluginUse[],
-  answer: Opened<AnswerPart<K>[]>,
+  answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
-): Opened<AnswerPart<K>[]> | null {
-  let left: Opened<AnswerPart<K>[]> | null = null
-  for (const filter of filtersOf(run, uses))
-    left = left ? layer(filter, left, () => undefined) : layer(filter, answer, read)
-  return left
+): PeekedSequence<AnswerPart<K>[]> | null {
+  let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
+  for (const filter of listAnswerFilters(run, uses))
+    filtered = filtered
+      ? addFilterLayer(filter, filtered, () => undefined)
+      : addFilterLayer(filter, answer, read)
+  return filtered
 }
 
 /**
  * Lists the filters of the answer: plugins first, so that content filters see what the client would
  * get.
  */
-function filtersOf<K extends Kind>(run: Run<K>, uses: PluginUse[]): AnswerFilter<AnswerPart<K>>[] {
+function listAnswerFilters<K extends Kind>(
+  run: Run<K>,
+  uses: PluginUse[],
+): AnswerFilter<AnswerPart<K>>[] {
   const { filtering, call } = run
-  const screen = filtering?.filters.answered
+  const filterSet = filtering?.filters.outputFilters
   const { filterAnswer }: ContentFiltering<K> = kinds[run.kind].filtering
-  const own = uses.flatMap(({ plugin, options }) => plugin.after?.(run, options) ?? [])
-  const content = screen && filterAnswer?.(call, filtering, screen)
-  return [...own, ...(content ? [content] : [])] as AnswerFilter<AnswerPart<K>>[]
+  const pluginFilters = uses.flatMap(({ plugin, options }) => plugin.after?.(run, options) ?? [])
+  const contentFilter = filterSet && filterAnswer?.(call, filtering, filterSet)
+  return [...pluginFilters, ...(contentFilter ? [contentFilter] : [])] as AnswerFilter<
+    AnswerPart<K>
+  >[]
 }
 
 // How an answer starts and what it counts are no texts: they need not wait, and a message begins
 // with them.
-const layer = <Part extends object>(
+const addFilterLayer = <Part extends object>(
   filter: AnswerFilter<Part>,
-  { first, rest }: Opened<Part[]>,
+  { first, rest }: PeekedSequence<Part[]>,
   read: (batch: Part[]) => void,
-): Opened<Part[]> => ({
-  first: first.filter(part => !isOfChoice(part)),
+): PeekedSequence<Part[]> => ({
+  first: first.filter(part => !isChoicePart(part)),
   rest: new FilteredAnswer(filter, first, rest, read),
 })
 
-const isOfChoice = (part: object) => 'choice' in part
+const isChoicePart = (part: object) => 'choice' in part
 
 /** The parts after the first batch. The texts of the first batch come first. */
 class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
@@ -188,7 +196,7 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
   readonly #rest: AsyncIterator<Part[]> | null
   readonly #read: (batch: Part[]) => void
   #first: Part[] | null
-  #ended = false
+  #isEnded = false
   #failure: { thrown: unknown } | null = null
 
   constructor(
@@ -205,42 +213,42 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
 
   async next(): Promise<IteratorResult<Part[]>> {
     if (this.#failure) throw this.#failure.thrown
-    if (this.#ended) return { done: true, value: undefined }
-    const batch = await this.#batch()
-    const value = batch ? await this.#filter.read(batch) : await this.#end()
+    if (this.#isEnded) return { done: true, value: undefined }
+    const batch = await this.#readBatch()
+    const value = batch ? await this.#filter.read(batch) : await this.#endFilter()
     if (this.#filter.blocked) await this.#stop(this.#filter.blocked)
     return { done: false, value }
   }
 
   /** What precedes the blocked text goes out; then comes the failure. */
   async #stop(blocked: GatewayError): Promise<void> {
-    this.#ended = true
+    this.#isEnded = true
     this.#failure = { thrown: blocked }
     await this.#rest?.return?.()
   }
 
   async return(): Promise<IteratorResult<Part[]>> {
-    this.#ended = true
+    this.#isEnded = true
     await this.#rest?.return?.()
     return { done: true, value: undefined }
   }
 
   /** Returns the provider's next batch; undefined at its end. */
-  async #batch(): Promise<Part[] | undefined> {
+  async #readBatch(): Promise<Part[] | undefined> {
     if (this.#first) {
       const first = this.#first
       this.#first = null
       this.#read(first)
-      return first.filter(isOfChoice)
+      return first.filter(isChoicePart)
     }
-    const step = await this.#step()
+    const step = await this.#readNext()
     if (!step || step.done) return undefined
     this.#read(step.value)
     return step.value
   }
 
   // When an answer breaks off, the parts that were held back go out, and then the failure.
-  async #step(): Promise<IteratorResult<Part[]> | undefined> {
+  async #readNext(): Promise<IteratorResult<Part[]> | undefined> {
     try {
       return await this.#rest?.next()
     } catch (thrown) {
@@ -249,8 +257,8 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     }
   }
 
-  async #end(): Promise<Part[]> {
-    this.#ended = true
+  async #endFilter(): Promise<Part[]> {
+    this.#isEnded = true
     return this.#filter.end()
   }
 }

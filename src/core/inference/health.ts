@@ -1,15 +1,21 @@
-import type { Measured } from '../catalog/models/shown.ts'
+import type { EndpointStats } from '../catalog/models/view.ts'
 import type { Endpoint } from '../catalog/models.ts'
 import type { Config } from '../config.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Percentiles } from '../language/routing.ts'
-import { type Bounds, type Count, Quality, Samples, Tally } from './health/measures.ts'
+import {
+  type OutcomeCount,
+  Quality,
+  type QualityBounds,
+  Samples,
+  Tally,
+} from './health/measures.ts'
 
 const MINUTE = 60_000
 
 /** The health of one endpoint, about five kilobytes. */
-interface Known {
+interface HealthRecord {
   circuit: Circuit
   latency: Samples
   throughput: Samples
@@ -17,7 +23,7 @@ interface Known {
   quality: Quality | null
   uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
   /** When a call last used the endpoint, in steady milliseconds. */
-  told: number
+  lastSeenAt: number
 }
 
 /**
@@ -45,7 +51,7 @@ const RESTING = -1
 export class Health {
   readonly #thresholds: Thresholds
   readonly #clock: Clock
-  readonly #records = new Map<string, Known>()
+  readonly #records = new Map<string, HealthRecord>()
 
   constructor({ failures, pause_seconds }: Config['routing'], clock: Clock) {
     this.#thresholds = { failures, pause: pause_seconds * 1000 }
@@ -63,8 +69,8 @@ export class Health {
   }
 
   /** Returns when the endpoint's cooldown ends, in steady milliseconds; 0 if it is in none. */
-  restsUntil(endpoint: Endpoint): number {
-    const until = this.#records.get(endpoint.id)?.circuit.restsUntil ?? 0
+  getCooldownEnd(endpoint: Endpoint): number {
+    const until = this.#records.get(endpoint.id)?.circuit.cooldownEnd ?? 0
     return until > this.#clock.ticks() ? until : 0
   }
 
@@ -72,45 +78,47 @@ export class Health {
    * Returns the endpoint's cooldown: its end, as `getCooldownEnd`, and its reason. Null if it is in
    * none.
    */
-  restOf(endpoint: Endpoint): { until: number; because: Because } | null {
-    const until = this.restsUntil(endpoint)
+  findCooldown(endpoint: Endpoint): { until: number; reason: CooldownReason } | null {
+    const until = this.getCooldownEnd(endpoint)
     return until === 0
       ? null
-      : { until, because: this.#records.get(endpoint.id)?.circuit.because ?? 'failures' }
+      : { until, reason: this.#records.get(endpoint.id)?.circuit.cooldownReason ?? 'failures' }
   }
 
   /**
    * Returns the percentiles of the last five minutes, in tokens per second or milliseconds. Null
    * without measurements.
    */
-  measured(endpoint: Endpoint, what: 'throughput' | 'latency'): Percentiles | null {
-    return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
+  getPercentiles(endpoint: Endpoint, metric: 'throughput' | 'latency'): Percentiles | null {
+    return (
+      this.#records.get(endpoint.id)?.[metric].getPercentiles(this.#clock.ticks(), WINDOW) ?? null
+    )
   }
 
   /**
    * Returns the milliseconds within which 95 of 100 streamed answers of the last five minutes
    * began. Null for fewer than twenty measurements.
    */
-  tail(endpoint: Endpoint): number | null {
-    return this.#records.get(endpoint.id)?.latency.p95(this.#clock.ticks(), WINDOW) ?? null
+  getTailLatency(endpoint: Endpoint): number | null {
+    return this.#records.get(endpoint.id)?.latency.getP95(this.#clock.ticks(), WINDOW) ?? null
   }
 
   /**
    * Tells whether a call may be sent to the endpoint now. A caller that gets true must send it:
    * after a cooldown one call alone probes the endpoint, until its outcome is known.
    */
-  admits(endpoint: Endpoint): boolean {
-    return this.#records.get(endpoint.id)?.circuit.admits(this.#clock.ticks()) ?? true
+  tryAdmit(endpoint: Endpoint): boolean {
+    return this.#records.get(endpoint.id)?.circuit.tryAdmit(this.#clock.ticks()) ?? true
   }
 
   /**
    * Records the first part of an answer to a request sent at `sent`. The time it took is a latency
    * if the answer is streamed.
    */
-  answered(endpoint: Endpoint, sent: number, streamed: boolean): void {
+  recordAnswer(endpoint: Endpoint, sent: number, streamed: boolean): void {
     const now = this.#clock.ticks()
-    const { circuit, latency } = this.#recordOf(endpoint)
-    circuit.answered(now, sent)
+    const { circuit, latency } = this.#getRecord(endpoint)
+    circuit.recordAnswer(now, sent)
     if (streamed) latency.add(now, now - sent)
   }
 
@@ -119,21 +127,21 @@ export class Health {
    * It would have taken at least that long. This counts as a latency if it is above the median:
    * otherwise an endpoint that is always given up would keep its former latency.
    */
-  outrun(endpoint: Endpoint, sent: number): void {
+  recordOutrun(endpoint: Endpoint, sent: number): void {
     const now = this.#clock.ticks()
-    const median = this.measured(endpoint, 'latency')?.p50 ?? 0
-    if (now - sent > median) this.#recordOf(endpoint).latency.add(now, now - sent)
+    const median = this.getPercentiles(endpoint, 'latency')?.p50 ?? 0
+    if (now - sent > median) this.#getRecord(endpoint).latency.add(now, now - sent)
   }
 
   /**
    * Records an answer that ended well, with its tokens since the request was sent; null if its
    * client left earlier.
    */
-  ended(endpoint: Endpoint, sent: number, tokens: number | null): void {
+  recordEnd(endpoint: Endpoint, sent: number, tokens: number | null): void {
     const now = this.#clock.ticks()
-    const { circuit, throughput } = this.#recordOf(endpoint)
-    circuit.ended(now)
-    this.#count(endpoint, now, true)
+    const { circuit, throughput } = this.#getRecord(endpoint)
+    circuit.recordEnd(now)
+    this.#countOutcome(endpoint, now, true)
     if (tokens && now > sent) throughput.add(now, tokens / ((now - sent) / 1000))
   }
 
@@ -141,69 +149,74 @@ export class Health {
    * Records a call that failed, before or during its answer. What is not the endpoint's fault is
    * ignored.
    */
-  failed(endpoint: Endpoint, error: GatewayError): void {
+  recordFailure(endpoint: Endpoint, error: GatewayError): void {
     const now = this.#clock.ticks()
     if (error.type === 'rate_limit_exceeded') {
-      this.#recordOf(endpoint).circuit.wait(now, (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT)
+      this.#getRecord(endpoint).circuit.startWait(
+        now,
+        (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT,
+      )
       return
     }
-    if (!isFault(error)) return
-    const { circuit } = this.#recordOf(endpoint)
-    circuit.failed(now)
-    if (error.retryAfter) circuit.wait(now, error.retryAfter * 1000)
-    this.#count(endpoint, now, false)
+    if (!isEndpointFault(error)) return
+    const { circuit } = this.#getRecord(endpoint)
+    circuit.recordFailure(now)
+    if (error.retryAfter) circuit.startWait(now, error.retryAfter * 1000)
+    this.#countOutcome(endpoint, now, false)
   }
 
   /** Records whether an answer to a call with tools called them as they were offered. */
-  judged(endpoint: Endpoint, isSound: boolean): void {
-    const record = this.#recordOf(endpoint)
+  recordToolCalls(endpoint: Endpoint, toolCallsValid: boolean): void {
+    const record = this.#getRecord(endpoint)
     record.quality ??= new Quality()
-    record.quality.add(this.#clock.ticks(), isSound)
+    record.quality.add(this.#clock.ticks(), toolCallsValid)
   }
 
   /**
    * Returns the share of a day's answers that called tools as they were offered. Null if too few
    * were judged.
    */
-  quality(endpoint: Endpoint): Bounds | null {
-    return this.#records.get(endpoint.id)?.quality?.bounds(this.#clock.ticks()) ?? null
+  getToolCallQuality(endpoint: Endpoint): QualityBounds | null {
+    return this.#records.get(endpoint.id)?.quality?.getBounds(this.#clock.ticks()) ?? null
   }
 
   /** Returns the endpoint's statistics for the public list. */
-  shown(endpoint: Endpoint): Measured {
+  getStats(endpoint: Endpoint): EndpointStats {
     const now = this.#clock.ticks()
-    const known = this.#records.get(endpoint.id)
-    const uptime = (of: keyof Known['uptime']) =>
-      known ? percentOf(known.uptime[of].sum(now)) : null
+    const record = this.#records.get(endpoint.id)
+    const getUptime = (span: keyof HealthRecord['uptime']) =>
+      record ? computePercent(record.uptime[span].sum(now)) : null
     return {
-      status: this.restsUntil(endpoint) > 0 ? RESTING : WELL,
-      uptime_last_5m: uptime('5m'),
-      uptime_last_30m: uptime('30m'),
-      uptime_last_1d: uptime('1d'),
-      latency_last_30m: known?.latency.percentiles(now, 30 * MINUTE) ?? null,
-      throughput_last_30m: known?.throughput.percentiles(now, 30 * MINUTE) ?? null,
+      status: this.getCooldownEnd(endpoint) > 0 ? RESTING : WELL,
+      uptime_last_5m: getUptime('5m'),
+      uptime_last_30m: getUptime('30m'),
+      uptime_last_1d: getUptime('1d'),
+      latency_last_30m: record?.latency.getPercentiles(now, 30 * MINUTE) ?? null,
+      throughput_last_30m: record?.throughput.getPercentiles(now, 30 * MINUTE) ?? null,
     }
   }
 
-  #count(endpoint: Endpoint, now: number, ok: boolean): void {
-    for (const tally of Object.values(this.#recordOf(endpoint).uptime)) tally.add(now, ok)
+  #countOutcome(endpoint: Endpoint, now: number, ok: boolean): void {
+    for (const tally of Object.values(this.#getRecord(endpoint).uptime)) tally.add(now, ok)
   }
 
-  #recordOf({ id }: Endpoint): Known {
-    const known = this.#records.get(id) ?? this.#add(id)
-    known.told = this.#clock.ticks()
-    return known
+  #getRecord({ id }: Endpoint): HealthRecord {
+    const record = this.#records.get(id) ?? this.#addRecord(id)
+    record.lastSeenAt = this.#clock.ticks()
+    return record
   }
 
-  #add(id: string): Known {
-    if (this.#records.size >= MOST) this.#forget(MOST / 10)
-    const known = newRecord(this.#thresholds)
-    this.#records.set(id, known)
-    return known
+  #addRecord(id: string): HealthRecord {
+    if (this.#records.size >= MOST) this.#forgetOldest(MOST / 10)
+    const record = createRecord(this.#thresholds)
+    this.#records.set(id, record)
+    return record
   }
 
-  #forget(count: number): void {
-    const silent = [...this.#records].sort(([, a], [, b]) => a.told - b.told).slice(0, count)
+  #forgetOldest(count: number): void {
+    const silent = [...this.#records]
+      .sort(([, a], [, b]) => a.lastSeenAt - b.lastSeenAt)
+      .slice(0, count)
     for (const [id] of silent) this.#records.delete(id)
   }
 }
@@ -219,9 +232,9 @@ const FAULTS = new Set<GatewayError['type']>([
 ])
 
 /** Tells whether the error is the endpoint's fault. */
-export const isFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
+export const isEndpointFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
 
-const newRecord = (thresholds: Thresholds): Known => ({
+const createRecord = (thresholds: Thresholds): HealthRecord => ({
   circuit: new Circuit(thresholds),
   latency: new Samples('less'),
   throughput: new Samples('more'),
@@ -231,10 +244,10 @@ const newRecord = (thresholds: Thresholds): Known => ({
     '30m': new Tally(30 * MINUTE, 10),
     '1d': new Tally(24 * 60 * MINUTE, 24),
   },
-  told: 0,
+  lastSeenAt: 0,
 })
 
-const percentOf = ({ ok, failed }: Count): number | null =>
+const computePercent = ({ ok, failed }: OutcomeCount): number | null =>
   ok + failed === 0 ? null : (ok / (ok + failed)) * 100
 
 /**
@@ -249,7 +262,7 @@ export interface Thresholds {
 }
 
 /** Too many failures, or the provider has asked to wait. */
-export type Because = 'failures' | 'asked_to_wait'
+export type CooldownReason = 'failures' | 'asked_to_wait'
 
 /** Failures of the last 30 seconds count as an outage (wire reference K.1). */
 const RECENT = 30_000
@@ -263,41 +276,43 @@ const LONGEST_PAUSE = 300_000
 export class Circuit {
   readonly #thresholds: Thresholds
   readonly #recent = new Tally(RECENT, 6)
-  #inARow = 0
+  #failuresInARow = 0
   /** When it was opened; null while it is closed. */
-  #opened: number | null = null
+  #openedAt: number | null = null
   /** Whether a call is probing the endpoint, and its outcome is not known yet. */
-  #trying = false
-  #closed = Number.NEGATIVE_INFINITY
+  #isProbing = false
+  #closedAt = Number.NEGATIVE_INFINITY
   #pause = 0
-  #until = 0
-  #asked = 0
+  #pauseEnd = 0
+  #waitUntil = 0
 
   constructor(thresholds: Thresholds) {
     this.#thresholds = thresholds
   }
 
   /** When the cooldown ends; in the past if there is none. */
-  get restsUntil(): number {
+  get cooldownEnd(): number {
     return this.#thresholds.failures === 0
       ? 0
-      : Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
+      : Math.max(this.#waitUntil, this.#openedAt === null ? 0 : this.#pauseEnd)
   }
 
   /** Why it is in a cooldown, if it is. */
-  get because(): Because {
-    return this.#opened !== null && this.#until >= this.#asked ? 'failures' : 'asked_to_wait'
+  get cooldownReason(): CooldownReason {
+    return this.#openedAt !== null && this.#pauseEnd >= this.#waitUntil
+      ? 'failures'
+      : 'asked_to_wait'
   }
 
   /**
    * Tells whether a call may be sent now. After a cooldown only the first that asks may: it probes
    * the endpoint. The others stay away meanwhile, for at most the same pause.
    */
-  admits(now: number): boolean {
-    if (now < this.restsUntil) return false
-    if (this.#opened === null) return true
-    this.#trying = true
-    this.#until = now + this.#pause
+  tryAdmit(now: number): boolean {
+    if (now < this.cooldownEnd) return false
+    if (this.#openedAt === null) return true
+    this.#isProbing = true
+    this.#pauseEnd = now + this.#pause
     return true
   }
 
@@ -305,55 +320,57 @@ export class Circuit {
    * Records an answer to a request sent at `sent`. A request from before the cooldown proves
    * nothing about now.
    */
-  answered(now: number, sent: number): void {
-    this.#inARow = 0
-    if (this.#opened === null || sent < this.#opened) return
-    this.#opened = null
-    this.#trying = false
-    this.#closed = now
+  recordAnswer(now: number, sent: number): void {
+    this.#failuresInARow = 0
+    if (this.#openedAt === null || sent < this.#openedAt) return
+    this.#openedAt = null
+    this.#isProbing = false
+    this.#closedAt = now
     this.#recent.clear()
   }
 
   /** Records an answer that ended well. */
-  ended(now: number): void {
+  recordEnd(now: number): void {
     this.#recent.add(now, true)
   }
 
   /** Records a failure. */
-  failed(now: number): void {
-    this.#inARow += 1
+  recordFailure(now: number): void {
+    this.#failuresInARow += 1
     this.#recent.add(now, false)
-    if (this.#opened !== null) this.#reopen(now)
-    else if (this.#isTooMuch(now)) this.#open(now)
+    if (this.#openedAt !== null) this.#reopen(now)
+    else if (this.#isOutage(now)) this.#open(now)
   }
 
   /** Records that the provider has asked to wait: it is busy, not failing. */
-  wait(now: number, milliseconds: number): void {
-    if (this.#thresholds.failures > 0) this.#asked = Math.max(this.#asked, now + milliseconds)
+  startWait(now: number, milliseconds: number): void {
+    if (this.#thresholds.failures > 0)
+      this.#waitUntil = Math.max(this.#waitUntil, now + milliseconds)
   }
 
-  #isTooMuch(now: number): boolean {
+  #isOutage(now: number): boolean {
     const { failures } = this.#thresholds
     if (failures === 0) return false
     const { ok, failed } = this.#recent.sum(now)
-    return this.#inARow >= failures || (failed >= failures && failed >= ok)
+    return this.#failuresInARow >= failures || (failed >= failures && failed >= ok)
   }
 
   // An endpoint that was well only for a short while continues with a longer pause.
   #open(now: number): void {
-    this.#opened = now
-    this.#pause = now - this.#closed < LONGEST_PAUSE ? this.#longer() : this.#thresholds.pause
-    this.#until = now + this.#pause
+    this.#openedAt = now
+    this.#pause =
+      now - this.#closedAt < LONGEST_PAUSE ? this.#lengthenPause() : this.#thresholds.pause
+    this.#pauseEnd = now + this.#pause
   }
 
   // Failures during a cooldown, of calls that had no other endpoint, make no pause longer.
   #reopen(now: number): void {
-    if (this.#trying) this.#pause = this.#longer()
-    this.#trying = false
-    this.#until = now + this.#pause
+    if (this.#isProbing) this.#pause = this.#lengthenPause()
+    this.#isProbing = false
+    this.#pauseEnd = now + this.#pause
   }
 
-  #longer(): number {
+  #lengthenPause(): number {
     return Math.min(this.#pause * 2, LONGEST_PAUSE)
   }
 }

@@ -2,12 +2,12 @@ import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Block } from '../language/message.ts'
-import type { Reword } from '../language/passage.ts'
+import type { TextRewrite } from '../language/text-segment.ts'
 import type { Units } from '../language/units.ts'
 import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import type { Screen } from '../policy/filters/screen.ts'
-import type { Counter, ExpectedInput } from '../tokenizers/prompt.ts'
+import type { FilterSet } from '../policy/filters/filter-set.ts'
+import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
@@ -21,9 +21,9 @@ export interface KindOfWork<K extends Kind> {
   /** Its `api_type` on the record. */
   apiType: string
   /** What it outputs, in a word for people. */
-  gives: string
+  outputName: string
   /** Tells whether a model with these output modalities does this kind of work. */
-  isGivenBy(outputModalities: string[]): boolean
+  matchesModalities(outputModalities: string[]): boolean
   /** Tells whether a caller can use the part. After the first one no other endpoint is tried. */
   isMeaningful(part: Part<K>): boolean
   understanding: Understanding<K>
@@ -43,9 +43,9 @@ export interface Understanding<K extends Kind> {
   /** Returns the call under that variant ('' for none); the call itself if nothing changes. */
   applyVariant(call: Call<K>, variant: string): Call<K>
   /** Returns true if the endpoint can serve the call, or else a word of `excluded_by` (L.3). */
-  serves(call: Call<K>, endpoint: Endpoint): string | true
+  checkEndpoint(call: Call<K>, endpoint: Endpoint): string | true
   /** Tells whether the endpoint supports what would be a pity to ignore (K.1): such go first. */
-  suits(call: Call<K>, endpoint: Endpoint): boolean
+  supportsPreferred(call: Call<K>, endpoint: Endpoint): boolean
   /** Returns the names of the parameters that `fitToEndpoint` leaves out. */
   listIgnored(call: Call<K>, endpoint: Endpoint): string[]
   /** Returns the call without what the endpoint does not support. */
@@ -77,9 +77,9 @@ export interface Costing<K extends Kind> {
   /** Returns the most tokens that the endpoint answers with. Null if nothing bounds it. */
   boundOutput(call: Call<K>, endpoint: Endpoint): number | null
   /** Returns the fewest tokens that make the call worthwhile: infinite if it takes no bound. */
-  leastOutput(call: Call<K>, endpoint: Endpoint): number
+  computeLeastOutput(call: Call<K>, endpoint: Endpoint): number
   /** Tells whether the endpoint may give more than `boundOutput` unless the call bounds it. */
-  asksForMore(call: Call<K>, endpoint: Endpoint): boolean
+  needsOutputLimit(call: Call<K>, endpoint: Endpoint): boolean
   /** Returns the call with no more tokens of output than this. */
   limitOutput(call: Call<K>, tokens: number): Call<K>
   /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */
@@ -93,7 +93,7 @@ export interface Metering<K extends Kind> {
   /** Returns a meter for one answer to the call. */
   startMeter(call: Call<K>): Meter<Part<K>>
   /** Counts the tokens of the prompt if the provider did not. */
-  countInput(call: Call<K>, count: Counter): Promise<ExpectedInput>
+  countInput(call: Call<K>, count: CountTokens): Promise<ExpectedInput>
   /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
 }
@@ -108,22 +108,22 @@ export interface Meter<Part> {
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean
   /** Tokens delivered so far, by a rule of thumb that costs nothing. */
-  readonly soFar: number
+  readonly tokensSoFar: number
   /**
    * Tells whether the answer called tools as they were offered; `broken` if it did not end. Null if
    * that cannot be told.
    */
-  isSound(broken: boolean): boolean | null
+  hasValidToolCalls(broken: boolean): boolean | null
   /** Estimates the usage: texts by their tokens, the rest by a rule of thumb. */
-  estimate(count: Counter): Promise<Usage>
+  estimate(count: CountTokens): Promise<Usage>
 }
 
 /** What content filters read and change. */
 export interface ContentFiltering<K extends Kind> {
   /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
-  rewriteTexts(call: Call<K>, reword: Reword): Promise<Call<K>>
+  rewriteTexts(call: Call<K>, rewriteSegment: TextRewrite): Promise<Call<K>>
   /** Returns a filter for one answer; absent if answers have no texts. */
-  filterAnswer?(call: Call<K>, filtering: Filtering, screen: Screen): AnswerFilter<Part<K>>
+  filterAnswer?(call: Call<K>, filtering: Filtering, filterSet: FilterSet): AnswerFilter<Part<K>>
 }
 
 /** Filters the parts of one answer. */

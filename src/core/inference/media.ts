@@ -34,37 +34,44 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * the call itself, and no promise, if there is nothing to fetch, as in most. Throws 400 for media
  * that cannot be fetched.
  */
-export function withMedia<K extends Kind>(
+export function inlineMedia<K extends Kind>(
   gateway: InferenceWorld,
   call: Work[K]['call'],
   { kind, takesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
   const { listMedia, replaceUrls } = kind.understanding
   const isForeign = ({ kind }: MediaReference) => !takesUrls.includes(kind)
-  const missing = listMedia(call).filter(one => isForeign(one) && /^https?:/i.test(one.url))
-  if (missing.length === 0) return call
-  return fetched(gateway, media, cancellation, missing).then(urls => replaceUrls(call, urls))
+  const references = listMedia(call).filter(
+    reference => isForeign(reference) && /^https?:/i.test(reference.url),
+  )
+  if (references.length === 0) return call
+  return fetchMissing(gateway, media, cancellation, references).then(urls =>
+    replaceUrls(call, urls),
+  )
 }
 
-async function fetched(
+async function fetchMissing(
   gateway: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
-  wanted: MediaReference[],
+  references: MediaReference[],
 ): Promise<Map<string, string>> {
-  const missing = [...new Map(wanted.map(one => [one.url, one])).values()].filter(
-    one => !media.has(one.url),
-  )
+  const missing = [
+    ...new Map(references.map(reference => [reference.url, reference])).values(),
+  ].filter(reference => !media.has(reference.url))
   if (missing.length > MOST)
     throw invalid(
       `The request refers to more than ${MOST} URLs that have to be fetched for this provider`,
     )
-  const largest = Math.min(LARGEST_OF_ONE, Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)))
-  const branches = cancellation.branches(missing.length)
+  const maxBytes = Math.min(
+    LARGEST_OF_ONE,
+    Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)),
+  )
+  const branches = cancellation.createBranches(missing.length)
   const fetching = missing.map(async ({ kind, url }, i) => {
     const { media_type, data } = await fetchMedia(gateway, url, {
       kind,
-      largest,
+      maxBytes,
       ...(branches[i] ? { cancellation: branches[i] } : {}),
     })
     media.set(url, `data:${media_type};base64,${data}`)
@@ -72,33 +79,33 @@ async function fetched(
   try {
     await Promise.all(fetching)
   } finally {
-    for (const branch of branches) branch.cancel(OVER)
+    for (const branch of branches) branch.cancel(DOWNLOADS_OVER)
   }
   return media
 }
 
-const OVER = new GatewayError('unmapped', 'The downloads are over')
+const DOWNLOADS_OVER = new GatewayError('unmapped', 'The downloads are over')
 
 /** Lists what these contents refer to by URL, whatever its scheme. */
-export function listMediaIn(contents: Block[][]): MediaReference[] {
-  const found: MediaReference[] = []
+export function listContentMedia(contents: Block[][]): MediaReference[] {
+  const references: MediaReference[] = []
   for (const blocks of contents)
     for (const block of blocks) {
-      const reference = referenceIn(block)
-      if (reference) found.push(reference)
+      const reference = findReference(block)
+      if (reference) references.push(reference)
     }
-  return found
+  return references
 }
 
 /** Returns the block with a new URL, if there is one for its own. */
 export function replaceUrl(block: Block, urls: Map<string, string>): Block {
-  const url = urls.get(referenceIn(block)?.url ?? '')
+  const url = urls.get(findReference(block)?.url ?? '')
   if (url === undefined) return block
   if (block.type === 'file') return { ...block, file: { ...block.file, file_data: url } }
   return block.type === 'image' || block.type === 'video' ? { ...block, url } : block
 }
 
-function referenceIn(block: Block): MediaReference | undefined {
+function findReference(block: Block): MediaReference | undefined {
   if (block.type === 'image' || block.type === 'video') return { kind: block.type, url: block.url }
   const url = block.type === 'file' ? block.file.file_data : undefined
   return url !== undefined && isUrl(url) ? { kind: 'file', url } : undefined

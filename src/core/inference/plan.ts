@@ -1,18 +1,26 @@
-import type { OpenedKey } from '../catalog/byok/opened.ts'
-import { byokKeysFor } from '../catalog/byok.ts'
+import type { DecryptedKey } from '../catalog/byok/decrypted-keys.ts'
+import { listUsableByokKeys } from '../catalog/byok.ts'
 import type { Endpoint, Model } from '../catalog/models.ts'
-import { publicSlugOf } from '../catalog/providers/called.ts'
+import { getPublicSlug } from '../catalog/providers/names.ts'
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Rule } from '../policy/rules.ts'
 import { kinds } from './kinds.ts'
-import type { Held } from './plan/choices.ts'
-import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/order.ts'
-import { type Dropped, nobodyLeft } from './plan/refusal.ts'
-import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
-import { BYOK_ONLY, forbidding } from './plan/wishes.ts'
+import { BYOK_ONLY, findViolatedConstraint } from './plan/constraints.ts'
+import {
+  deferEndpoints,
+  findPoorToolCallers,
+  moveNamedFirst,
+  NO_ENDPOINTS,
+  shuffleByWeight,
+  sortByNumber,
+  sortEndpoints,
+} from './plan/order.ts'
+import { type DroppedEndpoint, noEndpointsLeft } from './plan/refusal.ts'
+import { type ModelResolution, type ResolvedModel, resolveModels } from './plan/resolve-models.ts'
+import type { PlanInputs } from './plan/router-candidates.ts'
 import type { Step } from './run.ts'
-import { sessionOf } from './traffic.ts'
+import { findSession } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The endpoints to try, in order, out of all candidates. */
@@ -21,9 +29,9 @@ export interface Plan<K extends Kind = Kind> extends Candidates<K> {
 }
 
 /** Creates a plan of just these endpoints. */
-export const planTo = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
+export const createPlan = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
   endpoints,
-  groups: [{ turns: [endpoints], sort: undefined, place: undefined }],
+  groups: [{ tiers: [endpoints], sort: undefined, stickyEndpointId: undefined }],
   dropped: [],
   models: [],
   strategy: 'direct',
@@ -31,9 +39,9 @@ export const planTo = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
 })
 
 /** Returns a plan that is never carried out: all candidates, in no particular order. */
-export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
+export const toUnorderedPlan = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
   ...candidates,
-  endpoints: candidates.groups.flatMap(({ turns }) => turns.flat()),
+  endpoints: candidates.groups.flatMap(({ tiers }) => tiers.flat()),
 })
 
 /**
@@ -50,13 +58,13 @@ export const planRoute = <K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
-  held: Partial<Held> = {},
+  inputs: Partial<PlanInputs> = {},
 ): Plan<K> =>
-  planAmong(
+  orderCandidates(
     gateway,
     kind,
     call,
-    candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }),
+    findCandidates(gateway, kind, call, { byokKeys: [], rules: [], session: null, ...inputs }),
   )
 
 /**
@@ -64,87 +72,89 @@ export const planRoute = <K extends Kind>(
  * `planRoute` does.
  */
 export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
-  step.candidates = findCandidates(world, step)
-  step.plan = planAmong(world, step.run.kind, step.call, step.candidates)
+  step.candidates = findStepCandidates(world, step)
+  step.plan = orderCandidates(world, step.run.kind, step.call, step.candidates)
 }
 
 /**
  * Finds the candidates of a step. A step stays at the endpoint that answered the previous one, if
  * that is still allowed. Throws 400 as `planRoute` does.
  */
-export function findCandidates<K extends Kind>(
+export function findStepCandidates<K extends Kind>(
   world: InferenceWorld,
   { run, call, number }: Step<K>,
 ): Candidates<K> {
   const { actor, kind, policy } = run
-  const at = number > 1 ? run.steps[number - 2]?.begun?.endpoint.id : undefined
-  const own = byokKeysFor(world, actor)
-  return candidatesFor(world, kind, call, {
-    own,
+  const previousEndpointId = number > 1 ? run.steps[number - 2]?.answer?.endpoint.id : undefined
+  const byokKeys = listUsableByokKeys(world, actor)
+  return findCandidates(world, kind, call, {
+    byokKeys,
     rules: policy.rules,
-    session: sessionOf(actor, kind, call),
-    ...(at ? { at } : {}),
+    session: findSession(actor, kind, call),
+    ...(previousEndpointId ? { previousEndpointId } : {}),
   })
 }
 
 /** The endpoints that may serve a call, before they are ordered, and why others may not. */
-export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
-  groups: Group[]
-  dropped: Dropped[]
+export interface Candidates<K extends Kind = Kind> extends ModelResolution<K> {
+  groups: CandidateGroup[]
+  dropped: DroppedEndpoint[]
 }
 
 /**
  * The first half of `planRoute`: finds all endpoints that may serve, and why others may not. Throws
  * 400 as it does.
  */
-export function candidatesFor<K extends Kind>(
+export function findCandidates<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
-  held: Held,
+  inputs: PlanInputs,
 ): Candidates<K> {
-  const { own, rules, session, at } = held
-  const dropped: Dropped[] = []
-  const { models, strategy, stages } = wantedBy(gateway, kind, call, held)
-  const isAllowed = (endpoint: Endpoint, wanted: WantedModel<K>) => {
-    const drop = dropOf(endpoint, kind, wanted, rules)
-    if (drop) dropped.push(drop)
-    return !drop
+  const { byokKeys, rules, session, previousEndpointId } = inputs
+  const dropped: DroppedEndpoint[] = []
+  const { models, strategy, stages } = resolveModels(gateway, kind, call, inputs)
+  const isAllowed = (endpoint: Endpoint, resolved: ResolvedModel<K>) => {
+    const droppedEndpoint = findDrop(endpoint, kind, resolved, rules)
+    if (droppedEndpoint) dropped.push(droppedEndpoint)
+    return !droppedEndpoint
   }
-  const candidates = models.map((wanted): Group => {
-    const { model, sort } = wanted
-    const turns = turnsOf(gateway, model, own, dropped).map(turn =>
-      turn.filter(endpoint => isAllowed(endpoint, wanted)),
+  const candidates = models.map((resolved): CandidateGroup => {
+    const { model, sort } = resolved
+    const tiers = buildTiers(gateway, model, byokKeys, dropped).map(tier =>
+      tier.filter(endpoint => isAllowed(endpoint, resolved)),
     )
     return {
       sort,
-      turns,
-      place: at ?? (session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined),
+      tiers,
+      stickyEndpointId:
+        previousEndpointId ??
+        (session ? gateway.traffic.sessions.findStickyId(session, model.id) : undefined),
     }
   })
-  const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
+  const groups = call.routing.partition === 'none' ? mergeGroups(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
 }
 
 // The caller's own constraints come first, so that a guardrail is named exactly when the call would
 // have been served without it.
-function dropOf<K extends Kind>(
+function findDrop<K extends Kind>(
   endpoint: Endpoint,
   kind: K,
-  { model, asked }: WantedModel<K>,
+  { model, effectiveCall }: ResolvedModel<K>,
   rules: Rule[],
-): Dropped | undefined {
-  const by = forbidding(endpoint, model, kind, asked)
-  if (by !== undefined) return { endpoint, by }
-  const rule = rules.find(one => one.excludes(endpoint))
-  return rule && { endpoint, by: rule.by, rule }
+): DroppedEndpoint | undefined {
+  const excludedBy = findViolatedConstraint(endpoint, model, kind, effectiveCall)
+  if (excludedBy !== undefined) return { endpoint, excludedBy }
+  const rule = rules.find(candidate => candidate.excludes(endpoint))
+  return rule && { endpoint, excludedBy: rule.excludedBy, rule }
 }
 
 /**
  * The second half of `planRoute`: returns the candidates in the order in which they are tried.
  * Throws 404 as it does.
  */
-export function planAmong<K extends Kind>(
+export function orderCandidates<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
@@ -152,44 +162,47 @@ export function planAmong<K extends Kind>(
 ): Plan<K> {
   const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
-    const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
-    return picked(gateway, ordered, call.routing)
+    const ordered = group.tiers.flatMap(tier => orderTier(gateway, tier, kind, call, group))
+    return applyFallbackPreference(gateway, ordered, call.routing)
   })
-  if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
-  return { ...candidates, endpoints: deferred(gateway, endpoints, call.routing) }
+  if (endpoints.length === 0) throw noEndpointsLeft(kind, call, dropped)
+  return { ...candidates, endpoints: deferEndpoints(gateway, endpoints, call.routing) }
 }
 
 /** Endpoints that are ordered together, tier by tier. */
-export interface Group {
-  turns: Endpoint[][]
+export interface CandidateGroup {
+  tiers: Endpoint[][]
   /** The sort key of the model's variant. */
   sort: SortKey | undefined
   /** The id of the endpoint that serves the call's session. */
-  place: string | undefined
+  stickyEndpointId: string | undefined
 }
 
 /** Merges the endpoints of all models into the group of the first. */
-function asOne(groups: Group[]): Group[] {
+function mergeGroups(groups: CandidateGroup[]): CandidateGroup[] {
   const [first] = groups
   if (!first) return []
   return [
-    { ...first, turns: first.turns.map((_, i) => groups.flatMap(({ turns }) => turns[i] ?? [])) },
+    { ...first, tiers: first.tiers.map((_, i) => groups.flatMap(({ tiers }) => tiers[i] ?? [])) },
   ]
 }
 
 /** An order that the caller asks for leaves nothing to chance. */
-function inOrder<K extends Kind>(
+function orderTier<K extends Kind>(
   gateway: InferenceWorld,
-  turn: Endpoint[],
+  tier: Endpoint[],
   kind: K,
   call: Work[K]['call'],
-  group: Group,
+  group: CandidateGroup,
 ) {
   const { order } = call.routing
-  if (order) return asNamed(turn, order)
-  const key = sortFor(call.routing, group)
-  if (key) return sorted(gateway, turn, key, call.stream)
-  return leaningsOf(gateway, kind, call, group, turn).reduceRight(by, drawn(gateway, turn))
+  if (order) return moveNamedFirst(tier, order)
+  const sortKey = getSortKey(call.routing, group)
+  if (sortKey) return sortEndpoints(gateway, tier, sortKey, call.stream)
+  return listTieBreakers(gateway, kind, call, group, tier).reduceRight(
+    sortByNumber,
+    shuffleByWeight(gateway, tier),
+  )
 }
 
 /**
@@ -197,18 +210,20 @@ function inOrder<K extends Kind>(
  * numbers differ, the smaller goes first. An endpoint that calls tools worse than others does not
  * go first because it serves the session.
  */
-export function leaningsOf<K extends Kind>(
+export function listTieBreakers<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
-  { place }: Pick<Group, 'place'>,
-  turn: Endpoint[],
+  { stickyEndpointId }: Pick<CandidateGroup, 'stickyEndpointId'>,
+  tier: Endpoint[],
 ): ((endpoint: Endpoint) => number)[] {
-  const behind = kinds[kind].understanding.offersTools(call) ? worse(gateway, turn) : NOBODY
+  const poorToolCallers = kinds[kind].understanding.offersTools(call)
+    ? findPoorToolCallers(gateway, tier)
+    : NO_ENDPOINTS
   return [
-    endpoint => Number(endpoint.id !== place || behind.has(endpoint)),
-    endpoint => Number(!kinds[kind].understanding.suits(call, endpoint)),
-    endpoint => Number(behind.has(endpoint)),
+    endpoint => Number(endpoint.id !== stickyEndpointId || poorToolCallers.has(endpoint)),
+    endpoint => Number(!kinds[kind].understanding.supportsPreferred(call, endpoint)),
+    endpoint => Number(poorToolCallers.has(endpoint)),
   ]
 }
 
@@ -216,15 +231,19 @@ export function leaningsOf<K extends Kind>(
  * Returns what the endpoints are sorted by, if anything: by the caller, the variant or the
  * workspace.
  */
-export const sortFor = (
-  { sort, usualSort }: RoutingPreferences,
-  group: Pick<Group, 'sort'>,
-): SortKey | undefined => sort ?? group.sort ?? usualSort
+export const getSortKey = (
+  { sort, defaultSort }: RoutingPreferences,
+  group: Pick<CandidateGroup, 'sort'>,
+): SortKey | undefined => sort ?? group.sort ?? defaultSort
 
 /** Without fallbacks only the first endpoint is tried, unless the caller gives an order. */
-const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences) =>
+const applyFallbackPreference = (
+  gateway: InferenceWorld,
+  endpoints: Endpoint[],
+  routing: RoutingPreferences,
+) =>
   routing.allow_fallbacks === false && !routing.order
-    ? deferred(gateway, endpoints, routing).slice(0, 1)
+    ? deferEndpoints(gateway, endpoints, routing).slice(0, 1)
     : endpoints
 
 /**
@@ -232,57 +251,74 @@ const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: Routing
  * credential, then with own keys that are fallbacks (wire reference K.1). The gateway's endpoint is
  * dropped if a key allows no other credential beside it.
  */
-export function turnsOf(
+export function buildTiers(
   { catalog }: InferenceWorld,
   model: Model,
-  own: OpenedKey[],
-  dropped: Dropped[],
+  byokKeys: DecryptedKey[],
+  dropped: DroppedEndpoint[],
 ): Endpoint[][] {
-  if (own.length === 0) return [model.endpoints]
+  if (byokKeys.length === 0) return [model.endpoints]
   // A list may hold other names of the model.
-  const isIt = (slug: string) => slug === model.id || catalog.models.get(slug)?.id === model.id
-  const fitting = own.filter(({ key }) => key.allowed_models?.some(isIt) ?? true)
+  const isThisModel = (slug: string) =>
+    slug === model.id || catalog.models.get(slug)?.id === model.id
+  const applicable = byokKeys.filter(({ key }) => key.allowed_models?.some(isThisModel) ?? true)
   const shared = model.endpoints.filter(endpoint => {
-    const isWithheld = withholds(own, fitting, publicSlugOf(endpoint.provider.slug))
-    if (isWithheld) dropped.push({ endpoint, by: BYOK_ONLY })
+    const isWithheld = isGatewayKeyWithheld(
+      byokKeys,
+      applicable,
+      getPublicSlug(endpoint.provider.slug),
+    )
+    if (isWithheld) dropped.push({ endpoint, excludedBy: BYOK_ONLY })
     return !isWithheld
   })
-  return [withKeys(model, fitting, false), shared, withKeys(model, fitting, true)]
+  return [
+    listByokEndpoints(model, applicable, false),
+    shared,
+    listByokEndpoints(model, applicable, true),
+  ]
 }
 
-const withholds = (own: OpenedKey[], fitting: OpenedKey[], provider: string) =>
-  own.some(({ key }) => key.is_byok_only && key.provider === provider) ||
-  fitting.some(({ key }) => key.is_required && key.provider === provider)
+const isGatewayKeyWithheld = (
+  byokKeys: DecryptedKey[],
+  applicable: DecryptedKey[],
+  provider: string,
+) =>
+  byokKeys.some(({ key }) => key.is_byok_only && key.provider === provider) ||
+  applicable.some(({ key }) => key.is_required && key.provider === provider)
 
-const withKeys = ({ endpoints }: Model, fitting: OpenedKey[], isFallback: boolean): Endpoint[] =>
+const listByokEndpoints = (
+  { endpoints }: Model,
+  applicable: DecryptedKey[],
+  isFallback: boolean,
+): Endpoint[] =>
   endpoints.flatMap(endpoint =>
-    fitting
+    applicable
       .filter(({ key }) => key.is_fallback === isFallback)
-      .flatMap(one => withKey(endpoint, one) ?? []),
+      .flatMap(key => toByokEndpoint(endpoint, key) ?? []),
   )
 
 // Created once per key, not per call.
-function withKey(
+function toByokEndpoint(
   endpoint: Endpoint,
-  { key, credentials, providers, endpoints }: OpenedKey,
+  { key, credentialVersion, providers, endpoints }: DecryptedKey,
 ): Endpoint | undefined {
   const provider = providers.get(endpoint.provider.slug)
   if (!provider) return undefined
-  const known = endpoints.get(endpoint)
-  if (known) return known
-  const id = `${endpoint.id} ${key.id} ${credentials}`
-  const made: Endpoint = {
+  const existing = endpoints.get(endpoint)
+  if (existing) return existing
+  const id = `${endpoint.id} ${key.id} ${credentialVersion}`
+  const created: Endpoint = {
     ...endpoint,
     id,
     provider,
-    data_policy: policyOf(endpoint, key.declared_zdr),
+    data_policy: toDataPolicy(endpoint, key.declared_zdr),
     is_byok: true,
   }
-  endpoints.set(endpoint, made)
-  return made
+  endpoints.set(endpoint, created)
+  return created
 }
 
-function policyOf(
+function toDataPolicy(
   { data_policy }: Endpoint,
   declared_zdr: boolean | null,
 ): Endpoint['data_policy'] {

@@ -2,8 +2,8 @@ import type { TSchema } from '@sinclair/typebox'
 import type { Json } from '../kernel/json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { AnswerFilter } from './kinds.ts'
-import type { Asked } from './plan/choices.ts'
-import type { Chosen } from './plan/chosen.ts'
+import type { RouterInputs } from './plan/router-candidates.ts'
+import type { RouterDecision } from './plan/router-decision.ts'
 import type { Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -17,7 +17,7 @@ export interface Plugin<Options = unknown> {
   /** The schema of its entry there, if it has options. */
   schema?: TSchema
   /** Reads its entry, which is at `path` in the body. Throws 400 naming the field. */
-  read(entry: Json, at: string): Options
+  readOptions(entry: Json, path: string): Options
   /**
    * Returns the call with what the plugin adds, once per model. Does not change the call that it
    * gets.
@@ -30,7 +30,7 @@ export interface Plugin<Options = unknown> {
     options: Options,
   ): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
   /** Picks models for a call that names a router: the plugin is called `<router>-router`. */
-  choose?(world: InferenceWorld, asked: Asked): Chosen
+  decide?(world: InferenceWorld, inputs: RouterInputs): RouterDecision
   /**
    * Returns a filter that changes what the client gets. The charge is for what the provider sent.
    */
@@ -44,22 +44,22 @@ export interface PluginUse {
 }
 
 /** Lists the plugins that a call asks for, in the order of the list. */
-export function pluginsOf(
+export function listPluginUses(
   { plugins }: Pick<InferenceWorld, 'plugins'>,
-  { plugins: asked }: Work[Kind]['call'],
+  { plugins: requested }: Work[Kind]['call'],
 ): PluginUse[] {
   return plugins.flatMap(plugin => {
-    const options = asked?.[plugin.id]
+    const options = requested?.[plugin.id]
     return options == null ? [] : [{ plugin, options }]
   })
 }
 
 /** Returns the call with what its plugins add. */
-export const withPlugins = <K extends Kind>(
+export const applyPlugins = <K extends Kind>(
   world: Pick<InferenceWorld, 'plugins'>,
   call: Work[K]['call'],
 ): Work[K]['call'] =>
-  pluginsOf(world, call).reduce(
-    (asked, { plugin, options }) => plugin.before?.(asked, options) ?? asked,
+  listPluginUses(world, call).reduce(
+    (extended, { plugin, options }) => plugin.before?.(extended, options) ?? extended,
     call as Work[Kind]['call'],
   )

@@ -1,4 +1,4 @@
-import { dayOf } from '../kernel/clock.ts'
+import { toDayNumber } from '../kernel/clock.ts'
 import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { InferenceWorld } from './world.ts'
@@ -9,53 +9,58 @@ import type { InferenceWorld } from './world.ts'
  * what it was known to have delivered, unless that is in the ledger too. The record says
  * `estimated`. May only run with the lock of the data directory. Returns how many calls there were.
  */
-export async function recover(gateway: InferenceWorld): Promise<number> {
-  const left = await deadCalls(gateway)
-  await Promise.all(left.map(held => settleDead(gateway, held)))
+export async function recoverCalls(gateway: InferenceWorld): Promise<number> {
+  const deadCalls = await listDeadCalls(gateway)
+  await Promise.all(deadCalls.map(heldCall => settleDeadCall(gateway, heldCall)))
   gateway.journal.holds.clear()
-  return left.length
+  return deadCalls.length
 }
 
 /** Lists the calls that are in the journal but not on record. */
-export async function deadCalls({
+export async function listDeadCalls({
   journal: { holds },
   store,
 }: InferenceWorld): Promise<HeldCall[]> {
-  const left = await Promise.all(
-    holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)),
+  const unrecorded = await Promise.all(
+    holds
+      .listCalls()
+      .map(async heldCall => ((await store.generations.byId(heldCall.id)) ? [] : heldCall)),
   )
-  return left.flat()
+  return unrecorded.flat()
 }
 
-async function settleDead(gateway: InferenceWorld, held: HeldCall): Promise<void> {
-  const settled = gateway.clock.now()
-  const before = await gateway.store.ledger.charges(held.id)
-  const isCharged = before.some(({ step }) => step === held.step)
-  const charge = isCharged ? null : deadCharge(held, settled)
-  const charges = charge ? [...before, charge] : before
-  await gateway.recorder.record({ generation: deadGeneration(held, charges, settled), charge })
+async function settleDeadCall(gateway: InferenceWorld, heldCall: HeldCall): Promise<void> {
+  const settledAt = gateway.clock.now()
+  const previous = await gateway.store.ledger.listCharges(heldCall.id)
+  const isCharged = previous.some(({ step }) => step === heldCall.step)
+  const charge = isCharged ? null : toDeadCharge(heldCall, settledAt)
+  const charges = charge ? [...previous, charge] : previous
+  await gateway.recorder.record({
+    generation: toDeadGeneration(heldCall, charges, settledAt),
+    charge,
+  })
   if (charge) gateway.ledger.charge(charge)
 }
 
-function deadCharge(held: HeldCall, settled: Date): StepCharge {
-  const { key_hash, user_id, workspace_id, id, step, byok, spent: nanos } = held
-  const when = { day: dayOf(settled), settled_at: settled.toISOString() }
-  return { key_hash, user_id, workspace_id, id, step, byok, nanos, ...when, source: 'estimated' }
+function toDeadCharge(heldCall: HeldCall, settledAt: Date): StepCharge {
+  const { key_hash, user_id, workspace_id, id, step, byok, spent: nanos } = heldCall
+  const time = { day: toDayNumber(settledAt), settled_at: settledAt.toISOString() }
+  return { key_hash, user_id, workspace_id, id, step, byok, nanos, ...time, source: 'estimated' }
 }
 
-const sumOf = (charges: Pick<StepCharge, 'nanos'>[]) =>
+const sumCharges = (charges: Pick<StepCharge, 'nanos'>[]) =>
   charges.reduce((sum, { nanos }) => sum + nanos, 0n)
 
-const deadGeneration = (
+const toDeadGeneration = (
   { nanos: _, spent: __, step: ___, byok, ...call }: HeldCall,
   charges: Pick<StepCharge, 'byok' | 'nanos'>[],
-  settled: Date,
+  settledAt: Date,
 ): Generation => ({
   ...call,
   is_byok: byok,
-  total_cost: sumOf(charges.filter(charge => !charge.byok)),
-  upstream_inference_cost: sumOf(charges),
-  settled_at: settled.toISOString(),
+  total_cost: sumCharges(charges.filter(charge => !charge.byok)),
+  upstream_inference_cost: sumCharges(charges),
+  settled_at: settledAt.toISOString(),
   usageSource: 'estimated',
   finish_reason: 'error',
   error_type: 'server',
@@ -87,18 +92,18 @@ const deadGeneration = (
  * Writes what the running answers have cost so far, for recovery after a crash, and where the
  * ledger ends.
  */
-export async function checkpoint(gateway: InferenceWorld): Promise<void> {
+export async function writeCheckpoint(gateway: InferenceWorld): Promise<void> {
   try {
-    gateway.journal.holds.progress(gateway.traffic.calls.progress())
-    await markEnd(gateway)
+    gateway.journal.holds.updateSpent(gateway.traffic.calls.listProgress())
+    await markLedgerEnd(gateway)
   } catch {
     // The recorder reports a disk that fails.
   }
 }
 
 /** Writes where the ledger ends, beside the store, if it has grown. */
-export async function markEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
-  const last = await store.ledger.head()
+export async function markLedgerEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
+  const last = await store.ledger.readHead()
   if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
 }
 
@@ -106,9 +111,9 @@ export async function markEnd({ store, journal: { head } }: InferenceWorld): Pro
  * Throws if rows are missing at the end of the ledger: a damaged log loses its tail silently, and
  * with it what was spent.
  */
-export async function mustBeWhole({ store, journal: { head } }: InferenceWorld): Promise<void> {
+export async function verifyLedgerEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const written = head.read()
-  const last = await store.ledger.head()
+  const last = await store.ledger.readHead()
   if (!written || (last && last.seq >= written.seq)) return
   throw new Error(
     `The ledger ends at row ${last?.seq ?? 0}, but ${written.seq} were written: ` +

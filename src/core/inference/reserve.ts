@@ -1,14 +1,14 @@
 import type { Endpoint } from '../catalog/models.ts'
-import { dearestFor, type Prices } from '../catalog/prices.ts'
-import { attosOf, larger, times, upToNanos } from '../kernel/money.ts'
+import { computeHighestPrices, type Prices } from '../catalog/prices.ts'
+import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../kernel/money.ts'
 import { sumUnits } from '../language/units.ts'
-import { textUsage, type Usage } from '../language/usage.ts'
+import { createTextUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import { costOfInput, priceUnits } from '../ledger/cost.ts'
-import type { Amounts, HeldCall, Hold, Need } from '../ledger/ledger.ts'
+import { computeInputCost, priceUnits } from '../ledger/cost.ts'
+import type { Amounts, CostEstimate, HeldCall, Hold } from '../ledger/ledger.ts'
 import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
-import { askedOf, type WantedModel } from './plan/wanted.ts'
+import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import type { Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -23,18 +23,18 @@ export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>
   const { key_hash, user_id, workspace_id } = run.actor
   if (!plan || plan.endpoints.length === 0 || (key_hash === null && !run.isDry)) return
   const { bounds } = run.policy
-  const need = needOf(world, run.kind, call, plan.endpoints, plan.models)
-  step.need = need
+  const costEstimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
+  step.costEstimate = costEstimate
   if (run.isDry || key_hash === null) {
-    step.amounts = world.ledger.grant(need, bounds)
+    step.amounts = world.ledger.computeGrant(costEstimate, bounds)
     return
   }
-  const hold = world.ledger.reserve({ key_hash, user_id, workspace_id }, need, bounds)
+  const hold = world.ledger.reserve({ key_hash, user_id, workspace_id }, costEstimate, bounds)
   step.hold = hold
-  step.plan = payable(plan, hold.amounts)
+  step.plan = dropUnpayable(plan, hold.amounts)
 }
 
-const payable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
+const dropUnpayable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
   ...plan,
   endpoints: plan.endpoints.filter(endpoint => isPayable(amounts, endpoint)),
 })
@@ -51,17 +51,17 @@ export function journalStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): void | Promise<void> {
-  step.held = step.hold && heldFor(step, step.hold)
-  if (!step.held) return
-  step.word = world.journal.holds.open(step.held)
-  return wordWritten(world, step)
+  step.heldCall = step.hold && toHeldCall(step, step.hold)
+  if (!step.heldCall) return
+  step.journalEntry = world.journal.holds.append(step.heldCall)
+  return awaitJournal(world, step)
 }
 
-async function wordWritten({ ledger }: InferenceWorld, step: Step): Promise<void> {
+async function awaitJournal({ ledger }: InferenceWorld, step: Step): Promise<void> {
   try {
-    await step.word?.written
+    await step.journalEntry?.written
   } catch (thrown) {
-    step.word?.forget()
+    step.journalEntry?.forget()
     if (step.hold) ledger.release(step.hold)
     throw thrown
   }
@@ -71,7 +71,7 @@ async function wordWritten({ ledger }: InferenceWorld, step: Step): Promise<void
  * Returns the journal's entry of a step. Null for a step that costs nothing: there would be nothing
  * to recover.
  */
-function heldFor<K extends Kind>(
+function toHeldCall<K extends Kind>(
   { run, number, call, plan }: Step<K>,
   { payer, amounts }: Hold,
 ): HeldCall | null {
@@ -91,7 +91,7 @@ function heldFor<K extends Kind>(
     step: number,
     byok: first.is_byok,
     nanos,
-    spent: promptNanos(run.kind, call, first),
+    spent: estimatePromptNanos(run.kind, call, first),
   }
 }
 
@@ -112,51 +112,64 @@ interface Quote {
  * may have, each at the highest price that may apply. `models` hold the call as each model gets it.
  * With `limits.strict` a smaller output is enough.
  */
-export function needOf<K extends Kind>(
+export function estimateCost<K extends Kind>(
   { config }: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   endpoints: Endpoint[],
-  models: WantedModel<K>[] = [],
-): Need {
+  models: ResolvedModel<K>[] = [],
+): CostEstimate {
   const { boundInput }: Costing<K> = kinds[kind].costing
-  const largest = boundInput(call)
-  const need: Need = { most: { own: null, byok: null }, least: { own: null, byok: null } }
+  const largestInput = boundInput(call)
+  const estimate: CostEstimate = {
+    maximum: { own: null, byok: null },
+    minimum: { own: null, byok: null },
+  }
   for (const endpoint of endpoints) {
-    const asked = askedOf(models, call, endpoint)
-    const input = asked === call ? largest : boundInput(asked)
-    const { prompt, perToken, most, least } = quoteOf(config, kind, asked, input, endpoint)
-    const nanos = upToNanos(prompt + times(most, perToken))
-    raise(need.most, endpoint, nanos)
-    raise(
-      need.least,
+    const effectiveCall = getEffectiveCall(models, call, endpoint)
+    const input = effectiveCall === call ? largestInput : boundInput(effectiveCall)
+    const { prompt, perToken, most, least } = quoteCall(
+      config,
+      kind,
+      effectiveCall,
+      input,
       endpoint,
-      config.limits.strict ? upToNanos(prompt + times(least, perToken)) : nanos,
+    )
+    const nanos = roundUpToNanos(prompt + multiplyPrice(most, perToken))
+    raiseAmount(estimate.maximum, endpoint, nanos)
+    raiseAmount(
+      estimate.minimum,
+      endpoint,
+      config.limits.strict ? roundUpToNanos(prompt + multiplyPrice(least, perToken)) : nanos,
     )
   }
-  return need
+  return estimate
 }
 
 /**
  * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
  * cached.
  */
-export function expectedUsage<K extends Kind>(
+export function estimateUsage<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
   completion: number,
 ): Usage {
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
-  const usage = textUsage(0, completion)
+  const usage = createTextUsage(0, completion)
   const input = { ...usage.input, ...estimateInput(call) }
   return { ...usage, input, ...sumUnits(estimateUnits(call)) }
 }
 
 /** Estimates what the prompt and the units cost, without the output. Nano-dollars. */
-export function promptNanos<K extends Kind>(kind: K, call: Work[K]['call'], endpoint: Endpoint) {
+export function estimatePromptNanos<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+) {
   const { prices } = endpoint
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
-  return prices ? costOfInput(estimateInput(call), estimateUnits(call), prices) : 0n
+  return prices ? computeInputCost(estimateInput(call), estimateUnits(call), prices) : 0n
 }
 
 /**
@@ -165,26 +178,32 @@ export function promptNanos<K extends Kind>(kind: K, call: Work[K]['call'], endp
  * or the call asks for more than the endpoint gives. A limit that the provider is not sent is no
  * limit.
  */
-export function withinHold<K extends Kind>(
+export function limitToHold<K extends Kind>(
   { config }: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   endpoint: Endpoint,
   { amounts }: Pick<Hold, 'amounts'>,
 ): Work[K]['call'] {
-  const held = endpoint.is_byok ? amounts.byok : amounts.own
-  if (held === null) return call
-  const { boundInput, limitOutput, asksForMore }: Costing<K> = kinds[kind].costing
-  const { prompt, perToken, most, least } = quoteOf(config, kind, call, boundInput(call), endpoint)
+  const heldNanos = endpoint.is_byok ? amounts.byok : amounts.own
+  if (heldNanos === null) return call
+  const { boundInput, limitOutput, needsOutputLimit }: Costing<K> = kinds[kind].costing
+  const { prompt, perToken, most, least } = quoteCall(
+    config,
+    kind,
+    call,
+    boundInput(call),
+    endpoint,
+  )
   if (perToken === 0n) return call
-  const payable = (attosOf(held) - prompt) / perToken
+  const payable = (toAttos(heldNanos) - prompt) / perToken
   if (payable < BigInt(most)) return limitOutput(call, Math.max(Number(payable), least))
-  return asksForMore(call, endpoint) ? limitOutput(call, most) : call
+  return needsOutputLimit(call, endpoint) ? limitOutput(call, most) : call
 }
 
 const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }
 
-function quoteOf<K extends Kind>(
+function quoteCall<K extends Kind>(
   { limits }: InferenceWorld['config'],
   kind: K,
   call: Work[K]['call'],
@@ -192,18 +211,19 @@ function quoteOf<K extends Kind>(
   endpoint: Endpoint,
 ): Quote {
   if (!endpoint.prices) return FREE
-  const within = withinContext(input, endpoint)
-  const rates = dearestFor(endpoint.prices, within.text + within.audio + within.video)
+  const bounded = limitToContext(input, endpoint)
+  const rates = computeHighestPrices(endpoint.prices, bounded.text + bounded.audio + bounded.video)
   const costing: Costing<K> = kinds[kind].costing
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
-  const least = Math.min(costing.leastOutput(call, endpoint), most)
-  const beside = priceUnits(costing.boundUnits(call), rates) + costing.priceSurcharge(call, rates)
+  const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
+  const surcharges =
+    priceUnits(costing.boundUnits(call), rates) + costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
-  return { prompt: promptCost(within, rates) + beside, perToken, most, least }
+  return { prompt: computePromptCost(bounded, rates) + surcharges, perToken, most, least }
 }
 
 // No prompt is larger than the context, whatever it refers to.
-function withinContext(input: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
+function limitToContext(input: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
   const { text, audio, video } = input
   const most = context_length ?? Number.POSITIVE_INFINITY
   if (text <= most && audio <= most && video <= most) return input
@@ -212,18 +232,25 @@ function withinContext(input: ExpectedInput, { context_length }: Endpoint): Expe
 
 // It is not known in advance whether the prompt is read from a cache or written to one, nor whether
 // audio is counted separately.
-function promptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
+function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
   const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, request } = rates
-  const dearest = larger(larger(larger(prompt, cache_read), cache_write), cache_write_1h)
-  return times(text + video, dearest) + times(audio, larger(dearest, sound)) + (request ?? 0n)
+  const dearest = pickLarger(
+    pickLarger(pickLarger(prompt, cache_read), cache_write),
+    cache_write_1h,
+  )
+  return (
+    multiplyPrice(text + video, dearest) +
+    multiplyPrice(audio, pickLarger(dearest, sound)) +
+    (request ?? 0n)
+  )
 }
 
-const smaller = (a: bigint, b: bigint) => (a < b ? a : b)
+const pickSmaller = (a: bigint, b: bigint) => (a < b ? a : b)
 
 /** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
 const MOST_NANOS = 2n ** 62n
 
-function raise(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
-  const way = is_byok ? 'byok' : 'own'
-  amounts[way] = larger(amounts[way] ?? 0n, smaller(nanos, MOST_NANOS))
+function raiseAmount(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
+  const source = is_byok ? 'byok' : 'own'
+  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MOST_NANOS))
 }

@@ -3,14 +3,14 @@ import type { GatewayError } from '../errors.ts'
 import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
 import type { Plan } from './plan.ts'
-import { guardrailStages } from './routing-metadata/guardrail-stages.ts'
+import { buildGuardrailStages } from './routing-metadata/guardrail-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models of a call were found (wire reference K.4). */
 export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
 
 /** One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6). */
-export interface Stage {
+export interface PipelineStage {
   type: 'guardrail' | 'plugin' | 'server_tools' | 'response_healing' | 'context_compression'
   name: string
   summary?: string
@@ -42,16 +42,16 @@ export interface RoutingMetadata {
   endpoints: { total: number; available: { provider: string; model: string; selected: boolean }[] }
   attempts?: { provider: string; model: string; status: number }[]
   params?: Record<string, unknown>
-  pipeline?: Stage[]
+  pipeline?: PipelineStage[]
   /** Milliseconds from when the request was sent until its answer ended. */
   generation_time?: number
 }
 
 /** The parts of a run that routing metadata reads. */
-export type Routed = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
+export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
 
 /** The outcome of a run. */
-export interface Outcome {
+export interface RoutingOutcome {
   /** The endpoint that gave an answer, even a broken one; null if none did. */
   endpoint: Endpoint | null
   /** Whether the answer is good. If not, no endpoint is shown as selected. */
@@ -65,50 +65,52 @@ export interface Outcome {
  * Renders the routing for a caller who asked for it, under the name that they asked for; undefined
  * for all others. A 500 never has it: it says nothing more (wire reference L.1).
  */
-export function shownRouting(
-  routed: Routed,
-  outcome: Outcome,
+export function renderRouting(
+  routed: RoutingSummary,
+  outcome: RoutingOutcome,
 ): Record<string, unknown> | undefined {
-  const wish = routed.call.routingMetadata
-  return wish && outcome.error?.status !== 500
-    ? { [wish.name]: routingMetadata(wish.requested, routed, outcome) }
+  const request = routed.call.routingMetadata
+  return request && outcome.error?.status !== 500
+    ? { [request.field]: buildRoutingMetadata(request.requestedModel, routed, outcome) }
     : undefined
 }
 
 /** Returns the failure of a call without an answer, with the routing beside it. */
-export function routedFailure(error: GatewayError, routed: Routed): GatewayError {
-  const besides = shownRouting(routed, {
+export function addRoutingToError(error: GatewayError, routed: RoutingSummary): GatewayError {
+  const siblingFields = renderRouting(routed, {
     endpoint: null,
     isGood: false,
     error,
     generation_time: null,
   })
-  return besides ? error.beside(besides) : error
+  return siblingFields ? error.withSiblingFields(siblingFields) : error
 }
 
 /** Builds the routing metadata of a call that asked for this model. */
-export function routingMetadata(
+export function buildRoutingMetadata(
   requested: string,
-  routed: Routed,
-  outcome: Outcome,
+  routed: RoutingSummary,
+  outcome: RoutingOutcome,
 ): RoutingMetadata {
   const { call, plan, attempts } = routed
   const served = outcome.isGood ? outcome.endpoint : null
   const selected = served ? `, selected=${served.provider.name}` : ''
-  const params = paramsOf(call.routing)
-  const pipeline = [...guardrailStages(routed.filtering, outcome.error), ...plan.stages]
+  const params = renderParams(call.routing)
+  const pipeline = [...buildGuardrailStages(routed.filtering, outcome.error), ...plan.stages]
   return {
     requested,
-    strategy: strategyOf(plan, served),
+    strategy: pickStrategy(plan, served),
     region: call.origin.region,
     summary: `available=${plan.endpoints.length}${selected}`,
-    attempt: attemptOf(routed, outcome),
+    attempt: findAttemptNumber(routed, outcome),
     is_byok: (served ?? attempts.at(-1)?.endpoint)?.is_byok ?? false,
     endpoints: {
-      total: totalOf(plan),
-      available: plan.endpoints.map(one => shown(one, one === served)),
+      total: countEndpoints(plan),
+      available: plan.endpoints.map(item => renderEndpoint(item, item === served)),
     },
-    ...(attempts.length > 0 ? { attempts: attempts.map(one => shownAttempt(one, outcome)) } : {}),
+    ...(attempts.length > 0
+      ? { attempts: attempts.map(item => renderAttempt(item, outcome)) }
+      : {}),
     ...(Object.keys(params).length > 0 ? { params } : {}),
     ...(pipeline.length > 0 ? { pipeline } : {}),
     ...(outcome.generation_time === null
@@ -120,14 +122,17 @@ export function routingMetadata(
 const isRouted = ({ strategy }: Plan) => strategy === 'auto' || strategy === 'free'
 
 // A router that moves on among its own models is no fallback.
-function strategyOf(plan: Plan, served: Endpoint | null): Strategy {
-  const wanted = plan.models[0]?.model.id ?? served?.model
-  return isRouted(plan) || !served || served.model === wanted ? plan.strategy : 'fallback'
+function pickStrategy(plan: Plan, served: Endpoint | null): Strategy {
+  const firstModel = plan.models[0]?.model.id ?? served?.model
+  return isRouted(plan) || !served || served.model === firstModel ? plan.strategy : 'fallback'
 }
 
-function attemptOf({ attempts, filtering }: Routed, { endpoint }: Outcome): number {
-  const at = attempts.findIndex(one => one.endpoint === endpoint && !one.error)
-  if (at !== -1) return at + 1
+function findAttemptNumber(
+  { attempts, filtering }: RoutingSummary,
+  { endpoint }: RoutingOutcome,
+): number {
+  const index = attempts.findIndex(attempt => attempt.endpoint === endpoint && !attempt.error)
+  if (index !== -1) return index + 1
   const isBlocked = filtering?.findings.some(
     ({ action, where }) => action === 'block' && where === 'input',
   )
@@ -135,13 +140,13 @@ function attemptOf({ attempts, filtering }: Routed, { endpoint }: Outcome): numb
 }
 
 // Dropped endpoints are counted but not named.
-const totalOf = ({ groups, dropped }: Plan): number =>
+const countEndpoints = ({ groups, dropped }: Plan): number =>
   groups.reduce(
-    (sum, { turns }) => sum + turns.reduce((all, turn) => all + turn.length, 0),
+    (sum, { tiers }) => sum + tiers.reduce((count, tier) => count + tier.length, 0),
     dropped.length,
   )
 
-const shown = ({ provider, model }: Endpoint, selected: boolean) => ({
+const renderEndpoint = ({ provider, model }: Endpoint, selected: boolean) => ({
   provider: provider.name,
   model,
   selected,
@@ -152,21 +157,22 @@ const shown = ({ provider, model }: Endpoint, selected: boolean) => ({
  * as for a refused connection or a stream that broke off. An attempt that still runs when another
  * has answered is shown as closed by the client.
  */
-function shownAttempt({ endpoint, status, error }: Attempt, outcome: Outcome) {
+function renderAttempt({ endpoint, status, error }: Attempt, outcome: RoutingOutcome) {
   const isAnswer = endpoint === outcome.endpoint
-  const failure = error ?? (isAnswer ? brokenOff(outcome) : clientLeft())
-  const told = failure && (status ?? 0) < 400 ? failure.status : status
-  return { provider: endpoint.provider.name, model: endpoint.model, status: told ?? 200 }
+  const failure = error ?? (isAnswer ? findProviderError(outcome) : clientLeft())
+  const shownStatus = failure && (status ?? 0) < 400 ? failure.status : status
+  return { provider: endpoint.provider.name, model: endpoint.model, status: shownStatus ?? 200 }
 }
 
 // What a content filter makes of a good answer is not the provider's failure.
-const brokenOff = ({ error }: Outcome) => (error && error.status >= 500 ? error : null)
+const findProviderError = ({ error }: RoutingOutcome) =>
+  error && error.status >= 500 ? error : null
 
 /**
  * The thresholds of the caller, and the order that they ask for. Speeds in tokens per second,
  * `latencyCeiling` in seconds.
  */
-function paramsOf({
+function renderParams({
   preferred_min_throughput: least,
   preferred_max_latency: most,
   sort,

@@ -4,12 +4,12 @@ import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import type { Amounts, HeldCall, Hold, Need, Word } from '../ledger/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
 import type { Policy } from '../policy/effective.ts'
-import type { Begun } from './attempt.ts'
+import type { OpenedAnswer } from './attempt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import type { Meter } from './kinds.ts'
-import { type Candidates, type Plan, planTo, unordered } from './plan.ts'
+import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -23,28 +23,28 @@ export interface Attempt {
 }
 
 /** How a run ended. Times in steady milliseconds. */
-export interface Ending {
+export interface RunEnding {
   /** Why it failed; null if it did not. */
   error: GatewayError | null
-  ended: number
+  endedAt: number
   /** Whether its client had left by then. */
   cancelled: boolean
 }
 
 /** What a run is created with. */
-interface Beginning<K extends Kind> {
+interface RunOptions<K extends Kind> {
   actor: Actor
   kind: K
   call: Work[K]['call']
   policy: Policy
   created: Date
   /** Steady milliseconds. */
-  began: number
+  startedAt: number
   /** Whether nothing may be counted, set aside, remembered, recorded or sent. */
   isDry?: boolean
 }
 
-const NOTHING = () => undefined
+const doNothing = () => undefined
 
 /**
  * One call of a client while it lives: its actor, its policy and its steps. It is admitted once,
@@ -70,28 +70,28 @@ export class Run<K extends Kind = Kind> {
   readonly media = new Map<string, string>()
   readonly created: Date
   /** Steady milliseconds: when the run began, and when its first part arrived. */
-  readonly began: number
-  firstPart: number | null = null
+  readonly startedAt: number
+  firstPartAt: number | null = null
   /**
    * Resolves when the step that follows the current one has begun or failed; null if none is
    * pending.
    */
-  taking: Promise<void> | null = null
+  pendingStep: Promise<void> | null = null
   /** Null until the run has ended. */
-  ending: Ending | null = null
+  ending: RunEnding | null = null
   /** Releases its rate limit permit. */
-  leave: () => void = NOTHING
+  releasePermit: () => void = doNothing
   /** Removes it from the list of running calls. */
-  unlist: () => void = NOTHING
+  unlist: () => void = doNothing
   #createdAt: string | undefined
 
-  constructor({ actor, kind, call, policy, created, began, isDry = false }: Beginning<K>) {
+  constructor({ actor, kind, call, policy, created, startedAt, isDry = false }: RunOptions<K>) {
     this.actor = actor
     this.kind = kind
     this.call = call
     this.policy = policy
     this.created = created
-    this.began = began
+    this.startedAt = startedAt
     this.isDry = isDry
   }
 
@@ -108,7 +108,7 @@ export class Run<K extends Kind = Kind> {
 
   /** The plan of the last step; empty if there is none. */
   get plan(): Plan<K> {
-    return this.step?.route ?? planTo([])
+    return this.step?.effectivePlan ?? createPlan([])
   }
 
   /** The attempts of all steps. */
@@ -120,7 +120,7 @@ export class Run<K extends Kind = Kind> {
    * Whether an endpoint was tried, or would have been but for content filters: then the run is
    * recorded, however it ends.
    */
-  get isRecorded(): boolean {
+  get needsRecord(): boolean {
     return this.blocked !== null || this.steps.some(step => step.isSent)
   }
 
@@ -129,7 +129,9 @@ export class Run<K extends Kind = Kind> {
    */
   get progress(): { held: HeldCall; spent: bigint } | null {
     const step = this.step
-    return step?.held && step.soFar ? { held: step.held, spent: step.soFar() } : null
+    return step?.heldCall && step.spentSoFar
+      ? { held: step.heldCall, spent: step.spentSoFar() }
+      : null
   }
 
   /**
@@ -143,9 +145,9 @@ export class Run<K extends Kind = Kind> {
   }
 
   /** Releases everything but money: the run is over. */
-  forget(): void {
+  release(): void {
     this.unlist()
-    this.leave()
+    this.releasePermit()
   }
 }
 
@@ -160,20 +162,20 @@ export class Step<K extends Kind = Kind> {
   /** The endpoints in the order in which they are tried; null until they are ordered. */
   plan: Plan<K> | null = null
   /** What it may cost, and what the limits allow. */
-  need: Need | null = null
+  costEstimate: CostEstimate | null = null
   amounts: Amounts | null = null
   hold: Hold | null = null
   /** Its entry in the journal of holds; null if nothing is set aside. */
-  held: HeldCall | null = null
-  word: Word | null = null
+  heldCall: HeldCall | null = null
+  journalEntry: JournalEntry | null = null
   readonly attempts: Attempt[] = []
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */
-  begun: Begun<K> | null = null
+  answer: OpenedAnswer<K> | null = null
   meter: Meter<Work[K]['part']> | null = null
   /** Returns what it has cost so far, in nano-dollars; null until an answer begins. */
-  soFar: (() => bigint) | null = null
+  spentSoFar: (() => bigint) | null = null
   /** What it cost in the end. */
   receipt: Receipt | null = null
   /** Whether the receipt is charged. */
@@ -195,8 +197,8 @@ export class Step<K extends Kind = Kind> {
   }
 
   /** The plan, or the unordered candidates if none was made. */
-  get route(): Plan<K> | null {
-    return this.plan ?? (this.candidates && unordered(this.candidates))
+  get effectivePlan(): Plan<K> | null {
+    return this.plan ?? (this.candidates && toUnorderedPlan(this.candidates))
   }
 }
 

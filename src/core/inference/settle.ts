@@ -1,57 +1,57 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { dayOf } from '../kernel/clock.ts'
+import { toDayNumber } from '../kernel/clock.ts'
 import {
-  countsNothing,
-  countsOutput,
-  freeReceipt,
-  inputTokens,
-  outputTokens,
+  countInputTokens,
+  countOutputTokens,
+  createFreeReceipt,
+  createTextUsage,
+  hasNoWork,
+  hasOutput,
   type Receipt,
-  sumOfReceipts,
-  textUsage,
+  sumReceipts,
   type Usage,
 } from '../language/usage.ts'
 import type { Kind } from '../language/work.ts'
-import { costOf } from '../ledger/cost.ts'
+import { computeCost } from '../ledger/cost.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
-import { familyOf } from '../tokenizers/families.ts'
-import type { Begun } from './attempt.ts'
-import { isFault } from './health.ts'
+import { getTokenizerFamily } from '../tokenizers/families.ts'
+import type { OpenedAnswer } from './attempt.ts'
+import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
-import { memoryOf } from './plan/chosen.ts'
-import { routeTo } from './plan/wanted.ts'
-import type { Attempt, Ending, Run, Step } from './run.ts'
-import { sessionOf } from './traffic.ts'
+import { findDecidingRouter } from './plan/resolve-models.ts'
+import { buildRouterMemoryKey } from './plan/router-decision.ts'
+import type { Attempt, Run, RunEnding, Step } from './run.ts'
+import { findSession } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
-export function settleStep<K extends Kind>(
+export function settleLastStep<K extends Kind>(
   world: InferenceWorld,
   { step, ending }: Run<K>,
 ): void | Promise<void> {
-  if (step && ending && !step.receipt) return settle(world, step, ending)
+  if (step && ending && !step.receipt) return settleStep(world, step, ending)
 }
 
 /**
  * Computes what a step cost, and records what its answer tells of its endpoint and its session. A
  * step without an answer costs nothing.
  */
-export function settle<K extends Kind>(
+export function settleStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
-  ending: Ending,
+  ending: RunEnding,
 ): void | Promise<void> {
-  const { begun, meter } = step
-  if (!begun || !meter) {
-    step.receipt = freeReceipt(textUsage(0, 0))
+  const { answer, meter } = step
+  if (!answer || !meter) {
+    step.receipt = createFreeReceipt(createTextUsage(0, 0))
     return
   }
-  const { endpoint } = begun
-  report(world, begun, meter, ending)
-  judge(world, endpoint, meter, ending.error)
-  const receipt = receiptFor(world, endpoint, meter, ending.error)
+  const { endpoint } = answer
+  reportHealth(world, answer, meter, ending)
+  judgeToolCalls(world, endpoint, meter, ending.error)
+  const receipt = computeReceipt(world, endpoint, meter, ending.error)
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
@@ -62,55 +62,57 @@ function keepReceipt<K extends Kind>(
   step: Step<K>,
   endpoint: Endpoint,
   receipt: Receipt,
-  { error }: Ending,
+  { error }: RunEnding,
 ): void {
   step.receipt = receipt
-  if (!error) remember(world, step, endpoint, receipt)
+  if (!error) rememberSession(world, step, endpoint, receipt)
   if (receipt.cost_details === null) world.events.publish('price.missing', { endpoint })
 }
 
 /** Records how the answer ended as a sign of the endpoint's health. */
-function report(
+function reportHealth(
   { traffic: { health } }: InferenceWorld,
-  { endpoint, sent }: Begun<Kind>,
+  { endpoint, sentAt }: OpenedAnswer<Kind>,
   meter: Meter<never>,
-  { error, cancelled }: Ending,
+  { error, cancelled }: RunEnding,
 ) {
-  if (error && !cancelled) health.failed(endpoint, error)
-  else health.ended(endpoint, sent, error ? null : tokensOf(meter))
+  if (error && !cancelled) health.recordFailure(endpoint, error)
+  else health.recordEnd(endpoint, sentAt, error ? null : countAnswerTokens(meter))
 }
 
 /**
  * Records how well the endpoint called tools. An answer that broke off counts only if that was the
  * endpoint's fault.
  */
-function judge(
+function judgeToolCalls(
   { traffic: { health }, events }: InferenceWorld,
   endpoint: Endpoint,
   meter: Meter<never>,
   error: GatewayError | null,
 ): void {
-  if (error && !isFault(error)) return
-  const isSound = meter.isSound(error !== null)
-  if (isSound === null) return
-  health.judged(endpoint, isSound)
-  events.publish('tools.judged', { endpoint, isSound })
+  if (error && !isEndpointFault(error)) return
+  const toolCallsValid = meter.hasValidToolCalls(error !== null)
+  if (toolCallsValid === null) return
+  health.recordToolCalls(endpoint, toolCallsValid)
+  events.publish('tools.judged', { endpoint, toolCallsValid })
 }
 
-const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
+const countAnswerTokens = ({ usage, tokensSoFar }: Meter<never>): number =>
+  usage ? countOutputTokens(usage) : tokensSoFar
 
 /** Remembers the endpoint that answered, so that the session may stay there. */
-function remember<K extends Kind>(
+function rememberSession<K extends Kind>(
   { traffic: { sessions } }: InferenceWorld,
   { run, call, plan }: Step<K>,
   endpoint: Endpoint,
   { usage }: Receipt,
 ): void {
-  const session = sessionOf(run.actor, run.kind, call)
+  const session = findSession(run.actor, run.kind, call)
   if (!session) return
-  sessions.answered(session, endpoint, usage)
-  const route = plan && routeTo(plan.models, endpoint)
-  if (route) sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
+  sessions.rememberEndpoint(session, endpoint, usage)
+  const router = plan && findDecidingRouter(plan.models, endpoint)
+  if (router)
+    sessions.rememberModel(session, buildRouterMemoryKey(call, router.router), endpoint, usage)
 }
 
 /**
@@ -119,20 +121,20 @@ function remember<K extends Kind>(
  * answer without output that ended in an error or for no reason, costs nothing (wire reference
  * K.8).
  */
-function receiptFor(
+function computeReceipt(
   world: InferenceWorld,
   endpoint: Endpoint,
   meter: Meter<never>,
   error: GatewayError | null,
 ): Receipt | Promise<Receipt> {
-  const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
+  const counted = meter.usage && !isEmptyCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
   if (counted && !brokenOff)
     return isInsured(counted, meter, error)
-      ? freeReceipt(counted, is_byok)
-      : receipt(counted, 'exact', endpoint)
-  if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0), is_byok)
+      ? createFreeReceipt(counted, is_byok)
+      : buildReceipt(counted, 'exact', endpoint)
+  if (!meter.delivered) return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
 }
 
@@ -142,34 +144,34 @@ async function estimateReceipt(
   meter: Meter<never>,
   counted: Usage | null,
 ): Promise<Receipt> {
-  const family = familyOf(endpoint)
+  const family = getTokenizerFamily(endpoint)
   const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
-  const usage = counted ? withOutputOf(counted, estimated) : estimated
-  return receipt(usage, 'estimated', endpoint)
+  const usage = counted ? takeLargerOutput(counted, estimated) : estimated
+  return buildReceipt(usage, 'estimated', endpoint)
 }
 
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  !countsOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
+  !hasOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt at the start has not yet counted an answer that breaks off.
-const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
-  outputTokens(estimated) > outputTokens(counted)
+const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
+  countOutputTokens(estimated) > countOutputTokens(counted)
     ? { ...counted, output: estimated.output }
     : counted
 
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but the
 // text of a filter does: if it stopped the prompt, the model has not read it.
-const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
-  delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
+const isEmptyCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
+  delivered && finish?.reason !== 'content_filter' && hasNoWork(usage)
 
 // With their own credential callers pay their provider directly, and the gateway charges nothing
 // for it.
-function receipt(
+function buildReceipt(
   usage: Usage,
   usageSource: Receipt['usageSource'],
   { prices, is_byok }: Endpoint,
 ): Receipt {
-  const { cost, cost_details } = costOf(usage, prices)
+  const { cost, cost_details } = computeCost(usage, prices)
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
 }
 
@@ -178,11 +180,11 @@ function receipt(
  * notified then. Throws 503 if they could not be written in time.
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
-  const settled = settledNow(world)
+  const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
-  run.forget()
-  await world.recorder.record({ generation: generationOf(run, settled.settled_at), charge })
-  for (const { word } of run.steps) word?.forget()
+  run.release()
+  await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
+  for (const { journalEntry } of run.steps) journalEntry?.forget()
 }
 
 /**
@@ -194,29 +196,29 @@ export async function recordStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): Promise<void> {
-  const charge = chargeStep(world, step, settledNow(world))
+  const charge = chargeStep(world, step, getSettlementTime(world))
   if (charge) await world.recorder.record({ generation: null, charge })
 }
 
 /** The time of a charge, and its day. */
-type Settled = Pick<StepCharge, 'day' | 'settled_at'>
+type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
-function settledNow({ clock }: InferenceWorld): Settled {
+function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
-  return { day: dayOf(now), settled_at: now.toISOString() }
+  return { day: toDayNumber(now), settled_at: now.toISOString() }
 }
 
 /** Turns the hold of a step into its charge, once. */
 function chargeStep<K extends Kind>(
   { ledger }: InferenceWorld,
   step: Step<K>,
-  { day, settled_at }: Settled,
+  { day, settled_at }: SettlementTime,
 ): StepCharge | null {
   const { hold, receipt, number, run } = step
   if (!hold || !receipt || step.isCharged) return null
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
-  const nanos = upstreamCost(receipt) ?? 0n
+  const nanos = computeUpstreamCost(receipt) ?? 0n
   // Field by field: copying the rest of an object would cost more than everything else here.
   const charge = {
     key_hash,
@@ -236,24 +238,25 @@ function chargeStep<K extends Kind>(
 }
 
 /** Computes what the provider charges. Null if unknown. */
-const upstreamCost = ({ cost_details }: Receipt): bigint | null =>
+const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && cost_details.prompt + cost_details.completion
 
 /** Sums what all steps of a run cost. */
-export const receiptOf = ({ steps }: Run): Receipt =>
-  sumOfReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ?? freeReceipt(textUsage(0, 0))
+export const sumRunReceipts = ({ steps }: Run): Receipt =>
+  sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
+  createFreeReceipt(createTextUsage(0, 0))
 
 /** Finds the last step that was answered. */
-export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
-  steps.findLast(({ begun }) => begun !== null)
+export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
+  steps.findLast(({ answer }) => answer !== null)
 
-function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generation {
-  const { call, actor, ending, firstPart } = run
-  const { error = null, ended = run.began, cancelled = false } = ending ?? {}
-  const step = answeredStep(run)
-  const endpoint = step?.begun?.endpoint ?? null
+function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
+  const { call, actor, ending, firstPartAt } = run
+  const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
+  const step = findAnsweredStep(run)
+  const endpoint = step?.answer?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
-  const receipt = receiptOf(run)
+  const receipt = sumRunReceipts(run)
   const { usage } = receipt
   return {
     id: call.id,
@@ -265,22 +268,22 @@ function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generati
     api_type: kinds[run.kind].apiType,
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: run.attempts.map(told),
+    provider_responses: run.attempts.map(toProviderResponse),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
     finish_reason: error ? 'error' : (meter.finish?.reason ?? null),
     native_finish_reason: meter.finish?.native ?? null,
-    latency: firstPart === null ? null : Math.round(firstPart - run.began),
-    generation_time: Math.round(ended - run.began),
-    native_tokens_prompt: inputTokens(usage),
-    native_tokens_completion: outputTokens(usage),
+    latency: firstPartAt === null ? null : Math.round(firstPartAt - run.startedAt),
+    generation_time: Math.round(endedAt - run.startedAt),
+    native_tokens_prompt: countInputTokens(usage),
+    native_tokens_completion: countOutputTokens(usage),
     native_tokens_reasoning: usage.output.reasoning,
     native_tokens_cached: usage.input.cache_read,
     native_tokens_completion_images: usage.output.image,
     settled_at,
     total_cost: receipt.cost,
-    upstream_inference_cost: upstreamCost(receipt),
+    upstream_inference_cost: computeUpstreamCost(receipt),
     usageSource: receipt.usageSource,
     is_byok: receipt.is_byok,
     service_tier: meter.start.service_tier,
@@ -292,12 +295,12 @@ function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generati
     error_type: error?.type ?? null,
     preset_id: call.preset_id,
     data_region: call.origin.region,
-    router: routeTo(run.plan.models, endpoint)?.slug ?? null,
+    router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
     contentFilters: run.filtering?.findings ?? [],
   }
 }
 
-const told = ({
+const toProviderResponse = ({
   endpoint: { provider, model, upstreamModel, is_byok },
   latency,
   status,

@@ -4,7 +4,7 @@ import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
-import { recordRun, settleStep } from './settle.ts'
+import { recordRun, settleLastStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** One stage of the life of a call, or of one of its steps. */
@@ -16,7 +16,7 @@ export interface Stage<Subject> {
    */
   run(world: InferenceWorld, subject: Subject): void | Promise<void>
   /** The event that is published when it is done. */
-  tells?: 'call.opened' | 'step.planned' | 'call.closed'
+  publishes?: 'call.opened' | 'step.planned' | 'call.closed'
   /** Whether providers are called from here on: a dry run ends before this stage. */
   sends?: boolean
 }
@@ -39,11 +39,11 @@ export const STAGES: Stages = {
     // Texts are redacted, refused or noted: 403.
     { name: 'filter', run: filterRun },
     // What holds now, after filters had time: 401.
-    { name: 'confirm', run: confirmRun, tells: 'call.opened' },
+    { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
   ],
   step: [
     // Which endpoints, in which order: 400, 404.
-    { name: 'plan', run: planStep, tells: 'step.planned' },
+    { name: 'plan', run: planStep, publishes: 'step.planned' },
     // Money is set aside: 402.
     { name: 'reserve', run: reserveStep },
     // Written to disk before it is sent: 503.
@@ -53,9 +53,9 @@ export const STAGES: Stages = {
   ],
   close: [
     // What the last step cost.
-    { name: 'settle', run: settleStep },
+    { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.
-    { name: 'record', run: recordRun, tells: 'call.closed' },
+    { name: 'record', run: recordRun, publishes: 'call.closed' },
   ],
 }
 
@@ -63,41 +63,41 @@ export const STAGES: Stages = {
  * Runs stages one after the other. Throws what the first failing one throws. A dry run publishes no
  * events.
  */
-export function walk<Subject extends { isDry: boolean }>(
+export function runStages<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   from = 0,
 ): void | Promise<void> {
-  for (let at = from; at < stages.length; at++) {
-    const stage = stages[at]
-    const done = stage?.run(world, subject)
+  for (let index = from; index < stages.length; index++) {
+    const stage = stages[index]
+    const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
-    if (done) return done.then(() => goOn(world, stages, subject, at))
-    tell(world, stages, subject, at)
+    if (pending) return pending.then(() => continueStages(world, stages, subject, index))
+    publishStageEvent(world, stages, subject, index)
   }
 }
 
-function goOn<Subject extends { isDry: boolean }>(
+function continueStages<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
-  at: number,
+  index: number,
 ) {
-  tell(world, stages, subject, at)
-  return walk(world, stages, subject, at + 1)
+  publishStageEvent(world, stages, subject, index)
+  return runStages(world, stages, subject, index + 1)
 }
 
-function tell<Subject extends { isDry: boolean }>(
+function publishStageEvent<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
-  at: number,
+  index: number,
 ): void {
-  const tells = stages[at]?.tells
-  if (tells && !subject.isDry) world.events.publish(tells, subject as never)
+  const eventName = stages[index]?.publishes
+  if (eventName && !subject.isDry) world.events.publish(eventName, subject as never)
 }
 
 /** Lists the stages that come before any provider is called. */
-export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] =>
+export const listStagesBeforeSending = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] =>
   stages.filter(({ sends }) => !sends)

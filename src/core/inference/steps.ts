@@ -1,13 +1,13 @@
 import { GatewayError } from '../errors.ts'
-import type { Opened } from '../kernel/iterate.ts'
+import type { PeekedSequence } from '../kernel/iterate.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { recheckRun } from './admit.ts'
-import type { Begun } from './attempt.ts'
-import { filterAdded } from './filters.ts'
+import type { OpenedAnswer } from './attempt.ts'
+import { filterAddedContent } from './filters.ts'
 import type { PluginUse } from './plugin.ts'
 import { clientLeft, type Run, Step } from './run.ts'
-import { recordStep, settle } from './settle.ts'
-import { walk } from './stages.ts'
+import { recordStep, settleStep } from './settle.ts'
+import { runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The most steps that a call takes, whatever its plugins ask for. */
@@ -19,84 +19,84 @@ const MOST_STEPS = 100
  */
 export function chainSteps<K extends Kind>(
   world: InferenceWorld,
-  { first, rest }: Begun<K>,
+  { first, rest }: OpenedAnswer<K>,
   options: ChainOptions<K>,
-): Opened<AnswerPart<K>[]> {
+): PeekedSequence<AnswerPart<K>[]> {
   const chain = new StepChain(world, rest, options)
-  return { first: chain.pass(first), rest: chain }
+  return { first: chain.readBatch(first), rest: chain }
 }
 
 /** The options of a chain. */
 interface ChainOptions<K extends Kind> {
   run: Run<K>
   /** The plugins that may ask for another step. */
-  loops: PluginUse[]
+  followUps: PluginUse[]
   /** Starts to count the answer of a step and returns it. */
-  open: (step: Step<K>) => Begun<K>
+  startMetering: (step: Step<K>) => OpenedAnswer<K>
 }
 
 class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   readonly #world: InferenceWorld
   readonly #run: Run<K>
-  readonly #loops: PluginUse[]
-  readonly #open: (step: Step<K>) => Begun<K>
+  readonly #followUps: PluginUse[]
+  readonly #startMetering: (step: Step<K>) => OpenedAnswer<K>
   #rest: AsyncIterator<AnswerPart<K>[]> | null
   /**
    * The parts that end the answer of a step: held back until it is known whether another follows.
    */
-  #ending: AnswerPart<K>[] = []
-  #isOver = false
+  #endingParts: AnswerPart<K>[] = []
+  #isEnded = false
 
   constructor(
     world: InferenceWorld,
     rest: AsyncIterator<AnswerPart<K>[]> | null,
-    { run, loops, open }: ChainOptions<K>,
+    { run, followUps, startMetering }: ChainOptions<K>,
   ) {
     this.#world = world
     this.#run = run
-    this.#loops = loops
+    this.#followUps = followUps
     this.#rest = rest
-    this.#open = open
+    this.#startMetering = startMetering
   }
 
   /** Counts a batch of the current step and returns it without the parts that end it. */
-  pass(batch: AnswerPart<K>[]): AnswerPart<K>[] {
+  readBatch(batch: AnswerPart<K>[]): AnswerPart<K>[] {
     this.#run.step?.meter?.read(batch)
     const isFirst = this.#run.steps.length === 1
     return batch.filter(part => {
       if (part.type !== 'finish' && part.type !== 'usage') return isFirst || part.type !== 'start'
-      this.#ending.push(part)
+      this.#endingParts.push(part)
       return false
     })
   }
 
   async next(): Promise<IteratorResult<AnswerPart<K>[]>> {
-    if (this.#isOver) return { done: true, value: undefined }
+    if (this.#isEnded) return { done: true, value: undefined }
     const read = await this.#rest?.next()
-    if (read && !read.done) return { done: false, value: this.pass(read.value) }
-    const call = await this.#nextCall()
+    if (read && !read.done) return { done: false, value: this.readBatch(read.value) }
+    const call = await this.#findNextCall()
     // The client left while a plugin was deciding: the call is already recorded and takes no more
     // steps.
-    if (this.#isOver) return { done: true, value: undefined }
-    if (call) return { done: false, value: await this.#take(call) }
-    this.#isOver = true
-    return { done: false, value: this.#ending }
+    if (this.#isEnded) return { done: true, value: undefined }
+    if (call) return { done: false, value: await this.#takeNextStep(call) }
+    this.#isEnded = true
+    return { done: false, value: this.#endingParts }
   }
 
   async return(): Promise<IteratorResult<AnswerPart<K>[]>> {
-    this.#isOver = true
+    this.#isEnded = true
     // A pending step ends first: no provider is called for a run that is over.
-    if (this.#run.taking) this.#run.cancellation.cancel(clientLeft())
-    await this.#run.taking
+    if (this.#run.pendingStep) this.#run.cancellation.cancel(clientLeft())
+    await this.#run.pendingStep
     await this.#rest?.return?.()
     return { done: true, value: undefined }
   }
 
-  async #nextCall(): Promise<Work[K]['call'] | null> {
+  async #findNextCall(): Promise<Work[K]['call'] | null> {
     const { step, steps } = this.#run
     if (!step || steps.length >= MOST_STEPS) return null
-    for (const { plugin, options } of this.#loops) {
-      if (this.#isOver) return null
+    for (const { plugin, options } of this.#followUps) {
+      if (this.#isEnded) return null
       const call = await plugin.around?.(this.#world, step, options)
       if (call) return call as Work[K]['call']
     }
@@ -104,19 +104,19 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   }
 
   /** Takes another step and returns the first batch of its answer. */
-  async #take(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
-    this.#ending = []
+  async #takeNextStep(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
+    this.#endingParts = []
     this.#rest = null
-    const taken = takeStep(this.#world, this.#run, call).then(this.#open)
-    this.#run.taking = taken.then(
+    const taken = takeStep(this.#world, this.#run, call).then(this.#startMetering)
+    this.#run.pendingStep = taken.then(
       ({ rest }) => {
         this.#rest = rest
       },
       () => undefined,
     )
     const { first } = await taken
-    this.#run.taking = null
-    return this.pass(first)
+    this.#run.pendingStep = null
+    return this.readBatch(first)
   }
 }
 
@@ -132,12 +132,12 @@ async function takeStep<K extends Kind>(
 ): Promise<Step<K>> {
   const { step } = run
   if (!step) throw new GatewayError('server', 'Internal Server Error')
-  await settle(world, step, { error: null, ended: world.clock.ticks(), cancelled: false })
+  await settleStep(world, step, { error: null, endedAt: world.clock.ticks(), cancelled: false })
   await recordStep(world, step)
   if (run.cancellation.reason) throw run.cancellation.reason
   recheckRun(world, run)
-  const next = new Step(run, (await filterAdded(run, step.call, call)) as Work[K]['call'])
-  await walk(world, world.stages.step, next)
-  if (next.word) step.word?.forget()
+  const next = new Step(run, (await filterAddedContent(run, step.call, call)) as Work[K]['call'])
+  await runStages(world, world.stages.step, next)
+  if (next.journalEntry) step.journalEntry?.forget()
   return next
 }

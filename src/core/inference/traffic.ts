@@ -2,7 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { Roster } from '../kernel/roster.ts'
+import { LiveSet } from '../kernel/live-set.ts'
 import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { HeldCall } from '../ledger/ledger.ts'
@@ -34,7 +34,7 @@ export interface Calls {
   /** Lists a call and returns a function that removes it. */
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
-  progress(): { held: HeldCall; spent: bigint }[]
+  listProgress(): { held: HeldCall; spent: bigint }[]
   /**
    * Accepts no more calls, waits at most this many milliseconds for the running ones, and then
    * cancels the rest.
@@ -49,8 +49,8 @@ export interface Calls {
 const GRACE = PATIENCE + 1_000
 
 /** Creates an empty list of running calls. */
-export function openCalls(): Calls {
-  const running = new Roster<RunningCall>()
+export function createCalls(): Calls {
+  const running = new LiveSet<RunningCall>()
   let draining = false
   let emptied: (() => void) | undefined
 
@@ -73,7 +73,7 @@ export function openCalls(): Calls {
         if (running.size === 0) emptied?.()
       }
     },
-    progress() {
+    listProgress() {
       return [...running].flatMap(({ progress }) => progress ?? [])
     },
     async drain(milliseconds) {
@@ -81,9 +81,9 @@ export function openCalls(): Calls {
       if (running.size === 0) return
       const { promise, resolve } = Promise.withResolvers<void>()
       emptied = resolve
-      const late = setTimeout(endAll, milliseconds)
+      const timer = setTimeout(endAll, milliseconds)
       await Promise.race([promise, Bun.sleep(milliseconds + GRACE)])
-      clearTimeout(late)
+      clearTimeout(timer)
     },
   }
 }
@@ -105,14 +105,14 @@ export class Retries {
   }
 
   /** Takes a permit if there is one; tells whether it did. Each permit must be released. */
-  take(): boolean {
+  tryAcquire(): boolean {
     if (this.#running >= Math.max(ALWAYS, this.#calls.size * SHARE)) return false
     this.#running += 1
     return true
   }
 
   /** Gives a permit back. */
-  leave(): void {
+  release(): void {
     this.#running -= 1
   }
 }
@@ -130,7 +130,7 @@ export interface Session {
  * workspace. Null if conversations cannot be recognised, or if the caller says which endpoints to
  * try.
  */
-export function sessionOf<K extends Kind>(
+export function findSession<K extends Kind>(
   { workspace_id }: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -160,30 +160,30 @@ const MOST = 10_000
 export class Sessions {
   readonly #clock: Clock
   /** The one that was silent for longest comes first. */
-  readonly #places = new Map<string, { id: string; until: number }>()
+  readonly #entries = new Map<string, { id: string; until: number }>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   get size(): number {
-    return this.#places.size
+    return this.#entries.size
   }
 
   /**
    * Returns the id of the endpoint that lately answered the session's calls of a model, or the
    * model for a router.
    */
-  placeOf(session: Session, model: string): string | undefined {
-    const place = this.#places.size > 0 ? this.#places.get(`${model} ${session.key}`) : undefined
-    return place && place.until > this.#clock.ticks() ? place.id : undefined
+  findStickyId(session: Session, model: string): string | undefined {
+    const sticky = this.#entries.size > 0 ? this.#entries.get(`${model} ${session.key}`) : undefined
+    return sticky && sticky.until > this.#clock.ticks() ? sticky.id : undefined
   }
 
   /**
    * Remembers the endpoint that answered the session if staying there is cheaper. A session without
    * a name must have hit the cache first.
    */
-  answered(session: Session, endpoint: Endpoint, { input }: Usage): void {
+  rememberEndpoint(session: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
     if (isCheaper && (session.isNamed || input.cache_read > 0))
@@ -191,14 +191,14 @@ export class Sessions {
   }
 
   /** Remembers the model that a router picked for the session, under the router's name. */
-  routed(session: Session, router: string, { model }: Endpoint, { input }: Usage): void {
+  rememberModel(session: Session, router: string, { model }: Endpoint, { input }: Usage): void {
     if (session.isNamed || input.cache_read > 0) this.#remember(`${router} ${session.key}`, model)
   }
 
   #remember(name: string, id: string): void {
-    this.#places.delete(name)
-    this.#places.set(name, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
-    const [longest] = this.#places.keys()
-    if (this.#places.size > MOST && longest !== undefined) this.#places.delete(longest)
+    this.#entries.delete(name)
+    this.#entries.set(name, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
+    const [longest] = this.#entries.keys()
+    if (this.#entries.size > MOST && longest !== undefined) this.#entries.delete(longest)
   }
 }

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, tooLarge } from '../errors.ts'
-import { holdsLongInteger, parseExact } from './json.ts'
-import { misfit } from './schema.ts'
+import { mayHaveLongInteger, parseExact } from './json.ts'
+import { findSchemaIssue } from './schema.ts'
 
 // The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
 
@@ -16,30 +16,30 @@ const MOST_TOKENS = 500_000
  * that is not UTF-8, is not JSON, nests too deep or does not match the schema. The error names the
  * field, what was expected and the kind of value that was found, never the value itself.
  */
-export function bodyOf<T extends TSchema>(schema: T, bytes: Uint8Array): Static<T> {
+export function parseBody<T extends TSchema>(schema: T, bytes: Uint8Array): Static<T> {
   if (bytes.length > LARGEST_BODY) throw tooLarge()
-  guard(bytes)
-  return parsed(schema, textOf(bytes))
+  checkSize(bytes)
+  return parseText(schema, decodeText(bytes))
 }
 
 /** Returns the value if it matches the schema. Throws 400 naming the field. */
-export function checked<T extends TSchema>(schema: T, value: unknown): Static<T> {
-  const wrong = misfit(schema, value)
-  if (!wrong) return value as Static<T>
-  const where = wrong.path || 'body'
-  throw invalid(`${where}: expected ${wrong.expected}, found ${wrong.found}`, where)
+export function requireValid<T extends TSchema>(schema: T, value: unknown): Static<T> {
+  const issue = findSchemaIssue(schema, value)
+  if (!issue) return value as Static<T>
+  const field = issue.path || 'body'
+  throw invalid(`${field}: expected ${issue.expected}, found ${issue.found}`, field)
 }
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /** Counts brackets and separators before anything is built from them. Skips strings. */
-function guard(bytes: Uint8Array): void {
+function checkSize(bytes: Uint8Array): void {
   let depth = 0
   let tokens = 0
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
-    if (byte === QUOTE) i = endOfText(bytes, i)
+    if (byte === QUOTE) i = findTextEnd(bytes, i)
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1
       tokens += 1
@@ -52,16 +52,20 @@ function guard(bytes: Uint8Array): void {
 
 // The native search jumps to the next quote. A quote belongs to the string when an odd number of
 // backslashes precedes it.
-function endOfText(bytes: Uint8Array, start: number): number {
-  for (let at = bytes.indexOf(QUOTE, start + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
-    let before = at - 1
+function findTextEnd(bytes: Uint8Array, start: number): number {
+  for (
+    let index = bytes.indexOf(QUOTE, start + 1);
+    index !== -1;
+    index = bytes.indexOf(QUOTE, index + 1)
+  ) {
+    let before = index - 1
     while (bytes[before] === BACKSLASH) before -= 1
-    if ((at - before) % 2 === 1) return at
+    if ((index - before) % 2 === 1) return index
   }
   return bytes.length
 }
 
-function textOf(bytes: Uint8Array): string {
+function decodeText(bytes: Uint8Array): string {
   if (bytes.length === 0) throw invalid('body: expected a JSON object, found nothing')
   if (!isUtf8(bytes)) throw invalid(EXPECTED)
   return DECODER.decode(bytes)
@@ -73,12 +77,12 @@ const DECODER = new TextDecoder()
 // JavaScript represents an integer that is kept exactly as an object. The first check treats it as
 // a number, so that it is not accepted where an object is expected. The second check sees it as it
 // is, so that it is not accepted where the gateway needs a number.
-function parsed<T extends TSchema>(schema: T, text: string): Static<T> {
-  const value = checked(schema, json(text, JSON.parse))
-  return holdsLongInteger(text) ? checked(schema, json(text, parseExact)) : value
+function parseText<T extends TSchema>(schema: T, text: string): Static<T> {
+  const value = requireValid(schema, parseJson(text, JSON.parse))
+  return mayHaveLongInteger(text) ? requireValid(schema, parseJson(text, parseExact)) : value
 }
 
-function json(text: string, parse: (text: string) => unknown): unknown {
+function parseJson(text: string, parse: (text: string) => unknown): unknown {
   try {
     return parse(text)
   } catch {

@@ -22,9 +22,9 @@ export class Cancellation {
   }
 
   /** Creates cancellations for parallel work. Each is cancelled when this one is. */
-  branches(count: 2): [Cancellation, Cancellation]
-  branches(count: number): Cancellation[]
-  branches(count: number): Cancellation[] {
+  createBranches(count: 2): [Cancellation, Cancellation]
+  createBranches(count: number): Cancellation[]
+  createBranches(count: number): Cancellation[] {
     const branches = Array.from({ length: count }, () => new Cancellation())
     this.listen(reason => {
       for (const branch of branches) branch.cancel(reason)
@@ -33,7 +33,7 @@ export class Cancellation {
   }
 
   /** Awaits work that takes no cancellation itself. Throws the reason once this is cancelled. */
-  async orCancelled<T>(work: Promise<T>): Promise<T> {
+  async awaitUnlessCancelled<T>(work: Promise<T>): Promise<T> {
     const cancelled = Promise.withResolvers<never>()
     this.listen(cancelled.reject)
     try {

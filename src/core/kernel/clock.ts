@@ -8,12 +8,12 @@ export interface Clock {
 }
 
 /** Resolves after all callbacks of this turn of the event loop have run. */
-export const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+export const yieldToEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export const systemClock: Clock = { now: () => new Date(), ticks: () => performance.now() }
 
 /** Returns the current time as records store it: ISO 8601 in UTC. */
-export const isoNow = ({ clock }: { clock: Clock }): string => clock.now().toISOString()
+export const getIsoTime = ({ clock }: { clock: Clock }): string => clock.now().toISOString()
 
 /**
  * The windows in which spending is counted. They begin at midnight UTC, and weeks run Monday
@@ -25,14 +25,14 @@ export type Period = (typeof PERIODS)[number]
 const DAY = 86_400_000
 
 /** Returns the day of a moment as the number of days since 1970-01-01 UTC. */
-export const dayOf = (moment: Date): number => Math.floor(moment.getTime() / DAY)
+export const toDayNumber = (moment: Date): number => Math.floor(moment.getTime() / DAY)
 
 /** Returns the start of a moment's day, in UTC. */
-export const midnight = (moment: Date): Date => new Date(dayOf(moment) * DAY)
+export const toMidnight = (moment: Date): Date => new Date(toDayNumber(moment) * DAY)
 
 /** Returns the first day of the window that contains the moment, as `toDayNumber` counts days. */
-export function firstDayOf(period: Period, moment: Date): number {
-  const today = dayOf(moment)
+export function computeFirstDay(period: Period, moment: Date): number {
+  const today = toDayNumber(moment)
   if (period === 'daily') return today
   if (period === 'monthly') return today - (moment.getUTCDate() - 1)
   return today - ((moment.getUTCDay() + 6) % 7)

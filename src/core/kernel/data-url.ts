@@ -20,7 +20,7 @@ const LONGEST_HEAD = 1024
  * type gets that one, since providers look at the bytes and refuse a mismatch. Throws
  * `invalid_image`, naming `field`, for a URL that is broken or empty.
  */
-export function dataUrl(url: string, field?: string): Media {
+export function parseDataUrl(url: string, field?: string): Media {
   const comma = url.slice(0, LONGEST_HEAD).indexOf(',')
   if (!isDataUrl(url) || comma === -1) throw unreadable(field)
   const [type = '', ...parameters] = url
@@ -30,10 +30,12 @@ export function dataUrl(url: string, field?: string): Media {
   const media_type = type || 'text/plain'
   const body = url.slice(comma + 1)
   const data =
-    parameters.at(-1) === 'base64' ? checkedBase64(body) : percentDecoded(body).toString('base64')
+    parameters.at(-1) === 'base64' ? normalizeBase64(body) : decodePercent(body).toString('base64')
   if (!data || !MEDIA_TYPE.test(media_type)) throw unreadable(field)
   return {
-    media_type: media_type.startsWith('image/') ? (pictureType(data) ?? media_type) : media_type,
+    media_type: media_type.startsWith('image/')
+      ? (detectImageType(data) ?? media_type)
+      : media_type,
     data,
   }
 }
@@ -47,7 +49,7 @@ const PICTURES = {
 }
 
 /** Detects the type of an image in base64 by its first bytes. Undefined when they are not known. */
-export const pictureType = (data: string): string | undefined =>
+export const detectImageType = (data: string): string | undefined =>
   Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
 const PLAIN = /^data:text\/plain[;,]/i
@@ -56,11 +58,11 @@ const PLAIN = /^data:text\/plain[;,]/i
  * Reads the text of a `data:` URL of plain text. Undefined for any other URL. Throws as
  * `parseDataUrl` does.
  */
-export const plainTextIn = (url: string, field?: string): string | undefined =>
-  PLAIN.test(url) ? textOf(dataUrl(url, field)) : undefined
+export const readPlainText = (url: string, field?: string): string | undefined =>
+  PLAIN.test(url) ? decodeMediaText(parseDataUrl(url, field)) : undefined
 
 /** Decodes the bytes as UTF-8. */
-export const textOf = ({ data }: Pick<Media, 'data'>): string =>
+export const decodeMediaText = ({ data }: Pick<Media, 'data'>): string =>
   Buffer.from(data, 'base64').toString()
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/
@@ -76,19 +78,19 @@ const unreadable = (field?: string) =>
  * Returns the same bytes in the standard alphabet, padded and without spaces. Null when the text is
  * not base64.
  */
-function checkedBase64(body: string): string | null {
-  const text = body.includes('%') ? percentDecoded(body).toString('latin1') : body
-  const bytes = bytesOf(text)
+function normalizeBase64(body: string): string | null {
+  const text = body.includes('%') ? decodePercent(body).toString('latin1') : body
+  const bytes = decodeBase64(text)
   if (!bytes) return null
-  return isUsual(text, bytes.length) ? text : Buffer.from(bytes).toString('base64')
+  return isStandardBase64(text, bytes.length) ? text : Buffer.from(bytes).toString('base64')
 }
 
-const isUsual = (text: string, bytes: number) =>
+const isStandardBase64 = (text: string, bytes: number) =>
   text.length === 4 * Math.ceil(bytes / 3) && !text.includes('-') && !text.includes('_')
 
 // The fast decoder skips unknown characters, and then returns fewer bytes than the length implies.
 // Spaces may be the reason, and the strict decoder allows them.
-function bytesOf(text: string): Uint8Array | null {
+function decodeBase64(text: string): Uint8Array | null {
   const letters = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0)
   const isWhole = letters === text.length ? letters % 4 !== 1 : text.length % 4 === 0
   const bytes = Buffer.from(text, 'base64')
@@ -104,25 +106,25 @@ function bytesOf(text: string): Uint8Array | null {
  * Decodes `%XX` in a text to bytes. A percent sign that starts no such sequence stands for itself,
  * as in a browser.
  */
-function percentDecoded(text: string): Buffer {
+function decodePercent(text: string): Buffer {
   const bytes = Buffer.from(text)
   let size = 0
-  for (let at = 0; at < bytes.length; at++) {
-    const code = bytes[at] === PERCENT ? hexPair(bytes[at + 1], bytes[at + 2]) : -1
-    bytes[size++] = code === -1 ? (bytes[at] ?? 0) : code
-    if (code !== -1) at += 2
+  for (let index = 0; index < bytes.length; index++) {
+    const code = bytes[index] === PERCENT ? parseHexPair(bytes[index + 1], bytes[index + 2]) : -1
+    bytes[size++] = code === -1 ? (bytes[index] ?? 0) : code
+    if (code !== -1) index += 2
   }
   return bytes.subarray(0, size)
 }
 
 const PERCENT = 0x25
 
-function hexPair(high = 0, low = 0): number {
-  const [first, second] = [hexDigit(high), hexDigit(low)]
+function parseHexPair(high = 0, low = 0): number {
+  const [first, second] = [parseHexDigit(high), parseHexDigit(low)]
   return first === -1 || second === -1 ? -1 : first * 16 + second
 }
 
-function hexDigit(code: number): number {
+function parseHexDigit(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30
   const letter = code | 0x20
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : -1
@@ -132,7 +134,7 @@ function hexDigit(code: number): number {
  * Joins two pieces of base64 that belong together. Each piece may have its own padding, and then
  * joining the texts would not give valid base64.
  */
-export const joinedBase64 = (a: string, b: string): string =>
+export const joinBase64 = (a: string, b: string): string =>
   a.endsWith('=')
     ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64')
     : a + b

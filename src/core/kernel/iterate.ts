@@ -1,47 +1,47 @@
 /** How a sequence ended. Reported exactly once. */
-export type Ending =
-  | { how: 'completed' }
-  | { how: 'failed'; thrown: unknown }
-  | { how: 'abandoned' }
+export type SequenceEnding =
+  | { type: 'completed' }
+  | { type: 'failed'; thrown: unknown }
+  | { type: 'abandoned' }
 
 /** A sequence whose first item has already arrived. */
-export interface Opened<T> {
+export interface PeekedSequence<T> {
   first: T
   /** Null when there is only the first item. */
   rest: AsyncIterator<T> | null
 }
 
 /** Functions that are called while a sequence is read. */
-export interface Watcher<T> {
+export interface IterationHooks<T> {
   /** Called with each item as it passes. */
-  each(item: T): void
+  onItem(item: T): void
   /** Called once, however the sequence ended. May add a last item if it is still being read. */
-  ended(ending: Ending): Promise<T | undefined>
+  onEnd(ending: SequenceEnding): Promise<T | undefined>
 }
 
 /** A sequence that can also be read at once. */
 export interface Sequence<T> extends AsyncIterableIterator<T> {
   /** Reads all items, in order. */
-  all(): Promise<T[]>
+  collect(): Promise<T[]>
 }
 
 /** Returns the sequence with hooks that see each item and its end, even if it is never read. */
-export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): Sequence<T> =>
-  new Watched(opened, watcher)
+export const withCleanup = <T>(peeked: PeekedSequence<T>, hooks: IterationHooks<T>): Sequence<T> =>
+  new CleanupIterator(peeked, hooks)
 
 // Not a generator: one that is abandoned before its first step never runs its `finally`. The
 // upstream would stay open and the call unsettled. Here leaving early, even before reading, closes
 // the source and calls `onEnd`.
-class Watched<T> implements Sequence<T> {
-  #opened: Opened<T> | null
+class CleanupIterator<T> implements Sequence<T> {
+  #peeked: PeekedSequence<T> | null
   readonly #rest: AsyncIterator<T> | null
-  readonly #watcher: Watcher<T>
-  #over = false
+  readonly #hooks: IterationHooks<T>
+  #isOver = false
 
-  constructor(opened: Opened<T>, watcher: Watcher<T>) {
-    this.#opened = opened
+  constructor(opened: PeekedSequence<T>, watcher: IterationHooks<T>) {
+    this.#peeked = opened
     this.#rest = opened.rest
-    this.#watcher = watcher
+    this.#hooks = watcher
   }
 
   [Symbol.asyncIterator](): this {
@@ -49,62 +49,62 @@ class Watched<T> implements Sequence<T> {
   }
 
   async next(): Promise<IteratorResult<T>> {
-    if (this.#over) return END
+    if (this.#isOver) return END
     try {
-      const step = this.#first() ?? (await this.#rest?.next()) ?? END
+      const step = this.#takeFirst() ?? (await this.#rest?.next()) ?? END
       // The reader left during the wait: `return` has called `onEnd`.
-      if (this.#over) return END
-      if (step.done) return this.#finish({ how: 'completed' })
-      this.#watcher.each(step.value)
+      if (this.#isOver) return END
+      if (step.done) return this.#finish({ type: 'completed' })
+      this.#hooks.onItem(step.value)
       return step
     } catch (thrown) {
-      return this.#over ? END : this.#finish({ how: 'failed', thrown })
+      return this.#isOver ? END : this.#finish({ type: 'failed', thrown })
     }
   }
 
   async return(): Promise<IteratorResult<T>> {
-    if (this.#over) return END
-    this.#over = true
-    await Promise.all([this.#rest?.return?.(), this.#watcher.ended({ how: 'abandoned' })])
+    if (this.#isOver) return END
+    this.#isOver = true
+    await Promise.all([this.#rest?.return?.(), this.#hooks.onEnd({ type: 'abandoned' })])
     return END
   }
 
-  async all(): Promise<T[]> {
+  async collect(): Promise<T[]> {
     const items: T[] = []
-    if (this.#opened && !this.#rest && !this.#over) return this.#atOnce(this.#opened.first)
+    if (this.#peeked && !this.#rest && !this.#isOver) return this.#collectWhole(this.#peeked.first)
     for (let step = await this.next(); !step.done; step = await this.next()) items.push(step.value)
     return items
   }
 
   // An answer of one item needs no iteration.
-  async #atOnce(only: T): Promise<T[]> {
-    this.#opened = null
-    this.#over = true
-    const ending = this.#see(only)
-    const items = ending.how === 'completed' ? [only] : []
-    const last = await this.#watcher.ended(ending)
+  async #collectWhole(only: T): Promise<T[]> {
+    this.#peeked = null
+    this.#isOver = true
+    const ending = this.#passItem(only)
+    const items = ending.type === 'completed' ? [only] : []
+    const last = await this.#hooks.onEnd(ending)
     return last === undefined ? items : [...items, last]
   }
 
-  #see(item: T): Ending {
+  #passItem(item: T): SequenceEnding {
     try {
-      this.#watcher.each(item)
-      return { how: 'completed' }
+      this.#hooks.onItem(item)
+      return { type: 'completed' }
     } catch (thrown) {
-      return { how: 'failed', thrown }
+      return { type: 'failed', thrown }
     }
   }
 
-  #first(): IteratorResult<T> | undefined {
-    if (!this.#opened) return undefined
-    const value = this.#opened.first
-    this.#opened = null
+  #takeFirst(): IteratorResult<T> | undefined {
+    if (!this.#peeked) return undefined
+    const value = this.#peeked.first
+    this.#peeked = null
     return { done: false, value }
   }
 
-  async #finish(ending: Ending): Promise<IteratorResult<T>> {
-    this.#over = true
-    const last = await this.#watcher.ended(ending)
+  async #finish(ending: SequenceEnding): Promise<IteratorResult<T>> {
+    this.#isOver = true
+    const last = await this.#hooks.onEnd(ending)
     return last === undefined ? END : { done: false, value: last }
   }
 }

@@ -5,38 +5,42 @@ export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Reads a member that is an object. Returns an empty object otherwise. */
-export const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
+export const readObject = (object: Json, name: string): Json =>
+  isObject(object[name]) ? object[name] : {}
 
 /** Reads the objects of a list. Returns an empty list when the value is no list. */
-export const objects = (value: unknown): Json[] =>
+export const readObjects = (value: unknown): Json[] =>
   Array.isArray(value) ? value.filter(isObject) : []
 
 /** Returns the value if it is a string, otherwise null. */
-export const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+export const readString = (value: unknown): string | null =>
+  typeof value === 'string' ? value : null
 
 /**
  * Returns the table's own entry of this name, if any. Names come from outside, and every object
  * also inherits `constructor`.
  */
-export const own = <T>(table: Record<string, T>, name: unknown): T | undefined =>
+export const getOwn = <T>(table: Record<string, T>, name: unknown): T | undefined =>
   typeof name === 'string' && Object.hasOwn(table, name) ? table[name] : undefined
 
 /** Returns the members that are not undefined. */
-export const defined = <T extends object>(members: T): Given<T> =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Given<T>
+export const omitUndefined = <T extends object>(members: T): Defined<T> =>
+  Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined),
+  ) as Defined<T>
 
 /** The members that are not undefined. */
-export type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
+export type Defined<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
 
 /**
  * Picks the members of a body that `fields` names and that have a value. A body may have unknown
  * members.
  */
-export const pickGiven = <T extends object, Name extends keyof T>(
+export const pickDefined = <T extends object, Name extends keyof T>(
   body: T,
   fields: Record<Name, unknown>,
-): Given<Pick<T, Name>> =>
-  defined(
+): Defined<Pick<T, Name>> =>
+  omitUndefined(
     Object.fromEntries((Object.keys(fields) as Name[]).map(name => [name, body[name]])) as Pick<
       T,
       Name
@@ -47,14 +51,14 @@ export const pickGiven = <T extends object, Name extends keyof T>(
 const LARGEST_COUNT = 1_000_000_000
 
 /** Returns the value if it is a plausible count: whole, not negative and not too large. */
-export const count = (value: unknown): number | undefined =>
+export const parseCount = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT
     ? value
     : undefined
 
 /** Parses the count of a part, at most its whole. Returns 0 when the value is no count. */
-export const countWithin = (whole: number, value: unknown): number =>
-  Math.min(count(value) ?? 0, whole)
+export const parsePartCount = (whole: number, value: unknown): number =>
+  Math.min(parseCount(value) ?? 0, whole)
 
 /** Parses a JSON text that holds an object. Undefined for any other text. */
 export function parseObject(json: string): Json | undefined {
@@ -69,11 +73,11 @@ export function parseObject(json: string): Json | undefined {
 /** No honest sender nests deeper than this. The stack overflows at some tens of thousands. */
 const DEEPEST = 5_000
 
-function isDeeper(json: string): boolean {
+function isTooDeep(json: string): boolean {
   let depth = 0
   for (let i = 0; i < json.length; i++) {
     const code = json.charCodeAt(i)
-    if (code === 0x22) i = endOfText(json, i)
+    if (code === 0x22) i = findTextEnd(json, i)
     else if (code === 0x5b || code === 0x7b) depth += 1
     else if (code === 0x5d || code === 0x7d) depth -= 1
     if (depth > DEEPEST) return true
@@ -82,11 +86,15 @@ function isDeeper(json: string): boolean {
 }
 
 // A quote belongs to the string when an odd number of backslashes precedes it.
-function endOfText(json: string, start: number): number {
-  for (let at = json.indexOf('"', start + 1); at !== -1; at = json.indexOf('"', at + 1)) {
-    let before = at - 1
+function findTextEnd(json: string, start: number): number {
+  for (
+    let index = json.indexOf('"', start + 1);
+    index !== -1;
+    index = json.indexOf('"', index + 1)
+  ) {
+    let before = index - 1
     while (json.charCodeAt(before) === 0x5c) before -= 1
-    if ((at - before) % 2 === 1) return at
+    if ((index - before) % 2 === 1) return index
   }
   return json.length
 }
@@ -96,7 +104,7 @@ const LONG_INTEGER = /^-?\d{16,}$/
 const MAY_HOLD_ONE = /[[,:\s-]\d{16}|^\d{16}/
 
 /** Whether the text may hold an integer that JSON.parse would round. */
-export const holdsLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(json)
+export const mayHaveLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(json)
 
 /**
  * Parses like JSON.parse, but keeps an integer that JavaScript would round as it was written, and
@@ -105,14 +113,14 @@ export const holdsLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(jso
  * JSON.stringify could write.
  */
 export function parseExact(json: string): unknown {
-  if (json.length > 2 * DEEPEST && isDeeper(json)) throw new SyntaxError('The JSON nests too deep')
-  if (!holdsLongInteger(json)) return JSON.parse(json)
-  return JSON.parse(json, exactly as Reviver)
+  if (json.length > 2 * DEEPEST && isTooDeep(json)) throw new SyntaxError('The JSON nests too deep')
+  if (!mayHaveLongInteger(json)) return JSON.parse(json)
+  return JSON.parse(json, keepLongInteger as Reviver)
 }
 
 type Reviver = (name: string, value: unknown) => unknown
 
-const exactly = (_: string, value: unknown, { source }: { source?: string }): unknown =>
+const keepLongInteger = (_: string, value: unknown, { source }: { source?: string }): unknown =>
   typeof value === 'number' &&
   !Number.isSafeInteger(value) &&
   source !== undefined &&

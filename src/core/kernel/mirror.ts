@@ -1,9 +1,9 @@
 /** Where a mirror gets its values, and what it calls when they change. */
-export interface Reflection<Value> {
+export interface MirrorSource<Value> {
   /** Reads everything from the store. The values replace the old ones in the same step. */
   read(): Promise<Iterable<Value>>
   /** Returns the name of a value, which never changes. */
-  nameOf(value: NoInfer<Value>): string
+  getName(value: NoInfer<Value>): string
   /** Called after every change, so that anything derived from the values can be computed again. */
   onChange?(): void
 }
@@ -13,16 +13,16 @@ export interface Reflection<Value> {
  * Code that writes to the store writes here too.
  */
 export class Mirror<Value> {
-  readonly #reflection: Reflection<Value>
+  readonly #source: MirrorSource<Value>
   #values = new Map<string, Value>()
 
   /** Creates an empty mirror. `reload` fills it. */
-  constructor(reflection: Reflection<Value>) {
-    this.#reflection = reflection
+  constructor(reflection: MirrorSource<Value>) {
+    this.#source = reflection
   }
 
   /** Opens a mirror and reads what the store has. */
-  static async open<Value>(reflection: Reflection<Value>): Promise<Mirror<Value>> {
+  static async open<Value>(reflection: MirrorSource<Value>): Promise<Mirror<Value>> {
     const mirror = new Mirror(reflection)
     await mirror.reload()
     return mirror
@@ -49,13 +49,13 @@ export class Mirror<Value> {
   }
 
   /** Lists the values that match. */
-  where(isMeant: (value: Value) => boolean): Value[] {
-    return [...this.values()].filter(isMeant)
+  filter(predicate: (value: Value) => boolean): Value[] {
+    return [...this.values()].filter(predicate)
   }
 
   set(value: Value): void {
-    this.#values.set(this.#reflection.nameOf(value), value)
-    this.#changed()
+    this.#values.set(this.#source.getName(value), value)
+    this.#notify()
   }
 
   /**
@@ -64,34 +64,34 @@ export class Mirror<Value> {
    */
   async change(
     name: string,
-    apply: (now: Value) => Value,
+    apply: (current: Value) => Value,
     write: () => Promise<void>,
   ): Promise<Value | undefined> {
     await write()
-    const now = this.#values.get(name)
-    if (now === undefined) return undefined
-    const changed = apply(now)
+    const current = this.#values.get(name)
+    if (current === undefined) return undefined
+    const changed = apply(current)
     this.set(changed)
     return changed
   }
 
   delete(name: string): void {
     this.#values.delete(name)
-    this.#changed()
+    this.#notify()
   }
 
   /** Deletes the values that match, and returns them. */
-  deleteWhere(isMeant: (value: Value) => boolean): Value[] {
-    const meant = this.where(isMeant)
-    for (const value of meant) this.#values.delete(this.#reflection.nameOf(value))
-    if (meant.length > 0) this.#changed()
-    return meant
+  deleteWhere(predicate: (value: Value) => boolean): Value[] {
+    const deleted = this.filter(predicate)
+    for (const value of deleted) this.#values.delete(this.#source.getName(value))
+    if (deleted.length > 0) this.#notify()
+    return deleted
   }
 
   /** Replaces all values in one step. */
   replaceAll(values: Iterable<Value>): void {
-    this.#values = this.#named(values)
-    this.#changed()
+    this.#values = this.#indexByName(values)
+    this.#notify()
   }
 
   /**
@@ -100,17 +100,17 @@ export class Mirror<Value> {
    */
   async reload(): Promise<void> {
     const before = new Map(this.#values)
-    const read = this.#named(await this.#reflection.read())
-    this.#values = withChanges(read, before, this.#values)
-    this.#changed()
+    const read = this.#indexByName(await this.#source.read())
+    this.#values = mergeChanges(read, before, this.#values)
+    this.#notify()
   }
 
-  #named(values: Iterable<Value>): Map<string, Value> {
-    return new Map(Array.from(values, value => [this.#reflection.nameOf(value), value]))
+  #indexByName(values: Iterable<Value>): Map<string, Value> {
+    return new Map(Array.from(values, value => [this.#source.getName(value), value]))
   }
 
-  #changed(): void {
-    this.#reflection.onChange?.()
+  #notify(): void {
+    this.#source.onChange?.()
   }
 }
 
@@ -123,7 +123,7 @@ export const overlay =
  * Returns the values that were read, updated with the changes since `before`. `now` is the memory
  * after the read.
  */
-function withChanges<Value>(
+function mergeChanges<Value>(
   read: Map<string, Value>,
   before: Map<string, Value>,
   now: Map<string, Value>,

@@ -10,10 +10,10 @@ const ATTO_PER_NANO = 1_000_000_000n
 export const MOST_USD = 1_000_000_000
 
 /** Converts a JSON number of USD to nano-dollars, rounded half up at the ninth digit. */
-export const nanosOf = (usd: number): bigint => decimal(usd, 9)
+export const toNanos = (usd: number): bigint => scaleDecimal(usd, 9)
 
 /** Converts nano-dollars to USD as a JSON number. */
-export function usdOf(nanos: bigint): number {
+export function toUsd(nanos: bigint): number {
   const small = Number(nanos)
   return Number.isSafeInteger(small)
     ? small / 1e9
@@ -21,43 +21,44 @@ export function usdOf(nanos: bigint): number {
 }
 
 /** Renders nano-dollars for a sentence: `$500.00`, with cents and further digits as needed. */
-export function dollarsOf(nanos: bigint): string {
+export function renderDollars(nanos: bigint): string {
   const fraction = (nanos % NANO).toString().padStart(9, '0')
   return `$${nanos / NANO}.${fraction.replace(/0{1,7}$/, '')}`
 }
 
 /** Converts USD per million tokens to atto-dollars per token. */
-export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
+export const toAttosPerToken = (usdPerMillion: number): bigint => scaleDecimal(usdPerMillion, 12)
 
 /** Converts USD per unit to atto-dollars per unit. */
-export const attosOfUsd = (usd: number): bigint => decimal(usd, 18)
+export const toAttosPerUnit = (usd: number): bigint => scaleDecimal(usd, 18)
 
 /** Converts USD per unit to atto-dollars per thousandth of a unit. */
-export const attosPerThousandth = (usd: number): bigint => decimal(usd, 15)
+export const toAttosPerThousandth = (usd: number): bigint => scaleDecimal(usd, 15)
 
 /** Converts atto-dollars to nano-dollars, rounded half up. A charge is rounded only here. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
 
 /** Converts atto-dollars to nano-dollars, rounded up: a hold is never less than its cost. */
-export const upToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO - 1n) / ATTO_PER_NANO
+export const roundUpToNanos = (attos: bigint): bigint =>
+  (attos + ATTO_PER_NANO - 1n) / ATTO_PER_NANO
 
 /** Renders atto-dollars per token as the decimal string of USD per token that `/models` shows. */
-export function usdPerTokenText(attos: bigint): string {
+export function renderUsdPerToken(attos: bigint): string {
   const digits = attos.toString().padStart(19, '0')
   const fraction = digits.slice(-18).replace(/0+$/, '')
   return digits.slice(0, -18) + (fraction && `.${fraction}`)
 }
 
 /** Multiplies a price by a count. Most counts are 0 or 1 and need no multiplication. */
-export const times = (count: number, price: bigint): bigint =>
+export const multiplyPrice = (count: number, price: bigint): bigint =>
   count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
 
 /** Returns the larger of two amounts, or the first if there is no second. */
-export const larger = (a: bigint, b: bigint | undefined): bigint =>
+export const pickLarger = (a: bigint, b: bigint | undefined): bigint =>
   b !== undefined && b > a ? b : a
 
 // Uses the shortest decimal text and not multiplication: 0.07 * 1e12 is not 7e10 in binary.
-function decimal(amount: number, places: number): bigint {
+function scaleDecimal(amount: number, places: number): bigint {
   const [mantissa = '0', exponent = '0'] = amount.toString().split('e')
   const [whole = '0', fraction = ''] = mantissa.split('.')
   const shift = places + Number(exponent) - fraction.length
@@ -68,4 +69,4 @@ function decimal(amount: number, places: number): bigint {
 }
 
 /** Converts nano-dollars to atto-dollars. */
-export const attosOf = (nanos: bigint): bigint => nanos * ATTO_PER_NANO
+export const toAttos = (nanos: bigint): bigint => nanos * ATTO_PER_NANO

@@ -15,7 +15,7 @@ export type PageQuery = Static<typeof PageQuery>
 export const PAGE_SIZE = 50
 
 /** Returns one page of a list, in its wire form, with the size of the list. */
-export function pageOf<Item, Shown>(items: Item[], query: PageQuery, show: (item: Item) => Shown) {
+export function toPage<Item, Shown>(items: Item[], query: PageQuery, show: (item: Item) => Shown) {
   const { offset = 0, limit = PAGE_SIZE } = query
   return { data: items.slice(offset, offset + limit).map(show), total_count: items.length }
 }

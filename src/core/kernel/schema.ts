@@ -4,7 +4,7 @@ import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
 import { isRawJson } from './json.ts'
 
 /** One place where a value does not match its schema. `path` is dotted: `messages.0.role`. */
-export interface Misfit {
+export interface SchemaIssue {
   path: string
   expected: string
   found: string
@@ -16,10 +16,10 @@ const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 
 // TypeBox has no built-in formats, and refuses every value of a format that is not registered.
 FormatRegistry.Set('uuid', text => UUID.test(text))
-FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isRealTime(text))
+FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isValidTime(text))
 FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
-FormatRegistry.Set('url', isPlainAddress)
+FormatRegistry.Set('url', isPlainUrl)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
@@ -27,35 +27,37 @@ FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
 const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
 /** Whether the value matches the schema. The schema is compiled on first use. */
-export function fits<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
-  return checker(schema).Check(value)
+export function matchesSchema<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
+  return getTypeCheck(schema).Check(value)
 }
 
 /** Finds the most specific place where the value does not match. Undefined when it matches. */
-export function misfit(schema: TSchema, value: unknown): Misfit | undefined {
-  const check = checker(schema)
+export function findSchemaIssue(schema: TSchema, value: unknown): SchemaIssue | undefined {
+  const check = getTypeCheck(schema)
   if (check.Check(value)) return undefined
-  return explain(check.Errors(value))
+  return findDeepestIssue(check.Errors(value))
 }
 
 /** Describes what a schema expects: `number from 0 to 2`, `"auto" or "none"`. */
-export function describe(schema: TSchema): string {
-  if (schema.anyOf) return list((schema.anyOf as TSchema[]).map(describe))
+export function describeSchema(schema: TSchema): string {
+  if (schema.anyOf) return joinWords((schema.anyOf as TSchema[]).map(describeSchema))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.format === 'utc-time') return 'time in ISO 8601, in UTC and with seconds'
   if (schema.format) return `${schema.type} in the form ${schema.format}`
-  if (schema.type === 'number' || schema.type === 'integer') return `${schema.type}${range(schema)}`
+  if (schema.type === 'number' || schema.type === 'integer')
+    return `${schema.type}${describeRange(schema)}`
   if (schema.type === 'string')
     return (
-      `string${length(schema.minLength, schema.maxLength, 'characters')}` +
+      `string${describeLength(schema.minLength, schema.maxLength, 'characters')}` +
       (schema.title ? `: ${schema.title}` : '')
     )
-  if (schema.type === 'array') return `array${length(schema.minItems, schema.maxItems, 'items')}`
+  if (schema.type === 'array')
+    return `array${describeLength(schema.minItems, schema.maxItems, 'items')}`
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }
 
 /** Describes a value without repeating texts. Only numbers, booleans and null are shown as is. */
-export function nameOf(value: unknown): string {
+export function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null || typeof value === 'number' || typeof value === 'boolean')
     return String(value)
@@ -64,28 +66,30 @@ export function nameOf(value: unknown): string {
   return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
 }
 
-function checker(schema: TSchema): TypeCheck<TSchema> {
-  const known = compiled.get(schema)
-  if (known) return known
-  const made = TypeCompiler.Compile(schema)
-  compiled.set(schema, made)
-  return made
+function getTypeCheck(schema: TSchema): TypeCheck<TSchema> {
+  const cached = compiled.get(schema)
+  if (cached) return cached
+  const check = TypeCompiler.Compile(schema)
+  compiled.set(schema, check)
+  return check
 }
 
-function explain(errors: ValueErrorIterator): Misfit | undefined {
+function findDeepestIssue(errors: ValueErrorIterator): SchemaIssue | undefined {
   const first = errors.First()
-  return first && misfitOf(deepest(first))
+  return first && toSchemaIssue(findDeepestError(first))
 }
 
 // An error at a union only says "none of these". The variant whose error is deepest says what is
 // really wrong.
-function deepest(error: ValueError): ValueError {
-  const inner = error.errors.map(firstFew).filter(found => !found.some(isDiscriminatorOf(error)))
-  const below = inner
-    .flatMap(([first]) => (first ? deepest(first) : []))
+function findDeepestError(error: ValueError): ValueError {
+  const variants = error.errors
+    .map(takeFirstErrors)
+    .filter(found => !found.some(isDiscriminatorError(error)))
+  const below = variants
+    .flatMap(([first]) => (first ? findDeepestError(first) : []))
     .filter(found => found.path.length > error.path.length)
   if (below.length === 0) return error
-  return below.reduce((best, next) => (depth(next) > depth(best) ? next : best))
+  return below.reduce((best, next) => (computeDepth(next) > computeDepth(best) ? next : best))
 }
 
 /**
@@ -94,46 +98,47 @@ function deepest(error: ValueError): ValueError {
  */
 const FEW = 16
 
-function firstFew(errors: ValueErrorIterator): ValueError[] {
+function takeFirstErrors(errors: ValueErrorIterator): ValueError[] {
   const found: ValueError[] = []
   for (const error of errors) if (found.push(error) === FEW) break
   return found
 }
 
-const depth = (error: ValueError) => error.path.split('/').length
+const computeDepth = (error: ValueError) => error.path.split('/').length
 
 // A variant that fails on its own tag (`role`, `type`) is not the intended one.
-const isDiscriminatorOf = (union: ValueError) => (error: ValueError) =>
+const isDiscriminatorError = (union: ValueError) => (error: ValueError) =>
   error.schema[Kind] === 'Literal' &&
   typeof error.value === 'string' &&
-  depth(error) === depth(union) + 1
+  computeDepth(error) === computeDepth(union) + 1
 
-function misfitOf(error: ValueError): Misfit {
+function toSchemaIssue(error: ValueError): SchemaIssue {
   const path = error.path.slice(1).replaceAll('/', '.')
   if (error.message === 'Unexpected property')
     return {
-      path: isMap(error.schema) ? parentOf(path) : path,
+      path: isMap(error.schema) ? getParentPath(path) : path,
       expected: 'no such field',
-      found: kindOf(error.value),
+      found: describeKind(error.value),
     }
   return {
     path,
-    expected: describe(error.schema),
-    found: error.schema.type === 'string' ? kindOf(error.value) : nameOf(error.value),
+    expected: describeSchema(error.schema),
+    found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
   }
 }
 
 // A number where a text is expected, or in a misspelled field, may be a secret made of digits.
-const kindOf = (value: unknown) => (typeof value === 'number' ? 'a number' : nameOf(value))
+const describeKind = (value: unknown) =>
+  typeof value === 'number' ? 'a number' : describeValue(value)
 
 // The keys of a map are the caller's own words, and no message repeats those.
 const isMap = (schema: TSchema) => schema.patternProperties !== undefined
 
-const parentOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('.')))
+const getParentPath = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('.')))
 
-const list = (words: string[]) => [...new Set(words)].join(' or ')
+const joinWords = (words: string[]) => [...new Set(words)].join(' or ')
 
-function range(schema: TSchema): string {
+function describeRange(schema: TSchema): string {
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
   const low =
     minimum === undefined ? (above === undefined ? '' : ` above ${above}`) : ` from ${minimum}`
@@ -142,7 +147,7 @@ function range(schema: TSchema): string {
   return low + high
 }
 
-function length(min: number | undefined, max: number | undefined, unit: string): string {
+function describeLength(min: number | undefined, max: number | undefined, unit: string): string {
   if (min !== undefined && max !== undefined) return ` of ${min} to ${max} ${unit}`
   if (max !== undefined) return ` of at most ${max} ${unit}`
   return min === undefined || min === 0
@@ -151,13 +156,13 @@ function length(min: number | undefined, max: number | undefined, unit: string):
 }
 
 // The gateway appends a path to such a URL; a user or a query in it would be lost or shown.
-function isPlainAddress(text: string): boolean {
+function isPlainUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)
   return /^https?:$/.test(protocol) && username + password + search + hash === ''
 }
 
-function isRealTime(text: string): boolean {
+function isValidTime(text: string): boolean {
   const time = new Date(text)
   return !Number.isNaN(time.getTime()) && time.toISOString().slice(0, 19) === text.slice(0, 19)
 }

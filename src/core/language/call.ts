@@ -1,7 +1,7 @@
 /** A request in the gateway's own terms, independent of client dialects and provider protocols. */
 
 import type { TextDialect } from './dialect.ts'
-import type { Turn } from './message.ts'
+import type { Message } from './message.ts'
 import type { Params } from './params.ts'
 import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
@@ -25,16 +25,16 @@ export interface CallBase {
   /** Whether the caller wants to see the bodies sent upstream. */
   echoUpstreamBody: boolean
   /** Absent if the caller did not ask how the call was routed. */
-  routingMetadata?: MetadataWish
+  routingMetadata?: RoutingMetadataRequest
   origin: Origin
 }
 
 /** A caller's request to be shown how the call was routed. */
-export interface MetadataWish {
+export interface RoutingMetadataRequest {
   /** The name of the response field that holds the metadata: `gateway_metadata`. */
-  name: string
+  field: string
   /** The model as the caller named it, before presets and routers. */
-  requested: string
+  requestedModel: string
 }
 
 /** Where a call came from, according to its headers. */
@@ -54,7 +54,7 @@ export interface TextCall extends CallBase {
    * speak the same dialect.
    */
   dialect: TextDialect
-  turns: Turn[]
+  messages: Message[]
   tools: Tool[]
   params: Params
   /** Parameters that the gateway does not know. They are forwarded unchanged. */
@@ -62,11 +62,11 @@ export interface TextCall extends CallBase {
   /** Features of Anthropic's API that the client requested by header. */
   betas: string[]
   /** What the endpoint must support. Other endpoints would ignore the request for it. */
-  needs?: Ability[]
+  requiredCapabilities?: Capability[]
 }
 
 /** A feature that only some endpoints support and that a call may insist on. */
-export type Ability = 'reasoning' | 'web_search'
+export type Capability = 'reasoning' | 'web_search'
 
 /** How to search the web, under the field names of `web_search_options`. */
 export interface WebSearch {

@@ -2,7 +2,7 @@
 
 import type { CallBase } from './call.ts'
 import type { Block } from './message.ts'
-import type { CommonPart, Start } from './part.ts'
+import type { CommonPart, StartPart } from './part.ts'
 
 declare module './work.ts' {
   interface Work {
@@ -36,7 +36,7 @@ export interface EmbeddingParams {
 
 /** A piece of an embeddings answer. `index` is the position of the input that the vector is for. */
 export type EmbeddingPart =
-  | Start
+  | StartPart
   | { type: 'embedding'; index: number; vector: Vector }
   | CommonPart
 

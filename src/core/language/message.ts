@@ -6,7 +6,7 @@ import type { ReasoningDetail } from './reasoning.ts'
 export type Role = 'system' | 'developer' | 'user' | 'assistant' | 'tool'
 
 /** One message of a conversation. `extra` holds the fields that the gateway does not know. */
-export interface Turn {
+export interface Message {
   role: Role
   blocks: Block[]
   name?: string
@@ -67,22 +67,25 @@ export type Block =
  * protocols have no such field (specification E9). The originals stay unchanged because another
  * endpoint may want the field.
  */
-export const namesInText = (turns: Turn[]): Turn[] => turns.map(withoutName)
+export const moveNamesIntoText = (messages: Message[]): Message[] => messages.map(moveNameIntoText)
 
 // In a tool's message `name` is the tool and the text its output: a prefix would break its JSON.
-function withoutName(turn: Turn): Turn {
-  if (turn.name === undefined) return turn
-  const { name, ...rest } = turn
-  return turn.role === 'tool' ? rest : nameInText(rest, name)
+function moveNameIntoText(message: Message): Message {
+  if (message.name === undefined) return message
+  const { name, ...rest } = message
+  return message.role === 'tool' ? rest : prefixText(rest, name)
 }
 
-function nameInText(turn: Turn, name: string): Turn {
-  const at = turn.blocks.findIndex(block => block.type === 'text')
-  if (at === -1) return { ...turn, blocks: [{ type: 'text', text: `${name}:` }, ...turn.blocks] }
+function prefixText(message: Message, name: string): Message {
+  const textIndex = message.blocks.findIndex(block => block.type === 'text')
+  if (textIndex === -1)
+    return { ...message, blocks: [{ type: 'text', text: `${name}:` }, ...message.blocks] }
   return {
-    ...turn,
-    blocks: turn.blocks.map((block, i) =>
-      i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block,
+    ...message,
+    blocks: message.blocks.map((block, i) =>
+      i === textIndex && block.type === 'text'
+        ? { ...block, text: `${name}: ${block.text}` }
+        : block,
     ),
   }
 }

@@ -15,7 +15,7 @@ export type FinishReason = (typeof FINISH_REASONS)[number]
  * divide it at the same places.
  */
 export type TextPart =
-  | Start
+  | StartPart
   | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs; block?: number }
   | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
   /**
@@ -74,11 +74,11 @@ export interface ReceiptPart {
   type: 'receipt'
   receipt: Receipt
   /** Fields to add next to the answer's own, for a caller who requested them. */
-  besides?: Record<string, unknown> | undefined
+  siblingFields?: Record<string, unknown> | undefined
 }
 
 /** What the provider reports before its answer. It is not yet a piece of the answer. */
-export interface Start {
+export interface StartPart {
   type: 'start'
   upstream_id: string | null
   system_fingerprint: string | null

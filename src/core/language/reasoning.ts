@@ -1,4 +1,4 @@
-import { own, text } from '../kernel/json.ts'
+import { getOwn, readString } from '../kernel/json.ts'
 
 /**
  * A `reasoning_details` entry. Opaque, and kept byte for byte: signatures and encrypted data depend
@@ -11,17 +11,20 @@ export type ReasoningDetail = Record<string, unknown> & { type: string }
  * and `index` and are merged into that entry: texts are joined, and a signature ends it. Encrypted
  * entries arrive whole and stay unchanged.
  */
-export function addDetail(details: ReasoningDetail[], piece: ReasoningDetail): void {
+export function appendDetail(details: ReasoningDetail[], piece: ReasoningDetail): void {
   const last = details.at(-1)
-  if (last && isContinued(last, piece)) details[details.length - 1] = joined(last, piece)
+  if (last && isContinuation(last, piece)) details[details.length - 1] = mergeDetails(last, piece)
   else details.push(piece)
 }
 
-const WORDS: Record<string, string> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' }
+const TEXT_FIELDS: Record<string, string> = {
+  'reasoning.text': 'text',
+  'reasoning.summary': 'summary',
+}
 
-function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
+function isContinuation(last: ReasoningDetail, piece: ReasoningDetail): boolean {
   if (
-    !Object.hasOwn(WORDS, piece.type) ||
+    !Object.hasOwn(TEXT_FIELDS, piece.type) ||
     last.type !== piece.type ||
     typeof last.signature === 'string'
   )
@@ -30,12 +33,12 @@ function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
   return last.id == null || piece.id == null || last.id === piece.id
 }
 
-function joined(last: ReasoningDetail, piece: ReasoningDetail): ReasoningDetail {
-  const name = own(WORDS, last.type) ?? ''
-  const said = Object.entries(piece).filter(([, value]) => value != null)
+function mergeDetails(last: ReasoningDetail, piece: ReasoningDetail): ReasoningDetail {
+  const textField = getOwn(TEXT_FIELDS, last.type) ?? ''
+  const fields = Object.entries(piece).filter(([, value]) => value != null)
   return {
     ...last,
-    ...Object.fromEntries(said),
-    [name]: (text(last[name]) ?? '') + (text(piece[name]) ?? ''),
+    ...Object.fromEntries(fields),
+    [textField]: (readString(last[textField]) ?? '') + (readString(piece[textField]) ?? ''),
   }
 }

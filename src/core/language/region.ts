@@ -6,16 +6,19 @@ export type Region = (typeof REGIONS)[number]
  * Resolves the region of a request from its `Host` header. A host that the config does not name is
  * `global`. Headers that a client could forge behind a proxy (`X-Forwarded-Host`) are ignored.
  */
-export function regionOf(
+export function resolveRegion(
   { regions }: { regions: Partial<Record<Exclude<Region, 'global'>, string[]>> },
   host: string | null,
 ): Region {
-  const said = plain(host ?? '')
-  const isSaid = (one: string) => plain(one) === said || plain(one) === said.replace(PORT, '')
-  return REGIONS.find(region => region !== 'global' && regions[region]?.some(isSaid)) ?? 'global'
+  const requested = normalizeHost(host ?? '')
+  const matchesHost = (hostname: string) =>
+    normalizeHost(hostname) === requested || normalizeHost(hostname) === requested.replace(PORT, '')
+  return (
+    REGIONS.find(region => region !== 'global' && regions[region]?.some(matchesHost)) ?? 'global'
+  )
 }
 
 const PORT = /:\d+$/
 
 // DNS names are case-insensitive and may end with a dot.
-const plain = (host: string) => host.toLowerCase().replace(/\.(?=(:\d+)?$)/, '')
+const normalizeHost = (host: string) => host.toLowerCase().replace(/\.(?=(:\d+)?$)/, '')

@@ -30,7 +30,7 @@ export interface RoutingPreferences {
    */
   hedge?: false | { after_ms: number | null }
   /** The workspace's sort, used if neither the call nor the model's variant names one. */
-  usualSort?: SortKey
+  defaultSort?: SortKey
 }
 
 /** Tiers that hold a fifth of the models each, cheapest first. */
@@ -39,7 +39,7 @@ export const COST_TIERS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
 export type CostTier = (typeof COST_TIERS)[number]
 
 /** How the auto router shall choose (wire reference C.4). */
-export interface RouterWishes {
+export interface RouterOptions {
   /** Lower-case slug patterns in which `*` matches anything. `excluded` overrules `allowed`. */
   allowed?: string[]
   excluded?: string[]
@@ -75,15 +75,15 @@ export type AutoRouter = Exclude<Router, 'free'>
  * Finds the router that a slug names: `author/router`, where the author is any of the service's
  * names. A catalogue model of the same slug takes precedence over the router.
  */
-export function routerCalled(
+export function findRouter(
   { service_name }: { service_name: string },
   slug: string,
 ): Router | undefined {
-  const at = slug.indexOf('/')
-  const author = slug.slice(0, at)
-  const isOurs = author === service_name || SERVICES.includes(author)
-  return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
+  const slash = slug.indexOf('/')
+  const author = slug.slice(0, slash)
+  const isOurs = author === service_name || SERVICE_NAMES.includes(author)
+  return isOurs ? ROUTERS.find(router => router === slug.slice(slash + 1)) : undefined
 }
 
 /** Names that contain the service's name are accepted in both forms. */
-const SERVICES = ['gateway', 'openrouter']
+const SERVICE_NAMES = ['gateway', 'openrouter']

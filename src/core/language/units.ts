@@ -1,63 +1,73 @@
 /** Units that are counted and priced individually, unlike tokens. A new unit is one row here. */
 
-import { count } from '../kernel/json.ts'
+import { parseCount } from '../kernel/json.ts'
 
 export interface UnitRow {
   /** The name of its price in the config: USD per unit. */
   price: string
   /** The name of that price in the public list; absent if the list has none. */
-  listedAs?: string
+  publicPriceName?: string
   /** The side of a cost that it belongs to. */
   side: 'input' | 'output'
   /** Counts per unit: 1000 if providers measure fractions, because only integers are counted. */
-  parts: 1 | 1000
+  partsPerUnit: 1 | 1000
   /** The highest price in USD. A higher one is a mistake: a price per thousand or per million. */
-  dearest: number
+  maxPrice: number
   /** Whether it only accompanies tokens or another unit and is never the work by itself. */
-  isBeside: boolean
+  isSupplementary: boolean
   /** What one unit is. */
-  one: string
+  description: string
 }
 
-const MAIN = { parts: 1, dearest: 1, isBeside: false } as const
-const MEASURED = { ...MAIN, parts: 1000, dearest: 10 } as const
-const IN = { ...MAIN, side: 'input' } as const
-const OUT = { ...MAIN, side: 'output' } as const
+const BASE = { partsPerUnit: 1, maxPrice: 1, isSupplementary: false } as const
+const MEASURED = { ...BASE, partsPerUnit: 1000, maxPrice: 10 } as const
+const INPUT = { ...BASE, side: 'input' } as const
+const OUTPUT = { ...BASE, side: 'output' } as const
 
 export const UNITS = {
   search: {
-    ...IN,
+    ...INPUT,
     price: 'web_search',
-    listedAs: 'web_search',
-    isBeside: true,
-    one: 'web search',
+    publicPriceName: 'web_search',
+    isSupplementary: true,
+    description: 'web search',
   },
   search_unit: {
-    ...IN,
+    ...INPUT,
     price: 'per_search_unit',
-    one: 'ranking unit: one query over some documents',
+    description: 'ranking unit: one query over some documents',
   },
-  character: { ...IN, price: 'per_character', dearest: 0.01, one: 'input character' },
-  input_image: { ...IN, price: 'per_input_image', listedAs: 'image', one: 'input image' },
+  character: { ...INPUT, price: 'per_character', maxPrice: 0.01, description: 'input character' },
+  input_image: {
+    ...INPUT,
+    price: 'per_input_image',
+    publicPriceName: 'image',
+    description: 'input image',
+  },
   input_megapixel: {
-    ...IN,
+    ...INPUT,
     ...MEASURED,
     price: 'per_input_megapixel',
-    one: 'input megapixel',
+    description: 'input megapixel',
   },
   input_second: {
-    ...IN,
+    ...INPUT,
     ...MEASURED,
     price: 'per_input_second',
-    one: 'second of input audio or video',
+    description: 'second of input audio or video',
   },
-  image: { ...OUT, price: 'per_image', listedAs: 'image_output', one: 'output image' },
-  megapixel: { ...OUT, ...MEASURED, price: 'per_megapixel', one: 'output megapixel' },
+  image: {
+    ...OUTPUT,
+    price: 'per_image',
+    publicPriceName: 'image_output',
+    description: 'output image',
+  },
+  megapixel: { ...OUTPUT, ...MEASURED, price: 'per_megapixel', description: 'output megapixel' },
   second: {
-    ...OUT,
+    ...OUTPUT,
     ...MEASURED,
     price: 'per_second',
-    one: 'second of output audio or video',
+    description: 'second of output audio or video',
   },
 } as const satisfies Record<string, UnitRow>
 
@@ -71,7 +81,7 @@ export const UNIT_ROWS: (UnitRow & { price: UnitPrice })[] = Object.values(UNITS
 /** The count of each unit: whole units, or thousandths if fractions are measured. */
 export type Units = Partial<Record<Unit, number>>
 
-export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
+export const listUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
   Object.keys(units) as Unit[]
 
 /**
@@ -79,26 +89,26 @@ export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
  * measured units are rounded to the nearest thousandth. Amounts that no answer can have (negative,
  * NaN, absurdly large, a fraction of a whole unit) are left out, as are such token counts.
  */
-export function readUnits(told: Partial<Record<Unit, unknown>>): { units?: Units } {
+export function readUnits(amounts: Partial<Record<Unit, unknown>>): { units?: Units } {
   const units: Units = {}
-  for (const unit of namesOfUnits(told)) {
-    const amount = readAmount(told[unit], UNITS[unit].parts)
+  for (const unit of listUnits(amounts)) {
+    const amount = readAmount(amounts[unit], UNITS[unit].partsPerUnit)
     if (amount !== undefined) units[unit] = amount
   }
-  return spreadable(units)
+  return toUnitsField(units)
 }
 
-function readAmount(amount: unknown, parts: number): number | undefined {
-  if (parts === 1 || typeof amount !== 'number' || amount < 0) return count(amount)
-  return count(Math.round(amount * parts))
+function readAmount(amount: unknown, partsPerUnit: number): number | undefined {
+  if (partsPerUnit === 1 || typeof amount !== 'number' || amount < 0) return parseCount(amount)
+  return parseCount(Math.round(amount * partsPerUnit))
 }
 
 /** Adds up the counts of both, as a field to spread into a usage. */
 export function sumUnits(a: Units = {}, b: Units = {}): { units?: Units } {
   const sum: Units = { ...a }
-  for (const unit of namesOfUnits(b)) sum[unit] = (sum[unit] ?? 0) + (b[unit] ?? 0)
-  return spreadable(sum)
+  for (const unit of listUnits(b)) sum[unit] = (sum[unit] ?? 0) + (b[unit] ?? 0)
+  return toUnitsField(sum)
 }
 
-const spreadable = (units: Units): { units?: Units } =>
-  namesOfUnits(units).length === 0 ? {} : { units }
+const toUnitsField = (units: Units): { units?: Units } =>
+  listUnits(units).length === 0 ? {} : { units }

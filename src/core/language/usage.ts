@@ -1,6 +1,6 @@
 /** What a call used and what it cost. */
 
-import { namesOfUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
+import { listUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
 
 /**
  * Token counts in disjoint classes that add up to the totals (decisions.md, Money and time), and
@@ -34,7 +34,7 @@ export interface Receipt {
   is_byok: boolean
 }
 
-export const inputTokens = ({ input }: Usage): number =>
+export const countInputTokens = ({ input }: Usage): number =>
   input.text +
   input.cache_read +
   input.cache_write +
@@ -42,33 +42,34 @@ export const inputTokens = ({ input }: Usage): number =>
   input.audio +
   input.video
 
-export const outputTokens = ({ output }: Usage): number =>
+export const countOutputTokens = ({ output }: Usage): number =>
   output.text + output.reasoning + output.audio + output.image
 
 /** Returns how often the web was searched; null if the provider did not report it. */
-export const searchesIn = ({ units }: Usage): number | null => units?.search ?? null
+export const getSearchCount = ({ units }: Usage): number | null => units?.search ?? null
 
 /** Tells whether no work was counted: no tokens, and only supplementary units. */
-export const countsNothing = (usage: Usage): boolean =>
-  inputTokens(usage) + outputTokens(usage) === 0 && !hasUnits(usage, row => !row.isBeside)
+export const hasNoWork = (usage: Usage): boolean =>
+  countInputTokens(usage) + countOutputTokens(usage) === 0 &&
+  !hasUnits(usage, row => !row.isSupplementary)
 
 /** Tells whether any output was counted, in tokens or in other units. */
-export function countsOutput(usage: Usage): boolean {
-  return outputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
+export function hasOutput(usage: Usage): boolean {
+  return countOutputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
 }
 
-const hasUnits = ({ units = {} }: Usage, isMeant: (row: UnitRow) => boolean): boolean =>
-  namesOfUnits(units).some(unit => isMeant(UNITS[unit]) && (units[unit] ?? 0) > 0)
+const hasUnits = ({ units = {} }: Usage, matches: (row: UnitRow) => boolean): boolean =>
+  listUnits(units).some(unit => matches(UNITS[unit]) && (units[unit] ?? 0) > 0)
 
 /** Creates a usage of text tokens only. */
-export const textUsage = (prompt: number, completion: number): Usage => ({
+export const createTextUsage = (prompt: number, completion: number): Usage => ({
   input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
 })
 
 /** Creates the receipt of a call that costs nothing. */
-export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
+export const createFreeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   usage,
   usageSource: 'none',
   cost: 0n,
@@ -80,40 +81,43 @@ export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
  * Adds up the receipts of the steps of one call; undefined for none. A step without a known price
  * adds nothing to the cost, so that the sum is what was charged.
  */
-export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
+export function sumReceipts(receipts: Receipt[]): Receipt | undefined {
   if (receipts.length < 2) return receipts[0]
-  return receipts.reduce((sum, one) => ({
-    usage: sumOfUsage(sum.usage, one.usage),
-    usageSource: sourceOf(sum.usageSource, one.usageSource),
-    cost: sum.cost === null || one.cost === null ? (sum.cost ?? one.cost) : sum.cost + one.cost,
-    cost_details: sumOfDetails(sum.cost_details, one.cost_details),
-    is_byok: one.is_byok,
+  return receipts.reduce((sum, receipt) => ({
+    usage: sumUsage(sum.usage, receipt.usage),
+    usageSource: pickUsageSource(sum.usageSource, receipt.usageSource),
+    cost:
+      sum.cost === null || receipt.cost === null
+        ? (sum.cost ?? receipt.cost)
+        : sum.cost + receipt.cost,
+    cost_details: sumCostDetails(sum.cost_details, receipt.cost_details),
+    is_byok: receipt.is_byok,
   }))
 }
 
-const SOURCES = ['none', 'exact', 'estimated'] as const
+const SOURCES_BY_CERTAINTY = ['none', 'exact', 'estimated'] as const
 
 /** Returns the less certain source: a sum that is partly estimated is estimated. */
-const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) =>
-  SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b
+const pickUsageSource = (a: Receipt['usageSource'], b: Receipt['usageSource']) =>
+  SOURCES_BY_CERTAINTY.indexOf(a) > SOURCES_BY_CERTAINTY.indexOf(b) ? a : b
 
-const sumOfDetails = (
+const sumCostDetails = (
   a: Receipt['cost_details'],
   b: Receipt['cost_details'],
 ): Receipt['cost_details'] =>
   a && b ? { prompt: a.prompt + b.prompt, completion: a.completion + b.completion } : (a ?? b)
 
-const sumOfUsage = (a: Usage, b: Usage): Usage => ({
-  input: sumOfCounts(a.input, b.input),
-  output: sumOfCounts(a.output, b.output),
+const sumUsage = (a: Usage, b: Usage): Usage => ({
+  input: sumCounts(a.input, b.input),
+  output: sumCounts(a.output, b.output),
   prediction:
     a.prediction && b.prediction
-      ? sumOfCounts(a.prediction, b.prediction)
+      ? sumCounts(a.prediction, b.prediction)
       : (a.prediction ?? b.prediction),
   ...sumUnits(a.units, b.units),
 })
 
-const sumOfCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
+const sumCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
   Object.fromEntries(
     Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)]),
   ) as Counts

@@ -25,10 +25,10 @@ export type LedgerHead = { seq: number; hash: string }
  * removing a row changes every hash after it. The first step is left out of the hashed text,
  * because rows from before steps existed have none.
  */
-export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
+export function hashLedgerRow(previousHash: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
-  const said = [
-    before,
+  const fields = [
+    previousHash,
     id,
     settled_at,
     key_hash,
@@ -38,7 +38,7 @@ export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): s
     String(nanos),
     source,
   ]
-  const text = JSON.stringify(step === 1 ? said : [...said, step])
+  const text = JSON.stringify(step === 1 ? fields : [...fields, step])
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }
 

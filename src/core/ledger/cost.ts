@@ -1,7 +1,7 @@
-import { type Prices, pricesFor } from '../catalog/prices.ts'
-import { roundToNanos, times } from '../kernel/money.ts'
+import { type Prices, pickPrices } from '../catalog/prices.ts'
+import { multiplyPrice, roundToNanos } from '../kernel/money.ts'
 import { UNITS, type Unit, type UnitRow, type Units } from '../language/units.ts'
-import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
+import { countInputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
 
@@ -15,13 +15,14 @@ export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
  * completion's. Where the provider charges for other token counts than it reports, the charged
  * counts apply.
  */
-export function costOf(usage: Usage, prices: Prices | null): Cost {
+export function computeCost(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
-  const rates = pricesFor(prices, inputTokens(usage))
+  const rates = pickPrices(prices, countInputTokens(usage))
   const { input, output } = usage.billed ?? usage
   const { units } = usage
-  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + priceUnits(units, rates, 'input')
-  const completion = outputCost(output, rates) + priceUnits(units, rates, 'output')
+  const prompt =
+    priceInput(input, rates) + (rates.request ?? 0n) + priceUnits(units, rates, 'input')
+  const completion = priceOutput(output, rates) + priceUnits(units, rates, 'output')
   const cost = roundToNanos(prompt + completion)
   const rounded = roundToNanos(prompt)
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
@@ -30,47 +31,48 @@ export function costOf(usage: Usage, prices: Prices | null): Cost {
 /**
  * Returns the cost of units and of an input of which only these counts are known, in nano-dollars.
  */
-export function costOfInput(
+export function computeInputCost(
   { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
   units: Units,
   prices: Prices,
 ): bigint {
-  const rates = pricesFor(prices, text + audio + video)
-  const tokens = times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt)
+  const rates = pickPrices(prices, text + audio + video)
+  const tokens =
+    multiplyPrice(text + video, rates.prompt) + multiplyPrice(audio, rates.audio ?? rates.prompt)
   return roundToNanos(tokens + priceUnits(units, rates) + (rates.request ?? 0n))
 }
 
-type Side = UnitRow['side']
+type UnitSide = UnitRow['side']
 
 /** Returns the price of the units of one side, or of both, in atto-dollars. */
-export function priceUnits(units: Units = NONE, prices: Prices, side?: Side): bigint {
+export function priceUnits(units: Units = NO_UNITS, prices: Prices, side?: UnitSide): bigint {
   let sum = 0n
   for (const unit of Object.keys(units) as Unit[]) {
     const row = UNITS[unit]
     if (side && side !== row.side) continue
-    sum += times(units[unit] ?? 0, prices[row.price] ?? 0n)
+    sum += multiplyPrice(units[unit] ?? 0, prices[row.price] ?? 0n)
   }
   return sum
 }
 
-const NONE: Units = {}
+const NO_UNITS: Units = {}
 
-function inputCost(input: Usage['input'], prices: Prices): bigint {
+function priceInput(input: Usage['input'], prices: Prices): bigint {
   const cacheWrite = prices.cache_write ?? prices.prompt
   return (
-    times(input.text + input.video, prices.prompt) +
-    times(input.cache_read, prices.cache_read ?? prices.prompt) +
-    times(input.cache_write, cacheWrite) +
-    times(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
-    times(input.audio, prices.audio ?? prices.prompt)
+    multiplyPrice(input.text + input.video, prices.prompt) +
+    multiplyPrice(input.cache_read, prices.cache_read ?? prices.prompt) +
+    multiplyPrice(input.cache_write, cacheWrite) +
+    multiplyPrice(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
+    multiplyPrice(input.audio, prices.audio ?? prices.prompt)
   )
 }
 
-function outputCost(output: Usage['output'], prices: Prices): bigint {
+function priceOutput(output: Usage['output'], prices: Prices): bigint {
   return (
-    times(output.text, prices.completion) +
-    times(output.reasoning, prices.reasoning ?? prices.completion) +
-    times(output.audio, prices.audio_output ?? prices.completion) +
-    times(output.image, prices.image_output ?? prices.completion)
+    multiplyPrice(output.text, prices.completion) +
+    multiplyPrice(output.reasoning, prices.reasoning ?? prices.completion) +
+    multiplyPrice(output.audio, prices.audio_output ?? prices.completion) +
+    multiplyPrice(output.image, prices.image_output ?? prices.completion)
   )
 }

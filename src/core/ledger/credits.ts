@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { byId, defineAudit } from '../identity/audit/entry.ts'
+import { defineAudit, identifyById } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
-import { mustManageAll } from '../identity/management.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { MOST_USD, nanosOf, usdOf } from '../kernel/money.ts'
+import { assertCanManageAll } from '../identity/management.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { MOST_USD, toNanos, toUsd } from '../kernel/money.ts'
 import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
 import type { Bound } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
@@ -26,9 +26,9 @@ export interface Credit {
 export interface CreditStore {
   insert(credit: Credit, entry: AuditEntry): Promise<void>
   /** Returns the sum of all credits. */
-  total(): Promise<bigint>
+  computeTotal(): Promise<bigint>
   /** Returns one page, newest first, and the total count. */
-  page(offset: number, limit: number): Promise<{ credits: Credit[]; count: number }>
+  listPage(offset: number, limit: number): Promise<{ credits: Credit[]; count: number }>
 }
 
 /** The input of the terminal command, which is the only way to add credits. */
@@ -50,18 +50,18 @@ export type CreditQuery = Static<typeof CreditQuery>
  * The largest sum of all credits, up or down. A sum of nano-dollars then fits 64 bits, even when
  * two terminals add at once.
  */
-const MOST = nanosOf(4_000_000_000)
+const MAX_SUM = toNanos(4_000_000_000)
 
 /**
  * Returns the credits paid in and spent, in USD: `GET /credits`. Throws 403 for an actor who
  * manages only one workspace.
  */
 export function getCredits(gateway: LedgerWorld, actor: Actor) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   return {
     data: {
-      total_credits: usdOf(gateway.memory.credits),
-      total_usage: usdOf(gateway.ledger.spent('all', null, false)),
+      total_credits: toUsd(gateway.memory.credits),
+      total_usage: toUsd(gateway.ledger.getSpent('all', null, false)),
     },
   }
 }
@@ -75,14 +75,14 @@ export async function addCredit(
   actor: Actor,
   { amount: usd, note }: NewCredit,
 ) {
-  mustManageAll(gateway, actor)
-  const amount = nanosOf(usd)
+  assertCanManageAll(gateway, actor)
+  const amount = toNanos(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
-  if (isTooMuch((await gateway.store.credits.total()) + amount))
+  if (isImplausible((await gateway.store.credits.computeTotal()) + amount))
     throw invalid('amount: expected one that keeps the sum within 4 billion USD', 'amount')
   const credit: Credit = {
     id: gateway.ids.uuid(),
-    created_at: isoNow(gateway),
+    created_at: getIsoTime(gateway),
     amount,
     note: note ?? null,
     user_id: actor.user_id,
@@ -92,7 +92,7 @@ export async function addCredit(
   return { data: showCredit(credit) }
 }
 
-const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
+const isImplausible = (sum: bigint) => sum > MAX_SUM || sum < -MAX_SUM
 
 /** Lists credits, newest first. Throws 403 as `getCredits` does. */
 export async function listCredits(
@@ -100,8 +100,8 @@ export async function listCredits(
   actor: Actor,
   { offset = 0, limit = PAGE_SIZE }: CreditQuery,
 ) {
-  mustManageAll(gateway, actor)
-  const { credits, count } = await gateway.store.credits.page(offset, limit)
+  assertCanManageAll(gateway, actor)
+  const { credits, count } = await gateway.store.credits.listPage(offset, limit)
   return { data: credits.map(showCredit), total_count: count }
 }
 
@@ -110,7 +110,7 @@ export async function listCredits(
  * through the gateway's own credentials. With a negative balance it also stops free calls (wire
  * reference K.9).
  */
-export function creditBounds({
+export function listCreditBounds({
   config,
   memory: { credits },
   instance: { siteUrl },
@@ -122,10 +122,10 @@ export function creditBounds({
 
 /** Reads the sum of credits from the store again. */
 export async function reloadCredits(gateway: LedgerWorld): Promise<void> {
-  gateway.memory.credits = await gateway.store.credits.total()
+  gateway.memory.credits = await gateway.store.credits.computeTotal()
   gateway.memory.policies.clear()
 }
 
-const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: usdOf(amount) })
+const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: toUsd(amount) })
 
-const auditCredit = defineAudit<Credit>('credits', { identify: byId })
+const auditCredit = defineAudit<Credit>('credits', { identify: identifyById })

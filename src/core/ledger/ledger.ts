@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { dayOf, firstDayOf, PERIODS, type Period } from '../kernel/clock.ts'
-import { larger } from '../kernel/money.ts'
+import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../kernel/clock.ts'
+import { pickLarger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
 /**
@@ -45,9 +45,9 @@ export interface Amounts {
  * What a call may cost at most, and the least that makes it worth sending. With less than that it
  * is refused.
  */
-export interface Need {
-  most: Amounts
-  least: Amounts
+export interface CostEstimate {
+  maximum: Amounts
+  minimum: Amounts
 }
 
 /**
@@ -109,7 +109,7 @@ export interface HeldCall extends Payer {
 }
 
 /** The journal's entry of one call. */
-export interface Word {
+export interface JournalEntry {
   /** Resolves when the entry survives the process. Throws 503 when it cannot be written. */
   written: Promise<void>
   /** Drops the call: it is on record, or it was never sent. */
@@ -119,11 +119,11 @@ export interface Word {
 /** Keeps the running calls for the next process. Only the serving process writes to it. */
 export interface HoldJournal {
   /** Adds a call. The call must not be sent before the entry is written. */
-  open(held: HeldCall): Word
+  append(held: HeldCall): JournalEntry
   /** Updates what running calls have cost so far. */
-  progress(calls: { held: HeldCall; spent: bigint }[]): void
+  updateSpent(calls: { held: HeldCall; spent: bigint }[]): void
   /** Returns every journaled call, including those that are on record by now. */
-  left(): HeldCall[]
+  listCalls(): HeldCall[]
   /** Drops all calls but the running ones. */
   clear(): void
 }
@@ -145,18 +145,18 @@ export interface LedgerBooks {
  * charge in settlement order.
  */
 export interface LedgerStore {
-  days(since: number): Promise<DaySpend[]>
-  totals(): Promise<Omit<DaySpend, 'day'>[]>
+  listDays(since: number): Promise<DaySpend[]>
+  listTotals(): Promise<Omit<DaySpend, 'day'>[]>
   /** Returns what the steps of a call were charged, in order. */
-  charges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
+  listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
   /** Returns the last row that has a hash. */
-  head(): Promise<LedgerHead | null>
+  readHead(): Promise<LedgerHead | null>
   /**
    * Passes every row to `onRow` in order, then returns the rest. All of it is one snapshot,
    * whatever others write meanwhile. Rows are read one at a time, so memory does not grow with
    * their number. Throws what `onRow` throws.
    */
-  inspect(see: (row: LedgerRow) => void): Promise<LedgerBooks>
+  inspect(onRow: (row: LedgerRow) => void): Promise<LedgerBooks>
 }
 
 /**
@@ -170,14 +170,14 @@ export interface Ledger {
    * maximum as every bound has left, and at least the minimum. The amount of a way that cannot be
    * paid becomes null. If neither can, throws 402 with the message of the first bound that refused.
    */
-  reserve(payer: Payer, need: Need, bounds: Bound[]): Hold
+  reserve(payer: Payer, estimate: CostEstimate, bounds: Bound[]): Hold
   /** Returns what `reserve` would set aside, or throws what it would throw, and changes nothing. */
-  grant(need: Need, bounds: Bound[]): Amounts
+  computeGrant(estimate: CostEstimate, bounds: Bound[]): Amounts
   /**
    * Returns what a bound has left after spending and holds. Below 0 if more was spent than it now
    * allows.
    */
-  left(bound: Bound): bigint
+  getRemaining(bound: Bound): bigint
   /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Returns a hold unspent. */
@@ -185,12 +185,12 @@ export interface Ledger {
   /** Counts spending that had no hold in this process. */
   charge(charge: Charge): void
   /** Returns the spending in the current window, or of all time when `period` is null. */
-  spent(account: Account, period: Period | null, byok: boolean): bigint
+  getSpent(account: Account, period: Period | null, byok: boolean): bigint
   /**
    * Returns what is set aside at this moment. With `byok`, calls through callers' own provider keys
    * count too.
    */
-  held(account: Account, byok: boolean): bigint
+  getHeld(account: Account, byok: boolean): bigint
 }
 
 /** How many days are kept: the longest window is a month, and older days are only in the total. */
@@ -200,79 +200,92 @@ export const DAYS_KEPT = 31
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
 
-  for (const total of await store.totals())
-    for (const book of books.of(total)) book[way(total.byok)].total += total.nanos
-  for (const one of await store.days(dayOf(clock.now()) - DAYS_KEPT))
-    for (const book of books.of(one)) addDay(book[way(one.byok)], one.day, one.nanos)
+  for (const total of await store.listTotals())
+    for (const book of books.findForPayer(total))
+      book[toSpendingKey(total.byok)].total += total.nanos
+  for (const spending of await store.listDays(toDayNumber(clock.now()) - DAYS_KEPT))
+    for (const book of books.findForPayer(spending))
+      addDay(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
 
-  const left = ({ account, period, limit, byok }: Bound): bigint => {
-    const book = books.at(account)
-    return book ? limit - spentIn(book, period, byok, clock) - heldIn(book, byok) : limit
+  const getRemaining = ({ account, period, limit, byok }: Bound): bigint => {
+    const book = books.find(account)
+    return book
+      ? limit - sumBookSpending(book, period, byok, clock) - getHeldAmount(book, byok)
+      : limit
   }
 
-  const grant = (need: Need, bounds: Bound[]): Amounts =>
-    bounds.length === 0 ? need.most : granted(need, bounds, left)
+  const computeGrant = (estimate: CostEstimate, bounds: Bound[]): Amounts =>
+    bounds.length === 0 ? estimate.maximum : limitAmounts(estimate, bounds, getRemaining)
 
-  function charge(one: Charge): void {
-    for (const book of books.of(one)) spend(book[way(one.byok)], one.day, one.nanos)
+  function charge(spending: Charge): void {
+    for (const book of books.findForPayer(spending))
+      addSpending(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
   }
 
   function release(hold: Hold): boolean {
     if (!hold.isOpen) return false
     hold.isOpen = false
-    giveBack(books.of(hold.payer), hold.amounts)
+    subtractHold(books.findForPayer(hold.payer), hold.amounts)
     return true
   }
 
   return {
-    reserve(payer, need, bounds) {
-      const hold = { payer, amounts: grant(need, bounds), isOpen: true }
-      setAside(books.of(payer), hold.amounts)
+    reserve(payer, estimate, bounds) {
+      const hold = { payer, amounts: computeGrant(estimate, bounds), isOpen: true }
+      addHold(books.findForPayer(payer), hold.amounts)
       return hold
     },
-    grant,
-    left,
+    computeGrant,
+    getRemaining,
     settle(hold, charged) {
       if (release(hold)) charge(charged)
     },
     release: hold => void release(hold),
     charge,
-    spent(account, period, byok) {
-      const book = books.at(account)
-      return book ? spentOn(book[way(byok)], period, clock) : 0n
+    getSpent(account, period, byok) {
+      const book = books.find(account)
+      return book ? sumSpending(book[toSpendingKey(byok)], period, clock) : 0n
     },
-    held(account, byok) {
-      const book = books.at(account)
-      return book ? heldIn(book, byok) : 0n
+    getHeld(account, byok) {
+      const book = books.find(account)
+      return book ? getHeldAmount(book, byok) : 0n
     },
   }
 }
 
-const way = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')
+const toSpendingKey = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')
 
 /**
  * Returns what every bound allows, each way for itself. The amount of a way that cannot be paid is
  * null. Throws 402 where neither can be paid.
  */
-function granted({ most, least }: Need, bounds: Bound[], left: (bound: Bound) => bigint): Amounts {
-  const amounts = { ...most }
-  let refusing: Bound | undefined
+function limitAmounts(
+  { maximum, minimum }: CostEstimate,
+  bounds: Bound[],
+  getRemaining: (bound: Bound) => bigint,
+): Amounts {
+  const amounts = { ...maximum }
+  let firstRefusal: Bound | undefined
   for (const bound of bounds) {
-    const available = left(bound)
+    const available = getRemaining(bound)
     const before = { ...amounts }
-    amounts.own = within(amounts.own, least.own, available)
-    if (bound.byok) amounts.byok = within(amounts.byok, least.byok, available)
-    if (amounts.own === null && before.own !== null) refusing ??= bound
-    if (amounts.byok === null && before.byok !== null) refusing ??= bound
+    amounts.own = capAmount(amounts.own, minimum.own, available)
+    if (bound.byok) amounts.byok = capAmount(amounts.byok, minimum.byok, available)
+    if (amounts.own === null && before.own !== null) firstRefusal ??= bound
+    if (amounts.byok === null && before.byok !== null) firstRefusal ??= bound
   }
-  if (refusing && amounts.own === null && amounts.byok === null)
-    throw new GatewayError('payment_required', refusing.message)
+  if (firstRefusal && amounts.own === null && amounts.byok === null)
+    throw new GatewayError('payment_required', firstRefusal.message)
   return amounts
 }
 
-function within(most: bigint | null, least: bigint | null, available: bigint): bigint | null {
-  if (most === null || most <= available) return most
-  return least === null || least > available ? null : available
+function capAmount(
+  maximum: bigint | null,
+  minimum: bigint | null,
+  available: bigint,
+): bigint | null {
+  if (maximum === null || maximum <= available) return maximum
+  return minimum === null || minimum > available ? null : available
 }
 
 /** The spending of one account: all time, and each day that a window may still include. */
@@ -280,7 +293,7 @@ interface Spending {
   total: bigint
   days: Map<number, bigint>
   /** The last computed sum of each window, so that reading it again adds nothing up. */
-  found: { [P in Period]?: { first: number; nanos: bigint } }
+  windows: { [P in Period]?: { first: number; nanos: bigint } }
 }
 
 interface Book {
@@ -299,84 +312,85 @@ class Books {
   /** The books that the calls of a key are counted in. */
   readonly #payers = new Map<string, Book[]>()
 
-  at(account: Account): Book | undefined {
+  find(account: Account): Book | undefined {
     return this.#books.get(account)
   }
 
-  of({ key_hash, user_id, workspace_id }: Payer): Book[] {
-    const known = this.#payers.get(key_hash)
-    if (known) return known
+  findForPayer({ key_hash, user_id, workspace_id }: Payer): Book[] {
+    const cached = this.#payers.get(key_hash)
+    if (cached) return cached
     const accounts: Account[] = [
       `key ${key_hash}`,
       `member ${user_id}`,
       `workspace ${workspace_id}`,
       'all',
     ]
-    const made = accounts.map(account => this.#made(account))
-    this.#payers.set(key_hash, made)
-    return made
+    const books = accounts.map(account => this.#getOrCreate(account))
+    this.#payers.set(key_hash, books)
+    return books
   }
 
-  #made(account: Account): Book {
+  #getOrCreate(account: Account): Book {
     const known = this.#books.get(account)
     if (known) return known
-    const made: Book = { own: nothing(), byok: nothing(), heldOwn: 0n, heldAny: 0n }
-    this.#books.set(account, made)
-    return made
+    const book: Book = { own: createSpending(), byok: createSpending(), heldOwn: 0n, heldAny: 0n }
+    this.#books.set(account, book)
+    return book
   }
 }
 
-const nothing = (): Spending => ({ total: 0n, days: new Map(), found: {} })
+const createSpending = (): Spending => ({ total: 0n, days: new Map(), windows: {} })
 
-function setAside(books: Book[], { own, byok }: Amounts): void {
-  const any = larger(own ?? 0n, byok ?? 0n)
+function addHold(books: Book[], { own, byok }: Amounts): void {
+  const any = pickLarger(own ?? 0n, byok ?? 0n)
   for (const book of books) {
     if (own !== null) book.heldOwn += own
     book.heldAny += any
   }
 }
 
-function giveBack(books: Book[], { own, byok }: Amounts): void {
-  const any = larger(own ?? 0n, byok ?? 0n)
+function subtractHold(books: Book[], { own, byok }: Amounts): void {
+  const any = pickLarger(own ?? 0n, byok ?? 0n)
   for (const book of books) {
     if (own !== null) book.heldOwn -= own
     book.heldAny -= any
   }
 }
 
-const heldIn = ({ heldOwn, heldAny }: Book, byok: boolean): bigint => (byok ? heldAny : heldOwn)
+const getHeldAmount = ({ heldOwn, heldAny }: Book, byok: boolean): bigint =>
+  byok ? heldAny : heldOwn
 
-function spentIn(book: Book, period: Period | null, byok: boolean, clock: Clock): bigint {
-  const own = spentOn(book.own, period, clock)
-  return byok ? own + spentOn(book.byok, period, clock) : own
+function sumBookSpending(book: Book, period: Period | null, byok: boolean, clock: Clock): bigint {
+  const own = sumSpending(book.own, period, clock)
+  return byok ? own + sumSpending(book.byok, period, clock) : own
 }
 
-function spentOn(spending: Spending, period: Period | null, clock: Clock): bigint {
+function sumSpending(spending: Spending, period: Period | null, clock: Clock): bigint {
   if (period === null) return spending.total
-  const first = firstDayOf(period, clock.now())
-  const known = spending.found[period]
-  if (known?.first === first) return known.nanos
-  const nanos = sumSince(spending, first)
-  spending.found[period] = { first, nanos }
+  const first = computeFirstDay(period, clock.now())
+  const cached = spending.windows[period]
+  if (cached?.first === first) return cached.nanos
+  const nanos = sumDays(spending, first)
+  spending.windows[period] = { first, nanos }
   return nanos
 }
 
 // Future days count too: setting the clock back frees no money.
-function sumSince({ days }: Spending, first: number): bigint {
+function sumDays({ days }: Spending, first: number): bigint {
   let sum = 0n
   for (const [day, nanos] of days) if (day >= first) sum += nanos
   return sum
 }
 
-function spend(spending: Spending, day: number, nanos: bigint): void {
+function addSpending(spending: Spending, day: number, nanos: bigint): void {
   spending.total += nanos
   addDay(spending, day, nanos)
 }
 
-function addDay({ days, found }: Spending, day: number, nanos: bigint): void {
+function addDay({ days, windows }: Spending, day: number, nanos: bigint): void {
   days.set(day, (days.get(day) ?? 0n) + nanos)
   for (const period of PERIODS) {
-    const window = found[period]
+    const window = windows[period]
     if (window && day >= window.first) window.nanos += nanos
   }
   // Drops the oldest day rather than all before some date: after a clock that ran ahead, the days

@@ -1,22 +1,34 @@
 import { FREE_VARIANT } from '../catalog/models/free.ts'
 import type { Model } from '../catalog/models.ts'
+import { noRouterCandidates } from '../inference/plan/refusal.ts'
 import {
-  type Asked,
-  choicesAmong,
-  type Excluded,
+  collectRequirements,
+  type Exclusions,
   isSandbox,
-  needsOf,
-  textModels,
-} from '../inference/plan/choices.ts'
-import { type Chosen, MOST_CHOSEN, memoryOf, wishesOf } from '../inference/plan/chosen.ts'
-import { nothingToChoose } from '../inference/plan/refusal.ts'
-import type { Stage } from '../inference/routing-metadata.ts'
+  listRouterCandidates,
+  listTextModels,
+  type RouterInputs,
+} from '../inference/plan/router-candidates.ts'
+import {
+  buildRouterMemoryKey,
+  getRouterOptions,
+  MAX_ROUTER_MODELS,
+  type RouterDecision,
+} from '../inference/plan/router-decision.ts'
+import type { PipelineStage } from '../inference/routing-metadata.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import type { TextCall } from '../language/call.ts'
-import type { AutoRouter, RouterWishes } from '../language/routing.ts'
-import { isLike, patternOf } from './auto-router/pattern.ts'
-import { type Band, bandOf, type Candidate, fittest, priced, ranked } from './auto-router/rank.ts'
-import { type Task, taskOf } from './auto-router/task.ts'
+import type { AutoRouter, RouterOptions } from '../language/routing.ts'
+import { matchesPattern, parsePattern } from './auto-router/pattern.ts'
+import {
+  type Band,
+  orderByFitness,
+  type PricedCandidate,
+  pickBand,
+  priceCandidate,
+  rankCandidates,
+} from './auto-router/rank.ts'
+import { detectTask, type Task } from './auto-router/task.ts'
 
 /**
  * Picks models for a call: of the candidates that may serve it and accept its content, those within
@@ -24,42 +36,49 @@ import { type Task, taskOf } from './auto-router/task.ts'
  * as long as it is a candidate, and so is one that the caller pins. The decision is deterministic:
  * the same call gets the same models unless something else has changed.
  */
-export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: Asked): Chosen {
+export function decideAutoRoute(
+  gateway: InferenceWorld,
+  router: AutoRouter,
+  asked: RouterInputs,
+): RouterDecision {
   const { call, session } = asked
-  const wishes = wishesOf(call, router)
-  const needs = needsOf(call)
-  const task = taskOf(call, needs.tokens)
-  const excluded: Excluded = { by: new Set(), rules: new Set() }
-  const choices = choicesAmong(
+  const wishes = getRouterOptions(call, router)
+  const needs = collectRequirements(call)
+  const task = detectTask(call, needs.tokens)
+  const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
+  const routerCandidates = listRouterCandidates(
     gateway,
-    textModels(gateway.catalog),
+    listTextModels(gateway.catalog),
     asked,
     needs,
     excluded,
-    barring(gateway, wishes),
+    createExclusionTest(gateway, wishes),
   )
-  const candidates = ranked(bestOf(choices.map(choice => priced(choice, task, needs, call))))
-  const band = bandOf(candidates, wishes)
-  const order = [...fittest(band.inside, task, needs, call), ...band.below]
-  const kept = keptAmong(gateway.catalog, candidates, {
+  const candidates = rankCandidates(
+    pickBest(routerCandidates.map(choice => priceCandidate(choice, task, needs, call))),
+  )
+  const band = pickBand(candidates, wishes)
+  const order = [...orderByFitness(band.inside, task, needs, call), ...band.below]
+  const kept = findKeptModel(gateway.catalog, candidates, {
     pin: wishes.pinned ? findLastModel(call) : undefined,
-    session: session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)),
+    session:
+      session && gateway.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, router)),
   })
-  const chosen = [
+  const models = [
     ...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)]),
-  ].slice(0, MOST_CHOSEN)
+  ].slice(0, MAX_ROUTER_MODELS)
   return {
-    models: chosen,
-    stage: stageOf({
+    models: models,
+    stage: buildStage({
       router,
       task,
       wishes,
       band,
       candidates: candidates.length,
-      model: chosen[0],
+      model: models[0],
       kept: kept?.why,
     }),
-    refusal: chosen.length > 0 ? null : nothingToChoose(call, excluded),
+    refusal: models.length > 0 ? null : noRouterCandidates(call, excluded),
   }
 }
 
@@ -68,44 +87,47 @@ const ALLOWED_MODELS = 'allowed_models'
 const FREE_MODELS = 'free_models'
 
 /** Returns a function that gives the reason why a model is excluded; undefined if it is not. */
-function barring(
+function createExclusionTest(
   { catalog, config }: InferenceWorld,
-  { allowed, excluded }: RouterWishes,
+  { allowed, excluded }: RouterOptions,
 ): (model: Model) => string | undefined {
-  const isAllowed = allowed && named(allowed, catalog.models)
-  const isExcluded = excluded && named(excluded, catalog.models)
+  const isAllowed = allowed && createSlugMatcher(allowed, catalog.models)
+  const isExcluded = excluded && createSlugMatcher(excluded, catalog.models)
   return model => {
     // Calls to free variants count against a limit that is checked before a router decides.
     if (config.limits.free_models !== false && isFreeVariant(model)) return FREE_MODELS
     if (isAllowed && !isAllowed(model.id)) return ALLOWED_MODELS
-    return isExcluded?.(model.id) || isExcluded?.(baseOf(model.id)) ? ALLOWED_MODELS : undefined
+    return isExcluded?.(model.id) || isExcluded?.(stripVariant(model.id))
+      ? ALLOWED_MODELS
+      : undefined
   }
 }
 
 // Excluding a model also excludes its variants.
-const baseOf = (slug: string) => (slug.includes(':') ? slug.slice(0, slug.lastIndexOf(':')) : slug)
+const stripVariant = (slug: string) =>
+  slug.includes(':') ? slug.slice(0, slug.lastIndexOf(':')) : slug
 
 /**
  * Returns a function that tells whether a slug matches one of the patterns. A pattern without a
  * star may be an alias of a model.
  */
-function named(
-  said: string[],
+function createSlugMatcher(
+  patterns: string[],
   models: InferenceWorld['catalog']['models'],
 ): (slug: string) => boolean {
-  const names = said.filter(one => !one.includes('*'))
+  const names = patterns.filter(one => !one.includes('*'))
   const slugs = new Set(names.flatMap(name => [name, models.get(name)?.id.toLowerCase() ?? name]))
-  const patterns = said.filter(one => one.includes('*')).map(patternOf)
+  const wildcards = patterns.filter(one => one.includes('*')).map(parsePattern)
   return slug => {
-    const small = slug.toLowerCase()
-    return slugs.has(small) || patterns.some(pattern => isLike(small, pattern))
+    const lowerCase = slug.toLowerCase()
+    return slugs.has(lowerCase) || wildcards.some(pattern => matchesPattern(lowerCase, pattern))
   }
 }
 
 const isFreeVariant = ({ id }: Model) => id.endsWith(FREE_VARIANT)
 
 /** Words in the slugs of models that are not made for conversations. */
-const SPECIAL = new Set([
+const SPECIAL_PURPOSE_WORDS = new Set([
   'guard',
   'safeguard',
   'moderation',
@@ -116,8 +138,8 @@ const SPECIAL = new Set([
 ])
 
 /** The candidates that are picked only if no better ones are left, the best of them first. */
-const RESORTS: ((candidate: Candidate) => boolean)[] = [
-  ({ model }) => isSpecial(model),
+const LAST_RESORTS: ((candidate: PricedCandidate) => boolean)[] = [
+  ({ model }) => isSpecialPurpose(model),
   ({ price }) => price === null,
   // Their providers allow only a few calls.
   ({ model }) => isFreeVariant(model),
@@ -125,55 +147,61 @@ const RESORTS: ((candidate: Candidate) => boolean)[] = [
 ]
 
 /** Cached by model, because a model does not change. */
-const special = new WeakMap<Model, boolean>()
+const specialPurposeModels = new WeakMap<Model, boolean>()
 
-function isSpecial(model: Model): boolean {
-  const known = special.get(model) ?? model.id.split(/[/.-]/).some(word => SPECIAL.has(word))
-  special.set(model, known)
+function isSpecialPurpose(model: Model): boolean {
+  const known =
+    specialPurposeModels.get(model) ??
+    model.id.split(/[/.-]/).some(word => SPECIAL_PURPOSE_WORDS.has(word))
+  specialPurposeModels.set(model, known)
   return known
 }
 
 /** Picks the candidates of the best kind that is left. */
-function bestOf(candidates: Candidate[]): Candidate[] {
-  const resortOf = (candidate: Candidate) => RESORTS.findLastIndex(isResort => isResort(candidate))
-  const resorts = candidates.map(resortOf)
+function pickBest(candidates: PricedCandidate[]): PricedCandidate[] {
+  const findResort = (candidate: PricedCandidate) =>
+    LAST_RESORTS.findLastIndex(isResort => isResort(candidate))
+  const resorts = candidates.map(findResort)
   const best = Math.min(...resorts)
   return candidates.filter((_, i) => resorts[i] === best)
 }
 
 /** Finds the candidate that continues the conversation: the pinned one, or the session's. */
-function keptAmong(
+function findKeptModel(
   catalog: InferenceWorld['catalog'],
-  candidates: Candidate[],
+  candidates: PricedCandidate[],
   slugs: { pin: string | undefined; session: string | null | undefined },
 ): { model: Model; why: 'pin' | 'session' } | undefined {
-  const candidateCalled = (slug: string | null | undefined): Model | undefined => {
+  const findCandidate = (slug: string | null | undefined): Model | undefined => {
     const model = slug == null ? undefined : catalog.models.get(slug)
     return candidates.find(candidate => candidate.model === model)?.model
   }
-  const pin = candidateCalled(slugs.pin)
+  const pin = findCandidate(slugs.pin)
   if (pin) return { model: pin, why: 'pin' }
-  const model = candidateCalled(slugs.session)
+  const model = findCandidate(slugs.session)
   return model && { model, why: 'session' }
 }
 
-const findLastModel = ({ turns }: TextCall): string | undefined =>
-  turns.findLast(({ role }) => role === 'assistant')?.model
+const findLastModel = ({ messages }: TextCall): string | undefined =>
+  messages.findLast(({ role }) => role === 'assistant')?.model
 
-const KEPT = { pin: 'it gave the last answer', session: 'it has answered this session before' }
+const KEPT_REASONS = {
+  pin: 'it gave the last answer',
+  session: 'it has answered this session before',
+}
 
 /** What the router picked, from how many candidates, and why. */
-interface Decision {
+interface AutoDecision {
   router: AutoRouter
   task: Task
-  wishes: RouterWishes
+  wishes: RouterOptions
   band: Band
   candidates: number
   model: Model | undefined
-  kept: keyof typeof KEPT | undefined
+  kept: keyof typeof KEPT_REASONS | undefined
 }
 
-function stageOf({
+function buildStage({
   router,
   task: task_type,
   wishes: { tier },
@@ -181,7 +209,7 @@ function stageOf({
   candidates,
   model,
   kept,
-}: Decision): Stage {
+}: AutoDecision): PipelineStage {
   const name = `${router}-router`
   if (!model)
     return {
@@ -191,9 +219,9 @@ function stageOf({
       data: { task_type, candidates },
     }
   const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
-  const where = kept ? KEPT[kept] : `the fittest for it ${placeOf(band, tier)}`
+  const reason = kept ? KEPT_REASONS[kept] : `the fittest for it ${describeBand(band, tier)}`
   const among = `${candidates} ${candidates === 1 ? 'candidate' : 'candidates'}`
-  const choice = `${model.id} was chosen among ${among}: ${where}.`
+  const choice = `${model.id} was chosen among ${among}: ${reason}.`
   const summary = `The call looks like ${task_type}. ${choice}`
   return {
     type: 'plugin',
@@ -203,9 +231,9 @@ function stageOf({
   }
 }
 
-function placeOf({ tier, ceiling }: Band, wanted: RouterWishes['tier']): string {
+function describeBand({ tier, ceiling }: Band, requestedTier: RouterOptions['tier']): string {
   if (!tier) return `within the cheapest ${ceiling} percent`
-  return tier === wanted
+  return tier === requestedTier
     ? `in the cost tier ${tier}`
-    : `in the cost tier ${tier}, the nearest to ${wanted} that has any`
+    : `in the cost tier ${tier}, the nearest to ${requestedTier} that has any`
 }

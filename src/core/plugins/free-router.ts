@@ -1,16 +1,20 @@
-import { costsNothing, FREE_VARIANT } from '../catalog/models/free.ts'
+import { FREE_VARIANT, isFreeEndpoint } from '../catalog/models/free.ts'
 import type { Catalog, Model } from '../catalog/models.ts'
+import { noRouterCandidates } from '../inference/plan/refusal.ts'
 import {
-  type Asked,
-  type Choice,
-  choicesAmong,
-  type Excluded,
+  collectRequirements,
+  type Exclusions,
   isSandbox,
-  needsOf,
-  textModels,
-} from '../inference/plan/choices.ts'
-import { type Chosen, MOST_CHOSEN, memoryOf } from '../inference/plan/chosen.ts'
-import { nothingToChoose } from '../inference/plan/refusal.ts'
+  listRouterCandidates,
+  listTextModels,
+  type RouterCandidate,
+  type RouterInputs,
+} from '../inference/plan/router-candidates.ts'
+import {
+  buildRouterMemoryKey,
+  MAX_ROUTER_MODELS,
+  type RouterDecision,
+} from '../inference/plan/router-decision.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 
 /**
@@ -18,16 +22,23 @@ import type { InferenceWorld } from '../inference/world.ts'
  * that answered the session before is kept. The sandbox is picked only if no free model is
  * configured.
  */
-export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
+export function decideFreeRoute(gateway: InferenceWorld, asked: RouterInputs): RouterDecision {
   const { call, session } = asked
-  const excluded: Excluded = { by: new Set(), rules: new Set() }
-  const choices = choicesAmong(gateway, freeModels(gateway.catalog), asked, needsOf(call), excluded)
+  const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
+  const choices = listRouterCandidates(
+    gateway,
+    listFreeModels(gateway.catalog),
+    asked,
+    collectRequirements(call),
+    excluded,
+  )
   const real = choices.filter(({ model }) => !isSandbox(model))
   const candidates = real.length > 0 ? real : choices
-  const remembered = session && gateway.traffic.sessions.placeOf(session, memoryOf(call, 'free'))
+  const remembered =
+    session && gateway.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, 'free'))
   const kept = candidates.filter(({ model }) => model.id === remembered)
-  const models = [...new Set([...kept, ...shuffled(gateway, candidates)])]
-    .slice(0, MOST_CHOSEN)
+  const models = [...new Set([...kept, ...shuffleCandidates(gateway, candidates)])]
+    .slice(0, MAX_ROUTER_MODELS)
     .map(({ model }) => model)
   const [first] = models
   return {
@@ -44,27 +55,31 @@ export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
         ...(kept.length > 0 ? { kept: 'session' } : {}),
       },
     },
-    refusal: first ? null : nothingToChoose(call, excluded),
+    refusal: first ? null : noRouterCandidates(call, excluded),
   }
 }
 
 /** Lists the models that cost nothing, and the free variants of the others. */
-function freeModels(catalog: Catalog): Model[] {
-  const known =
-    free.get(catalog) ?? textModels(catalog).flatMap(model => freeOf(catalog, model) ?? [])
-  free.set(catalog, known)
-  return known
+function listFreeModels(catalog: Catalog): Model[] {
+  const models =
+    freeModelsByCatalog.get(catalog) ??
+    listTextModels(catalog).flatMap(model => findFreeModel(catalog, model) ?? [])
+  freeModelsByCatalog.set(catalog, models)
+  return models
 }
 
-const free = new WeakMap<Catalog, Model[]>()
+const freeModelsByCatalog = new WeakMap<Catalog, Model[]>()
 
-const freeOf = ({ models }: Catalog, model: Model): Model | undefined =>
-  model.endpoints.length > 0 && model.endpoints.every(costsNothing)
+const findFreeModel = ({ models }: Catalog, model: Model): Model | undefined =>
+  model.endpoints.length > 0 && model.endpoints.every(isFreeEndpoint)
     ? model
     : models.get(model.id + FREE_VARIANT)
 
 /** Returns the candidates in random order. All orders are equally likely. */
-function shuffled({ ids: { random } }: InferenceWorld, choices: Choice[]): Choice[] {
+function shuffleCandidates(
+  { ids: { random } }: InferenceWorld,
+  choices: RouterCandidate[],
+): RouterCandidate[] {
   const lots = choices.map(choice => ({ choice, lot: random() }))
   return lots.sort((a, b) => a.lot - b.lot).map(({ choice }) => choice)
 }

@@ -3,17 +3,17 @@ import { invalid } from '../errors.ts'
 import type { Plugin } from '../inference/plugin.ts'
 import type { Json } from '../kernel/json.ts'
 import { oneOf, open, optional } from '../kernel/schema-builders.ts'
-import { COST_TIERS, type RouterWishes } from '../language/routing.ts'
-import { autoRouted } from './auto-router.ts'
-import { freeRouted } from './free-router.ts'
+import { COST_TIERS, type RouterOptions } from '../language/routing.ts'
+import { decideAutoRoute } from './auto-router.ts'
+import { decideFreeRoute } from './free-router.ts'
 
 /** The router plugins: they pick models for a router's name as their entry says (reference C.4). */
 
 const Patterns = optional(Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1024 }))
 /** The characters that all patterns of a list may have together. */
-const MOST_CHARACTERS = 65_536
+const MAX_PATTERN_CHARACTERS = 65_536
 
-const wishes = {
+const optionFields = {
   enabled: Type.Optional(Type.Boolean()),
   allowed_models: Patterns,
   excluded_models: Patterns,
@@ -23,55 +23,55 @@ const wishes = {
 
 /** The auto router's entry in a body's `plugins`. */
 const AutoRouter = Type.Object(
-  { id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) },
+  { id: Type.Literal('auto-router'), ...optionFields, pin_model: optional(Type.Boolean()) },
   open,
 )
-const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...wishes }, open)
+const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...optionFields }, open)
 type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
 /** Reads the options of a router. Throws 400 for patterns that are too long together. */
-function readWishes(plugin: RouterPlugin, at: string): RouterWishes {
+function readRouterOptions(plugin: RouterPlugin, at: string): RouterOptions {
   const { allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
-  const said: RouterWishes = {}
+  const options: RouterOptions = {}
   if (allowed_models && allowed_models.length > 0)
-    said.allowed = patternsOf(allowed_models, `${at}.allowed_models`)
+    options.allowed = readPatterns(allowed_models, `${at}.allowed_models`)
   if (excluded_models && excluded_models.length > 0)
-    said.excluded = patternsOf(excluded_models, `${at}.excluded_models`)
-  if (cost_tier != null) said.tier = cost_tier
-  else if (cost_quality_tradeoff != null) said.tradeoff = cost_quality_tradeoff
-  if (plugin.id === 'auto-router' && plugin.pin_model) said.pinned = true
-  return said
+    options.excluded = readPatterns(excluded_models, `${at}.excluded_models`)
+  if (cost_tier != null) options.tier = cost_tier
+  else if (cost_quality_tradeoff != null) options.tradeoff = cost_quality_tradeoff
+  if (plugin.id === 'auto-router' && plugin.pin_model) options.pinned = true
+  return options
 }
 
-function patternsOf(patterns: string[], at: string): string[] {
+function readPatterns(patterns: string[], at: string): string[] {
   const characters = patterns.reduce((sum, pattern) => sum + pattern.length, 0)
-  if (characters > MOST_CHARACTERS)
+  if (characters > MAX_PATTERN_CHARACTERS)
     throw invalid(
-      `${at}: expected at most ${MOST_CHARACTERS} characters in all, found ${characters}`,
+      `${at}: expected at most ${MAX_PATTERN_CHARACTERS} characters in all, found ${characters}`,
       at,
     )
   return patterns.map(pattern => pattern.toLowerCase())
 }
 
-const read = (entry: Json, at: string) => readWishes(entry as RouterPlugin, at)
+const readEntry = (entry: Json, at: string) => readRouterOptions(entry as RouterPlugin, at)
 
-export const autoRouter: Plugin<RouterWishes> = {
+export const autoRouter: Plugin<RouterOptions> = {
   id: 'auto-router',
   schema: AutoRouter,
-  read,
-  choose: (world, asked) => autoRouted(world, 'auto', asked),
+  readOptions: readEntry,
+  decide: (world, asked) => decideAutoRoute(world, 'auto', asked),
 }
 
-export const autoBetaRouter: Plugin<RouterWishes> = {
+export const autoBetaRouter: Plugin<RouterOptions> = {
   id: 'auto-beta-router',
   schema: AutoBetaRouter,
-  read,
-  choose: (world, asked) => autoRouted(world, 'auto-beta', asked),
+  readOptions: readEntry,
+  decide: (world, asked) => decideAutoRoute(world, 'auto-beta', asked),
 }
 
 /** The free router. It takes no options. */
 export const freeRouter: Plugin<object> = {
   id: 'free-router',
-  read: () => ({}),
-  choose: freeRouted,
+  readOptions: () => ({}),
+  decide: decideFreeRoute,
 }

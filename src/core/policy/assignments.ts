@@ -1,16 +1,16 @@
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { mustManageAll, reaches } from '../identity/management.ts'
-import { organizationId } from '../identity/organization.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { pageOf } from '../kernel/pages.ts'
-import { oldestFirst } from '../kernel/sorting.ts'
+import { assertCanManageAll, canManage } from '../identity/management.ts'
+import { getOrganizationId } from '../identity/organization.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { toPage } from '../kernel/pages.ts'
+import { compareOldestFirst } from '../kernel/sorting.ts'
 import type { KeyNames, MemberNames } from './assignments/schema.ts'
 import type { Assignment } from './assignments/store.ts'
 import { auditAssignment, showKeyAssignment, showMemberAssignment } from './assignments/view.ts'
-import type { GuardrailPage } from './guardrails/schema.ts'
+import type { AssignmentQuery } from './guardrails/schema.ts'
 import type { Guardrail } from './guardrails/store.ts'
-import { managedGuardrail } from './guardrails.ts'
+import { requireManagedGuardrail } from './guardrails.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
@@ -25,14 +25,22 @@ export async function assignKeys(
   { key_hashes }: KeyNames,
 ) {
   await gateway.catchUp()
-  const guardrail = managedGuardrail(gateway, actor, id)
-  const others = distinct(key_hashes).filter(
+  const guardrail = requireManagedGuardrail(gateway, actor, id)
+  const others = removeDuplicates(key_hashes).filter(
     hash => gateway.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id,
   )
   if (others.length > 0)
-    throw unknown('key_hashes', 'API keys of the guardrail’s workspace', others.length, key_hashes)
+    throw unknownAssignees(
+      'key_hashes',
+      'API keys of the guardrail’s workspace',
+      others.length,
+      key_hashes,
+    )
   return {
-    assigned_count: await assign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }),
+    assigned_count: await assignGuardrail(gateway, actor, guardrail, {
+      kind: 'key',
+      names: key_hashes,
+    }),
   }
 }
 
@@ -48,16 +56,21 @@ export async function assignMembers(
   { member_user_ids }: MemberNames,
 ) {
   await gateway.catchUp()
-  const guardrail = managedGuardrail(gateway, actor, id)
-  mustManageAll(gateway, actor)
-  const members = await gateway.store.members.byIds(distinct(member_user_ids))
+  const guardrail = requireManagedGuardrail(gateway, actor, id)
+  assertCanManageAll(gateway, actor)
+  const members = await gateway.store.members.byIds(removeDuplicates(member_user_ids))
   const others = new Set(member_user_ids).difference(
     new Set(members.flatMap(({ id, active }) => (active ? id : []))),
   )
   if (others.size > 0)
-    throw unknown('member_user_ids', 'members of the organization', others.size, member_user_ids)
+    throw unknownAssignees(
+      'member_user_ids',
+      'members of the organization',
+      others.size,
+      member_user_ids,
+    )
   return {
-    assigned_count: await assign(gateway, actor, guardrail, {
+    assigned_count: await assignGuardrail(gateway, actor, guardrail, {
       kind: 'member',
       names: member_user_ids,
     }),
@@ -72,9 +85,12 @@ export async function unassignKeys(
   { key_hashes }: KeyNames,
 ) {
   await gateway.catchUp()
-  const guardrail = managedGuardrail(gateway, actor, id)
+  const guardrail = requireManagedGuardrail(gateway, actor, id)
   return {
-    unassigned_count: await unassign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }),
+    unassigned_count: await unassignGuardrail(gateway, actor, guardrail, {
+      kind: 'key',
+      names: key_hashes,
+    }),
   }
 }
 
@@ -89,10 +105,10 @@ export async function unassignMembers(
   { member_user_ids }: MemberNames,
 ) {
   await gateway.catchUp()
-  const guardrail = managedGuardrail(gateway, actor, id)
-  mustManageAll(gateway, actor)
+  const guardrail = requireManagedGuardrail(gateway, actor, id)
+  assertCanManageAll(gateway, actor)
   return {
-    unassigned_count: await unassign(gateway, actor, guardrail, {
+    unassigned_count: await unassignGuardrail(gateway, actor, guardrail, {
       kind: 'member',
       names: member_user_ids,
     }),
@@ -106,43 +122,45 @@ export async function unassignMembers(
 export function listKeyAssignments(
   gateway: PolicyWorld,
   actor: Actor,
-  page: GuardrailPage,
+  page: AssignmentQuery,
   id?: string,
 ) {
-  const own = assignmentsOf(gateway, actor, 'key', id).flatMap(assignment => {
+  const own = listAssignments(gateway, actor, 'key', id).flatMap(assignment => {
     const key = gateway.memory.keys.get(assignment.assignee)
     return key ? showKeyAssignment(assignment, key) : []
   })
-  return pageOf(own, page, shown => shown)
+  return toPage(own, page, shown => shown)
 }
 
 /** Lists the same for members. Throws 404. */
 export function listMemberAssignments(
   gateway: PolicyWorld,
   actor: Actor,
-  page: GuardrailPage,
+  page: AssignmentQuery,
   id?: string,
 ) {
-  const organization_id = organizationId(gateway)
-  const own = assignmentsOf(gateway, actor, 'member', id)
-  return pageOf(own, page, assignment => showMemberAssignment(assignment, organization_id))
+  const organization_id = getOrganizationId(gateway)
+  const own = listAssignments(gateway, actor, 'member', id)
+  return toPage(own, page, assignment => showMemberAssignment(assignment, organization_id))
 }
 
-function assignmentsOf(
+function listAssignments(
   gateway: PolicyWorld,
   actor: Actor,
   kind: Assignment['kind'],
   id: string | undefined,
 ): Assignment[] {
-  if (id !== undefined) managedGuardrail(gateway, actor, id)
-  const isOwn = ({ guardrail_id }: Assignment) => {
+  if (id !== undefined) requireManagedGuardrail(gateway, actor, id)
+  const isRequested = ({ guardrail_id }: Assignment) => {
     const guardrail = gateway.memory.guardrails.get(guardrail_id)
     return (
       guardrail !== undefined &&
-      (id === undefined ? reaches(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
+      (id === undefined ? canManage(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
     )
   }
-  return gateway.memory.assignments.where(one => one.kind === kind && isOwn(one)).sort(oldestFirst)
+  return gateway.memory.assignments
+    .filter(assignment => assignment.kind === kind && isRequested(assignment))
+    .sort(compareOldestFirst)
 }
 
 /** Keys by their hashes, or members by their user ids. */
@@ -151,24 +169,24 @@ interface Assignees {
   names: string[]
 }
 
-async function assign(
+async function assignGuardrail(
   gateway: PolicyWorld,
   actor: Actor,
   guardrail: Guardrail,
   { kind, names }: Assignees,
 ): Promise<number> {
-  const others = distinct(names).filter(
-    name => assignedTo(gateway, kind, name)?.guardrail_id !== guardrail.id,
+  const others = removeDuplicates(names).filter(
+    name => findAssignment(gateway, kind, name)?.guardrail_id !== guardrail.id,
   )
   if (others.length === 0) return 0
   const before = others.map(
-    name => [name, assignedTo(gateway, kind, name)?.guardrail_id ?? null] as const,
+    name => [name, findAssignment(gateway, kind, name)?.guardrail_id ?? null] as const,
   )
   const common = {
     guardrail_id: guardrail.id,
     kind,
     assigned_by: actor.user_id,
-    created_at: isoNow(gateway),
+    created_at: getIsoTime(gateway),
   }
   const assignments = others.map(assignee => ({ id: gateway.ids.uuid(), ...common, assignee }))
   const entry = auditAssignment(gateway, actor, guardrail, { kind, before, after: guardrail.id })
@@ -177,38 +195,46 @@ async function assign(
   return assignments.length
 }
 
-async function unassign(
+async function unassignGuardrail(
   gateway: PolicyWorld,
   actor: Actor,
   guardrail: Guardrail,
   { kind, names }: Assignees,
 ): Promise<number> {
   const { assignments } = gateway.memory
-  const had = distinct(names).flatMap(name => assignedTo(gateway, kind, name) ?? [])
-  const own = had.filter(({ guardrail_id }) => guardrail_id === guardrail.id)
+  const assigned = removeDuplicates(names).flatMap(
+    name => findAssignment(gateway, kind, name) ?? [],
+  )
+  const own = assigned.filter(({ guardrail_id }) => guardrail_id === guardrail.id)
   if (own.length === 0) return 0
   const before = own.map(({ assignee }) => [assignee, guardrail.id] as const)
   await gateway.store.assignments.unassign(
     own,
     auditAssignment(gateway, actor, guardrail, { kind, before, after: null }),
   )
-  for (const one of own)
-    if (assignments.get(accountOf(one)) === one) assignments.delete(accountOf(one))
+  for (const assignment of own)
+    if (assignments.get(buildAssigneeName(assignment)) === assignment)
+      assignments.delete(buildAssigneeName(assignment))
   return own.length
 }
 
 /** Finds the guardrail assigned to this key or this member itself. */
-export const assignedTo = (
+export const findAssignment = (
   { memory: { assignments } }: PolicyWorld,
   kind: Assignment['kind'],
   assignee: string,
-): Assignment | undefined => assignments.get(accountOf({ kind, assignee }))
+): Assignment | undefined => assignments.get(buildAssigneeName({ kind, assignee }))
 
 /** Builds the name that the assignment of a key or a member is kept under. */
-export const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assignee'>): string =>
-  `${kind} ${assignee}`
+export const buildAssigneeName = ({
+  kind,
+  assignee,
+}: Pick<Assignment, 'kind' | 'assignee'>): string => `${kind} ${assignee}`
 
-const distinct = (names: string[]) => [...new Set(names)]
+const removeDuplicates = (names: string[]) => [...new Set(names)]
 
-const unknown = (field: string, expected: string, count: number, names: string[]) =>
-  invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are not`, field)
+const unknownAssignees = (field: string, expected: string, count: number, names: string[]) =>
+  invalid(
+    `${field}: expected ${expected}; ${count} of ${removeDuplicates(names).length} are not`,
+    field,
+  )

@@ -1,14 +1,14 @@
 import type { Actor } from '../identity/actor.ts'
-import { defaultGuardrailId } from '../identity/default-guardrail.ts'
-import { dollarsOf } from '../kernel/money.ts'
+import { getDefaultGuardrailId } from '../identity/default-guardrail.ts'
+import { renderDollars } from '../kernel/money.ts'
 import { REGIONS, type Region } from '../language/region.ts'
-import { creditBounds } from '../ledger/credits.ts'
+import { listCreditBounds } from '../ledger/credits.ts'
 import type { Account, Bound } from '../ledger/ledger.ts'
-import { assignedTo } from './assignments.ts'
-import { workspaceBounds } from './budgets.ts'
+import { findAssignment } from './assignments.ts'
+import { listWorkspaceBounds } from './budgets.ts'
 import { type FilterRule, type Filters, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails/store.ts'
-import { type Rule, rulesOf } from './rules.ts'
+import { getRules, type Rule } from './rules.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
@@ -27,23 +27,23 @@ export interface Policy {
 }
 
 /** Returns the policy of this actor, from memory alone. */
-export function policyFor(gateway: PolicyWorld, actor: Actor): Policy {
+export function getPolicy(gateway: PolicyWorld, actor: Actor): Policy {
   const name = actor.key_hash
-  if (name === null) return policyOf(gateway, actor)
-  const known = gateway.memory.policies.get(name)
-  if (known) return known
-  const made = policyOf(gateway, actor)
-  gateway.memory.policies.set(name, made)
-  return made
+  if (name === null) return buildPolicy(gateway, actor)
+  const cached = gateway.memory.policies.get(name)
+  if (cached) return cached
+  const policy = buildPolicy(gateway, actor)
+  gateway.memory.policies.set(name, policy)
+  return policy
 }
 
-function policyOf(gateway: PolicyWorld, actor: Actor): Policy {
-  const applied = appliedTo(gateway, actor)
+function buildPolicy(gateway: PolicyWorld, actor: Actor): Policy {
+  const applied = listAppliedGuardrails(gateway, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
-  const filters = applied.flatMap(filterRules)
+  const filters = applied.flatMap(listFilterRules)
   return {
-    bounds: boundsOf(gateway, actor, applied),
-    rules: guardrails.flatMap(guardrail => rulesOf(gateway, guardrail)),
+    bounds: collectBounds(gateway, actor, applied),
+    rules: guardrails.flatMap(guardrail => getRules(gateway, guardrail)),
     regions: REGIONS.filter(region =>
       guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true),
     ),
@@ -52,15 +52,19 @@ function policyOf(gateway: PolicyWorld, actor: Actor): Policy {
 }
 
 // The first bound that refuses a call names itself, so their order decides which message is shown.
-const boundsOf = (gateway: PolicyWorld, actor: Actor, applied: Applied[]): Bound[] => [
-  ...keyBounds(gateway, actor),
-  ...applied.flatMap(guardrailBounds),
-  ...workspaceBounds(gateway, actor.workspace_id),
-  ...creditBounds(gateway),
+const collectBounds = (
+  gateway: PolicyWorld,
+  actor: Actor,
+  applied: AppliedGuardrail[],
+): Bound[] => [
+  ...listKeyBounds(gateway, actor),
+  ...applied.flatMap(listGuardrailBounds),
+  ...listWorkspaceBounds(gateway, actor.workspace_id),
+  ...listCreditBounds(gateway),
 ]
 
 /** Lists the spending limit of the actor's key, if it has one. */
-function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
+function listKeyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
   const key = key_hash === null ? undefined : gateway.memory.keys.get(key_hash)
   if (!key || key.limit === null) return []
   const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
@@ -76,7 +80,7 @@ function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
 }
 
 /** A guardrail that applies to an actor, and the account whose spending it limits. */
-export interface Applied {
+export interface AppliedGuardrail {
   scope: 'workspace' | 'member' | 'key'
   guardrail: Guardrail
   account: Account
@@ -86,51 +90,51 @@ export interface Applied {
  * Lists the guardrails that apply to an actor: the default one of the workspace, the one of the
  * member who made the key, and the key's own (wire reference H.4).
  */
-export function appliedTo(
+export function listAppliedGuardrails(
   gateway: PolicyWorld,
   { workspace_id, user_id, key_hash }: Actor,
-): Applied[] {
-  const named = {
-    workspace: defaultGuardrailId(workspace_id),
-    member: assignedTo(gateway, 'member', user_id),
-    key: assignedTo(gateway, 'key', key_hash ?? ''),
+): AppliedGuardrail[] {
+  const assigned = {
+    workspace: getDefaultGuardrailId(workspace_id),
+    member: findAssignment(gateway, 'member', user_id),
+    key: findAssignment(gateway, 'key', key_hash ?? ''),
   }
-  const applied = (
-    scope: Applied['scope'],
+  const findApplied = (
+    scope: AppliedGuardrail['scope'],
     id: string | undefined,
     account: Account,
-  ): Applied[] => {
+  ): AppliedGuardrail[] => {
     const guardrail = gateway.memory.guardrails.get(id ?? '')
     return guardrail ? [{ scope, guardrail, account }] : []
   }
   return [
-    ...applied('workspace', named.workspace, `workspace ${workspace_id}`),
-    ...applied('member', named.member?.guardrail_id, `member ${user_id}`),
-    ...applied('key', named.key?.guardrail_id, `key ${key_hash}`),
+    ...findApplied('workspace', assigned.workspace, `workspace ${workspace_id}`),
+    ...findApplied('member', assigned.member?.guardrail_id, `member ${user_id}`),
+    ...findApplied('key', assigned.key?.guardrail_id, `key ${key_hash}`),
   ]
 }
 
-function guardrailBounds({
+function listGuardrailBounds({
   guardrail: { limit_usd: limit, reset_interval: period, include_byok_in_budgets: byok },
   account,
-}: Applied): Bound[] {
+}: AppliedGuardrail): Bound[] {
   if (limit === null) return []
-  const budget = `Guardrail ${period} budget of ${dollarsOf(limit)}`
+  const budget = `Guardrail ${period} budget of ${renderDollars(limit)}`
   const message = `${budget} exceeded. Contact your org admin.`
   return [{ account, period, limit, byok, message }]
 }
 
-function filterRules({ scope, guardrail }: Applied): FilterRule[] {
+function listFilterRules({ scope, guardrail }: AppliedGuardrail): FilterRule[] {
   const {
     id: guardrail_id,
     filterOutput: output,
     content_filter_builtins,
     content_filters,
   } = guardrail
-  return [...(content_filter_builtins ?? []), ...(content_filters ?? [])].map(one => ({
+  return [...(content_filter_builtins ?? []), ...(content_filters ?? [])].map(entry => ({
     guardrail_id,
     scope,
     output,
-    ...one,
+    ...entry,
   }))
 }

@@ -1,7 +1,7 @@
 import type { Role } from '../language/message.ts'
 import type { BuiltinSlug } from './filters/builtins.ts'
+import type { FilterSet } from './filters/filter-set.ts'
 import type { Action } from './filters/rule.ts'
-import type { Screen } from './filters/screen.ts'
 
 /** The most patterns, and the most builtins, of one guardrail. */
 export const MOST_PATTERNS = 100
@@ -30,9 +30,9 @@ export interface FilterRule {
 /** The content filters of a policy, compiled. */
 export interface Filters {
   /** Returns the filters for messages of this role; null when there are none. */
-  asked(role: Role): Screen | null
+  getInputFilters(role: Role): FilterSet | null
   /** The filters for the answer; null when there are none. */
-  answered: Screen | null
+  outputFilters: FilterSet | null
 }
 
 /**
@@ -41,7 +41,7 @@ export interface Filters {
  * for an invalid pattern.
  */
 export function openFilters(rules: FilterRule[]): Promise<Filters> {
-  const opened = import('./filters/open.ts').then(({ open }) => open(rules))
+  const opened = import('./filters/compile.ts').then(({ compileFilters }) => compileFilters(rules))
   // Callers that await the promise get the error. A policy that is dropped before its first call
   // has none, and must not cause an unhandled rejection.
   opened.catch(() => undefined)
@@ -54,6 +54,6 @@ export function openFilters(rules: FilterRule[]): Promise<Filters> {
  * repetitions that are too large, and what is no regular expression.
  */
 export async function checkPattern(pattern: string, field = 'content_filters'): Promise<void> {
-  const { patternProgram } = await import('./patterns.ts')
-  patternProgram(pattern, field)
+  const { getPatternProgram } = await import('./patterns.ts')
+  getPatternProgram(pattern, field)
 }

@@ -1,12 +1,12 @@
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { defaultGuardrailId } from '../identity/default-guardrail.ts'
-import { managedWorkspace, reaches, requireManaged } from '../identity/management.ts'
+import { getDefaultGuardrailId } from '../identity/default-guardrail.ts'
+import { canManage, requireManaged, resolveWorkspaceId } from '../identity/management.ts'
 import type { Workspace } from '../identity/workspaces/store.ts'
-import { isoNow } from '../kernel/clock.ts'
-import { pageOf } from '../kernel/pages.ts'
-import { oldestFirst } from '../kernel/sorting.ts'
-import { type Fields, fieldsOf, NOTHING } from './guardrails/fields.ts'
+import { getIsoTime } from '../kernel/clock.ts'
+import { toPage } from '../kernel/pages.ts'
+import { compareOldestFirst } from '../kernel/sorting.ts'
+import { EMPTY_FIELDS, type GuardrailFields, readGuardrailFields } from './guardrails/fields.ts'
 import type { GuardrailChange, GuardrailQuery, NewGuardrail } from './guardrails/schema.ts'
 import type { Guardrail } from './guardrails/store.ts'
 import { auditGuardrail, showGuardrail } from './guardrails/view.ts'
@@ -20,23 +20,23 @@ import type { PolicyWorld } from './world.ts'
 export async function createGuardrail(
   gateway: PolicyWorld,
   actor: Actor,
-  { name, workspace_id, ...given }: NewGuardrail,
+  { name, workspace_id, ...change }: NewGuardrail,
 ) {
-  const workspace = managedWorkspace(gateway, actor, workspace_id)
+  const workspace = resolveWorkspaceId(gateway, actor, workspace_id)
   const guardrail = { id: gateway.ids.uuid(), workspace_id: workspace, name }
-  return { data: await added(gateway, actor, guardrail, given) }
+  return { data: await insertGuardrail(gateway, actor, guardrail, change) }
 }
 
-async function added(
+async function insertGuardrail(
   gateway: PolicyWorld,
   actor: Actor,
   identity: Pick<Guardrail, 'id' | 'workspace_id' | 'name'>,
-  given: GuardrailChange,
+  change: GuardrailChange,
 ) {
-  const created_at = isoNow(gateway)
+  const created_at = getIsoTime(gateway)
   const guardrail = {
-    ...NOTHING,
-    ...(await fieldsOf(gateway, given)),
+    ...EMPTY_FIELDS,
+    ...(await readGuardrailFields(gateway, change)),
     ...identity,
     revision: 1,
     created_at,
@@ -44,7 +44,7 @@ async function added(
   }
   checkBudget(guardrail)
   await gateway.store.guardrails.insert(guardrail, auditGuardrail(gateway, actor, null, guardrail))
-  return kept(gateway, guardrail)
+  return rememberGuardrail(gateway, guardrail)
 }
 
 /**
@@ -56,11 +56,11 @@ export function listGuardrails(
   actor: Actor,
   { workspace_id, ...page }: GuardrailQuery,
 ) {
-  const workspace = managedWorkspace(gateway, actor, workspace_id)
-  const guardrails = gateway.memory.guardrails.where(
+  const workspace = resolveWorkspaceId(gateway, actor, workspace_id)
+  const guardrails = gateway.memory.guardrails.filter(
     guardrail => guardrail.workspace_id === workspace,
   )
-  return pageOf(guardrails.sort(oldestFirst), page, showGuardrail)
+  return toPage(guardrails.sort(compareOldestFirst), page, showGuardrail)
 }
 
 /**
@@ -68,7 +68,7 @@ export function listGuardrails(
  * before its first change.
  */
 export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => ({
-  data: showGuardrail(managedGuardrail(gateway, actor, id)),
+  data: showGuardrail(requireManagedGuardrail(gateway, actor, id)),
 })
 
 /**
@@ -80,70 +80,80 @@ export async function updateGuardrail(
   gateway: PolicyWorld,
   actor: Actor,
   id: string,
-  { name, ...given }: GuardrailChange,
+  { name, ...change }: GuardrailChange,
 ) {
   await gateway.catchUp()
-  const workspace = workspaceOfDefault(gateway, actor, id)
-  if (workspace && name !== undefined && name !== defaultName(workspace))
+  const workspace = findDefaultGuardrailWorkspace(gateway, actor, id)
+  if (workspace && name !== undefined && name !== buildDefaultName(workspace))
     throw invalid('name: a default guardrail cannot be renamed', 'name')
   if (workspace && !gateway.memory.guardrails.has(id)) {
-    const guardrail = { id, workspace_id: workspace.id, name: defaultName(workspace) }
-    return { data: await added(gateway, actor, guardrail, given) }
+    const guardrail = { id, workspace_id: workspace.id, name: buildDefaultName(workspace) }
+    return { data: await insertGuardrail(gateway, actor, guardrail, change) }
   }
-  const before = managedGuardrail(gateway, actor, id)
-  const changes = { ...(await fieldsOf(gateway, given)), ...(name === undefined ? {} : { name }) }
+  const before = requireManagedGuardrail(gateway, actor, id)
+  const changes = {
+    ...(await readGuardrailFields(gateway, change)),
+    ...(name === undefined ? {} : { name }),
+  }
   const after = {
     ...before,
     ...changes,
     revision: before.revision + 1,
-    updated_at: isoNow(gateway),
+    updated_at: getIsoTime(gateway),
   }
   checkBudget(after)
   await gateway.store.guardrails.replace(after, auditGuardrail(gateway, actor, before, after))
-  return { data: kept(gateway, after) }
+  return { data: rememberGuardrail(gateway, after) }
 }
 
 /** Deletes a guardrail: from the next call on it applies to no calls. Throws 404. */
 export async function deleteGuardrail(gateway: PolicyWorld, actor: Actor, id: string) {
-  const guardrail = managedGuardrail(gateway, actor, id)
+  const guardrail = requireManagedGuardrail(gateway, actor, id)
   await gateway.store.guardrails.remove(id, auditGuardrail(gateway, actor, guardrail, null))
-  forget(gateway, id)
+  forgetGuardrail(gateway, id)
   return { deleted: true as const }
 }
 
-function forget(gateway: PolicyWorld, id: string): void {
+function forgetGuardrail(gateway: PolicyWorld, id: string): void {
   gateway.memory.guardrails.delete(id)
   gateway.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
 }
 
 /** Returns a guardrail that the actor may manage. Throws 404. */
-export const managedGuardrail = (gateway: PolicyWorld, actor: Actor, id: string): Guardrail =>
-  requireManaged(gateway, actor, gateway.memory.guardrails.get(id), 'Guardrail')
+export const requireManagedGuardrail = (
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+): Guardrail => requireManaged(gateway, actor, gateway.memory.guardrails.get(id), 'Guardrail')
 
 /**
  * Finds the workspace whose default guardrail has this id, created or not, if the actor may manage
  * it.
  */
-function workspaceOfDefault(gateway: PolicyWorld, actor: Actor, id: string): Workspace | undefined {
+function findDefaultGuardrailWorkspace(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+): Workspace | undefined {
   const workspace = gateway.memory.workspaces
     .values()
-    .find(one => defaultGuardrailId(one.id) === id)
-  return workspace && reaches(gateway, actor, workspace.id) ? workspace : undefined
+    .find(candidate => getDefaultGuardrailId(candidate.id) === id)
+  return workspace && canManage(gateway, actor, workspace.id) ? workspace : undefined
 }
 
-const defaultName = ({ id }: Workspace) => `Workspace ${id} Default`
+const buildDefaultName = ({ id }: Workspace) => `Workspace ${id} Default`
 
 function checkBudget({
   limit_usd,
   reset_interval,
-}: Pick<Fields, 'limit_usd' | 'reset_interval'>): void {
+}: Pick<GuardrailFields, 'limit_usd' | 'reset_interval'>): void {
   if ((limit_usd === null) === (reset_interval === null)) return
-  const [missing, given] =
+  const [missing, present] =
     limit_usd === null ? ['limit_usd', 'reset_interval'] : ['reset_interval', 'limit_usd']
-  throw invalid(`${missing}: expected together with ${given}, found nothing`, missing)
+  throw invalid(`${missing}: expected together with ${present}, found nothing`, missing)
 }
 
-function kept(gateway: PolicyWorld, guardrail: Guardrail) {
+function rememberGuardrail(gateway: PolicyWorld, guardrail: Guardrail) {
   gateway.memory.guardrails.set(guardrail)
   return showGuardrail(guardrail)
 }

@@ -1,6 +1,6 @@
 import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
 import { GatewayError } from '../errors.ts'
-import { type Program, programOf } from './patterns/program.ts'
+import { compileProgram, type Program } from './patterns/program.ts'
 
 /**
  * The longest pattern. The public service takes 100,000 characters, but no one could read such a
@@ -21,10 +21,10 @@ export const LARGEST_PROGRAM = 1_000
  * ASCII; `\A`, `\z`, `\Q…\E`, `\a` and `(?i)` have RE2's meaning. Case matters, unless `(?i)` is in
  * front.
  */
-export function patternProgram(pattern: string, field = 'content_filters'): Program {
-  const known = compiled.get(pattern)
-  if (known) return known
-  const program = compile(pattern, field)
+export function getPatternProgram(pattern: string, field = 'content_filters'): Program {
+  const cached = compiled.get(pattern)
+  if (cached) return cached
+  const program = compilePattern(pattern, field)
   const oldest = compiled.size >= MOST_KEPT ? compiled.keys().next().value : undefined
   if (oldest !== undefined) compiled.delete(oldest)
   compiled.set(pattern, program)
@@ -34,14 +34,14 @@ export function patternProgram(pattern: string, field = 'content_filters'): Prog
 const compiled = new Map<string, Program>()
 const MOST_KEPT = 1_000
 
-function compile(pattern: string, field: string): Program {
+function compilePattern(pattern: string, field: string): Program {
   if (pattern.length > LONGEST_PATTERN)
-    throw refused(`expected a pattern of at most ${LONGEST_PATTERN} characters`, field)
-  const unknown = notInRe2(pattern)
-  if (unknown) throw refused(unknown, field)
-  const program = understood(pattern, field)
+    throw invalidPattern(`expected a pattern of at most ${LONGEST_PATTERN} characters`, field)
+  const unsupported = findUnsupported(pattern)
+  if (unsupported) throw invalidPattern(unsupported, field)
+  const program = parsePattern(pattern, field)
   if (program.size > LARGEST_PROGRAM)
-    throw refused(
+    throw invalidPattern(
       'the pattern is too large: its counted repetitions come to ' +
         `${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
       field,
@@ -49,16 +49,18 @@ function compile(pattern: string, field: string): Program {
   return program
 }
 
-function understood(pattern: string, field: string): Program {
+function parsePattern(pattern: string, field: string): Program {
   try {
-    return programOf(withWideSpaces(RE2JS.translateRegExp(pattern)))
+    return compileProgram(widenSpaces(RE2JS.translateRegExp(pattern)))
   } catch (error) {
-    throw error instanceof RE2JSException ? refused(reasonOf(error), field, error) : error
+    throw error instanceof RE2JSException
+      ? invalidPattern(describeSyntaxError(error), field, error)
+      : error
   }
 }
 
-const refused = (why: string, field: string, cause?: unknown) =>
-  new GatewayError('invalid_request', `${field}: ${why}`, {
+const invalidPattern = (reason: string, field: string, cause?: unknown) =>
+  new GatewayError('invalid_request', `${field}: ${reason}`, {
     metadata: { field, code: 'invalid_regex_pattern' },
     cause,
   })
@@ -67,7 +69,7 @@ const refused = (why: string, field: string, cause?: unknown) =>
  * Returns RE2's own words for the error, of which there are few. The pattern itself is not
  * repeated.
  */
-function reasonOf(error: RE2JSException): string {
+function describeSyntaxError(error: RE2JSException): string {
   const words = error instanceof RE2JSSyntaxException ? error.error : ''
   if (/repeat count/.test(words))
     return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
@@ -79,8 +81,8 @@ function reasonOf(error: RE2JSException): string {
  * Finds JavaScript syntax that cannot be matched in linear time, and returns the reason. In
  * brackets and after a backslash the same characters are literal.
  */
-function notInRe2(pattern: string): string | undefined {
-  for (const { token, inBrackets } of tokens(pattern)) {
+function findUnsupported(pattern: string): string | undefined {
+  for (const { token, inBrackets } of tokenizePattern(pattern)) {
     if (inBrackets) continue
     if (/^\\(?:[1-9]|k<)/.test(token))
       return 'back-references are not supported: no pattern with them can be matched in linear time'
@@ -97,9 +99,9 @@ function notInRe2(pattern: string): string | undefined {
  * Widens `\s` and `\S`: in JavaScript they cover every space of Unicode, in RE2 only those of
  * ASCII. A filter that misses some is useless.
  */
-function withWideSpaces(pattern: string): string {
+function widenSpaces(pattern: string): string {
   let wide = ''
-  for (const { token, inBrackets } of tokens(pattern)) {
+  for (const { token, inBrackets } of tokenizePattern(pattern)) {
     if (token === '\\s') wide += inBrackets ? SPACES : `[${SPACES}]`
     else wide += token === '\\S' && !inBrackets ? `[^${SPACES}]` : token
   }
@@ -116,7 +118,7 @@ interface Token {
 /**
  * Splits a pattern into pieces: an escape, the start of a group, and otherwise single characters.
  */
-function tokens(pattern: string): Token[] {
+function tokenizePattern(pattern: string): Token[] {
   const found: Token[] = []
   let inBrackets = false
   for (const [token] of pattern.matchAll(TOKEN)) {

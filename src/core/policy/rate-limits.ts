@@ -4,7 +4,7 @@ import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { CallBase } from '../language/call.ts'
-import { routerCalled } from '../language/routing.ts'
+import { findRouter } from '../language/routing.ts'
 
 /**
  * Limits how often keys may call, and how many calls of one key may run at once. Counted in this
@@ -16,14 +16,14 @@ export interface RateLimits {
    * that releases the call's permit when it ends. Throws 429 where a limit is reached, with the
    * time at which to try again.
    */
-  enter(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
+  acquire(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
   /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /**
    * Returns how many calls of free models all keys together may make today (midnight to midnight
    * UTC), and how many they have made. Null: unlimited.
    */
-  freeToday(): { limit: number; used: number } | null
+  getFreeUsage(): { limit: number; used: number } | null
   /**
    * Applies the limits of another config from the next call on. Existing counts are kept, and a new
    * limit counts from now on. A number as `freeSoFar` replaces the count of today's calls of free
@@ -36,13 +36,13 @@ const MINUTE = 60_000
 const DAY = 86_400_000
 
 /** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
-const A_MOMENT = 1_000
+const RETRY_HINT = 1_000
 
 /** The state of one limit as one call meets it. */
 interface Limit {
   /** Its name in the error, as the public service has it (wire reference L.5). */
   name: string
-  most: number
+  maximum: number
   used: number
   /** Milliseconds since 1970: when it makes sense to try again. */
   reset: number
@@ -60,95 +60,96 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
   const running = new Map<string, number>()
-  freeDay.set(EVERYBODY, freeSoFar)
+  freeDay.setCount(ALL_KEYS, freeSoFar)
 
-  function applying(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
+  function listLimits(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
     const { requests_per_minute, concurrent_requests, free_models } = limits
-    const found: Limit[] = []
-    if (free_models && models.some(slug => isFree(service_name, slug))) {
+    const applicable: Limit[] = []
+    if (free_models && models.some(slug => isFreeModel(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
       if (requests_per_day !== undefined)
-        found.push(freeDay.limit('free-models-per-day', EVERYBODY, requests_per_day))
+        applicable.push(freeDay.buildLimit('free-models-per-day', ALL_KEYS, requests_per_day))
       if (perMinute !== undefined)
-        found.push(freeMinute.limit('free-models-per-min', EVERYBODY, perMinute))
+        applicable.push(freeMinute.buildLimit('free-models-per-min', ALL_KEYS, perMinute))
     }
     if (requests_per_minute !== undefined)
-      found.push(minute.limit('requests-per-min', key, requests_per_minute))
-    if (concurrent_requests !== undefined) found.push(places(key, concurrent_requests))
-    return found
+      applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
+    if (concurrent_requests !== undefined)
+      applicable.push(buildConcurrencyLimit(key, concurrent_requests))
+    return applicable
   }
 
-  const places = (key: string, most: number): Limit => ({
+  const buildConcurrencyLimit = (key: string, maximum: number): Limit => ({
     name: 'concurrent-requests',
-    most,
+    maximum,
     used: running.get(key) ?? 0,
-    reset: clock.now().getTime() + A_MOMENT,
+    reset: clock.now().getTime() + RETRY_HINT,
     count: () => void running.set(key, (running.get(key) ?? 0) + 1),
   })
 
-  const leaving = (key: string) => {
-    let isIn = true
+  const createRelease = (key: string) => {
+    let isHeld = true
     return () => {
-      if (!isIn) return
-      isIn = false
-      const left = (running.get(key) ?? 0) - 1
-      if (left > 0) running.set(key, left)
+      if (!isHeld) return
+      isHeld = false
+      const remaining = (running.get(key) ?? 0) - 1
+      if (remaining > 0) running.set(key, remaining)
       else running.delete(key)
     }
   }
 
-  function open(key: string, call: Pick<CallBase, 'models'>): Limit[] {
-    const found = applying(key, call)
-    const reached = found.find(({ used, most }) => used >= most)
-    if (reached) throw refusal(reached, clock.now().getTime())
-    return found
+  function admitCall(key: string, call: Pick<CallBase, 'models'>): Limit[] {
+    const applicable = listLimits(key, call)
+    const reached = applicable.find(({ used, maximum }) => used >= maximum)
+    if (reached) throw rateLimitExceeded(reached, clock.now().getTime())
+    return applicable
   }
 
   return {
-    enter({ key_hash }, call) {
+    acquire({ key_hash }, call) {
       const key = key_hash ?? ''
-      for (const limit of open(key, call)) limit.count()
-      return limits.concurrent_requests === undefined ? NOTHING : leaving(key)
+      for (const limit of admitCall(key, call)) limit.count()
+      return limits.concurrent_requests === undefined ? RELEASE_NOTHING : createRelease(key)
     },
     check({ key_hash }, call) {
-      open(key_hash ?? '', call)
+      admitCall(key_hash ?? '', call)
     },
-    freeToday() {
+    getFreeUsage() {
       const limit = limits.free_models ? limits.free_models.requests_per_day : undefined
-      return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
+      return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
     },
     reconfigure(other, freeSoFar) {
       ;({ limits, service_name } = other)
-      if (freeSoFar !== null) freeDay.set(EVERYBODY, freeSoFar)
+      if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
   }
 }
 
-const NOTHING = () => undefined
+const RELEASE_NOTHING = () => undefined
 
 /**
  * Returns whether calls of free models are limited by the day. If so, those of today before the
  * start count too.
  */
-export const countsFreeDays = ({ free_models }: Config['limits']): boolean =>
+export const hasDailyFreeLimit = ({ free_models }: Config['limits']): boolean =>
   free_models !== false && free_models.requests_per_day !== undefined
 
 /**
  * Free models are counted for the account, as the public service does: another key is no way around
  * the limit.
  */
-const EVERYBODY = ''
+const ALL_KEYS = ''
 
 // A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
 // a variant after its name.
-function isFree(service_name: string, slug: string): boolean {
+function isFreeModel(service_name: string, slug: string): boolean {
   const [name = ''] = slug.split(':', 1)
-  return `${slug}:`.includes(`${FREE_VARIANT}:`) || routerCalled({ service_name }, name) === 'free'
+  return `${slug}:`.includes(`${FREE_VARIANT}:`) || findRouter({ service_name }, name) === 'free'
 }
 
-function refusal({ name, most, reset }: Limit, now: number): GatewayError {
+function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): GatewayError {
   const headers = {
-    'X-RateLimit-Limit': String(most),
+    'X-RateLimit-Limit': String(maximum),
     'X-RateLimit-Remaining': '0',
     'X-RateLimit-Reset': String(reset),
   }
@@ -170,28 +171,28 @@ class Window {
     this.#clock = clock
   }
 
-  counted(name: string): number {
-    this.#turn()
+  getCount(name: string): number {
+    this.#advance()
     return this.#counts.get(name) ?? 0
   }
 
-  set(name: string, count: number): void {
-    this.#turn()
+  setCount(name: string, count: number): void {
+    this.#advance()
     this.#counts.set(name, count)
   }
 
-  limit(name: string, of: string, most: number): Limit {
-    const used = this.counted(of)
+  buildLimit(name: string, counter: string, maximum: number): Limit {
+    const used = this.getCount(counter)
     return {
       name,
-      most,
+      maximum,
       used,
       reset: (this.#number + 1) * this.#length,
-      count: () => this.set(of, this.counted(of) + 1),
+      count: () => this.setCount(counter, this.getCount(counter) + 1),
     }
   }
 
-  #turn(): void {
+  #advance(): void {
     const number = Math.floor(this.#clock.now().getTime() / this.#length)
     if (number === this.#number) return
     this.#number = number

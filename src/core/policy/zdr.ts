@@ -16,34 +16,36 @@ interface ZdrGroup {
    * Clouds that the public service keeps available in the group, whatever is known of them here
    * (wire reference H.4).
    */
-  stay: string[]
+  exemptProviders: string[]
 }
 
 export const ZDR_GROUPS: ZdrGroup[] = [
   {
     field: 'enforce_zdr_anthropic',
     author: 'anthropic',
-    stay: ['bedrock', 'vertex', 'vertex-anthropic'],
+    exemptProviders: ['bedrock', 'vertex', 'vertex-anthropic'],
   },
-  { field: 'enforce_zdr_openai', author: 'openai', stay: ['azure'] },
-  { field: 'enforce_zdr_google', author: 'google', stay: ['vertex'] },
-  { field: 'enforce_zdr_xai', author: 'x-ai', stay: [] },
-  { field: 'enforce_zdr_other', author: null, stay: [] },
+  { field: 'enforce_zdr_openai', author: 'openai', exemptProviders: ['azure'] },
+  { field: 'enforce_zdr_google', author: 'google', exemptProviders: ['vertex'] },
+  { field: 'enforce_zdr_xai', author: 'x-ai', exemptProviders: [] },
+  { field: 'enforce_zdr_other', author: null, exemptProviders: [] },
 ]
 
 const AUTHORS = ZDR_GROUPS.map(({ author }) => author)
 
 /** Returns whether the endpoint belongs to the group and may keep what it is sent. */
-export function isRetained(
-  { author, stay }: ZdrGroup,
+export function isRetainedInGroup(
+  { author, exemptProviders }: ZdrGroup,
   { model, provider, data_policy }: Endpoint,
 ): boolean {
   return (
-    data_policy.retention_days !== 0 && groupOf(model) === author && !stay.includes(provider.slug)
+    data_policy.retention_days !== 0 &&
+    findGroupAuthor(model) === author &&
+    !exemptProviders.includes(provider.slug)
   )
 }
 
-function groupOf(model: string): string | null {
+function findGroupAuthor(model: string): string | null {
   const author = model.slice(0, model.indexOf('/'))
   return AUTHORS.includes(author) ? author : null
 }

@@ -1,7 +1,7 @@
-import { failure } from './bedrock-converse/failure.ts'
-import { ConverseReader, parts } from './bedrock-converse/reader.ts'
-import { answerToolOf, request } from './bedrock-converse/request.ts'
-import { answeringBy } from './json-answer.ts'
+import { readFailure } from './bedrock-converse/failure.ts'
+import { ConverseReader, parseAnswer } from './bedrock-converse/reader.ts'
+import { buildRequest, findAnswerTool } from './bedrock-converse/request.ts'
+import { createJsonAnswerReader } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
 /**
@@ -10,11 +10,11 @@ import type { Protocol } from './protocol.ts'
  */
 export const bedrockConverse: Protocol<'text'> = {
   framing: 'aws-event-stream',
-  takesNames: false,
-  takesUrls: [],
-  request,
-  parts,
-  reader: (call, endpoint) =>
-    answeringBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint)),
-  failure,
+  acceptsNames: false,
+  urlMedia: [],
+  buildRequest,
+  parseAnswer,
+  createReader: (call, endpoint) =>
+    createJsonAnswerReader(findAnswerTool(call, endpoint), new ConverseReader(call, endpoint)),
+  readFailure,
 }

@@ -1,4 +1,4 @@
-import type { Block, CacheControl, Turn } from '../language/message.ts'
+import type { Block, CacheControl, Message } from '../language/message.ts'
 
 /** The result of a tool call. */
 export interface ToolResult {
@@ -12,7 +12,7 @@ export interface ToolResult {
 }
 
 /** Everything that one side says before the other side speaks. */
-export interface Message {
+export interface ConversationMessage {
   role: 'user' | 'assistant'
   blocks: (Block | ToolResult)[]
 }
@@ -24,7 +24,7 @@ export interface Message {
 export interface Conversation {
   /** The content of all system and developer messages, in order, wherever they stood. */
   system: Block[]
-  messages: Message[]
+  messages: ConversationMessage[]
 }
 
 /**
@@ -34,18 +34,20 @@ export interface Conversation {
  * that says so, and a result without a call becomes text. Empty texts and messages with nothing but
  * reasoning are left out. Does not change the messages that it is given.
  */
-export function conversationOf(turns: Turn[]): Conversation {
-  const system = turns.filter(isInstruction).flatMap(turn => turn.blocks.filter(isSaid))
-  const messages: Message[] = []
-  for (const turn of turns) if (!isInstruction(turn)) add(messages, turn)
-  return { system, messages: answered(messages.filter(holdsSomething)) }
+export function toConversation(messages: Message[]): Conversation {
+  const system = messages
+    .filter(isInstruction)
+    .flatMap(message => message.blocks.filter(isNonEmpty))
+  const merged: ConversationMessage[] = []
+  for (const message of messages) if (!isInstruction(message)) appendMessage(merged, message)
+  return { system, messages: pairToolCalls(merged.filter(hasContent)) }
 }
 
 /**
  * Returns the conversation with a user message first, for providers that require that. If there are
  * only instructions, the user says them.
  */
-export function begunByUser({ system, messages }: Conversation): Conversation {
+export function startWithUser({ system, messages }: Conversation): Conversation {
   if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
   if (messages[0]?.role === 'user') return { system, messages }
   return {
@@ -54,69 +56,83 @@ export function begunByUser({ system, messages }: Conversation): Conversation {
   }
 }
 
-const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
+const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'
 
-function add(messages: Message[], turn: Turn): void {
-  const role = turn.role === 'assistant' ? 'assistant' : 'user'
-  const blocks = turn.role === 'tool' ? [resultOf(turn)] : turn.blocks.filter(isSaid)
-  const last = messages.at(-1)
+function appendMessage(merged: ConversationMessage[], message: Message): void {
+  const role = message.role === 'assistant' ? 'assistant' : 'user'
+  const blocks =
+    message.role === 'tool' ? [toToolResult(message)] : message.blocks.filter(isNonEmpty)
+  const last = merged.at(-1)
   if (last?.role === role) last.blocks.push(...blocks)
-  else messages.push({ role, blocks: [...blocks] })
+  else merged.push({ role, blocks: [...blocks] })
 }
 
-const resultOf = ({ tool_call_id = '', blocks, is_error, cache_control }: Turn): ToolResult => ({
+const toToolResult = ({
+  tool_call_id = '',
+  blocks,
+  is_error,
+  cache_control,
+}: Message): ToolResult => ({
   type: 'tool-result',
   id: tool_call_id,
   name: '',
-  blocks: blocks.filter(isSaid),
+  blocks: blocks.filter(isNonEmpty),
   ...(is_error ? { is_error } : {}),
   ...(cache_control ? { cache_control } : {}),
 })
 
 // Providers refuse an empty text, though some of them send one.
-const isSaid = (block: Block | ToolResult) => block.type !== 'text' || block.text.trim() !== ''
+const isNonEmpty = (block: Block | ToolResult) => block.type !== 'text' || block.text.trim() !== ''
 
-const holdsSomething = ({ blocks }: Message) => blocks.some(block => block.type !== 'reasoning')
+const hasContent = ({ blocks }: ConversationMessage) =>
+  blocks.some(block => block.type !== 'reasoning')
 
 /** Puts the result of every call into the next message, and keeps no result without its call. */
-function answered(messages: Message[]): Message[] {
-  const whole: Message[] = []
-  let open: Call[] = []
+function pairToolCalls(messages: ConversationMessage[]): ConversationMessage[] {
+  const paired: ConversationMessage[] = []
+  let openCalls: ToolCallBlock[] = []
   for (const message of messages) {
     // If a message was left out, two of one side may follow each other.
-    const last = whole.at(-1)
+    const last = paired.at(-1)
     if (message.role === 'assistant') {
       if (last?.role === 'assistant') last.blocks.push(...message.blocks)
-      else whole.push(message)
-      open.push(...callsOf(message))
+      else paired.push(message)
+      openCalls.push(...listToolCalls(message))
     } else {
-      const blocks = withResults(message.blocks, open)
+      const blocks = putResultsFirst(message.blocks, openCalls)
       if (last?.role === 'user') last.blocks.push(...blocks)
-      else whole.push({ role: 'user', blocks })
-      open = []
+      else paired.push({ role: 'user', blocks })
+      openCalls = []
     }
   }
-  if (open.length > 0) whole.push({ role: 'user', blocks: withResults([], open) })
-  return whole
+  if (openCalls.length > 0) paired.push({ role: 'user', blocks: putResultsFirst([], openCalls) })
+  return paired
 }
 
-type Call = Extract<Block, { type: 'tool-call' }>
+type ToolCallBlock = Extract<Block, { type: 'tool-call' }>
 
-const callsOf = ({ blocks }: Message): Call[] => blocks.filter(block => block.type === 'tool-call')
+const listToolCalls = ({ blocks }: ConversationMessage): ToolCallBlock[] =>
+  blocks.filter(block => block.type === 'tool-call')
 
-function withResults(blocks: (Block | ToolResult)[], calls: Call[]): (Block | ToolResult)[] {
+function putResultsFirst(
+  blocks: (Block | ToolResult)[],
+  calls: ToolCallBlock[],
+): (Block | ToolResult)[] {
   const results = blocks.filter(block => block.type === 'tool-result').toReversed()
   // If a call has two results, the first one counts.
   const byCall = new Map(results.map(result => [result.id, result]))
-  const answers = calls.map(({ id, name }) => ({ ...(byCall.get(id) ?? unanswered(id)), name }))
-  const known = new Set(calls.map(call => call.id))
-  const rest = blocks.flatMap(block =>
-    block.type !== 'tool-result' ? [block] : known.has(block.id) ? [] : block.blocks,
+  const orderedResults = calls.map(({ id, name }) => ({
+    ...(byCall.get(id) ?? buildMissingResult(id)),
+    name,
+  }))
+  const callIds = new Set(calls.map(call => call.id))
+  const otherBlocks = blocks.flatMap(block =>
+    block.type !== 'tool-result' ? [block] : callIds.has(block.id) ? [] : block.blocks,
   )
-  return [...answers, ...rest]
+  return [...orderedResults, ...otherBlocks]
 }
 
-const unanswered = (id: string): ToolResult => ({
+const buildMissingResult = (id: string): ToolResult => ({
   type: 'tool-result',
   id,
   name: '',

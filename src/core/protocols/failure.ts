@@ -1,7 +1,7 @@
 import { type ErrorType, GatewayError } from '../errors.ts'
 
 /** An error as a provider reports it. */
-export interface Told {
+export interface ProviderError {
   /** The machine-readable code: `overloaded_error`, `RESOURCE_EXHAUSTED`, `ThrottlingException`. */
   code: unknown
   /** A second such code, for providers that send two. */
@@ -13,11 +13,11 @@ export interface Told {
 }
 
 /** The error type for each of the codes that one protocol's providers send. */
-export type Codes = Record<string, ErrorType>
+export type ErrorCodes = Record<string, ErrorType>
 
 // The other statuses are the gateway's problem, not the caller's: the provider refuses our
 // credential (401, 402, 403) or does not know the model's name (404).
-const BY_STATUS: Codes = {
+const BY_STATUS: ErrorCodes = {
   400: 'invalid_request',
   408: 'timeout',
   413: 'payload_too_large',
@@ -51,21 +51,29 @@ const POLICY = /content_policy|content_filter|moderation/i
  * if it is known, else the provider's message and the status. The message is not passed on; only
  * what is clearly an identifier is, as `metadata.provider_code`.
  */
-export function failureOf(status: number, told: Told, codes: Codes = {}): GatewayError {
-  const type = typeOf(status, told, codes)
+export function translateFailure(
+  status: number,
+  providerError: ProviderError,
+  codes: ErrorCodes = {},
+): GatewayError {
+  const type = findErrorType(status, providerError, codes)
   const metadata: Record<string, unknown> = {}
-  const code = identifier(told.code) ?? identifier(told.type)
-  const param = identifier(told.param)
+  const code = readIdentifier(providerError.code) ?? readIdentifier(providerError.type)
+  const param = readIdentifier(providerError.param)
   if (code) metadata.provider_code = code
   if (param && type === 'invalid_request') metadata.param = param
   return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', { metadata })
 }
 
 /** The error for an answer that is cut off, empty or of an unknown shape. */
-export const unreadable = (cause?: unknown) =>
+export const unreadableAnswer = (cause?: unknown) =>
   new GatewayError('provider_unavailable', 'Provider returned error', { cause })
 
-function typeOf(status: number, { code, type, message }: Told, codes: Codes): ErrorType {
+function findErrorType(
+  status: number,
+  { code, type, message }: ProviderError,
+  codes: ErrorCodes,
+): ErrorType {
   const names = [code, type].filter(name => typeof name === 'string')
   const words = [...names, typeof message === 'string' ? message.slice(0, 500) : ''].join(' ')
   if (OVERLOADED.test(words)) return 'provider_overloaded'
@@ -89,5 +97,5 @@ const MESSAGES: Partial<Record<ErrorType, string>> = {
 
 // Accepts only what is clearly an identifier, so no sentence and no secret of a provider gets
 // through.
-const identifier = (value: unknown) =>
+const readIdentifier = (value: unknown) =>
   typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_.[\]]{0,63}$/.test(value) ? value : undefined

@@ -4,7 +4,7 @@ import type { TextPart } from '../language/part.ts'
 import type { Frame, Reader } from './protocol.ts'
 
 /** Returns a name for the tool whose input is the answer. None of the caller's tools has it. */
-export function answerToolName({ tools }: TextCall): string {
+export function pickAnswerToolName({ tools }: TextCall): string {
   const taken = new Set(tools.map(tool => (tool.type === 'function' ? tool.name : '')))
   let name = 'json'
   while (taken.has(name)) name += '_answer'
@@ -12,12 +12,14 @@ export function answerToolName({ tools }: TextCall): string {
 }
 
 /** Returns the parts of a whole answer. With a tool, that tool's input becomes the text. */
-export const answeredBy = (tool: string | null, parts: TextPart[]): TextPart[] =>
+export const readJsonAnswer = (tool: string | null, parts: TextPart[]): TextPart[] =>
   tool === null ? parts : new JsonAnswer(tool).read(parts)
 
 /** Returns the reader of a streamed answer. With a tool, that tool's input becomes the text. */
-export const answeringBy = (tool: string | null, reader: Reader<TextPart>): Reader<TextPart> =>
-  tool === null ? reader : new JsonAnswerReader(reader, tool)
+export const createJsonAnswerReader = (
+  tool: string | null,
+  reader: Reader<TextPart>,
+): Reader<TextPart> => (tool === null ? reader : new JsonAnswerReader(reader, tool))
 
 /** A model says little before it calls the tool. Text longer than this is the answer itself. */
 const MOST_HELD = 64 * 1024
@@ -33,8 +35,8 @@ export class JsonAnswer {
   /** The index of the call that is the answer; null until that call begins. */
   #index: number | null = null
   /** The indexes of all calls of the tool. Only the first call is the answer. */
-  readonly #own = new Set<number>()
-  #calls = 0
+  readonly #ownIndexes = new Set<number>()
+  #otherCalls = 0
   #held: TextPart[] = []
   #size = 0
   #isText = false
@@ -45,68 +47,69 @@ export class JsonAnswer {
 
   /** Returns the parts that the caller gets for these. */
   read(parts: TextPart[]): TextPart[] {
-    return parts.flatMap(part => this.#part(part))
+    return parts.flatMap(part => this.#readPart(part))
   }
 
-  #part(part: TextPart): TextPart[] {
+  #readPart(part: TextPart): TextPart[] {
     switch (part.type) {
       case 'text-delta':
       case 'annotation':
-        return this.#beside(part)
+        return this.#holdBack(part)
       case 'tool-call-start':
-        return this.#call(part)
+        return this.#readCallStart(part)
       case 'tool-call-delta':
-        return this.#input(part)
+        return this.#readCallDelta(part)
       case 'finish':
-        return this.#finish(part)
+        return this.#readFinish(part)
       default:
         return [part]
     }
   }
 
-  #beside(part: TextPart): TextPart[] {
+  #holdBack(part: TextPart): TextPart[] {
     if (this.#isText) return [part]
     if (this.#index !== null) return []
     this.#held.push(part)
     this.#size += part.type === 'text-delta' ? part.text.length : 1
-    return this.#size > MOST_HELD ? this.#released() : []
+    return this.#size > MOST_HELD ? this.#releaseHeld() : []
   }
 
-  #released(): TextPart[] {
+  #releaseHeld(): TextPart[] {
     const held = this.#held
     this.#held = []
     this.#isText = true
     return held
   }
 
-  #call(part: Extract<TextPart, { type: 'tool-call-start' }>): TextPart[] {
+  #readCallStart(part: Extract<TextPart, { type: 'tool-call-start' }>): TextPart[] {
     if (part.name !== this.#tool) {
-      this.#calls += 1
-      return [{ ...part, index: this.#shown(part.index) }]
+      this.#otherCalls += 1
+      return [{ ...part, index: this.#shiftIndex(part.index) }]
     }
     this.#index ??= part.index
-    this.#own.add(part.index)
+    this.#ownIndexes.add(part.index)
     return []
   }
 
   // Calls after those of the answer tool move up.
-  #shown(index: number): number {
+  #shiftIndex(index: number): number {
     let before = 0
-    for (const own of this.#own) if (own < index) before += 1
+    for (const own of this.#ownIndexes) if (own < index) before += 1
     return index - before
   }
 
-  #input(part: Extract<TextPart, { type: 'tool-call-delta' }>): TextPart[] {
-    if (!this.#own.has(part.index)) return [{ ...part, index: this.#shown(part.index) }]
+  #readCallDelta(part: Extract<TextPart, { type: 'tool-call-delta' }>): TextPart[] {
+    if (!this.#ownIndexes.has(part.index)) return [{ ...part, index: this.#shiftIndex(part.index) }]
     return part.index === this.#index
       ? [{ type: 'text-delta', choice: part.choice, text: part.input }]
       : []
   }
 
-  #finish(part: Extract<TextPart, { type: 'finish' }>): TextPart[] {
-    const said = this.#index === null ? this.#released() : []
-    const isAnswered = this.#index !== null && this.#calls === 0 && part.reason === 'tool_calls'
-    return [...said, isAnswered ? { ...part, reason: 'stop' } : part]
+  #readFinish(part: Extract<TextPart, { type: 'finish' }>): TextPart[] {
+    const leading = this.#index === null ? this.#releaseHeld() : []
+    const isAnswered =
+      this.#index !== null && this.#otherCalls === 0 && part.reason === 'tool_calls'
+    return [...leading, isAnswered ? { ...part, reason: 'stop' } : part]
   }
 }
 
@@ -144,15 +147,18 @@ export const ONLY_JSON =
   'Answer with one JSON object and nothing else: no words around it, no code fence.'
 
 /** Whether any text of the conversation mentions JSON. */
-export const mentionsJson = ({ turns }: TextCall): boolean =>
-  turns.some(({ blocks }) =>
+export const mentionsJson = ({ messages }: TextCall): boolean =>
+  messages.some(({ blocks }) =>
     blocks.some(block => block.type === 'text' && /json/i.test(block.text)),
   )
 
 type Schema = Extract<ResponseFormat, { json_schema: unknown }>['json_schema']
 
 /** Returns an instruction that describes a schema after the opening sentence. */
-export const schemaInWords = (opening: string, { description, schema }: Partial<Schema>): string =>
+export const buildSchemaInstruction = (
+  opening: string,
+  { description, schema }: Partial<Schema>,
+): string =>
   [
     opening,
     ...(description ? [description] : []),

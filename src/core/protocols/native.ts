@@ -1,5 +1,5 @@
 import { type GatewayError, invalid } from '../errors.ts'
-import { isObject, type Json, text } from '../kernel/json.ts'
+import { isObject, type Json, readString } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../language/dialect.ts'
 import type { Block } from '../language/message.ts'
@@ -7,20 +7,20 @@ import type { Tool } from '../language/tool.ts'
 import type { ToolResult } from './conversation.ts'
 
 /** A call, or a block or tool that the gateway does not know. Both carry their client's dialect. */
-interface InDialect {
+interface HasDialect {
   dialect: TextDialect
 }
 
 /**
  * Returns whether a provider that speaks `native` understands the client's own fields unchanged.
  */
-export const isNative = ({ dialect }: InDialect, native: TextDialect | null): boolean =>
+export const isNative = ({ dialect }: HasDialect, native: TextDialect | null): boolean =>
   dialect === native
 
 /**
  * Returns whether fields of the client's dialect that the gateway does not know go to any provider.
  */
-export const isForwarded = ({ dialect }: InDialect): boolean =>
+export const isForwarded = ({ dialect }: HasDialect): boolean =>
   TEXT_DIALECTS[dialect].forwardsUnknown
 
 /**
@@ -34,24 +34,24 @@ export function readExtra(call: TextCall, native: TextDialect | null = null): Js
 export type FunctionTool = Extract<Tool, { type: 'function' }>
 
 /** Returns the tool, for providers that only have functions. Throws 400 naming any other kind. */
-export function functionOf(tool: Tool, at: number): FunctionTool {
+export function requireFunctionTool(tool: Tool, position: number): FunctionTool {
   if (tool.type === 'function') return tool
-  throw foreignTool(tool.value, at)
+  throw foreignTool(tool.value, position)
 }
 
 /**
  * The error for a tool that the provider does not have, by its kind. Leaving the tool out would go
  * unnoticed until it is missed (translation trap 35).
  */
-export const foreignTool = (tool: unknown, at: number): GatewayError =>
+export const foreignTool = (tool: unknown, position: number): GatewayError =>
   invalid(
-    `tools.${at}: ${kindOf(tool)} is a tool that this model’s provider does not have`,
-    `tools.${at}`,
+    `tools.${position}: ${readKind(tool)} is a tool that this model’s provider does not have`,
+    `tools.${position}`,
   )
 
 /** The error for content that the provider does not support, by its kind. */
 export const foreignContent = (block: Block | ToolResult): GatewayError => {
-  const kind = block.type === 'other' ? kindOf(block.value) : block.type
+  const kind = block.type === 'other' ? readKind(block.value) : block.type
   return invalid(
     `messages: ${kind} is content that this model’s provider does not take`,
     'messages',
@@ -59,5 +59,5 @@ export const foreignContent = (block: Block | ToolResult): GatewayError => {
 }
 
 /** Returns the `type` that the client gave, shortened for a sentence. */
-const kindOf = (value: unknown): string =>
-  (isObject(value) ? text(value.type) : null)?.slice(0, 64) || 'it'
+const readKind = (value: unknown): string =>
+  (isObject(value) ? readString(value.type) : null)?.slice(0, 64) || 'it'

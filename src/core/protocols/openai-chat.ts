@@ -1,20 +1,20 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { TextCall } from '../language/call.ts'
-import { failure } from './openai-chat/failure.ts'
-import { ChunkReader, parts } from './openai-chat/reader.ts'
-import { request } from './openai-chat/request.ts'
-import { type Protocol, searchesBy } from './protocol.ts'
+import { readFailure } from './openai-chat/failure.ts'
+import { ChunkReader, parseAnswer } from './openai-chat/reader.ts'
+import { buildRequest } from './openai-chat/request.ts'
+import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 
 /** OpenAI chat completions and compatible servers: `POST {base_url}/chat/completions`. */
 export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
-  takesNames: true,
-  takesUrls: ['image', 'audio', 'video', 'file'],
-  searches,
-  request,
-  parts,
-  reader: (call, endpoint) => new ChunkReader(call, endpoint),
-  failure,
+  acceptsNames: true,
+  urlMedia: ['image', 'audio', 'video', 'file'],
+  supportsWebSearch,
+  buildRequest,
+  parseAnswer,
+  createReader: (call, endpoint) => new ChunkReader(call, endpoint),
+  readFailure,
 }
 
 /**
@@ -22,14 +22,14 @@ export const openaiChat: Protocol<'text'> = {
  * (OpenAI, "Web search"). The format of `user_location` differs from server to server, so only
  * servers with the quirk get it.
  */
-function searches(
+function supportsWebSearch(
   call: TextCall,
   { provider: { slug, quirks }, upstreamModel }: Endpoint,
 ): boolean {
-  if (quirks.web_search) return searchesBy(call, ['search_context_size', 'user_location'])
+  if (quirks.web_search) return hasOnlySearchOptions(call, ['search_context_size', 'user_location'])
   return (
     slug === 'openai' &&
     upstreamModel.includes('-search-') &&
-    searchesBy(call, ['search_context_size'])
+    hasOnlySearchOptions(call, ['search_context_size'])
   )
 }

@@ -1,7 +1,7 @@
-import { failure } from './openai-responses/failure.ts'
-import { EventReader, parts } from './openai-responses/reader.ts'
-import { request } from './openai-responses/request.ts'
-import { type Protocol, searchesBy } from './protocol.ts'
+import { readFailure } from './openai-responses/failure.ts'
+import { EventReader, parseAnswer } from './openai-responses/reader.ts'
+import { buildRequest } from './openai-responses/request.ts'
+import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 
 /**
  * OpenAI Responses: `POST {base_url}/responses`, at OpenAI, Azure, xAI and servers of the Open
@@ -9,12 +9,17 @@ import { type Protocol, searchesBy } from './protocol.ts'
  */
 export const openaiResponses: Protocol<'text'> = {
   framing: 'sse',
-  takesNames: false,
-  takesUrls: ['image', 'file'],
-  searches: call =>
-    searchesBy(call, ['search_context_size', 'user_location', 'filters', 'allowed_domains']),
-  request,
-  parts,
-  reader: (call, endpoint) => new EventReader(call, endpoint),
-  failure,
+  acceptsNames: false,
+  urlMedia: ['image', 'file'],
+  supportsWebSearch: call =>
+    hasOnlySearchOptions(call, [
+      'search_context_size',
+      'user_location',
+      'filters',
+      'allowed_domains',
+    ]),
+  buildRequest,
+  parseAnswer,
+  createReader: (call, endpoint) => new EventReader(call, endpoint),
+  readFailure,
 }

@@ -51,36 +51,36 @@ export interface Protocol<K extends Kind> {
    * Whether the wire has a field for a message's `name`. Without one, the name is sent as a prefix
    * of the text.
    */
-  takesNames: boolean
+  acceptsNames: boolean
   /**
    * The kinds of media that the provider fetches from a URL itself. The gateway fetches all others
    * and sends them as data URLs.
    */
-  takesUrls: Media[]
+  urlMedia: Media[]
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.
    */
-  searches?(call: Work[K]['call'], endpoint: Endpoint): boolean
+  supportsWebSearch?(call: Work[K]['call'], endpoint: Endpoint): boolean
   /**
    * Returns the upstream request for the call. Throws 400 for what this protocol cannot express.
    */
-  request(call: Work[K]['call'], endpoint: Endpoint): UpstreamRequest
+  buildRequest(call: Work[K]['call'], endpoint: Endpoint): UpstreamRequest
   /**
    * Returns the parts of a whole answer. Throws `provider_unavailable` if the body is no answer.
    */
-  parts(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
+  parseAnswer(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
   /** Creates a reader for one streamed answer. */
-  reader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
+  createReader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
   /**
    * Returns the error that our caller gets for an upstream failure. `header` reads one response
    * header by its lower-case name.
    */
-  failure(status: number, body: unknown, header?: (name: string) => string | null): GatewayError
+  readFailure(status: number, body: unknown, header?: (name: string) => string | null): GatewayError
 }
 
 /** Whether the call asks for a web search and sets no search options but these. */
-export const searchesBy = (
+export const hasOnlySearchOptions = (
   { params: { web_search_options: options } }: TextCall,
-  words: string[],
-): boolean => isObject(options) && Object.keys(options).every(word => words.includes(word))
+  names: string[],
+): boolean => isObject(options) && Object.keys(options).every(name => names.includes(name))

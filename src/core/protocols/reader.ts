@@ -1,5 +1,5 @@
 import type { Json } from '../kernel/json.ts'
-import { unreadable } from './failure.ts'
+import { unreadableAnswer } from './failure.ts'
 
 /**
  * The most alternatives, tool calls and open blocks that one answer may have. A provider that sends
@@ -16,28 +16,28 @@ export const MOST_HELD = 16 * 1024 * 1024
  * Returns the alternative that an entry of an answer belongs to: its index, or its position if it
  * has none. Undefined for an index that no answer can have.
  */
-export function choiceAt(index: unknown, position: number): number | undefined {
+export function readChoiceIndex(index: unknown, position: number): number | undefined {
   const choice = typeof index === 'number' ? index : position
   return Number.isInteger(choice) && choice >= 0 && choice < MOST_CHOICES ? choice : undefined
 }
 
 /** The number of unreadable events after which the whole stream counts as unreadable. */
-const MOST_GARBAGE = 20
+const MOST_UNREADABLE = 20
 
 /** Counts the events of one stream that could not be parsed. */
-export class Garbage {
+export class UnreadableEvents {
   #events = 0
 
   /** Skips one event, which has no parts. Throws `provider_unavailable` after too many. */
-  pass(): never[] {
+  skip(): never[] {
     this.#events += 1
-    if (this.#events > MOST_GARBAGE) throw unreadable()
+    if (this.#events > MOST_UNREADABLE) throw unreadableAnswer()
     return []
   }
 }
 
 /** What is known about a source, and the range of the answer that cites it, in characters. */
-interface Cited {
+interface CitationDetails {
   title?: unknown
   content?: unknown
   start_index?: unknown
@@ -45,7 +45,10 @@ interface Cited {
 }
 
 /** Returns a source as the chat API shows it (wire reference C.2). Leaves out unknown fields. */
-export function urlCitation(url: string, { title, content, start_index, end_index }: Cited): Json {
+export function toUrlCitation(
+  url: string,
+  { title, content, start_index, end_index }: CitationDetails,
+): Json {
   const known = Object.entries({ title, content, start_index, end_index }).filter(
     ([, value]) => value != null,
   )

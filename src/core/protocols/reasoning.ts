@@ -17,14 +17,14 @@ const LARGEST_BUDGET = 128_000
  * Returns the requested effort, for providers that accept one: `none` for no reasoning, undefined
  * if the provider decides.
  */
-export function effortOf(
+export function toReasoningEffort(
   { effort, max_tokens, enabled }: Reasoning,
-  bound: number | undefined,
+  outputBound: number | undefined,
 ): string | undefined {
   if (effort !== undefined) return effort
   if (enabled === false) return 'none'
   if (max_tokens === undefined) return enabled ? 'medium' : undefined
-  const share = bound === undefined ? 0.5 : max_tokens / bound
+  const share = outputBound === undefined ? 0.5 : max_tokens / outputBound
   return SHARES.find(([, limit]) => share <= limit)?.[0] ?? 'xhigh'
 }
 
@@ -33,14 +33,14 @@ export function effortOf(
  * the effort's share of the output bound, from 1,024 to 128,000. Returns 0 for no reasoning, and
  * undefined if the call does not say.
  */
-export function budgetOf(reasoning: Reasoning, bound: number): number | undefined {
+export function toReasoningBudget(reasoning: Reasoning, outputBound: number): number | undefined {
   if (reasoning.max_tokens !== undefined)
     return reasoning.enabled === false ? 0 : reasoning.max_tokens
-  const effort = effortOf(reasoning, bound)
+  const effort = toReasoningEffort(reasoning, outputBound)
   if (effort === undefined) return undefined
   if (effort === 'none') return 0
   const share = SHARES.find(([name]) => name === effort)?.[1] ?? 0.95
-  return Math.max(Math.min(Math.floor(bound * share), LARGEST_BUDGET), LEAST_BUDGET)
+  return Math.max(Math.min(Math.floor(outputBound * share), LARGEST_BUDGET), LEAST_BUDGET)
 }
 
 /**
@@ -48,7 +48,7 @@ export function budgetOf(reasoning: Reasoning, bound: number): number | undefine
  * Signatures and encrypted data are bound to the provider that made them, and another provider
  * refuses them (translation traps 93–97).
  */
-export const ownDetails = (
+export const filterOwnDetails = (
   details: ReasoningDetail[] | null,
   formats: readonly string[],
 ): ReasoningDetail[] =>

@@ -23,7 +23,7 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'bedrock-converse': bedrockConverse,
     // The built-in sandbox answers like an OpenAI server. Without names, it also stands for the
     // servers that have no field for them.
-    sandbox: { ...openaiChat, takesNames: false },
+    sandbox: { ...openaiChat, acceptsNames: false },
   },
   // Keyed by the text protocol's name too, so that a provider's row needs only one protocol.
   embedding: {

@@ -19,48 +19,50 @@ export interface NameRules {
  * the tools as the client does.
  */
 export class ToolNames {
-  readonly #sent = new Map<string, string>()
-  readonly #given = new Map<string, string>()
+  readonly #wireNames = new Map<string, string>()
+  readonly #clientNames = new Map<string, string>()
   readonly #rules: NameRules
 
-  constructor({ tools, turns }: Pick<TextCall, 'tools' | 'turns'>, rules: NameRules) {
+  constructor({ tools, messages }: Pick<TextCall, 'tools' | 'messages'>, rules: NameRules) {
     this.#rules = rules
     const names = new Set<string>()
     for (const tool of tools) if (tool.type === 'function') names.add(tool.name)
-    for (const { blocks } of turns)
+    for (const { blocks } of messages)
       for (const block of blocks) if (block.type === 'tool-call') names.add(block.name)
     // Names that fit come first, so that none of them changes because of another.
-    for (const name of names) if (fitted(name, rules) === name) this.#given.set(name, name)
-    for (const name of names) if (!this.#given.has(name)) this.#add(name)
+    for (const name of names) if (fitName(name, rules) === name) this.#clientNames.set(name, name)
+    for (const name of names) if (!this.#clientNames.has(name)) this.#addName(name)
   }
 
   /** Returns the name for the provider. */
-  sent(name: string): string {
-    return this.#sent.get(name) ?? name
+  toWire(name: string): string {
+    return this.#wireNames.get(name) ?? name
   }
 
   /** Returns the name for the client. */
-  given(name: string): string {
-    return this.#given.get(name) ?? name
+  toClient(name: string): string {
+    return this.#clientNames.get(name) ?? name
   }
 
-  #add(name: string): void {
-    const fitting = this.#free(fitted(name, this.#rules), name)
-    this.#sent.set(name, fitting)
-    this.#given.set(fitting, name)
+  #addName(name: string): void {
+    const fitting = this.#makeUnique(fitName(name, this.#rules), name)
+    this.#wireNames.set(name, fitting)
+    this.#clientNames.set(fitting, name)
   }
 
   // Two names may become the same one. The second then gets a digest of its original.
-  #free(fitting: string, name: string): string {
-    if (!this.#given.has(fitting)) return fitting
-    return `${fitting.slice(0, this.#rules.longest - 9)}_${digest(name)}`
+  #makeUnique(fitting: string, name: string): string {
+    if (!this.#clientNames.has(fitting)) return fitting
+    return `${fitting.slice(0, this.#rules.longest - 9)}_${computeDigest(name)}`
   }
 }
 
-function fitted(name: string, { forbidden, badStart, longest }: NameRules): string {
+function fitName(name: string, { forbidden, badStart, longest }: NameRules): string {
   const clean = name.replace(forbidden, '_')
-  const begun = badStart?.test(clean) || clean === '' ? `_${clean}` : clean
-  return begun.length <= longest ? begun : `${begun.slice(0, longest - 9)}_${digest(name)}`
+  const prefixed = badStart?.test(clean) || clean === '' ? `_${clean}` : clean
+  return prefixed.length <= longest
+    ? prefixed
+    : `${prefixed.slice(0, longest - 9)}_${computeDigest(name)}`
 }
 
 /**
@@ -68,42 +70,42 @@ function fitted(name: string, { forbidden, badStart, longest }: NameRules): stri
  * their results stay together. Some servers make ids of 83 characters with colons in them, which
  * other providers would refuse.
  */
-export function fittedId(id: string, { forbidden, longest }: NameRules): string {
+export function fitId(id: string, { forbidden, longest }: NameRules): string {
   const clean = id.replace(forbidden, '_')
   if (clean === id && id !== '' && id.length <= longest) return id
-  return `${clean.slice(0, longest - 9)}_${digest(id)}`
+  return `${clean.slice(0, longest - 9)}_${computeDigest(id)}`
 }
 
 /**
  * Builds an id for a tool call that came without one, from its position in the answer. The same
  * answer always gets the same ids, and no two answers of a conversation share one.
  */
-export const ownId = ({ id }: TextCall, place: number | string, prefix = 'call'): string =>
-  `${prefix}_${id.slice(-20)}_${place}`
+export const buildCallId = ({ id }: TextCall, position: number | string, prefix = 'call'): string =>
+  `${prefix}_${id.slice(-20)}_${position}`
 
 /**
  * Returns an id of exactly nine letters and digits, the only form that Mistral's models accept. It
  * is always the same for the same id.
  */
-export const nineLetters = (id: string): string =>
+export const toMistralCallId = (id: string): string =>
   /^[a-zA-Z0-9]{9}$/.test(id) ? id : Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
 
-const digest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
+const computeDigest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
 
 /**
  * Reads the arguments of an answer's tool call as raw text, which keeps big integers. Some servers
  * send an object, which is serialized.
  */
-export const inputText = (given: unknown): string =>
-  typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
+export const readInputText = (value: unknown): string =>
+  typeof value === 'string' ? value : isObject(value) ? JSON.stringify(value) : ''
 
 /** Returns a call's arguments as JSON, for providers that take a text and refuse an empty one. */
-export const inputJson = (input: string): string => (input.trim() === '' ? '{}' : input)
+export const renderInputJson = (input: string): string => (input.trim() === '' ? '{}' : input)
 
 /**
  * Returns a call's arguments as an object, for providers that take nothing else. Text that is no
  * object, or was cut off, goes back under `invalidKey`, so the model sees what it wrote. The
  * default key is that of Anthropic's documentation.
  */
-export const inputObject = (input: string, odd = 'INVALID_JSON'): Json =>
-  input.trim() === '' ? {} : (parseObject(input) ?? { [odd]: input })
+export const parseInputObject = (input: string, invalidKey = 'INVALID_JSON'): Json =>
+  input.trim() === '' ? {} : (parseObject(input) ?? { [invalidKey]: input })

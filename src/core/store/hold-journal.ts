@@ -9,9 +9,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
-import { nextTurn } from '../kernel/clock.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
-import { Roster } from '../kernel/roster.ts'
+import { LiveSet } from '../kernel/live-set.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
@@ -25,13 +25,13 @@ const LARGEST = 4 * 1024 * 1024
  */
 export function openHoldJournal(data: string): HoldJournal {
   const path = join(data, 'holds.log')
-  const open = new Roster<HeldCall>()
+  const openCalls = new LiveSet<HeldCall>()
   let file: number | undefined
   let size = 0
-  let turn: Turn | undefined
+  let pending: PendingWrite | undefined
 
   function append(lines: string): void {
-    file ??= reopened()
+    file ??= openFile()
     try {
       size += writeAll(file, lines)
     } catch (error) {
@@ -42,25 +42,25 @@ export function openHoldJournal(data: string): HoldJournal {
     if (size > LARGEST) rewrite()
   }
 
-  function reopened(): number {
-    const old = openSync(path, 'a', 0o600)
-    size = fstatSync(old).size
-    return old
+  function openFile(): number {
+    const existing = openSync(path, 'a', 0o600)
+    size = fstatSync(existing).size
+    return existing
   }
 
   function rewrite(): void {
-    const anew = `${path}.new`
-    const fresh = openSync(anew, 'w', 0o600)
-    size = writeAll(fresh, [...open].map(lineOf).join(''))
-    renameSync(anew, path)
+    const newPath = `${path}.new`
+    const newFile = openSync(newPath, 'w', 0o600)
+    size = writeAll(newFile, [...openCalls].map(renderLine).join(''))
+    renameSync(newPath, path)
     if (file !== undefined) closeSync(file)
-    file = fresh
+    file = newFile
   }
 
-  async function writeTurn(): Promise<void> {
-    await nextTurn()
-    const lines = turn?.lines ?? ''
-    turn = undefined
+  async function writePending(): Promise<void> {
+    await yieldToEventLoop()
+    const lines = pending?.lines ?? ''
+    pending = undefined
     try {
       append(lines)
     } catch (cause) {
@@ -69,23 +69,23 @@ export function openHoldJournal(data: string): HoldJournal {
   }
 
   return {
-    open(held) {
-      turn ??= { lines: '', written: writeTurn() }
-      turn.lines += lineOf(held)
-      return { written: turn.written, forget: open.add(held) }
+    append(held) {
+      pending ??= { lines: '', written: writePending() }
+      pending.lines += renderLine(held)
+      return { written: pending.written, forget: openCalls.add(held) }
     },
-    progress(calls) {
+    updateSpent(calls) {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)
       for (const { held, spent } of changed) held.spent = spent
-      if (changed.length > 0) append(changed.map(({ held }) => lineOf(held)).join(''))
+      if (changed.length > 0) append(changed.map(({ held }) => renderLine(held)).join(''))
     },
-    left: () => leftIn(path),
+    listCalls: () => readCalls(path),
     clear: rewrite,
   }
 }
 
 /** The lines of all calls that began in this turn of the event loop, written at its end. */
-interface Turn {
+interface PendingWrite {
   lines: string
   written: Promise<void>
 }
@@ -98,51 +98,51 @@ function writeAll(file: number, text: string): number {
 }
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
-const lineOf = (held: HeldCall) =>
+const renderLine = (call: HeldCall) =>
   `${JSON.stringify({
-    key_hash: held.key_hash,
-    user_id: held.user_id,
-    workspace_id: held.workspace_id,
-    id: held.id,
-    request_id: held.request_id,
-    created_at: held.created_at,
-    api_type: held.api_type,
-    model: held.model,
-    streamed: held.streamed,
-    step: held.step,
-    byok: held.byok,
-    nanos: String(held.nanos),
-    spent: String(held.spent),
+    key_hash: call.key_hash,
+    user_id: call.user_id,
+    workspace_id: call.workspace_id,
+    id: call.id,
+    request_id: call.request_id,
+    created_at: call.created_at,
+    api_type: call.api_type,
+    model: call.model,
+    streamed: call.streamed,
+    step: call.step,
+    byok: call.byok,
+    nanos: String(call.nanos),
+    spent: String(call.spent),
   })}\n`
 
 /**
  * Reads every call in the journal, each with the last line of its last step. Only the last line
  * can be incomplete, and its call had not gone out.
  */
-function leftIn(path: string): HeldCall[] {
+function readCalls(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
-  for (const line of textOf(path).split('\n')) {
+  for (const line of readJournal(path).split('\n')) {
     const { nanos, spent, ...call } = parseObject(line) ?? {}
     if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string')
       continue
-    const step = stepOf(call.step)
+    const step = parseStep(call.step)
     if (step < (found.get(call.id)?.step ?? 1)) continue
-    const held = {
+    const entry = {
       ...(call as unknown as HeldCall),
       step,
       nanos: BigInt(nanos),
       spent: BigInt(spent),
     }
-    found.set(call.id, held)
+    found.set(call.id, entry)
   }
   return [...found.values()]
 }
 
 // Lines from versions before steps have none.
-const stepOf = (step: unknown): number =>
+const parseStep = (step: unknown): number =>
   typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1
 
-function textOf(path: string): string {
+function readJournal(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {

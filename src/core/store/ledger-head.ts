@@ -8,9 +8,9 @@ import type { LedgerHead } from '../ledger/chain.ts'
  * drops the tail of a damaged log silently, and the remaining rows still form a valid chain. Only a
  * record of the chain's end shows that rows are missing.
  */
-export function readHead(data: string): LedgerHead | null {
+export function readLedgerHead(data: string): LedgerHead | null {
   try {
-    const { seq, hash } = parseObject(readFileSync(fileIn(data), 'utf8')) ?? {}
+    const { seq, hash } = parseObject(readFileSync(getHeadPath(data), 'utf8')) ?? {}
     return typeof seq === 'number' && typeof hash === 'string' ? { seq, hash } : null
   } catch {
     return null
@@ -18,10 +18,10 @@ export function readHead(data: string): LedgerHead | null {
 }
 
 /** Writes the last row of the ledger to that file, atomically. */
-export function writeHead(data: string, head: LedgerHead): void {
-  const path = fileIn(data)
+export function writeLedgerHead(data: string, head: LedgerHead): void {
+  const path = getHeadPath(data)
   writeFileSync(`${path}.new`, `${JSON.stringify(head)}\n`, { mode: 0o600 })
   renameSync(`${path}.new`, path)
 }
 
-const fileIn = (data: string) => join(data, 'ledger.head')
+const getHeadPath = (data: string) => join(data, 'ledger.head')

@@ -4,7 +4,7 @@ import type { Owner } from '../identity/workspaces/store.ts'
 import { openStores } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
 import type { Tables } from './sqlite/tables.ts'
-import { writer } from './sqlite/write.ts'
+import { createWriter } from './sqlite/write.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
@@ -15,7 +15,7 @@ export interface SqliteOptions {
    * How many milliseconds a statement may wait for another process's lock. A server does not wait:
    * it retries later.
    */
-  patience: number
+  busyTimeout: number
 }
 
 /** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
@@ -25,26 +25,26 @@ const OLDEST_SQLITE = [3, 51, 3]
  * Opens a store in one SQLite file. Throws when the file is no store, was written by a newer
  * program, or cannot be written.
  */
-export async function openSqlite({ path, durability, patience }: SqliteOptions): Promise<Store> {
+export async function openSqlite({ path, durability, busyTimeout }: SqliteOptions): Promise<Store> {
   const db = new Database(path, { create: true, strict: true })
   try {
-    tune(db, durability)
+    applyPragmas(db, durability)
     migrate(db)
   } catch (error) {
     db.close()
     throw error
   }
-  db.run(`pragma busy_timeout = ${patience}`)
-  const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapter(db) }) })
+  db.run(`pragma busy_timeout = ${busyTimeout}`)
+  const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   return {
-    ...openStores(db, kysely, writer(db)),
-    owner: candidate => ownerOf(kysely, candidate),
-    version: versionReader(db),
+    ...openStores(db, kysely, createWriter(db)),
+    owner: candidate => claimOwner(kysely, candidate),
+    version: createVersionReader(db),
     close: async () => db.close(),
   }
 }
 
-function tune(db: Database, durability: 'normal' | 'full'): void {
+function applyPragmas(db: Database, durability: 'normal' | 'full'): void {
   const { version } = db.query('select sqlite_version() as version').get() as { version: string }
   if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
     throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
@@ -59,13 +59,13 @@ function tune(db: Database, durability: 'normal' | 'full'): void {
   db.run('pragma wal_autocheckpoint = 4000')
 }
 
-function isOlder(version: number[], than: number[]): boolean {
-  const at = than.findIndex((part, i) => version[i] !== part)
-  return at !== -1 && (version[at] ?? 0) < (than[at] ?? 0)
+function isOlder(version: number[], minimum: number[]): boolean {
+  const index = minimum.findIndex((part, i) => version[i] !== part)
+  return index !== -1 && (version[index] ?? 0) < (minimum[index] ?? 0)
 }
 
 // Adapts bun:sqlite to Kysely's own dialect. A statement that returns rows is a reader.
-function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['database'] {
+function adaptDatabase(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['database'] {
   return {
     close: () => db.close(),
     prepare(sql: string) {
@@ -81,7 +81,7 @@ function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['
   } as ConstructorParameters<typeof SqliteDialect>[0]['database']
 }
 
-async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner> {
+async function claimOwner(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner> {
   for (const [name, value] of Object.entries(candidate)) {
     await kysely
       .insertInto('meta')
@@ -97,7 +97,7 @@ async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner>
   return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
 }
 
-function versionReader(db: Database): () => Promise<number> {
+function createVersionReader(db: Database): () => Promise<number> {
   const statement = db.query('pragma data_version')
   return async () => (statement.get() as { data_version: number }).data_version
 }

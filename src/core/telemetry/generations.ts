@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { usdOf } from '../kernel/money.ts'
+import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
-import type { Entry } from './recorder.ts'
+import type { RecorderEntry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
@@ -87,11 +87,11 @@ export interface Generation {
  * record, a step that is already charged, an amount or a value that no column can hold.
  */
 export interface GenerationStore {
-  record(batch: Entry[]): Promise<void>
+  record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
-  recent(limit: number): Promise<Generation[]>
+  listRecent(limit: number): Promise<Generation[]>
   /** Counts the calls of free models that began at `moment` or later. */
-  freeSince(moment: Date): Promise<number>
+  countFreeCalls(moment: Date): Promise<number>
 }
 
 /** The query of `GET /generation`. */
@@ -111,15 +111,15 @@ export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: s
   const generation = await gateway.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
     throw notFound('Generation not found')
-  return { data: shownGeneration(generation) }
+  return { data: showGeneration(generation) }
 }
 
 /** Lists the newest calls, newest first. */
 export async function listGenerations(gateway: TelemetryWorld, { limit = 20 }: RecentQuery) {
-  return { data: (await gateway.store.generations.recent(limit)).map(shownGeneration) }
+  return { data: (await gateway.store.generations.listRecent(limit)).map(showGeneration) }
 }
 
-function shownGeneration(generation: Generation) {
+function showGeneration(generation: Generation) {
   const {
     key_hash: _,
     user_id: __,
@@ -129,7 +129,7 @@ function shownGeneration(generation: Generation) {
     upstream_inference_cost,
     ...shown
   } = generation
-  const cost = usdOf(total_cost ?? 0n)
+  const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
     app_id: null,
@@ -147,7 +147,7 @@ function shownGeneration(generation: Generation) {
     total_cost: cost,
     usage: cost,
     upstream_inference_cost:
-      upstream_inference_cost === null ? null : usdOf(upstream_inference_cost),
+      upstream_inference_cost === null ? null : toUsd(upstream_inference_cost),
     web_search_engine: null,
   }
 }

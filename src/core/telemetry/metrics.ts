@@ -1,5 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
-import { usdOf } from '../kernel/money.ts'
+import { toUsd } from '../kernel/money.ts'
 import type { Generation } from './generations.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -9,7 +9,7 @@ import type { TelemetryWorld } from './world.ts'
  */
 export interface Metrics {
   contentType: string
-  text(): string
+  renderText(): string
 }
 
 /** Counts the gateway's events from now on. */
@@ -28,46 +28,57 @@ export function openMetrics(gateway: TelemetryWorld): Metrics {
     'gateway_generation_seconds',
     'Time from the request to the end of the answer',
   )
-  const first = new Histogram(
+  const firstPart = new Histogram(
     'gateway_first_part_seconds',
     'Time from the request to the first part of the answer',
   )
   gateway.events.on('attempt.failed', ({ endpoint, error }) =>
-    failures.add(`${providerOf(endpoint)},error_type="${error.type}"`, 1),
+    failures.add(`${renderProviderLabel(endpoint)},error_type="${error.type}"`, 1),
   )
-  gateway.events.on('tools.judged', ({ endpoint, isSound }) =>
+  gateway.events.on('tools.judged', ({ endpoint, toolCallsValid }) =>
     toolAnswers.add(
-      `${providerOf(endpoint)},model="${escaped(endpoint.model)}",sound="${isSound}"`,
+      `${renderProviderLabel(endpoint)},model="${escapeLabel(endpoint.model)}",sound="${toolCallsValid}"`,
       1,
     ),
   )
-  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(providerOf(endpoint), 1))
-  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(providerOf(endpoint), 1))
+  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
+  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
   gateway.events.on('generation.finished', generation => {
-    const provider = escaped(generation.provider_name ?? 'none')
-    calls.add(`provider="${provider}",outcome="${outcomeOf(generation)}"`, 1)
+    const provider = escapeLabel(generation.provider_name ?? 'none')
+    calls.add(`provider="${provider}",outcome="${getOutcome(generation)}"`, 1)
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
-    cost.add('', usdOf(generation.total_cost ?? 0n))
+    cost.add('', toUsd(generation.total_cost ?? 0n))
     seconds.observe((generation.generation_time ?? 0) / 1000)
-    if (generation.latency !== null) first.observe(generation.latency / 1000)
+    if (generation.latency !== null) firstPart.observe(generation.latency / 1000)
   })
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
-    text: () =>
-      [calls, failures, hedges, wins, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)]
-        .map(metric => metric.text())
+    renderText: () =>
+      [
+        calls,
+        failures,
+        hedges,
+        wins,
+        toolAnswers,
+        tokens,
+        cost,
+        seconds,
+        firstPart,
+        ...readGauges(gateway),
+      ]
+        .map(metric => metric.renderText())
         .join(''),
   }
 }
 
-const outcomeOf = ({ cancelled, error_type }: Generation) =>
+const getOutcome = ({ cancelled, error_type }: Generation) =>
   cancelled ? 'cancelled' : (error_type ?? 'ok')
 
-const providerOf = ({ provider }: Endpoint) => `provider="${escaped(provider.slug)}"`
+const renderProviderLabel = ({ provider }: Endpoint) => `provider="${escapeLabel(provider.slug)}"`
 
 // A config may give its providers any name.
-const escaped = (label: string) =>
+const escapeLabel = (label: string) =>
   label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
 class Counter {
@@ -84,9 +95,9 @@ class Counter {
     this.#sums.set(labels, (this.#sums.get(labels) ?? 0) + amount)
   }
 
-  text(): string {
-    const lines = [...this.#sums].map(([labels, sum]) => line(this.#name, labels, sum))
-    return head(this.#name, this.#help, 'counter') + lines.join('')
+  renderText(): string {
+    const lines = [...this.#sums].map(([labels, sum]) => renderLine(this.#name, labels, sum))
+    return renderHead(this.#name, this.#help, 'counter') + lines.join('')
   }
 }
 
@@ -111,56 +122,56 @@ class Histogram {
     if (at !== -1) this.#counts[at] = (this.#counts[at] ?? 0) + 1
   }
 
-  text(): string {
+  renderText(): string {
     let below = 0
     const buckets = BOUNDS.map((bound, i) => {
       below += this.#counts[i] ?? 0
-      return line(`${this.#name}_bucket`, `le="${bound}"`, below)
+      return renderLine(`${this.#name}_bucket`, `le="${bound}"`, below)
     })
     const totals = [
-      line(`${this.#name}_bucket`, 'le="+Inf"', this.#count),
-      line(`${this.#name}_sum`, '', this.#sum),
-      line(`${this.#name}_count`, '', this.#count),
+      renderLine(`${this.#name}_bucket`, 'le="+Inf"', this.#count),
+      renderLine(`${this.#name}_sum`, '', this.#sum),
+      renderLine(`${this.#name}_count`, '', this.#count),
     ]
-    return head(this.#name, this.#help, 'histogram') + buckets.join('') + totals.join('')
+    return renderHead(this.#name, this.#help, 'histogram') + buckets.join('') + totals.join('')
   }
 }
 
 /** Reads the gauges, which are taken on request. */
-function gauges(gateway: TelemetryWorld): { text(): string }[] {
+function readGauges(gateway: TelemetryWorld): { renderText(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
   const { applied, rejected } = gateway.instance.configStatus
   return [
-    gauge('gateway_running_calls', 'Calls that are running', gateway.traffic.calls.size),
-    gauge(
+    buildGauge('gateway_running_calls', 'Calls that are running', gateway.traffic.calls.size),
+    buildGauge(
       'gateway_recorder_healthy',
       'Whether finished calls can be recorded',
       gateway.recorder.healthy ? 1 : 0,
     ),
-    gauge(
+    buildGauge(
       'gateway_config_rejected',
       'Whether a newer config was rejected, so that the previous one is in effect',
       rejected ? 1 : 0,
     ),
-    gauge(
+    buildGauge(
       'gateway_config_applied_timestamp_seconds',
       'When the config in effect was applied',
       applied.getTime() / 1000,
     ),
-    gauge('process_resident_memory_bytes', 'Resident memory', rss),
-    gauge('process_heap_bytes', 'JavaScript heap in use', heapUsed),
-    gauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
-    gauge('process_uptime_seconds', 'Seconds since the start', process.uptime()),
+    buildGauge('process_resident_memory_bytes', 'Resident memory', rss),
+    buildGauge('process_heap_bytes', 'JavaScript heap in use', heapUsed),
+    buildGauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
+    buildGauge('process_uptime_seconds', 'Seconds since the start', process.uptime()),
   ]
 }
 
-const gauge = (name: string, help: string, value: number, type = 'gauge') => ({
-  text: () => head(name, help, type) + line(name, '', value),
+const buildGauge = (name: string, help: string, value: number, type = 'gauge') => ({
+  renderText: () => renderHead(name, help, type) + renderLine(name, '', value),
 })
 
-const head = (name: string, help: string, type: string) =>
+const renderHead = (name: string, help: string, type: string) =>
   `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
 
-const line = (name: string, labels: string, value: number) =>
+const renderLine = (name: string, labels: string, value: number) =>
   `${name}${labels && `{${labels}}`} ${value}\n`

@@ -24,7 +24,7 @@ export interface OutboxStore {
   /**
    * Returns at most `limit` messages, oldest first; with `after`, only those of greater sequence.
    */
-  pending(limit: number, after?: number): Promise<OutboxRow[]>
+  listPending(limit: number, after?: number): Promise<OutboxRow[]>
   /** Removes these messages. Missing ones are no error. */
   remove(sequences: number[]): Promise<void>
 }

@@ -1,6 +1,6 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
-import { nextTurn } from '../kernel/clock.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Finding, Generation, GenerationStore } from './generations.ts'
 import type { OutboxMessage } from './outbox.ts'
@@ -15,7 +15,7 @@ declare module '../events.ts' {
 }
 
 /** What is written of a call in one transaction. */
-export interface Entry {
+export interface RecorderEntry {
   /** The call, if it is finished; null for a step of one that goes on. */
   generation: Generation | null
   /** The cost of the step that ended with it. Null: no key is charged. */
@@ -30,15 +30,15 @@ export interface Recorder {
    * Resolves when the entry survives this process. Throws 503 when it could not be written in time;
    * writing is still retried.
    */
-  record(entry: Entry): Promise<void>
+  record(entry: RecorderEntry): Promise<void>
   /** Whether new work can be recorded. */
   readonly healthy: boolean
   /** Waits until everything pending is written. */
   flush(): Promise<void>
 }
 
-interface Waiting {
-  entry: Entry
+interface PendingEntry {
+  entry: RecorderEntry
   resolve(): void
   reject(error: unknown): void
   since: number
@@ -64,24 +64,24 @@ export function openRecorder(
   events: Events,
   ticks: () => number,
 ): Recorder {
-  const waiting: Waiting[] = []
+  const waiting: PendingEntry[] = []
   let failing = false
   let running: Promise<void> | undefined
-  let watch: ReturnType<typeof setInterval> | undefined
+  let timer: ReturnType<typeof setInterval> | undefined
 
   async function drain(): Promise<void> {
     // Kept while calls come: starting a timer for each batch costs more than the batch.
-    watch ??= setInterval(lookOn, LONGEST_PAUSE)
+    timer ??= setInterval(checkWaiting, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
       // Everything that ends in this turn of the event loop is written together, and streams
       // continue between two batches.
-      await nextTurn()
+      await yieldToEventLoop()
       if (await writeBatch()) {
         pause = FIRST_PAUSE
         continue
       }
-      giveUpOnPatience()
+      rejectOverdue()
       await Bun.sleep(pause)
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     }
@@ -94,49 +94,49 @@ export function openRecorder(
   async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MOST_AT_ONCE)
     try {
-      await store.record(batch.map(one => one.entry))
+      await store.record(batch.map(pending => pending.entry))
     } catch (error) {
       if (!failing) events.publish('store.failing', { error })
       failing = true
-      return isRefusal(error) && (await writeAlone(batch))
+      return isRefusal(error) && (await writeSeparately(batch))
     }
     failing = false
     waiting.splice(0, batch.length)
-    for (const one of batch) finish(one)
+    for (const pending of batch) finish(pending)
     return true
   }
 
   /** Writes one entry after the other, up to the first that the store cannot take now. */
-  async function writeAlone(batch: Waiting[]): Promise<boolean> {
-    for (const one of batch) {
+  async function writeSeparately(batch: PendingEntry[]): Promise<boolean> {
+    for (const pending of batch) {
       try {
-        await store.record([one.entry])
-        finish(one)
+        await store.record([pending.entry])
+        finish(pending)
       } catch (error) {
         if (!isRefusal(error)) return false
-        one.reject(error)
+        pending.reject(error)
       }
       waiting.shift()
     }
     return true
   }
 
-  function finish({ entry, resolve }: Waiting): void {
+  function finish({ entry, resolve }: PendingEntry): void {
     resolve()
-    if (entry.generation) tell(events, entry.generation)
+    if (entry.generation) publishGeneration(events, entry.generation)
   }
 
   // A store that does not answer is treated like one that refuses.
-  function lookOn(): void {
-    if (running) giveUpOnPatience()
-    else watch = void clearInterval(watch)
+  function checkWaiting(): void {
+    if (running) rejectOverdue()
+    else timer = void clearInterval(timer)
   }
 
   // The entry stays in the queue. Only its caller gets an error, because it may not be safe yet.
-  function giveUpOnPatience(): void {
+  function rejectOverdue(): void {
     const limit = ticks() - PATIENCE
-    for (const one of waiting)
-      if (one.since < limit) one.reject(unavailable('The call could not be recorded'))
+    for (const pending of waiting)
+      if (pending.since < limit) pending.reject(unavailable('The call could not be recorded'))
   }
 
   return {
@@ -157,7 +157,7 @@ export function openRecorder(
   }
 }
 
-function tell(events: Events, generation: Generation): void {
+function publishGeneration(events: Events, generation: Generation): void {
   events.publish('generation.finished', generation)
   for (const finding of generation.contentFilters)
     events.publish('filter.matched', { generation_id: generation.id, ...finding })

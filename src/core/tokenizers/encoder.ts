@@ -1,12 +1,12 @@
 import type { EncodingName } from './encodings.ts'
 
 /** A request to the Worker, and its response: null if the encoding failed. */
-export interface Asked {
+export interface CountRequest {
   id: number
   encoding: EncodingName
   texts: string[]
 }
-export interface Answered {
+export interface CountResponse {
   id: number
   tokens: number | null
 }
@@ -15,17 +15,17 @@ export interface Answered {
  * Starts the Worker. If that fails, it throws, or the Worker emits an error. The Worker does not
  * keep the process alive; the timers of pending counts do.
  */
-export const startWorker = (): Worker => new Worker(workerUrl().href, { ref: false })
+export const startWorker = (): Worker => new Worker(getWorkerUrl().href, { ref: false })
 
 // In the compiled binary, entry points keep their paths in src, and all other modules are at the
 // root.
-const workerUrl = () =>
+const getWorkerUrl = () =>
   new URL(
     Bun.isStandaloneExecutable ? './core/tokenizers/worker.ts' : './worker.ts',
     import.meta.url,
   )
 
-interface Waiting {
+interface PendingCount {
   size: number
   resolve(tokens: number | null): void
 }
@@ -40,13 +40,13 @@ const MOST_WAITING = 16 * 1024 * 1024
  */
 export class Encoder {
   readonly #start: () => Worker
-  readonly #patience: number
-  readonly #idle: number
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #timeoutMs: number
+  readonly #idleMs: number
+  readonly #pending = new Map<number, PendingCount>()
   #worker: Worker | null = null
-  #size = 0
-  #last = 0
-  #resting: Timer | undefined
+  #pendingCharacters = 0
+  #lastId = 0
+  #idleTimer: Timer | undefined
 
   constructor({
     startWorker,
@@ -54,8 +54,8 @@ export class Encoder {
     idle,
   }: { startWorker: () => Worker; patience: number; idle: number }) {
     this.#start = startWorker
-    this.#patience = patience
-    this.#idle = idle
+    this.#timeoutMs = patience
+    this.#idleMs = idle
   }
 
   /**
@@ -64,11 +64,11 @@ export class Encoder {
    */
   count(encoding: EncodingName, texts: string[]): Promise<number | null> {
     const size = texts.reduce((sum, text) => sum + text.length, 0)
-    if (this.#size + size > MOST_WAITING) return Promise.resolve(null)
+    if (this.#pendingCharacters + size > MOST_WAITING) return Promise.resolve(null)
     return new Promise(resolve => {
-      const id = ++this.#last
-      this.#expect(id, size, resolve)
-      this.#ask({ id, encoding, texts })
+      const id = ++this.#lastId
+      this.#addPending(id, size, resolve)
+      this.#send({ id, encoding, texts })
     })
   }
 
@@ -76,57 +76,57 @@ export class Encoder {
    * Terminates the Worker. Pending counts resolve to null, and the next count starts a new Worker.
    */
   end(): void {
-    clearTimeout(this.#resting)
+    clearTimeout(this.#idleTimer)
     this.#worker?.terminate()
     this.#worker = null
-    for (const id of this.#waiting.keys()) this.#answer({ id, tokens: null })
+    for (const id of this.#pending.keys()) this.#settle({ id, tokens: null })
   }
 
-  #expect(id: number, size: number, resolve: (tokens: number | null) => void): void {
-    const late = setTimeout(() => this.end(), this.#patience)
-    const told = (tokens: number | null) => {
+  #addPending(id: number, size: number, resolve: (tokens: number | null) => void): void {
+    const late = setTimeout(() => this.end(), this.#timeoutMs)
+    const settle = (tokens: number | null) => {
       clearTimeout(late)
       resolve(tokens)
     }
-    this.#waiting.set(id, { size, resolve: told })
-    this.#size += size
+    this.#pending.set(id, { size, resolve: settle })
+    this.#pendingCharacters += size
   }
 
-  #ask(asked: Asked): void {
-    clearTimeout(this.#resting)
+  #send(request: CountRequest): void {
+    clearTimeout(this.#idleTimer)
     try {
-      this.#worker ??= this.#started()
-      this.#worker.postMessage(asked)
+      this.#worker ??= this.#createWorker()
+      this.#worker.postMessage(request)
     } catch {
       this.end()
     }
   }
 
-  #started(): Worker {
+  #createWorker(): Worker {
     const worker = this.#start()
-    const failed = () => {
+    const handleFailure = () => {
       if (this.#worker === worker) this.end()
     }
-    worker.onmessage = ({ data }: MessageEvent<Answered>) => this.#answer(data)
+    worker.onmessage = ({ data }: MessageEvent<CountResponse>) => this.#settle(data)
     worker.onerror = event => {
       event.preventDefault()
-      failed()
+      handleFailure()
     }
-    worker.addEventListener('close', failed)
+    worker.addEventListener('close', handleFailure)
     return worker
   }
 
-  #answer({ id, tokens }: Answered): void {
-    const waiting = this.#waiting.get(id)
+  #settle({ id, tokens }: CountResponse): void {
+    const waiting = this.#pending.get(id)
     if (!waiting) return
-    this.#waiting.delete(id)
-    this.#size -= waiting.size
+    this.#pending.delete(id)
+    this.#pendingCharacters -= waiting.size
     waiting.resolve(tokens)
-    if (this.#waiting.size === 0 && this.#worker) this.#rest()
+    if (this.#pending.size === 0 && this.#worker) this.#startIdleTimer()
   }
 
-  #rest(): void {
-    this.#resting = setTimeout(() => this.end(), this.#idle)
-    this.#resting.unref()
+  #startIdleTimer(): void {
+    this.#idleTimer = setTimeout(() => this.end(), this.#idleMs)
+    this.#idleTimer.unref()
   }
 }

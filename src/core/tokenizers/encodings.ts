@@ -1,47 +1,47 @@
 /** The available encodings. */
 export type EncodingName = 'o200k' | 'claude'
 
-type Count = (text: string) => number
+type CountText = (text: string) => number
 
 /**
  * Counts the tokens of the texts in an encoding. The first use loads the vocabulary, which takes a
  * while, so this runs in the Worker.
  */
-export async function encodedCount(encoding: EncodingName, texts: string[]): Promise<number> {
+export async function countEncodedTokens(encoding: EncodingName, texts: string[]): Promise<number> {
   const count = await ENCODINGS[encoding]()
   let tokens = 0
-  for (const text of texts) for (const piece of pieces(text)) tokens += count(piece)
+  for (const text of texts) for (const piece of splitLongRuns(text)) tokens += count(piece)
   return tokens
 }
 
 // The size of the cache of merges. With runs of a thousand characters, the default of a hundred
 // thousand entries would take hundreds of megabytes.
-const MOST_REMEMBERED = 5_000
+const MERGE_CACHE_SIZE = 5_000
 
 // Counts `<|endoftext|>` in a text as ordinary text. The other package does the same with 'all'.
-const ORDINARY = { disallowedSpecial: new Set<string>() }
+const PLAIN_TEXT = { disallowedSpecial: new Set<string>() }
 
-const ENCODINGS: Record<EncodingName, () => Promise<Count>> = {
-  o200k: once(async () => {
+const ENCODINGS: Record<EncodingName, () => Promise<CountText>> = {
+  o200k: memoize(async () => {
     const { countTokens, setMergeCacheSize } = await import('gpt-tokenizer/encoding/o200k_base')
-    setMergeCacheSize(MOST_REMEMBERED)
-    return text => countTokens(text, ORDINARY)
+    setMergeCacheSize(MERGE_CACHE_SIZE)
+    return text => countTokens(text, PLAIN_TEXT)
   }),
-  claude: once(async () => {
+  claude: memoize(async () => {
     const [{ Tokenizer }, claude] = await Promise.all([
       import('ai-tokenizer'),
       import('ai-tokenizer/encoding/claude'),
     ])
-    const tokenizer = new Tokenizer(claude, undefined, MOST_REMEMBERED)
+    const tokenizer = new Tokenizer(claude, undefined, MERGE_CACHE_SIZE)
     return text => tokenizer.encode(text, 'all').length
   }),
 }
 
-function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let made: Promise<Value> | undefined
+function memoize<Value>(make: () => Promise<Value>): () => Promise<Value> {
+  let value: Promise<Value> | undefined
   return () => {
-    made ??= make()
-    return made
+    value ??= make()
+    return value
   }
 }
 
@@ -53,18 +53,18 @@ const LONGEST_RUN = 1_000
 /**
  * Splits a text so that no run, of white space or of anything else, is longer than `LONGEST_RUN`.
  */
-export function pieces(text: string): string[] {
+export function splitLongRuns(text: string): string[] {
   const runs = /\S+|\s+/g
-  const cut: string[] = []
+  const pieces: string[] = []
   let from = 0
-  let begun = 0
+  let runStart = 0
   while (runs.test(text)) {
-    for (let at = begun + LONGEST_RUN; at < runs.lastIndex; at += LONGEST_RUN) {
-      cut.push(text.slice(from, at))
+    for (let at = runStart + LONGEST_RUN; at < runs.lastIndex; at += LONGEST_RUN) {
+      pieces.push(text.slice(from, at))
       from = at
     }
-    begun = runs.lastIndex
+    runStart = runs.lastIndex
   }
-  cut.push(text.slice(from))
-  return cut
+  pieces.push(text.slice(from))
+  return pieces
 }

@@ -1,8 +1,8 @@
-import { own } from '../kernel/json.ts'
+import { getOwn } from '../kernel/json.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** Models that share a tokenizer, exactly or approximately. */
-export type Family =
+export type TokenizerFamily =
   | 'openai'
   | 'anthropic'
   | 'gemini'
@@ -14,7 +14,7 @@ export type Family =
   | 'unknown'
 
 /** How the tokens of a family are counted. */
-interface Counting {
+interface CountingMethod {
   /** The encoding whose tokens are counted. Null if there is only the rule of thumb. */
   encoding: EncodingName | null
   /** The model's own tokens per token of the encoding. */
@@ -23,7 +23,11 @@ interface Counting {
   multiplier: number
 }
 
-const byRuleOfThumb = (multiplier: number): Counting => ({ encoding: null, native: 1, multiplier })
+const useRuleOfThumb = (multiplier: number): CountingMethod => ({
+  encoding: null,
+  native: 1,
+  multiplier,
+})
 
 /**
  * The sources of the numbers. "Table": the model table of ai-tokenizer 1.0.6, fitted to the counts
@@ -42,23 +46,23 @@ const byRuleOfThumb = (multiplier: number): Counting => ({ encoding: null, nativ
  * - mistral: table, 1.00 times cl100k, within 6 %.
  * - cohere: only three short answers are known (0.90 to 0.95), so 1.
  */
-export const FAMILIES: Record<Family, Counting> = {
+export const FAMILIES: Record<TokenizerFamily, CountingMethod> = {
   openai: { encoding: 'o200k', native: 1, multiplier: 1 },
   anthropic: { encoding: 'claude', native: 1.1, multiplier: 1.2 },
-  gemini: byRuleOfThumb(1.08),
-  llama: byRuleOfThumb(1),
-  mistral: byRuleOfThumb(1),
-  qwen: byRuleOfThumb(1.03),
-  deepseek: byRuleOfThumb(1),
-  cohere: byRuleOfThumb(1),
-  unknown: byRuleOfThumb(1),
+  gemini: useRuleOfThumb(1.08),
+  llama: useRuleOfThumb(1),
+  mistral: useRuleOfThumb(1),
+  qwen: useRuleOfThumb(1.03),
+  deepseek: useRuleOfThumb(1),
+  cohere: useRuleOfThumb(1),
+  unknown: useRuleOfThumb(1),
 }
 
 /**
  * Patterns in the model names of each family. The first match wins: a model distilled into Llama is
  * a Llama.
  */
-const NAMES: [Family, RegExp][] = [
+const FAMILY_BY_NAME: [TokenizerFamily, RegExp][] = [
   ['llama', /llama/],
   ['qwen', /qwen|qwq|qvq/],
   ['anthropic', /claude/],
@@ -70,7 +74,7 @@ const NAMES: [Family, RegExp][] = [
 ]
 
 /** The families that only the author's name tells. */
-const AUTHORS: Record<string, Family> = {
+const FAMILY_BY_AUTHOR: Record<string, TokenizerFamily> = {
   openai: 'openai',
   anthropic: 'anthropic',
   google: 'gemini',
@@ -86,19 +90,19 @@ const AUTHORS: Record<string, Family> = {
 }
 
 /** Returns the family of a model by our slug, else by the provider's name of it. */
-export function familyOf({
+export function getTokenizerFamily({
   model,
   upstreamModel,
 }: {
   model: string
   upstreamModel: string
-}): Family {
-  return familyOfSlug(model) ?? familyOfSlug(upstreamModel) ?? 'unknown'
+}): TokenizerFamily {
+  return findFamilyBySlug(model) ?? findFamilyBySlug(upstreamModel) ?? 'unknown'
 }
 
-function familyOfSlug(slug: string): Family | undefined {
+function findFamilyBySlug(slug: string): TokenizerFamily | undefined {
   const [author = '', ...rest] = slug.toLowerCase().split('/')
   const name = rest.length > 0 ? rest.join('/') : author
-  const named = NAMES.find(([, pattern]) => pattern.test(name))
-  return named ? named[0] : own(AUTHORS, author)
+  const named = FAMILY_BY_NAME.find(([, pattern]) => pattern.test(name))
+  return named ? named[0] : getOwn(FAMILY_BY_AUTHOR, author)
 }

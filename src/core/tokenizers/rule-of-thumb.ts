@@ -9,19 +9,19 @@ const SAMPLES = 16
 const SAMPLE = READ_WHOLE / SAMPLES
 
 /** Estimates the o200k tokens of the texts, immediately and without a vocabulary. */
-export const ruleOfThumb = (texts: string[]): number =>
-  texts.reduce((sum, text) => sum + thumbed(text), 0)
+export const estimateByRuleOfThumb = (texts: string[]): number =>
+  texts.reduce((sum, text) => sum + estimateText(text), 0)
 
-function thumbed(text: string): number {
+function estimateText(text: string): number {
   if (text.length <= READ_WHOLE) return estimateTokenCount(text)
   return Math.round(
-    (samplesOf(text).reduce((sum, sample) => sum + estimateTokenCount(sample), 0) * text.length) /
+    (pickSamples(text).reduce((sum, sample) => sum + estimateTokenCount(sample), 0) * text.length) /
       READ_WHOLE,
   )
 }
 
 /** Returns evenly spaced samples of the text, the first at its start and the last at its end. */
-function samplesOf(text: string): string[] {
+function pickSamples(text: string): string[] {
   const step = (text.length - SAMPLE) / (SAMPLES - 1)
   return Array.from({ length: SAMPLES }, (_, i) => {
     const from = Math.floor(i * step)

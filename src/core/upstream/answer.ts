@@ -1,11 +1,11 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
-import type { Opened } from '../kernel/iterate.ts'
+import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseExact } from '../kernel/json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Protocol } from '../protocols/protocol.ts'
-import type { Incoming, Outgoing } from './egress.ts'
+import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 import type { UpstreamWorld } from './world.ts'
 
@@ -20,39 +20,44 @@ const LARGEST_ERROR = 256 * 1024
  */
 export async function openAnswer<K extends Kind>(
   gateway: UpstreamWorld,
-  outgoing: Outgoing,
+  outgoing: OutgoingRequest,
   protocol: Protocol<K>,
   endpoint: Endpoint,
   call: Work[K]['call'],
   cancellation: Cancellation,
-  answered: (status: number) => void,
-): Promise<Opened<Work[K]['part'][]>> {
-  const deadline = new Deadline(cancellation, limitsOf(gateway, call.stream))
+  onStatus: (status: number) => void,
+): Promise<PeekedSequence<Work[K]['part'][]>> {
+  const deadline = new Deadline(cancellation, readLimits(gateway, call.stream))
   try {
     const incoming = await gateway.egress.send(outgoing, deadline.attempt)
-    answered(incoming.status)
-    if (incoming.status !== 200) throw await failureOf(protocol, incoming, deadline)
+    onStatus(incoming.status)
+    if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
     if (isStream(incoming, call.stream))
       return {
         first: [],
-        rest: new PartStream(incoming, protocol.reader(call, endpoint), protocol.framing, deadline),
+        rest: new PartStream(
+          incoming,
+          protocol.createReader(call, endpoint),
+          protocol.framing,
+          deadline,
+        ),
       }
-    const text = incoming.text(LARGEST_ANSWER, () => deadline.touched())
-    const first = protocol.parts(
-      parse(typeof text === 'string' ? text : await text),
+    const text = incoming.text(LARGEST_ANSWER, () => deadline.touch())
+    const first = protocol.parseAnswer(
+      parseAnswer(typeof text === 'string' ? text : await text),
       call,
       endpoint,
     )
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
-    const error = deadline.failure(thrown)
+    const error = deadline.toGatewayError(thrown)
     deadline.abort()
     throw error
   }
 }
 
-function limitsOf({ config: { timeouts } }: UpstreamWorld, streamed: boolean): Limits {
+function readLimits({ config: { timeouts } }: UpstreamWorld, streamed: boolean): Limits {
   const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
   return {
     firstByte: firstByte * 1000,
@@ -61,7 +66,7 @@ function limitsOf({ config: { timeouts } }: UpstreamWorld, streamed: boolean): L
   }
 }
 
-function isStream(incoming: Incoming, streamed: boolean): boolean {
+function isStream(incoming: IncomingResponse, streamed: boolean): boolean {
   const type = incoming.header('content-type') ?? ''
   if (type.includes('text/event-stream') || type.includes('application/vnd.amazon.eventstream'))
     return true
@@ -70,18 +75,18 @@ function isStream(incoming: Incoming, streamed: boolean): boolean {
   return streamed
 }
 
-async function failureOf(
+async function readProviderFailure(
   protocol: Protocol<Kind>,
-  incoming: Incoming,
+  incoming: IncomingResponse,
   deadline: Deadline,
 ): Promise<GatewayError> {
-  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touched()))
-    .then(parse)
+  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touch()))
+    .then(parseAnswer)
     .catch(() => undefined)
-  const error = protocol.failure(incoming.status, body, name => incoming.header(name))
+  const error = protocol.readFailure(incoming.status, body, name => incoming.header(name))
   const retryAfter =
-    retryAfterMsOf(incoming.header('retry-after-ms')) ??
-    retryAfterOf(incoming.header('retry-after'))
+    parseRetryAfterMs(incoming.header('retry-after-ms')) ??
+    parseRetryAfter(incoming.header('retry-after'))
   if (
     retryAfter === undefined ||
     !(error.type === 'rate_limit_exceeded' || ASKS_TO_WAIT.has(incoming.status))
@@ -102,26 +107,26 @@ const LONGEST_RETRY_AFTER = 300
  * Parses Retry-After (RFC 9110, 10.2.3), a number or a date, into whole seconds from 0 to 300.
  * Returns undefined for anything else.
  */
-export function retryAfterOf(given: string | null, now = Date.now()): number | undefined {
-  if (given === null) return undefined
-  if (NUMBER.test(given.trim())) return wholeSeconds(Number(given))
-  return TIME.test(given) ? wholeSeconds((Date.parse(given) - now) / 1000) : undefined
+export function parseRetryAfter(value: string | null, now = Date.now()): number | undefined {
+  if (value === null) return undefined
+  if (NUMBER.test(value.trim())) return toWholeSeconds(Number(value))
+  return TIME.test(value) ? toWholeSeconds((Date.parse(value) - now) / 1000) : undefined
 }
 
 /** Parses `retry-after-ms` into seconds. OpenAI's and Azure's servers send it, as it is finer. */
-export const retryAfterMsOf = (given: string | null): number | undefined =>
-  given !== null && NUMBER.test(given.trim()) ? wholeSeconds(Number(given) / 1000) : undefined
+export const parseRetryAfterMs = (value: string | null): number | undefined =>
+  value !== null && NUMBER.test(value.trim()) ? toWholeSeconds(Number(value) / 1000) : undefined
 
 // Some providers send fractions of seconds, which a lenient date parser takes for a date.
 const NUMBER = /^-?\d+(?:\.\d+)?$/
 const TIME = /\d\d:\d\d:\d\d/
 
-const wholeSeconds = (seconds: number) =>
+const toWholeSeconds = (seconds: number) =>
   Number.isFinite(seconds)
     ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER)
     : undefined
 
-function parse(text: string): unknown {
+function parseAnswer(text: string): unknown {
   try {
     return parseExact(text)
   } catch (cause) {
@@ -148,28 +153,28 @@ export class Deadline {
   readonly attempt = new Cancellation()
   readonly #call: Cancellation
   readonly #limits: Limits
-  readonly #ends: number
-  #silence: ReturnType<typeof setTimeout>
-  #begun = false
+  readonly #endsAt: number
+  #timer: ReturnType<typeof setTimeout>
+  #hasBegun = false
 
   constructor(call: Cancellation, limits: Limits) {
     this.#call = call
     this.#limits = limits
-    this.#ends = performance.now() + limits.total
-    this.#silence = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
+    this.#endsAt = performance.now() + limits.total
+    this.#timer = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
     call.listen(reason => this.attempt.cancel(reason))
   }
 
   /** Notes that bytes arrived. The total is checked here, so that one timer serves both limits. */
-  touched(): void {
-    if (performance.now() > this.#ends) this.#expire()
-    else if (this.#begun) this.#silence.refresh()
+  touch(): void {
+    if (performance.now() > this.#endsAt) this.#expire()
+    else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()
   }
 
   /** Stops the limits after a whole answer. The connection may serve another call. */
   close(): void {
-    clearTimeout(this.#silence)
+    clearTimeout(this.#timer)
     this.#call.listen(null)
   }
 
@@ -183,7 +188,7 @@ export class Deadline {
    * Converts a failure of the upstream: to the reason of the cancellation if there was one,
    * otherwise to `provider_unavailable` with the failure as its cause.
    */
-  failure(thrown: unknown): GatewayError {
+  toGatewayError(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
     return reason instanceof GatewayError
       ? reason
@@ -191,9 +196,9 @@ export class Deadline {
   }
 
   #begin(): void {
-    this.#begun = true
-    clearTimeout(this.#silence)
-    this.#silence = setTimeout(this.#expire, this.#limits.idle)
+    this.#hasBegun = true
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(this.#expire, this.#limits.idle)
   }
 
   readonly #expire = (): void =>

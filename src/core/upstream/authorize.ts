@@ -4,7 +4,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
 import { signV4 } from './authorize/sigv4.ts'
-import type { Outgoing } from './egress.ts'
+import type { OutgoingRequest } from './egress.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /**
@@ -17,25 +17,25 @@ export function authorize(
   provider: Provider,
   request: UpstreamRequest,
   cancellation: Cancellation,
-): Outgoing | Promise<Outgoing> {
-  const outgoing = withoutCredential(provider, request)
+): OutgoingRequest | Promise<OutgoingRequest> {
+  const outgoing = buildRequest(provider, request)
   const { auth, api_key, aws, service_account } = provider
   switch (auth) {
     case 'bearer':
-      return api_key
-        ? withHeader(outgoing, 'authorization', `Bearer ${api_key.reveal()}`)
-        : outgoing
+      return api_key ? addHeader(outgoing, 'authorization', `Bearer ${api_key.reveal()}`) : outgoing
     case 'x-api-key':
     case 'api-key':
     case 'x-goog-api-key':
-      return api_key ? withHeader(outgoing, auth, api_key.reveal()) : outgoing
+      return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
     case 'sigv4':
-      return aws ? signed(outgoing, aws, gateway.clock.now()) : outgoing
+      return aws ? signRequest(outgoing, aws, gateway.clock.now()) : outgoing
     case 'google-service-account':
       return service_account
-        ? withToken(
+        ? addToken(
             outgoing,
-            cancellation.orCancelled(gateway.egress.accessTokens.of(service_account)),
+            cancellation.awaitUnlessCancelled(
+              gateway.egress.accessTokens.getToken(service_account),
+            ),
           )
         : outgoing
     case 'none':
@@ -43,7 +43,7 @@ export function authorize(
   }
 }
 
-function withoutCredential(provider: Provider, request: UpstreamRequest): Outgoing {
+function buildRequest(provider: Provider, request: UpstreamRequest): OutgoingRequest {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     'user-agent': 'gateway',
@@ -53,7 +53,7 @@ function withoutCredential(provider: Provider, request: UpstreamRequest): Outgoi
   return { url: provider.base_url + request.path, headers, body: JSON.stringify(request.body) }
 }
 
-function withHeader(outgoing: Outgoing, name: string, value: string): Outgoing {
+function addHeader(outgoing: OutgoingRequest, name: string, value: string): OutgoingRequest {
   outgoing.headers[name] = value
   return outgoing
 }
@@ -61,7 +61,7 @@ function withHeader(outgoing: Outgoing, name: string, value: string): Outgoing {
 /** The service name in signatures for Bedrock, whatever the host is called. */
 const AWS_SERVICE = 'bedrock'
 
-function signed(outgoing: Outgoing, aws: AwsCredentials, now: Date): Outgoing {
+function signRequest(outgoing: OutgoingRequest, aws: AwsCredentials, now: Date): OutgoingRequest {
   Object.assign(
     outgoing.headers,
     signV4({ method: 'POST', ...outgoing }, aws, aws.region, AWS_SERVICE, now),
@@ -69,5 +69,8 @@ function signed(outgoing: Outgoing, aws: AwsCredentials, now: Date): Outgoing {
   return outgoing
 }
 
-const withToken = async (outgoing: Outgoing, token: Promise<Secret>): Promise<Outgoing> =>
-  withHeader(outgoing, 'authorization', `Bearer ${(await token).reveal()}`)
+const addToken = async (
+  outgoing: OutgoingRequest,
+  token: Promise<Secret>,
+): Promise<OutgoingRequest> =>
+  addHeader(outgoing, 'authorization', `Bearer ${(await token).reveal()}`)

@@ -15,7 +15,7 @@ const CHECKSUM = 4
  */
 export class AwsEventStreamScanner {
   /** Holds a prelude, or the message that it has announced. */
-  #room = Buffer.alloc(PRELUDE)
+  #buffer = Buffer.alloc(PRELUDE)
   #filled = 0
 
   /** Returns the frames that these bytes complete. Throws on a bad checksum and past 4 MiB. */
@@ -23,8 +23,8 @@ export class AwsEventStreamScanner {
     const frames: Frame[] = []
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     while (rest.length > 0) {
-      const message = this.#filled === 0 ? wholeMessage(rest) : null
-      if (message) frames.push(frameOf(message))
+      const message = this.#filled === 0 ? takeWholeMessage(rest) : null
+      if (message) frames.push(parseFrame(message))
       rest = message ? rest.subarray(message.length) : this.#gather(rest, frames)
     }
     return frames
@@ -38,33 +38,33 @@ export class AwsEventStreamScanner {
 
   /** Copies what fits into the buffer and returns the rest. */
   #gather(bytes: Buffer, frames: Frame[]): Buffer {
-    const taken = bytes.copy(this.#room, this.#filled)
+    const taken = bytes.copy(this.#buffer, this.#filled)
     this.#filled += taken
-    if (this.#filled === this.#room.length) this.#full(frames)
+    if (this.#filled === this.#buffer.length) this.#completeBuffer(frames)
     return bytes.subarray(taken)
   }
 
-  #full(frames: Frame[]): void {
-    const gathered = this.#room
+  #completeBuffer(frames: Frame[]): void {
+    const gathered = this.#buffer
     if (gathered.length > PRELUDE) {
-      frames.push(frameOf(gathered))
-      this.#room = Buffer.alloc(PRELUDE)
+      frames.push(parseFrame(gathered))
+      this.#buffer = Buffer.alloc(PRELUDE)
       this.#filled = 0
     } else {
-      this.#room = Buffer.allocUnsafe(lengthOf(gathered))
-      gathered.copy(this.#room)
+      this.#buffer = Buffer.allocUnsafe(readLength(gathered))
+      gathered.copy(this.#buffer)
     }
   }
 }
 
-function wholeMessage(bytes: Buffer): Buffer | null {
+function takeWholeMessage(bytes: Buffer): Buffer | null {
   if (bytes.length < PRELUDE) return null
-  const length = lengthOf(bytes)
+  const length = readLength(bytes)
   return bytes.length < length ? null : bytes.subarray(0, length)
 }
 
 /** Reads the total length of a message from its prelude. */
-function lengthOf(bytes: Buffer): number {
+function readLength(bytes: Buffer): number {
   const length = bytes.readUInt32BE(0)
   if (
     Bun.hash.crc32(bytes.subarray(0, PRELUDE - CHECKSUM)) !== bytes.readUInt32BE(PRELUDE - CHECKSUM)
@@ -75,17 +75,17 @@ function lengthOf(bytes: Buffer): number {
   return length
 }
 
-function frameOf(message: Buffer): Frame {
+function parseFrame(message: Buffer): Frame {
   const end = message.length - CHECKSUM
   if (Bun.hash.crc32(message.subarray(0, end)) !== message.readUInt32BE(end)) throw unreadable()
   const headersEnd = PRELUDE + message.readUInt32BE(4)
-  const headers = textsIn(message.subarray(PRELUDE, headersEnd))
-  const payload = () => message.toString('utf8', headersEnd, end)
+  const headers = readTextHeaders(message.subarray(PRELUDE, headersEnd))
+  const readPayload = () => message.toString('utf8', headersEnd, end)
   switch (headers.get(':message-type')) {
     case 'event':
-      return { event: headers.get(':event-type') ?? null, data: payload() }
+      return { event: headers.get(':event-type') ?? null, data: readPayload() }
     case 'exception':
-      return { event: headers.get(':exception-type') ?? null, data: payload() }
+      return { event: headers.get(':exception-type') ?? null, data: readPayload() }
     case 'error':
       return {
         event: headers.get(':error-code') ?? null,
@@ -103,24 +103,24 @@ const BYTES = 6
 const FIXED: Record<number, number> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
 
 /** Reads the text headers by name, and skips the others. */
-function textsIn(headers: Buffer): Map<string, string> {
+function readTextHeaders(headers: Buffer): Map<string, string> {
   const texts = new Map<string, string>()
-  let at = 0
-  while (at < headers.length) {
-    const nameEnd = at + 1 + headers.readUInt8(at)
-    const type = within(headers, nameEnd, 1).readUInt8(nameEnd)
+  let offset = 0
+  while (offset < headers.length) {
+    const nameEnd = offset + 1 + headers.readUInt8(offset)
+    const type = checkBounds(headers, nameEnd, 1).readUInt8(nameEnd)
     const start = nameEnd + 1 + (isSized(type) ? 2 : 0)
     const length = isSized(type)
-      ? within(headers, nameEnd + 1, 2).readUInt16BE(nameEnd + 1)
+      ? checkBounds(headers, nameEnd + 1, 2).readUInt16BE(nameEnd + 1)
       : FIXED[type]
     if (length === undefined) throw unreadable()
-    within(headers, start, length)
+    checkBounds(headers, start, length)
     if (type === TEXT)
       texts.set(
-        headers.toString('utf8', at + 1, nameEnd),
+        headers.toString('utf8', offset + 1, nameEnd),
         headers.toString('utf8', start, start + length),
       )
-    at = start + length
+    offset = start + length
   }
   return texts
 }
@@ -128,8 +128,8 @@ function textsIn(headers: Buffer): Map<string, string> {
 const isSized = (type: number) => type === TEXT || type === BYTES
 
 /** Returns the bytes if they hold so many at this offset. Throws otherwise. */
-function within(bytes: Buffer, at: number, length: number): Buffer {
-  if (at + length > bytes.length) throw unreadable()
+function checkBounds(bytes: Buffer, offset: number, length: number): Buffer {
+  if (offset + length > bytes.length) throw unreadable()
   return bytes
 }
 

@@ -2,14 +2,14 @@ import { lookup } from 'node:dns/promises'
 import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { parseObject } from '../kernel/json.ts'
-import { openHttp } from './http/client.ts'
-import { type Incoming, textOf } from './http/exchange.ts'
-import { sandbox } from './sandbox.ts'
+import { openHttpClient } from './http/client.ts'
+import { type IncomingResponse, readBodyText } from './http/exchange.ts'
+import { askSandbox } from './sandbox.ts'
 
-export type { Incoming }
+export type { IncomingResponse }
 
 /** One request to a provider or another host. */
-export interface Outgoing {
+export interface OutgoingRequest {
   /** POST by default. */
   method?: 'GET'
   url: string
@@ -22,22 +22,25 @@ export interface Outgoing {
 }
 
 /** Sends a request. Cancelling closes the connection at once. */
-export type Send = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
+export type Send = (
+  outgoing: OutgoingRequest,
+  cancellation: Cancellation,
+) => Promise<IncomingResponse>
 
 /**
  * Opens the only way out of the process. It sends requests to providers and answers for the
  * sandbox itself. `getConfig` is called whenever a connection is opened.
  */
-export function openEgress(configOf: () => Config): Send {
-  const http = openHttp({
+export function openEgress(getConfig: () => Config): Send {
+  const http = openHttpClient({
     get connectMilliseconds() {
-      return configOf().timeouts.connect_seconds * 1000
+      return getConfig().timeouts.connect_seconds * 1000
     },
   })
   return ({ method = 'POST', url, headers, body, address }, cancellation) => {
     if (url.startsWith('sandbox:'))
-      return sandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(
-        incomingOf,
+      return askSandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(
+        toIncomingResponse,
       )
     return http.send({ method, url, headers, body, address }, cancellation)
   }
@@ -51,13 +54,13 @@ export const resolveHost: Resolve = async host =>
   (await lookup(host, { all: true })).map(({ address }) => address)
 
 /** Converts a platform `Response` to an `IncomingResponse`. */
-export function incomingOf(response: Response): Incoming {
+export function toIncomingResponse(response: Response): IncomingResponse {
   const reader = response.body?.getReader()
   const read = async () => (await reader?.read())?.value ?? null
   return {
     status: response.status,
     header: name => response.headers.get(name),
     read,
-    text: (largest, touched) => textOf({ read }, largest, touched),
+    text: (maxBytes, onBytes) => readBodyText({ read }, maxBytes, onBytes),
   }
 }

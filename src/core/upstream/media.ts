@@ -3,26 +3,26 @@ import { type ErrorType, GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Media } from '../kernel/data-url.ts'
 import type { Media as MediaKind } from '../protocols/protocol.ts'
-import type { Incoming } from './egress.ts'
+import type { IncomingResponse } from './egress.ts'
 import { type CheckedUrl, checkUntrustedUrl } from './untrusted-url.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /** What to fetch for a caller, and its limits. */
-export interface Wanted {
+export interface MediaRequest {
   kind: MediaKind
   /** The field of the request that holds the URL. */
   field?: string
   /** The most bytes, decompressed. 20 MiB by default. */
-  largest?: number
+  maxBytes?: number
   /** The limit for the whole download. 20 seconds by default. */
-  patience?: number
+  timeoutMilliseconds?: number
   /** Ends the download, which is its only listener: concurrent downloads need a branch each. */
   cancellation?: Cancellation
 }
 
 const MEBIBYTE = 1024 * 1024
 const LARGEST = 20 * MEBIBYTE
-const PATIENCE = 20_000
+const TIMEOUT = 20_000
 const MOST_REDIRECTS = 3
 
 /**
@@ -35,46 +35,51 @@ const MOST_REDIRECTS = 3
 export async function fetchMedia(
   gateway: UpstreamWorld,
   url: string,
-  wanted: Wanted,
+  request: MediaRequest,
 ): Promise<Media> {
   const limit = new Cancellation()
-  const late = setTimeout(
-    () => limit.cancel(trouble('failed', wanted)),
-    wanted.patience ?? PATIENCE,
+  const timer = setTimeout(
+    () => limit.cancel(mediaError('failed', request)),
+    request.timeoutMilliseconds ?? TIMEOUT,
   )
-  wanted.cancellation?.listen(reason => limit.cancel(reason))
+  request.cancellation?.listen(reason => limit.cancel(reason))
   try {
-    const bytes = await download(gateway, url, wanted, limit)
-    return { media_type: await typeOf(bytes, wanted), data: bytes.toString('base64') }
+    const bytes = await download(gateway, url, request, limit)
+    return { media_type: await detectType(bytes, request), data: bytes.toString('base64') }
   } catch (thrown) {
     throw (
-      limit.reason ?? (thrown instanceof GatewayError ? thrown : trouble('failed', wanted, thrown))
+      limit.reason ??
+      (thrown instanceof GatewayError ? thrown : mediaError('failed', request, thrown))
     )
   } finally {
-    clearTimeout(late)
-    wanted.cancellation?.listen(null)
+    clearTimeout(timer)
+    request.cancellation?.listen(null)
   }
 }
 
-type Trouble = 'missing' | 'failed' | 'large' | 'format'
+type MediaProblem = 'missing' | 'failed' | 'large' | 'format'
 
-const IMAGE_TROUBLE: Record<Trouble, ErrorType> = {
+const IMAGE_ERROR_TYPES: Record<MediaProblem, ErrorType> = {
   missing: 'image_not_found',
   failed: 'image_download_failed',
   large: 'image_too_large',
   format: 'unsupported_image_format',
 }
 
-const SENTENCES: Record<Trouble, string> = {
+const SENTENCES: Record<MediaProblem, string> = {
   missing: 'was not found',
   failed: 'could not be downloaded',
   large: 'is too large',
   format: 'is in a format that is not supported',
 }
 
-function trouble(what: Trouble, { kind, field }: Wanted, cause?: unknown): GatewayError {
-  const type = kind === 'image' ? IMAGE_TROUBLE[what] : 'invalid_request'
-  return new GatewayError(type, `The ${kind} ${SENTENCES[what]}`, {
+function mediaError(
+  problem: MediaProblem,
+  { kind, field }: MediaRequest,
+  cause?: unknown,
+): GatewayError {
+  const type = kind === 'image' ? IMAGE_ERROR_TYPES[problem] : 'invalid_request'
+  return new GatewayError(type, `The ${kind} ${SENTENCES[problem]}`, {
     metadata: field === undefined ? {} : { field },
     cause,
   })
@@ -82,17 +87,21 @@ function trouble(what: Trouble, { kind, field }: Wanted, cause?: unknown): Gatew
 
 async function download(
   gateway: UpstreamWorld,
-  given: string,
-  wanted: Wanted,
+  namedUrl: string,
+  request: MediaRequest,
   limit: Cancellation,
 ): Promise<Buffer> {
-  let checked = await limit.orCancelled(checkUntrustedUrl(gateway, given, wanted.field))
+  let checked = await limit.awaitUnlessCancelled(
+    checkUntrustedUrl(gateway, namedUrl, request.field),
+  )
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
-    const found = await visit(gateway, checked, wanted, limit)
-    if (typeof found !== 'string') return found
-    checked = await limit.orCancelled(checkUntrustedUrl(gateway, found, wanted.field, checked.url))
+    const result = await requestUrl(gateway, checked, request, limit)
+    if (typeof result !== 'string') return result
+    checked = await limit.awaitUnlessCancelled(
+      checkUntrustedUrl(gateway, result, request.field, checked.url),
+    )
   }
-  throw trouble('failed', wanted)
+  throw mediaError('failed', request)
 }
 
 const HEADERS = {
@@ -104,52 +113,52 @@ const HEADERS = {
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 /** Requests a URL. Returns its bytes, or the target of a redirect. Always closes the connection. */
-async function visit(
+async function requestUrl(
   gateway: UpstreamWorld,
   checked: CheckedUrl,
-  wanted: Wanted,
+  request: MediaRequest,
   limit: Cancellation,
 ): Promise<Buffer | string> {
-  const visiting = new Cancellation()
-  limit.listen(reason => visiting.cancel(reason))
+  const cancellation = new Cancellation()
+  limit.listen(reason => cancellation.cancel(reason))
   try {
     const incoming = await gateway.egress.send(
       { method: 'GET', ...checked, headers: HEADERS, body: '' },
-      visiting,
+      cancellation,
     )
-    const elsewhere = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
-    return elsewhere ?? (await bytesOf(incoming, wanted))
+    const redirectUrl = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
+    return redirectUrl ?? (await readMediaBytes(incoming, request))
   } finally {
-    visiting.cancel(OVER)
+    cancellation.cancel(DOWNLOAD_OVER)
   }
 }
 
-const OVER = new GatewayError('unmapped', 'The download is over')
+const DOWNLOAD_OVER = new GatewayError('unmapped', 'The download is over')
 
-async function bytesOf(incoming: Incoming, wanted: Wanted): Promise<Buffer> {
-  if (incoming.status === 404 || incoming.status === 410) throw trouble('missing', wanted)
-  if (incoming.status !== 200) throw trouble('failed', wanted)
-  return gathered(incoming, wanted)
+async function readMediaBytes(incoming: IncomingResponse, request: MediaRequest): Promise<Buffer> {
+  if (incoming.status === 404 || incoming.status === 410) throw mediaError('missing', request)
+  if (incoming.status !== 200) throw mediaError('failed', request)
+  return gatherBytes(incoming, request)
 }
 
 const FIRST_ROOM = 64 * 1024
 
 // One buffer that doubles: a list of chunks would be many times larger if they came byte by byte.
-async function gathered(incoming: Incoming, wanted: Wanted): Promise<Buffer> {
-  let room: Buffer = Buffer.allocUnsafe(FIRST_ROOM)
+async function gatherBytes(incoming: IncomingResponse, request: MediaRequest): Promise<Buffer> {
+  let buffer: Buffer = Buffer.allocUnsafe(FIRST_ROOM)
   let size = 0
   for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
-    if (size + bytes.length > (wanted.largest ?? LARGEST)) throw trouble('large', wanted)
-    if (size + bytes.length > room.length) room = enlarged(room, size + bytes.length)
-    room.set(bytes, size)
+    if (size + bytes.length > (request.maxBytes ?? LARGEST)) throw mediaError('large', request)
+    if (size + bytes.length > buffer.length) buffer = enlargeBuffer(buffer, size + bytes.length)
+    buffer.set(bytes, size)
     size += bytes.length
   }
-  return room.subarray(0, size)
+  return buffer.subarray(0, size)
 }
 
-function enlarged(room: Buffer, atLeast: number): Buffer {
-  const larger = Buffer.allocUnsafe(Math.max(room.length * 2, atLeast))
-  larger.set(room)
+function enlargeBuffer(buffer: Buffer, minimum: number): Buffer {
+  const larger = Buffer.allocUnsafe(Math.max(buffer.length * 2, minimum))
+  larger.set(buffer)
   return larger
 }
 
@@ -159,18 +168,26 @@ function enlarged(room: Buffer, atLeast: number): Buffer {
  */
 const SAMPLE = 8192
 
-async function typeOf(bytes: Buffer, wanted: Wanted): Promise<string> {
+async function detectType(bytes: Buffer, request: MediaRequest): Promise<string> {
   // Loaded on first use: few calls need it, and every start would pay for it.
   const { fileTypeFromBuffer } = await import('file-type')
-  const found = await fileTypeFromBuffer(wanted.kind === 'file' ? bytes : bytes.subarray(0, SAMPLE))
-  const type = found ? usualName(found.mime) : isText(bytes) ? 'text/plain' : undefined
-  if (type === undefined || !isOfKind(type, wanted.kind)) throw trouble('format', wanted)
+  const detected = await fileTypeFromBuffer(
+    request.kind === 'file' ? bytes : bytes.subarray(0, SAMPLE),
+  )
+  const type = detected
+    ? normalizeMimeType(detected.mime)
+    : isText(bytes)
+      ? 'text/plain'
+      : undefined
+  if (type === undefined || !matchesKind(type, request.kind)) throw mediaError('format', request)
   return type
 }
 
 // An animated PNG is a valid PNG, also for programs that do not support animation.
-const usualName = (mime: string) => (mime === 'image/apng' ? 'image/png' : mime.replace(/;.*$/, ''))
+const normalizeMimeType = (mime: string) =>
+  mime === 'image/apng' ? 'image/png' : mime.replace(/;.*$/, '')
 
 const isText = (bytes: Buffer) => bytes.length > 0 && isUtf8(bytes) && !bytes.includes(0)
 
-const isOfKind = (type: string, kind: MediaKind) => kind === 'file' || type.startsWith(`${kind}/`)
+const matchesKind = (type: string, kind: MediaKind) =>
+  kind === 'file' || type.startsWith(`${kind}/`)

@@ -2,27 +2,27 @@ import { GatewayError } from '../errors.ts'
 import type { Frame, Framing, Reader } from '../protocols/protocol.ts'
 import type { Deadline } from './answer.ts'
 import { AwsEventStreamScanner } from './aws-event-stream.ts'
-import type { Incoming } from './egress.ts'
+import type { IncomingResponse } from './egress.ts'
 import { SseScanner } from './sse.ts'
 
 /**
  * Splits bytes into frames, however reads have split them. Throws `provider_unavailable` for bytes
  * that cannot be frames.
  */
-export interface Scanner {
+export interface FrameScanner {
   /** Returns the frames that these bytes complete. */
   feed(bytes: Uint8Array): Frame[]
   /** Returns the frames that the end of the stream completes. */
   end(): Frame[]
 }
 
-const SCANNERS: Record<Framing, () => Scanner> = {
+const SCANNERS: Record<Framing, () => FrameScanner> = {
   sse: () => new SseScanner(),
   'aws-event-stream': () => new AwsEventStreamScanner(),
 }
 
 /** How many milliseconds a provider may take to close an answer after its terminal event. */
-const FAREWELL = 1_000
+const CLOSE_GRACE = 1_000
 
 /**
  * A streamed answer as batches of parts, one batch for each read that completes any. Not a
@@ -31,14 +31,19 @@ const FAREWELL = 1_000
  * the connection closed.
  */
 export class PartStream<Part> implements AsyncIterator<Part[]> {
-  readonly #incoming: Incoming
+  readonly #incoming: IncomingResponse
   readonly #reader: Reader<Part>
   readonly #deadline: Deadline
-  readonly #scanner: Scanner
+  readonly #scanner: FrameScanner
   #over = false
   #failure: unknown
 
-  constructor(incoming: Incoming, reader: Reader<Part>, framing: Framing, deadline: Deadline) {
+  constructor(
+    incoming: IncomingResponse,
+    reader: Reader<Part>,
+    framing: Framing,
+    deadline: Deadline,
+  ) {
     this.#incoming = incoming
     this.#reader = reader
     this.#deadline = deadline
@@ -49,15 +54,15 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     try {
       while (!this.#reader.complete) {
         if (this.#failure) throw this.#failure
-        const parts = this.#of(await this.#incoming.read())
+        const parts = this.#readParts(await this.#incoming.read())
         if (parts.length > 0) return { done: false, value: parts }
       }
     } catch (thrown) {
-      const error = this.#deadline.failure(thrown)
+      const error = this.#deadline.toGatewayError(thrown)
       await this.return()
       throw error
     }
-    return this.#end()
+    return this.#finish()
   }
 
   async return(): Promise<IteratorResult<Part[]>> {
@@ -67,15 +72,15 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return END
   }
 
-  #of(bytes: Uint8Array | null): Part[] {
-    if (!bytes) return this.#last()
-    this.#deadline.touched()
-    return this.#partsOf(this.#scanner.feed(bytes))
+  #readParts(bytes: Uint8Array | null): Part[] {
+    if (!bytes) return this.#readLastParts()
+    this.#deadline.touch()
+    return this.#parseFrames(this.#scanner.feed(bytes))
   }
 
   // The connection has ended, so an answer that is not complete now never will be.
-  #last(): Part[] {
-    const parts = this.#partsOf(this.#scanner.end())
+  #readLastParts(): Part[] {
+    const parts = this.#parseFrames(this.#scanner.end())
     if (!this.#failure && this.#reader.end) parts.push(...this.#reader.end())
     if (this.#failure || this.#reader.complete) return parts
     this.#failure = new GatewayError('provider_unavailable', 'Provider returned error')
@@ -84,7 +89,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   }
 
   // Parts before a failure are delivered, also when both came in one read.
-  #partsOf(frames: Frame[]): Part[] {
+  #parseFrames(frames: Frame[]): Part[] {
     const parts: Part[] = []
     try {
       for (const frame of frames) parts.push(...this.#reader.read(frame))
@@ -96,16 +101,16 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   }
 
   // The connection can serve another call once its last bytes are read. The answer does not wait.
-  #end(): IteratorResult<Part[]> {
+  #finish(): IteratorResult<Part[]> {
     if (this.#over) return END
     this.#over = true
     this.#deadline.close()
-    const late = setTimeout(() => this.#deadline.abort(), FAREWELL)
-    void this.#readOn().finally(() => clearTimeout(late))
+    const timer = setTimeout(() => this.#deadline.abort(), CLOSE_GRACE)
+    void this.#drain().finally(() => clearTimeout(timer))
     return END
   }
 
-  async #readOn(): Promise<void> {
+  async #drain(): Promise<void> {
     try {
       while (await this.#incoming.read());
     } catch {

@@ -33,19 +33,23 @@ export async function checkProviders(
   milliseconds: number,
 ): Promise<{ data: ProviderCheck[] }> {
   const providers =
-    slugs.length > 0 ? slugs.map(slug => configured(gateway, slug)) : allConfigured(gateway)
+    slugs.length > 0
+      ? slugs.map(slug => getConfiguredProvider(gateway, slug))
+      : listConfiguredProviders(gateway)
   return {
-    data: await Promise.all(providers.map(provider => check(gateway, provider, milliseconds))),
+    data: await Promise.all(
+      providers.map(provider => checkProvider(gateway, provider, milliseconds)),
+    ),
   }
 }
 
 // The sandbox runs in this process, so there is nothing to check.
-const allConfigured = ({ catalog }: CheckWorld): Provider[] =>
+const listConfiguredProviders = ({ catalog }: CheckWorld): Provider[] =>
   [...catalog.providers.values()].filter(
     provider => provider.configured && provider.protocol !== 'sandbox',
   )
 
-function configured({ catalog }: CheckWorld, slug: string): Provider {
+function getConfiguredProvider({ catalog }: CheckWorld, slug: string): Provider {
   const provider = catalog.providers.get(slug)
   if (!provider)
     throw notFound(`${JSON.stringify(slug.slice(0, 200))} is not a provider of this gateway`)
@@ -55,14 +59,14 @@ function configured({ catalog }: CheckWorld, slug: string): Provider {
 
 type Verdict = Pick<ProviderCheck, 'ok' | 'status' | 'error'>
 
-async function check(
+async function checkProvider(
   gateway: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<ProviderCheck> {
   const { slug } = provider
-  const question = questionOf(provider)
-  if (!question)
+  const probe = pickProbe(provider)
+  if (!probe)
     return {
       provider: slug,
       ok: null,
@@ -70,44 +74,48 @@ async function check(
       milliseconds: null,
       error: 'cannot be checked without cost',
     }
-  const began = gateway.clock.ticks()
-  const verdict = await question(gateway, provider, milliseconds).catch(thrown =>
-    failed(thrown, milliseconds),
+  const startedAt = gateway.clock.ticks()
+  const verdict = await probe(gateway, provider, milliseconds).catch(thrown =>
+    judgeFailure(thrown, milliseconds),
   )
-  return { provider: slug, ...verdict, milliseconds: Math.round(gateway.clock.ticks() - began) }
+  return { provider: slug, ...verdict, milliseconds: Math.round(gateway.clock.ticks() - startedAt) }
 }
 
 /** Sends a free request to a provider. Throws when there is no answer. */
-type Question = (gateway: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
+type Probe = (gateway: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
 
-function questionOf({ auth, protocol, base_url }: Provider): Question | undefined {
-  if (auth === 'google-service-account') return askForToken
-  return listOf(protocol, base_url) ? askForModels : undefined
+function pickProbe({ auth, protocol, base_url }: Provider): Probe | undefined {
+  if (auth === 'google-service-account') return probeToken
+  return findModelList(protocol, base_url) ? probeModels : undefined
 }
 
-const fine: Verdict = { ok: true, status: 200, error: null }
-const wrong = (status: number | null, error: string): Verdict => ({ ok: false, status, error })
-const untold = (status: number, error: string): Verdict => ({ ok: null, status, error })
+const ACCEPTED: Verdict = { ok: true, status: 200, error: null }
+const buildFailure = (status: number | null, error: string): Verdict => ({
+  ok: false,
+  status,
+  error,
+})
+const buildUnknown = (status: number, error: string): Verdict => ({ ok: null, status, error })
 
-async function askForToken(
+async function probeToken(
   { egress: { accessTokens } }: CheckWorld,
   { service_account }: Provider,
   milliseconds: number,
 ): Promise<Verdict> {
-  if (!service_account) return wrong(null, 'has no service account')
-  const deadline = deadlineOf(milliseconds)
+  if (!service_account) return buildFailure(null, 'has no service account')
+  const deadline = startDeadline(milliseconds)
   try {
-    await deadline.attempt.orCancelled(accessTokens.of(service_account))
-    return fine
+    await deadline.attempt.awaitUnlessCancelled(accessTokens.getToken(service_account))
+    return ACCEPTED
   } catch {
     if (deadline.attempt.reason) throw deadline.attempt.reason
-    return wrong(null, 'no access token is granted to the service account')
+    return buildFailure(null, 'no access token is granted to the service account')
   } finally {
     deadline.close()
   }
 }
 
-const deadlineOf = (milliseconds: number): Deadline =>
+const startDeadline = (milliseconds: number): Deadline =>
   new Deadline(new Cancellation(), {
     firstByte: milliseconds,
     idle: milliseconds,
@@ -115,37 +123,45 @@ const deadlineOf = (milliseconds: number): Deadline =>
   })
 
 // Some providers list their models without a credential. Such a list does not prove one.
-async function askForModels(
+async function probeModels(
   gateway: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<Verdict> {
-  const { status, isList } = await asked(gateway, provider, milliseconds)
-  if (status !== 200) return refused(status)
-  if (!isList) return wrong(status, 'the answer is no list of models: is base_url right?')
-  if (provider.auth === 'none') return fine
-  const open = await asked(gateway, { ...provider, auth: 'none' }, milliseconds).catch(
-    () => undefined,
-  )
-  return open?.isList
-    ? untold(status, 'answers; lists its models without a credential, so that was not checked')
-    : fine
+  const { status, isList } = await fetchModelList(gateway, provider, milliseconds)
+  if (status !== 200) return judgeStatus(status)
+  if (!isList) return buildFailure(status, 'the answer is no list of models: is base_url right?')
+  if (provider.auth === 'none') return ACCEPTED
+  const anonymous = await fetchModelList(
+    gateway,
+    { ...provider, auth: 'none' },
+    milliseconds,
+  ).catch(() => undefined)
+  return anonymous?.isList
+    ? buildUnknown(
+        status,
+        'answers; lists its models without a credential, so that was not checked',
+      )
+    : ACCEPTED
 }
 
-function refused(status: number): Verdict {
-  if (status === 401 || status === 403) return wrong(status, 'the credential is refused')
-  if (NO_LIST.has(status))
-    return untold(status, 'has no list of models at its base_url: cannot be checked without cost')
-  return wrong(status, `answers with ${status}`)
+function judgeStatus(status: number): Verdict {
+  if (status === 401 || status === 403) return buildFailure(status, 'the credential is refused')
+  if (NO_LIST_STATUSES.has(status))
+    return buildUnknown(
+      status,
+      'has no list of models at its base_url: cannot be checked without cost',
+    )
+  return buildFailure(status, `answers with ${status}`)
 }
 
-const NO_LIST = new Set([404, 405, 501])
+const NO_LIST_STATUSES = new Set([404, 405, 501])
 
 /**
  * Returns the URL and headers of a provider's list of models, limited to one model where possible.
  * Returns undefined when its protocol documents no such list.
  */
-function listOf(
+function findModelList(
   protocol: string,
   base_url: string,
 ): { url: string; headers?: Record<string, string> } | undefined {
@@ -167,15 +183,15 @@ function listOf(
   }
 }
 
-const LARGEST = 16 * 1024 * 1024
+const LARGEST_LIST = 16 * 1024 * 1024
 
-async function asked(
+async function fetchModelList(
   gateway: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<{ status: number; isList: boolean }> {
-  const { url = '', headers = {} } = listOf(provider.protocol, provider.base_url) ?? {}
-  const deadline = deadlineOf(milliseconds)
+  const { url = '', headers = {} } = findModelList(provider.protocol, provider.base_url) ?? {}
+  const deadline = startDeadline(milliseconds)
   try {
     const outgoing = await authorize(
       gateway,
@@ -188,10 +204,10 @@ async function asked(
       deadline.attempt,
     )
     const text =
-      incoming.status === 200 ? await incoming.text(LARGEST, () => deadline.touched()) : ''
+      incoming.status === 200 ? await incoming.text(LARGEST_LIST, () => deadline.touch()) : ''
     return { status: incoming.status, isList: isList(text) }
   } catch (thrown) {
-    throw deadline.failure(thrown)
+    throw deadline.toGatewayError(thrown)
   } finally {
     deadline.abort()
   }
@@ -209,9 +225,10 @@ function isList(text: string): boolean {
   }
 }
 
-function failed(thrown: unknown, milliseconds: number): Verdict {
+function judgeFailure(thrown: unknown, milliseconds: number): Verdict {
   const { type, cause } = GatewayError.from(thrown)
-  if (type === 'timeout') return wrong(null, `no answer within ${milliseconds / 1000} seconds`)
+  if (type === 'timeout')
+    return buildFailure(null, `no answer within ${milliseconds / 1000} seconds`)
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
-  return wrong(null, code ? `the connection failed: ${code}` : 'the answer cannot be read')
+  return buildFailure(null, code ? `the connection failed: ${code}` : 'the answer cannot be read')
 }

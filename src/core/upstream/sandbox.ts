@@ -1,10 +1,10 @@
 import { estimateTokenCount } from 'tokenx'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import { isObject, type Json, text } from '../kernel/json.ts'
-import { embeddings } from './sandbox/embeddings.ts'
+import { isObject, type Json, readString } from '../kernel/json.ts'
+import { answerEmbeddings } from './sandbox/embeddings.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
-interface Wishes {
+interface SandboxOptions {
   /** Answers with this status instead. */
   fail?: number
   /** Breaks the stream off after this many words. */
@@ -19,23 +19,23 @@ interface Wishes {
  * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
  * the same answer. At `/embeddings` it returns vectors.
  */
-export async function sandbox(
+export async function askSandbox(
   path: string,
   body: Json,
   cancellation: Cancellation,
 ): Promise<Response> {
-  const wishes = isObject(body.sandbox) ? (body.sandbox as Wishes) : {}
-  await pause(wishes.delay_ms, cancellation)
-  if (wishes.fail)
+  const options = isObject(body.sandbox) ? (body.sandbox as SandboxOptions) : {}
+  await pause(options.delay_ms, cancellation)
+  if (options.fail)
     return Response.json(
       { error: { message: 'Told to fail', code: 'sandbox_failure' } },
-      { status: statusOf(wishes.fail) },
+      { status: toErrorStatus(options.fail) },
     )
-  if (path === '/embeddings') return Response.json(embeddings(body))
-  const reply = replyTo(body)
+  if (path === '/embeddings') return Response.json(answerEmbeddings(body))
+  const reply = composeReply(body)
   return body.stream === true
-    ? streamed(reply, body, wishes, cancellation)
-    : Response.json(whole(reply, body))
+    ? streamCompletion(reply, body, options, cancellation)
+    : Response.json(renderCompletion(reply, body))
 }
 
 interface Reply {
@@ -45,35 +45,35 @@ interface Reply {
   finish: 'stop' | 'length' | 'tool_calls'
 }
 
-function replyTo(body: Json): Reply {
-  const said = lastWords(body.messages)
-  const reasoning = wantsReasoning(body) ? `The user said: ${said}` : null
-  const tool = calledTool(body, said)
+function composeReply(body: Json): Reply {
+  const userText = readPrompt(body.messages)
+  const reasoning = wantsReasoning(body) ? `The user said: ${userText}` : null
+  const tool = pickTool(body, userText)
   if (tool)
     return {
       reasoning,
       words: [],
-      call: { name: tool.name, arguments: JSON.stringify(exampleOf(tool.parameters, said)) },
+      call: { name: tool.name, arguments: JSON.stringify(buildExample(tool.parameters, userText)) },
       finish: 'tool_calls',
     }
-  const words = formatted(body.response_format, said).match(/\s*\S+/g) ?? []
-  const bound = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
+  const words = formatReply(body.response_format, userText).match(/\s*\S+/g) ?? []
+  const maxWords = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
   return {
     reasoning,
-    words: words.slice(0, bound),
+    words: words.slice(0, maxWords),
     call: null,
-    finish: words.length > bound ? 'length' : 'stop',
+    finish: words.length > maxWords ? 'length' : 'stop',
   }
 }
 
 // A conversation that ends with an assistant message is a prefill, which the echo continues.
-function lastWords(messages: unknown): string {
-  const turns = Array.isArray(messages) ? messages.filter(isObject) : []
-  const last = turns.findLast(turn => turn.role === 'user' || turn.role === 'tool')
-  return textOf(last?.content) || 'Hello from the sandbox'
+function readPrompt(messages: unknown): string {
+  const conversation = Array.isArray(messages) ? messages.filter(isObject) : []
+  const last = conversation.findLast(turn => turn.role === 'user' || turn.role === 'tool')
+  return readContentText(last?.content) || 'Hello from the sandbox'
 }
 
-function textOf(content: unknown): string {
+function readContentText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content
@@ -81,7 +81,7 @@ function textOf(content: unknown): string {
       isObject(part)
         ? typeof part.text === 'string'
           ? part.text
-          : `[${text(part.type) ?? 'content'}]`
+          : `[${readString(part.type) ?? 'content'}]`
         : '',
     )
     .join(' ')
@@ -95,7 +95,7 @@ interface ToolDefinition {
   parameters: unknown
 }
 
-function calledTool(body: Json, said: string): ToolDefinition | undefined {
+function pickTool(body: Json, userText: string): ToolDefinition | undefined {
   const tools = Array.isArray(body.tools)
     ? body.tools.flatMap(tool =>
         isObject(tool) && isObject(tool.function)
@@ -112,37 +112,37 @@ function calledTool(body: Json, said: string): ToolDefinition | undefined {
     Array.isArray(body.messages) &&
     isObject(body.messages.at(-1)) &&
     body.messages.at(-1).role === 'tool'
-  return answersATool ? undefined : tools.find(tool => said.includes(tool.name))
+  return answersATool ? undefined : tools.find(tool => userText.includes(tool.name))
 }
 
-function formatted(format: unknown, said: string): string {
-  if (!isObject(format)) return said
-  if (format.type === 'json_object') return JSON.stringify({ echo: said })
+function formatReply(format: unknown, userText: string): string {
+  if (!isObject(format)) return userText
+  if (format.type === 'json_object') return JSON.stringify({ echo: userText })
   if (format.type === 'json_schema' && isObject(format.json_schema))
-    return JSON.stringify(exampleOf(format.json_schema.schema, said))
-  return said
+    return JSON.stringify(buildExample(format.json_schema.schema, userText))
+  return userText
 }
 
 /** Builds a value that fits a simple schema, with the message as the value of every string. */
-function exampleOf(schema: unknown, said: string, depth = 0): unknown {
+function buildExample(schema: unknown, userText: string, depth = 0): unknown {
   if (!isObject(schema) || depth > 8) return {}
   if (Array.isArray(schema.enum)) return schema.enum[0]
   if ('const' in schema) return schema.const
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type
-  if (type === 'string') return said
+  if (type === 'string') return userText
   if (type === 'number' || type === 'integer') return 1
   if (type === 'boolean') return true
   if (type === 'null') return null
-  if (type === 'array') return schema.items ? [exampleOf(schema.items, said, depth + 1)] : []
+  if (type === 'array') return schema.items ? [buildExample(schema.items, userText, depth + 1)] : []
   const properties = isObject(schema.properties) ? Object.entries(schema.properties) : []
   return Object.fromEntries(
-    properties.map(([name, member]) => [name, exampleOf(member, said, depth + 1)]),
+    properties.map(([name, property]) => [name, buildExample(property, userText, depth + 1)]),
   )
 }
 
 const HEAD = { id: 'chatcmpl-sandbox', created: 0, model: 'echo', system_fingerprint: 'sandbox' }
 
-function whole(reply: Reply, body: Json) {
+function renderCompletion(reply: Reply, body: Json) {
   const { reasoning, call, finish } = reply
   const content = call ? null : reply.words.join('')
   const tool_calls = call ? [{ id: 'call_sandbox_0', type: 'function', function: call }] : undefined
@@ -156,11 +156,11 @@ function whole(reply: Reply, body: Json) {
     ...HEAD,
     object: 'chat.completion',
     choices: [{ index: 0, message, finish_reason: finish }],
-    usage: usageOf(reply, body),
+    usage: countUsage(reply, body),
   }
 }
 
-function usageOf({ words, reasoning, call }: Reply, body: Json) {
+function countUsage({ words, reasoning, call }: Reply, body: Json) {
   const prompt_tokens = estimateTokenCount(JSON.stringify(body.messages ?? ''))
   const reasoning_tokens = reasoning ? estimateTokenCount(reasoning) : 0
   const completion_tokens =
@@ -173,14 +173,19 @@ function usageOf({ words, reasoning, call }: Reply, body: Json) {
   }
 }
 
-function streamed(reply: Reply, body: Json, wishes: Wishes, cancellation: Cancellation): Response {
-  const events = chunks(reply, body)
+function streamCompletion(
+  reply: Reply,
+  body: Json,
+  options: SandboxOptions,
+  cancellation: Cancellation,
+): Response {
+  const events = renderChunks(reply, body)
   let words = 0
   const stream = new ReadableStream({
     async pull(controller) {
-      await pause(words > 0 ? wishes.delay_ms : 0, cancellation)
+      await pause(words > 0 ? options.delay_ms : 0, cancellation)
       const { done, value } = events.next()
-      if (done || (wishes.cut_after !== undefined && words >= wishes.cut_after))
+      if (done || (options.cut_after !== undefined && words >= options.cut_after))
         return controller.close()
       words += 1
       controller.enqueue(
@@ -193,7 +198,7 @@ function streamed(reply: Reply, body: Json, wishes: Wishes, cancellation: Cancel
   return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
 }
 
-function* chunks(reply: Reply, body: Json): Generator<Json | string> {
+function* renderChunks(reply: Reply, body: Json): Generator<Json | string> {
   const chunk = (delta: Json, finish_reason: string | null = null): Json => ({
     ...HEAD,
     object: 'chat.completion.chunk',
@@ -207,7 +212,7 @@ function* chunks(reply: Reply, body: Json): Generator<Json | string> {
       tool_calls: [{ index: 0, id: 'call_sandbox_0', type: 'function', function: reply.call }],
     })
   yield chunk({}, reply.finish)
-  yield { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: usageOf(reply, body) }
+  yield { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: countUsage(reply, body) }
   yield '[DONE]'
 }
 
@@ -221,5 +226,5 @@ function pause(milliseconds: number | undefined, cancellation: Cancellation): Pr
   return promise.finally(() => clearTimeout(timer))
 }
 
-const statusOf = (status: number) =>
+const toErrorStatus = (status: number) =>
   Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500

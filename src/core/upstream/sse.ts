@@ -28,18 +28,22 @@ export class SseScanner {
 
   #scan(text: string): Frame[] {
     const frames: Frame[] = []
-    let from = this.#skipLineFeed && text[0] === '\n' ? 1 : 0
+    let start = this.#skipLineFeed && text[0] === '\n' ? 1 : 0
     if (text.length > 0) this.#skipLineFeed = false
-    const ends = new LineEnds(text)
-    for (let at = ends.after(from); at !== -1; at = ends.after(from)) {
-      this.#endLine(text.slice(from, at), frames)
-      from = at + 1
-      if (text[at] !== '\r') continue
-      if (text[from] === '\n') from += 1
-      else if (from === text.length) this.#skipLineFeed = true
+    const lineEnds = new LineEnds(text)
+    for (
+      let lineEnd = lineEnds.findNext(start);
+      lineEnd !== -1;
+      lineEnd = lineEnds.findNext(start)
+    ) {
+      this.#endLine(text.slice(start, lineEnd), frames)
+      start = lineEnd + 1
+      if (text[lineEnd] !== '\r') continue
+      if (text[start] === '\n') start += 1
+      else if (start === text.length) this.#skipLineFeed = true
     }
-    this.#grow(text.length - from)
-    this.#line += text.slice(from)
+    this.#grow(text.length - start)
+    this.#line += text.slice(start)
     return frames
   }
 
@@ -48,10 +52,10 @@ export class SseScanner {
     const line = this.#line + rest
     this.#line = ''
     if (line === '') this.#dispatch(frames)
-    else this.#field(line)
+    else this.#readField(line)
   }
 
-  #field(line: string): void {
+  #readField(line: string): void {
     if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
     else if (line.startsWith('event:')) this.#event = line.slice(line[6] === ' ' ? 7 : 6)
     // A line that is only a name is a field with an empty value (9.2.6).
@@ -87,7 +91,7 @@ class LineEnds {
     this.#text = text
   }
 
-  after(from: number): number {
+  findNext(from: number): number {
     if (this.#feed !== -1 && this.#feed < from) this.#feed = this.#text.indexOf('\n', from)
     if (this.#carriage !== -1 && this.#carriage < from)
       this.#carriage = this.#text.indexOf('\r', from)

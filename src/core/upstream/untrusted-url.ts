@@ -17,27 +17,28 @@ const LONGEST_URL = 8192
  */
 export async function checkUntrustedUrl(
   gateway: UpstreamWorld,
-  given: string,
+  namedUrl: string,
   field?: string,
   base?: string,
 ): Promise<CheckedUrl> {
-  const url = given.length <= LONGEST_URL ? URL.parse(given, base) : null
+  const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl, base) : null
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw refused('an http or https URL', field)
-  if (url.username !== '' || url.password !== '') throw refused('a URL without credentials', field)
+    throw urlRefusal('an http or https URL', field)
+  if (url.username !== '' || url.password !== '')
+    throw urlRefusal('a URL without credentials', field)
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  const addresses = await addressesOf(gateway, host)
+  const addresses = await resolveAddresses(gateway, host)
   const [address] = addresses
-  if (address === undefined || !(isAllowed(gateway, url) || addresses.every(isPublic)))
-    throw refused('the URL of a public host', field)
+  if (address === undefined || !(isAllowed(gateway, url) || addresses.every(isPublicAddress)))
+    throw urlRefusal('the URL of a public host', field)
   return { url: url.href, address }
 }
 
-const refused = (expected: string, field?: string): GatewayError =>
+const urlRefusal = (expected: string, field?: string): GatewayError =>
   invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 
 // A host may be an address already. The URL parser has normalized it, however it was written.
-async function addressesOf(gateway: UpstreamWorld, host: string): Promise<string[]> {
+async function resolveAddresses(gateway: UpstreamWorld, host: string): Promise<string[]> {
   if (host.includes(':') || IPV4.test(host)) return [host]
   return gateway.egress.resolve(host).catch(() => [])
 }
@@ -48,7 +49,7 @@ const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>
   )
 
 /** Returns whether an address is public. Anything that is not known to be public is not. */
-export function isPublic(address: string): boolean {
+export function isPublicAddress(address: string): boolean {
   return address.includes(':') ? isPublicIpv6(address) : IPV4.test(address) && isPublicIpv4(address)
 }
 
@@ -76,24 +77,24 @@ const PRIVATE_IPV4 = [
   '203.0.113.0/24', // examples
   '224.0.0.0/4', // multicast
   '240.0.0.0/4', // reserved, and broadcast
-].map(rangeOf)
+].map(parseRange)
 
-interface Range {
+interface AddressRange {
   first: number
   size: number
 }
 
-function rangeOf(range: string): Range {
+function parseRange(range: string): AddressRange {
   const [address = '', bits = ''] = range.split('/')
-  return { first: numberOf(address), size: 2 ** (32 - Number(bits)) }
+  return { first: toNumber(address), size: 2 ** (32 - Number(bits)) }
 }
 
-function numberOf(address: string): number {
+function toNumber(address: string): number {
   return address.split('.').reduce((number, byte) => number * 256 + Number(byte), 0)
 }
 
 function isPublicIpv4(address: string): boolean {
-  const number = numberOf(address)
+  const number = toNumber(address)
   return !PRIVATE_IPV4.some(({ first, size }) => number >= first && number < first + size)
 }
 

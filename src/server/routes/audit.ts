@@ -1,9 +1,9 @@
 import { AuditQuery, listAudit } from '../../core/identity/audit.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of the audit trail, which is read-only. */
-export const audit = defineResource({ tag: 'Audit', access: 'management' }, [
-  route('GET /audit', 'listAudit', 'List changes, newest first', listAudit, {
+export const createAuditRoutes = defineResource({ tag: 'Audit', access: 'management' }, [
+  defineRoute('GET /audit', 'listAudit', 'List changes, newest first', listAudit, {
     query: AuditQuery,
   }),
 ])

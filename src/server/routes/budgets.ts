@@ -1,6 +1,6 @@
 import { BudgetInput } from '../../core/policy/budgets/schema.ts'
 import { deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 const params = {
   id: 'The workspace’s id or slug',
@@ -9,32 +9,35 @@ const params = {
 const refusals = [400]
 
 /** Creates the routes of workspaces' budgets (wire reference J.3). */
-export const budgets = defineResource({ tag: 'Workspaces', access: 'management', params }, [
-  route(
-    'GET /workspaces/:id/budgets',
-    'listWorkspaceBudgets',
-    'List a workspace’s budgets',
-    listBudgets,
-  ),
-  route(
-    'GET /workspaces/:id/budgets/:interval',
-    'getWorkspaceBudget',
-    'Get a workspace’s budget',
-    getBudget,
-    { refusals },
-  ),
-  route(
-    'PUT /workspaces/:id/budgets/:interval',
-    'upsertWorkspaceBudget',
-    'Set a workspace’s budget',
-    setBudget,
-    { body: BudgetInput },
-  ),
-  route(
-    'DELETE /workspaces/:id/budgets/:interval',
-    'deleteWorkspaceBudget',
-    'Delete a workspace’s budget',
-    deleteBudget,
-    { refusals },
-  ),
-])
+export const createBudgetRoutes = defineResource(
+  { tag: 'Workspaces', access: 'management', params },
+  [
+    defineRoute(
+      'GET /workspaces/:id/budgets',
+      'listWorkspaceBudgets',
+      'List a workspace’s budgets',
+      listBudgets,
+    ),
+    defineRoute(
+      'GET /workspaces/:id/budgets/:interval',
+      'getWorkspaceBudget',
+      'Get a workspace’s budget',
+      getBudget,
+      { refusals },
+    ),
+    defineRoute(
+      'PUT /workspaces/:id/budgets/:interval',
+      'upsertWorkspaceBudget',
+      'Set a workspace’s budget',
+      setBudget,
+      { body: BudgetInput },
+    ),
+    defineRoute(
+      'DELETE /workspaces/:id/budgets/:interval',
+      'deleteWorkspaceBudget',
+      'Delete a workspace’s budget',
+      deleteBudget,
+      { refusals },
+    ),
+  ],
+)

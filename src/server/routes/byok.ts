@@ -6,20 +6,22 @@ import {
   listByokKeys,
   updateByokKey,
 } from '../../core/catalog/byok.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The provider key’s id' }
 
 /** Creates the routes of callers' own provider keys (wire reference B.2). */
-export const byok = defineResource({ tag: 'BYOK', access: 'management', params }, [
-  route('GET /byok', 'listBYOKKeys', 'List provider keys', listByokKeys, { query: ByokQuery }),
-  route('POST /byok', 'createBYOKKey', 'Add a provider key', createByokKey, {
+export const createByokRoutes = defineResource({ tag: 'BYOK', access: 'management', params }, [
+  defineRoute('GET /byok', 'listBYOKKeys', 'List provider keys', listByokKeys, {
+    query: ByokQuery,
+  }),
+  defineRoute('POST /byok', 'createBYOKKey', 'Add a provider key', createByokKey, {
     body: NewByokKey,
     status: 201,
   }),
-  route('GET /byok/:id', 'getBYOKKey', 'Get a provider key', getByokKey),
-  route('PATCH /byok/:id', 'updateBYOKKey', 'Change a provider key', updateByokKey, {
+  defineRoute('GET /byok/:id', 'getBYOKKey', 'Get a provider key', getByokKey),
+  defineRoute('PATCH /byok/:id', 'updateBYOKKey', 'Change a provider key', updateByokKey, {
     body: ByokChange,
   }),
-  route('DELETE /byok/:id', 'deleteBYOKKey', 'Delete a provider key', deleteByokKey),
+  defineRoute('DELETE /byok/:id', 'deleteBYOKKey', 'Delete a provider key', deleteByokKey),
 ])

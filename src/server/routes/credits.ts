@@ -2,27 +2,28 @@ import { Elysia } from 'elysia'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { getCredits } from '../../core/ledger/credits.ts'
-import { nobody } from '../access.ts'
-import { operation } from '../operation.ts'
-import { defineResource, route } from '../resource.ts'
+import { allowAnyone } from '../access.ts'
+import { describeOperation } from '../operation.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the routes of credits. Credits are added only at the terminal. */
-export const credits = (gateway: Gateway) => new Elysia().use(balance(gateway)).use(coinbase())
+export const createCreditRoutes = (gateway: Gateway) =>
+  new Elysia().use(createBalanceRoutes(gateway)).use(createCoinbaseRoutes())
 
-const balance = defineResource({ tag: 'Credits', access: 'management' }, [
-  route('GET /credits', 'getCredits', 'Get the credits paid in and spent', getCredits),
+const createBalanceRoutes = defineResource({ tag: 'Credits', access: 'management' }, [
+  defineRoute('GET /credits', 'getCredits', 'Get the credits paid in and spent', getCredits),
 ])
 
 const GONE = 410
 
 // The public service keeps this old route and answers that it is gone (wire reference B.1).
-const coinbase = () =>
-  new Elysia().use(nobody()).post(
+const createCoinbaseRoutes = () =>
+  new Elysia().use(allowAnyone()).post(
     '/credits/coinbase',
     () => {
       throw new GatewayError('not_found', 'Credits cannot be bought here', { status: GONE })
     },
-    operation({
+    describeOperation({
       id: 'createCoinbaseCharge',
       tag: 'Credits',
       summary: 'Gone',

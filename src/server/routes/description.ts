@@ -1,32 +1,35 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { notFound } from '../../core/errors.ts'
-import { nobody } from '../access.ts'
-import { DOCS_PARTS, docsPage } from '../docs.ts'
-import { openapiOf } from '../openapi.ts'
-import { type Operation, operation } from '../operation.ts'
+import { allowAnyone } from '../access.ts'
+import { DOCS_PARTS, renderDocsPage } from '../docs.ts'
+import { buildOpenApi } from '../openapi.ts'
+import { describeOperation, type Operation } from '../operation.ts'
 
-const siteOperation = (described: Omit<Operation, 'tag' | 'open' | 'statuses'>) =>
-  operation({ tag: 'Site', open: true, statuses: [200], ...described })
+const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open' | 'statuses'>) =>
+  describeOperation({ tag: 'Site', open: true, statuses: [200], ...details })
 
 /**
  * Creates the routes of the app's description, for programs and for people. `app` is called for
  * each request, when all routes are there.
  */
-export const description = (app: () => AnyElysia, about: { title: string; url: string }) =>
+export const createDescriptionRoutes = (
+  app: () => AnyElysia,
+  about: { title: string; url: string },
+) =>
   new Elysia()
-    .use(nobody())
+    .use(allowAnyone())
     .get(
       '/openapi.json',
-      () => openapiOf(app(), about),
-      siteOperation({ id: 'openapiJson', summary: 'Get this description' }),
+      () => buildOpenApi(app(), about),
+      describeSiteOperation({ id: 'openapiJson', summary: 'Get this description' }),
     )
     .get(
       '/openapi.yaml',
       () =>
-        new Response(Bun.YAML.stringify(openapiOf(app(), about), null, 2), {
+        new Response(Bun.YAML.stringify(buildOpenApi(app(), about), null, 2), {
           headers: { 'content-type': 'application/yaml; charset=utf-8' },
         }),
-      siteOperation({
+      describeSiteOperation({
         id: 'openapiYaml',
         summary: 'Get this description in YAML',
         produces: ['application/yaml'],
@@ -34,8 +37,8 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
     )
     .get(
       '/docs',
-      () => docsPage(),
-      siteOperation({
+      () => renderDocsPage(),
+      describeSiteOperation({
         id: 'docs',
         summary: 'Read this description and try it',
         produces: ['text/html'],
@@ -48,7 +51,7 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
         if (!part) throw notFound()
         return part()
       },
-      siteOperation({
+      describeSiteOperation({
         id: 'docsPart',
         summary: 'Get an asset of that page',
         params: { part: 'Its name' },

@@ -1,9 +1,9 @@
 import { GenerationQuery, getGeneration } from '../../core/telemetry/generations.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of the record of a finished call. */
-export const generation = defineResource({ tag: 'Generations', access: 'key' }, [
-  route(
+export const createGenerationRoutes = defineResource({ tag: 'Generations', access: 'key' }, [
+  defineRoute(
     'GET /generation',
     'getGeneration',
     'Get the usage, cost and attempts of a finished call',

@@ -15,36 +15,36 @@ import {
   showModel,
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { policyFor } from '../../core/policy/effective.ts'
-import { anybody, anyKey, nobody } from '../access.ts'
+import { getPolicy } from '../../core/policy/effective.ts'
+import { allowAnyone, findActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
-import { modelsFeed } from '../models-feed.ts'
-import { type Operation, operation } from '../operation.ts'
+import { renderModelsFeed } from '../models-feed.ts'
+import { describeOperation, type Operation } from '../operation.ts'
 
-const modelsOperation = (described: Omit<Operation, 'tag'>) =>
-  operation({ tag: 'Models', open: true, ...described })
+const describeModelsOperation = (details: Omit<Operation, 'tag'>) =>
+  describeOperation({ tag: 'Models', open: true, ...details })
 const slug = { author: 'The author, before the slash', slug: 'The model, after the slash' }
 
 /**
  * Creates the routes of models and endpoints. They need no key, as at the public service, except
  * `/models/user`, which depends on the key.
  */
-export const models = (gateway: Gateway, siteUrl: string) =>
-  new Elysia().use(publicModels(gateway, siteUrl)).use(userModels(gateway))
+export const createModelRoutes = (gateway: Gateway, siteUrl: string) =>
+  new Elysia().use(createPublicModelRoutes(gateway, siteUrl)).use(createUserModelRoutes(gateway))
 
-const publicModels = (gateway: Gateway, siteUrl: string) =>
+const createPublicModelRoutes = (gateway: Gateway, siteUrl: string) =>
   new Elysia()
-    .use(nobody())
+    .use(allowAnyone())
     .get(
       '/models',
       ({ request }) => {
         const query = readQuery(request.url, ModelQuery)
         const list = listModels(gateway, query)
         return query.use_rss === 'true'
-          ? modelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url))
+          ? renderModelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url))
           : list
       },
-      modelsOperation({
+      describeModelsOperation({
         id: 'getModels',
         summary: 'List models',
         query: ModelQuery,
@@ -55,7 +55,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/models/count',
       ({ request }) => countModels(gateway, readQuery(request.url, CountQuery)),
-      modelsOperation({
+      describeModelsOperation({
         id: 'listModelsCount',
         summary: 'Count the models',
         query: CountQuery,
@@ -65,7 +65,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/embeddings/models',
       ({ request }) => listEmbeddingsModels(gateway, readQuery(request.url, PageQuery)),
-      modelsOperation({
+      describeModelsOperation({
         id: 'listEmbeddingsModels',
         summary: 'List the embedding models',
         query: PageQuery,
@@ -75,7 +75,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/endpoints/zdr',
       () => listZdrEndpoints(gateway),
-      modelsOperation({
+      describeModelsOperation({
         id: 'listEndpointsZdr',
         summary: 'List the endpoints that retain no data',
         statuses: [200, 500],
@@ -84,7 +84,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/model/:author/:slug',
       ({ params }) => showModel(gateway, `${params.author}/${params.slug}`),
-      modelsOperation({
+      describeModelsOperation({
         id: 'getModel',
         summary: 'Get a model',
         params: slug,
@@ -94,8 +94,12 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/models/:author/:slug/endpoints',
       async ({ params, request }) =>
-        listEndpoints(gateway, `${params.author}/${params.slug}`, await anybody(gateway, request)),
-      modelsOperation({
+        listEndpoints(
+          gateway,
+          `${params.author}/${params.slug}`,
+          await findActor(gateway, request),
+        ),
+      describeModelsOperation({
         id: 'listEndpoints',
         summary: 'List the endpoints of a model',
         params: slug,
@@ -103,16 +107,16 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
       }),
     )
 
-const userModels = (gateway: Gateway) =>
-  new Elysia().use(anyKey(gateway)).get(
+const createUserModelRoutes = (gateway: Gateway) =>
+  new Elysia().use(requireKey(gateway)).get(
     '/models/user',
     ({ actor, request }) =>
       listCallableModels(
         gateway,
         readQuery(request.url, CallableQuery),
-        policyFor(gateway, actor).rules,
+        getPolicy(gateway, actor).rules,
       ),
-    modelsOperation({
+    describeModelsOperation({
       id: 'listModelsUser',
       summary: 'List the models that this key can call',
       query: CallableQuery,

@@ -7,27 +7,27 @@ import {
   listPresets,
   listPresetVersions,
 } from '../../core/catalog/presets.ts'
-import { makeDraft } from '../../core/dialects/presets.ts'
+import { buildPresetDraft } from '../../core/dialects/presets.ts'
 import { presetForms } from '../../core/dialects/registry.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { anyKey } from '../access.ts'
+import { requireKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
-import { type Operation, operation } from '../operation.ts'
+import { describeOperation, type Operation } from '../operation.ts'
 
-const presetsOperation = (described: Omit<Operation, 'tag'>) =>
-  operation({ tag: 'Presets', ...described })
+const describePresetsOperation = (details: Omit<Operation, 'tag'>) =>
+  describeOperation({ tag: 'Presets', ...details })
 const slug = { slug: 'The preset’s name in URLs' }
 const CREATED = [200, 400, 401, 403, 404, 409, 500]
 const FOUND = [200, 400, 401, 404, 500]
 
 /** Creates the routes of presets in the key's workspace: specification E6 and the rest. */
-export function presets(gateway: Gateway) {
+export function createPresetRoutes(gateway: Gateway) {
   const app = new Elysia({ prefix: '/presets' })
-    .use(anyKey(gateway))
+    .use(requireKey(gateway))
     .get(
       '/',
       ({ actor, request }) => listPresets(gateway, actor, readQuery(request.url, PresetQuery)),
-      presetsOperation({
+      describePresetsOperation({
         id: 'listPresets',
         summary: 'List presets',
         query: PresetQuery,
@@ -37,7 +37,7 @@ export function presets(gateway: Gateway) {
     .get(
       '/:slug',
       ({ actor, params }) => getPreset(gateway, actor, params.slug),
-      presetsOperation({
+      describePresetsOperation({
         id: 'getPreset',
         summary: 'Get a preset in its designated version',
         params: slug,
@@ -48,7 +48,7 @@ export function presets(gateway: Gateway) {
       '/:slug/versions',
       ({ actor, params, request }) =>
         listPresetVersions(gateway, actor, params.slug, readQuery(request.url, PresetQuery)),
-      presetsOperation({
+      describePresetsOperation({
         id: 'listPresetVersions',
         summary: 'List the versions of a preset',
         params: slug,
@@ -59,7 +59,7 @@ export function presets(gateway: Gateway) {
     .get(
       '/:slug/versions/:version',
       ({ actor, params }) => getPresetVersion(gateway, actor, params.slug, params.version),
-      presetsOperation({
+      describePresetsOperation({
         id: 'getPresetVersion',
         summary: 'Get one version of a preset',
         params: { ...slug, version: 'The number of the version, from 1' },
@@ -71,9 +71,19 @@ export function presets(gateway: Gateway) {
       `/:slug${form.path}`,
       async ({ actor, params, request }) => {
         const body = await readBody(request, form.body)
-        return createPreset(gateway, actor, params.slug, makeDraft(gateway, actor, form, body))
+        return createPreset(
+          gateway,
+          actor,
+          params.slug,
+          buildPresetDraft(gateway, actor, form, body),
+        )
       },
-      presetsOperation({ ...form.operation, params: slug, body: form.body, statuses: CREATED }),
+      describePresetsOperation({
+        ...form.operation,
+        params: slug,
+        body: form.body,
+        statuses: CREATED,
+      }),
     )
   }
   return app

@@ -1,7 +1,7 @@
 import { listProviders } from '../../core/catalog/providers.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of providers. It needs no key, as at the public service. */
-export const providers = defineResource({ tag: 'Providers', access: 'open' }, [
-  route('GET /providers', 'listProviders', 'List providers', listProviders),
+export const createProviderRoutes = defineResource({ tag: 'Providers', access: 'open' }, [
+  defineRoute('GET /providers', 'listProviders', 'List providers', listProviders),
 ])

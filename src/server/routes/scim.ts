@@ -12,66 +12,67 @@ import {
 } from '../../core/identity/scim/group-mappings.ts'
 import { listScimGroups } from '../../core/identity/scim/groups.ts'
 import { createSyncJob, getSyncJob } from '../../core/identity/scim/sync-jobs.ts'
-import { ScimPage } from '../../core/identity/scim.ts'
-import { defineResource, route } from '../resource.ts'
+import { ScimPageQuery } from '../../core/identity/scim.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 const noun = { tag: 'SCIM', access: 'management' } as const
 const mapping = { id: 'The mapping’s id' }
 const job = { id: 'The job’s id' }
 
-const mappings = defineResource({ ...noun, params: mapping }, [
-  route(
+const createMappingRoutes = defineResource({ ...noun, params: mapping }, [
+  defineRoute(
     'GET /scim/group-mappings',
     'listScimGroupMappings',
     'List SCIM group mappings',
     listGroupMappings,
-    { query: ScimPage },
+    { query: ScimPageQuery },
   ),
-  route(
+  defineRoute(
     'POST /scim/group-mappings',
     'createScimGroupMapping',
     'Map a SCIM group to a workspace',
     createGroupMapping,
     { body: NewGroupMapping, status: 201, refusals: [404, 409] },
   ),
-  route(
+  defineRoute(
     'GET /scim/group-mappings/:id',
     'getScimGroupMapping',
     'Get a SCIM group mapping',
     getGroupMapping,
   ),
-  route(
+  defineRoute(
     'PATCH /scim/group-mappings/:id',
     'updateScimGroupMapping',
     'Change the role of a SCIM group mapping',
     updateGroupMapping,
     { body: GroupMappingChange },
   ),
-  route(
+  defineRoute(
     'DELETE /scim/group-mappings/:id',
     'deleteScimGroupMapping',
     'Delete a SCIM group mapping',
     deleteGroupMapping,
     { query: GroupMappingDeletion },
   ),
-  route('GET /scim/groups', 'listScimGroups', 'List SCIM groups', listScimGroups, {
-    query: ScimPage,
+  defineRoute('GET /scim/groups', 'listScimGroups', 'List SCIM groups', listScimGroups, {
+    query: ScimPageQuery,
   }),
 ])
 
-const jobs = defineResource({ ...noun, params: job }, [
-  route(
+const createJobRoutes = defineResource({ ...noun, params: job }, [
+  defineRoute(
     'POST /scim/sync-jobs',
     'createScimSyncJob',
     'Apply every SCIM group mapping again',
     createSyncJob,
-    { status: 202, location: begun => `/api/v1/scim/sync-jobs/${begun.data.id}` },
+    { status: 202, location: started => `/api/v1/scim/sync-jobs/${started.data.id}` },
   ),
-  route('GET /scim/sync-jobs/:id', 'getScimSyncJob', 'Get a SCIM sync job', getSyncJob),
+  defineRoute('GET /scim/sync-jobs/:id', 'getScimSyncJob', 'Get a SCIM sync job', getSyncJob),
 ])
 
 /**
  * Creates the routes that map the identity provider's groups to workspaces: specification E1 and
  * wire reference J.4.
  */
-export const scim = (gateway: Gateway) => new Elysia().use(mappings(gateway)).use(jobs(gateway))
+export const createScimRoutes = (gateway: Gateway) =>
+  new Elysia().use(createMappingRoutes(gateway)).use(createJobRoutes(gateway))

@@ -11,24 +11,33 @@ import {
   listWorkspaces,
   updateWorkspace,
 } from '../../core/identity/workspaces.ts'
-import { defineResource, route } from '../resource.ts'
+import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The workspace’s id or slug' }
 
 /** Creates the routes of workspaces (specification E13, wire reference J.1). */
-export const workspaces = defineResource({ tag: 'Workspaces', access: 'management', params }, [
-  route('GET /workspaces', 'listWorkspaces', 'List workspaces', listWorkspaces, {
-    query: WorkspaceQuery,
-  }),
-  route('POST /workspaces', 'createWorkspace', 'Create a workspace', createWorkspace, {
-    body: NewWorkspace,
-    status: 201,
-  }),
-  route('GET /workspaces/:id', 'getWorkspace', 'Get a workspace', getWorkspace),
-  route('PATCH /workspaces/:id', 'updateWorkspace', 'Change a workspace', updateWorkspace, {
-    body: WorkspaceChange,
-  }),
-  route('DELETE /workspaces/:id', 'deleteWorkspace', 'Delete a workspace', deleteWorkspace, {
-    query: WorkspaceDeletion,
-  }),
-])
+export const createWorkspaceRoutes = defineResource(
+  { tag: 'Workspaces', access: 'management', params },
+  [
+    defineRoute('GET /workspaces', 'listWorkspaces', 'List workspaces', listWorkspaces, {
+      query: WorkspaceQuery,
+    }),
+    defineRoute('POST /workspaces', 'createWorkspace', 'Create a workspace', createWorkspace, {
+      body: NewWorkspace,
+      status: 201,
+    }),
+    defineRoute('GET /workspaces/:id', 'getWorkspace', 'Get a workspace', getWorkspace),
+    defineRoute('PATCH /workspaces/:id', 'updateWorkspace', 'Change a workspace', updateWorkspace, {
+      body: WorkspaceChange,
+    }),
+    defineRoute(
+      'DELETE /workspaces/:id',
+      'deleteWorkspace',
+      'Delete a workspace',
+      deleteWorkspace,
+      {
+        query: WorkspaceDeletion,
+      },
+    ),
+  ],
+)

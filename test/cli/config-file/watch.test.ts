@@ -237,12 +237,12 @@ describe('a wrong config file', () => {
     write(TEXT)
     const { gateway, looks } = await watched()
     await looks(2)
-    const { freeSince } = gateway.store.generations
-    gateway.store.generations.freeSince = () => Promise.reject(new Error('The disk is gone'))
+    const { countFreeCalls } = gateway.store.generations
+    gateway.store.generations.countFreeCalls = () => Promise.reject(new Error('The disk is gone'))
     write('limits: { free_models: { requests_per_day: 1 } }')
     expect(await looks(5)).toEqual(['rejected Internal Server Error'])
     expect([gateway.config.service_name, gateway.config.limits.free_models]).toEqual(['one', false])
-    gateway.store.generations.freeSince = freeSince
+    gateway.store.generations.countFreeCalls = countFreeCalls
     expect(await looks(1)).toEqual(['applied service_name,limits.free_models'])
     expect(await looks(3)).toEqual([])
   })

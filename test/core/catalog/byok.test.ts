@@ -6,37 +6,42 @@ import { join } from 'node:path'
 import { PUBLIC_PROVIDERS } from '../../../src/core/catalog/byok/providers.data.ts'
 import type { NewByokKey } from '../../../src/core/catalog/byok/schema.ts'
 import {
-  byokKeysFor,
   createByokKey,
   deleteByokKey,
+  getByokKeyState,
   listByokKeys,
-  stateOf,
+  listUsableByokKeys,
   updateByokKey,
 } from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi } from '../../support/api.ts'
+import { createOtherWorkspace, createTestKeys, testGateway } from '../../support/gateway.ts'
 
 const SECRET = 'sk-canary-51d7-0123456789'
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let api: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let api: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
-  api = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  api = createApi(gateway, keys.management)
 })
 
 const create = async (input: Partial<NewByokKey> = {}) =>
-  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input }))
-    .data
+  (
+    await createByokKey(gateway, getOperator(gateway), {
+      provider: 'openai',
+      key: SECRET,
+      ...input,
+    })
+  ).data
 
 /**
  * Calls the API with the management key or another, or with none for null. No answer has a secret.
@@ -93,7 +98,7 @@ describe('POST /byok', () => {
   })
 
   test('numbers the keys of one provider in one workspace', async () => {
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     const made = [
       await create(),
       await create(),
@@ -165,7 +170,7 @@ describe('POST /byok', () => {
   })
 
   test('a disabled API key cannot be listed on a provider key', async () => {
-    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     expect(
       (
         await ask('POST', '/byok', {
@@ -176,8 +181,8 @@ describe('POST /byok', () => {
   })
 
   test('an API key of another workspace is refused in the same words', async () => {
-    await otherWorkspace(gateway, OTHER)
-    const { data } = await createKey(gateway, operator(gateway), {
+    await createOtherWorkspace(gateway, OTHER)
+    const { data } = await createKey(gateway, getOperator(gateway), {
       name: 'theirs',
       workspace_id: OTHER,
     })
@@ -301,7 +306,7 @@ describe('permissions', () => {
   )
 
   test('a management key of the default workspace finds all keys, others their own', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     for (const method of ['GET', 'PATCH', 'DELETE']) {
       const more = method === 'PATCH' ? { body: { name: 'taken' } } : {}
@@ -427,7 +432,7 @@ describe('in memory and on disk', () => {
   }
 
   const add = async (to: Gateway) =>
-    (await createByokKey(to, operator(to), { provider: 'openai', key: SECRET })).data.id
+    (await createByokKey(to, getOperator(to), { provider: 'openai', key: SECRET })).data.id
   const credential = (of: Gateway, id: string) =>
     of.memory.byok.get(id)?.providers.get('openai')?.api_key?.reveal()
 
@@ -445,15 +450,21 @@ describe('in memory and on disk', () => {
     const id = await add(await open('one'))
     expect(readdirSync(directory)).not.toContain('secret.key')
     const [same, wrong] = [await open('one'), await open('two')]
-    expect([stateOf(same, id), stateOf(wrong, id)]).toEqual(['active', 'unreadable'])
+    expect([getByokKeyState(same, id), getByokKeyState(wrong, id)]).toEqual([
+      'active',
+      'unreadable',
+    ])
     expect([credential(same, id), credential(wrong, id)]).toEqual([SECRET, undefined])
     const told: string[] = []
     wrong.events.on('byok.unreadable', one => told.push(one.id))
     const later = await add(same)
     await wrong.catchUp()
     expect(told).toEqual([later])
-    await updateByokKey(wrong, operator(wrong), id, { key: 'sk-anew-0123456789' })
-    expect([stateOf(wrong, id), credential(wrong, id)]).toEqual(['active', 'sk-anew-0123456789'])
+    await updateByokKey(wrong, getOperator(wrong), id, { key: 'sk-anew-0123456789' })
+    expect([getByokKeyState(wrong, id), credential(wrong, id)]).toEqual([
+      'active',
+      'sk-anew-0123456789',
+    ])
   })
 
   test('changes by another process are applied', async () => {
@@ -461,18 +472,18 @@ describe('in memory and on disk', () => {
     const id = await add(terminal)
     await server.catchUp()
     expect(credential(server, id)).toBe(SECRET)
-    await updateByokKey(terminal, operator(terminal), id, {
+    await updateByokKey(terminal, getOperator(terminal), id, {
       key: 'sk-anew-0123456789',
       disabled: true,
     })
     await server.catchUp()
-    expect([credential(server, id), stateOf(server, id)]).toEqual([
+    expect([credential(server, id), getByokKeyState(server, id)]).toEqual([
       'sk-anew-0123456789',
       'disabled',
     ])
-    await deleteByokKey(terminal, operator(terminal), id)
+    await deleteByokKey(terminal, getOperator(terminal), id)
     await server.catchUp()
-    expect(listByokKeys(server, operator(server), {}).total_count).toBe(0)
+    expect(listByokKeys(server, getOperator(server), {}).total_count).toBe(0)
   })
 
   test('changes by this process during a reload are kept', async () => {
@@ -481,24 +492,24 @@ describe('in memory and on disk', () => {
     await add(terminal)
     const catching = server.catchUp()
     const made = add(server)
-    const deleted = deleteByokKey(server, operator(server), gone)
+    const deleted = deleteByokKey(server, getOperator(server), gone)
     await Promise.all([catching, made, deleted])
     expect([
-      stateOf(server, kept),
+      getByokKeyState(server, kept),
       server.memory.byok.get(gone),
-      stateOf(server, await made),
+      getByokKeyState(server, await made),
     ]).toEqual(['active', undefined, 'active'])
   })
 })
 
 describe('the users of a key', () => {
   const asked = (more: Partial<Actor> = {}) =>
-    byokKeysFor(gateway, { ...operator(gateway), kind: 'inference', ...more }).map(
+    listUsableByokKeys(gateway, { ...getOperator(gateway), kind: 'inference', ...more }).map(
       one => one.key.id,
     )
 
   test('depend on its workspace, users, API keys, and whether it is disabled', async () => {
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     const { id: all } = await create()
     const { id: users } = await create({ allowed_user_ids: ['ada'] })
     const { id: hashes } = await create({ allowed_api_key_hashes: [keys.hash] })
@@ -515,7 +526,7 @@ test('every provider of the public list can have a key, under the public name', 
   const refusals = await Promise.all(
     PUBLIC_PROVIDERS.map(async provider => {
       const given = { provider, key: SECRET }
-      return createByokKey(gateway, operator(gateway), given).then(
+      return createByokKey(gateway, getOperator(gateway), given).then(
         ({ data }) => data.provider === provider || 'renamed',
         thrown => (thrown instanceof GatewayError ? `${provider}: ${thrown.message}` : 'broken'),
       )

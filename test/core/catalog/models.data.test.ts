@@ -3,7 +3,7 @@ import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
 import type { EndpointRow } from '../../../src/core/catalog/models/rows.ts'
 import { PROVIDERS } from '../../../src/core/catalog/providers.data.ts'
 import { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
-import { misfit } from '../../../src/core/kernel/schema.ts'
+import { findSchemaIssue } from '../../../src/core/kernel/schema.ts'
 
 const { rows, aliases } = readBuiltIn()
 const models = [...rows.values()]
@@ -30,7 +30,7 @@ const QUANTIZATIONS = [
 /** The prices of an endpoint that are out of bounds. */
 function wrongPrice({ id, provider, prices }: EndpointRow & { id: string }): string[] {
   if (!prices) return []
-  const wrong = misfit(UsdPerMillionTokens, prices)
+  const wrong = findSchemaIssue(UsdPerMillionTokens, prices)
   const { tiers: _, ...rates } = prices
   const tooDear = Object.entries(rates).filter(([, rate]) => rate > 1_000)
   return wrong || tooDear.length > 0 ? [`${id} at ${provider}: ${wrong?.path ?? tooDear}`] : []

@@ -13,7 +13,7 @@ import {
   openCatalog,
   showModel,
 } from '../../../src/core/catalog/models.ts'
-import { openParameters } from '../../../src/core/catalog/parameters.ts'
+import { createParameterLookup } from '../../../src/core/catalog/parameters.ts'
 import { openProviders } from '../../../src/core/catalog/providers.ts'
 import { parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
@@ -130,7 +130,7 @@ describe('the data', () => {
       providers,
       protocols: protocolNames,
       created: 5,
-      parametersOf: openParameters(),
+      listParameters: createParameterLookup(),
     })
     return { models, reads: () => reads }
   }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { openParameters, type Served } from '../../../src/core/catalog/parameters.ts'
+import { createParameterLookup, type EndpointTraits } from '../../../src/core/catalog/parameters.ts'
 import { ALL_PARAMETERS } from '../../../src/core/language/parameters.ts'
 
-const parametersOf = openParameters()
-const served = (more: Partial<Served> = {}): Served => ({
+const parametersOf = createParameterLookup()
+const served = (more: Partial<EndpointTraits> = {}): EndpointTraits => ({
   provider: 'together',
   protocol: 'openai-chat',
   dropped: [],
@@ -11,7 +11,7 @@ const served = (more: Partial<Served> = {}): Served => ({
   isText: true,
   ...more,
 })
-const lacking = (more: Partial<Served>) =>
+const lacking = (more: Partial<EndpointTraits>) =>
   ALL_PARAMETERS.filter(name => !parametersOf(served(more)).has(name))
 
 describe('the parameters of an endpoint', () => {

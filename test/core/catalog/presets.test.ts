@@ -6,25 +6,30 @@ import {
   createPreset,
   getPreset,
   listPresets,
+  requireUsablePreset,
   updatePreset,
-  usablePreset,
 } from '../../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { createApi } from '../../support/api.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 
 let clock: TestClock
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.inference)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.inference)
 })
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
@@ -126,14 +131,14 @@ describe('E6 POST /presets/{slug}/messages', () => {
   test('a management key is refused, and the operator is not', async () => {
     expect((await create('p', {}, 'messages', keys.management)).status).toBe(403)
     expect(
-      (await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} }))
+      (await createPreset(gateway, getOperator(gateway), 'p', { system_prompt: null, config: {} }))
         .data.slug,
     ).toBe('p')
   })
 
   test('of two that create the same version at once, one gets a conflict', async () => {
     const make = () =>
-      createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
+      createPreset(gateway, getOperator(gateway), 'p', { system_prompt: null, config: {} })
     const outcomes = async () => (await Promise.allSettled([make(), make()])).map(one => one.status)
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
@@ -148,7 +153,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
   test('a disabled preset gets a version and stays disabled; an archived one fails', async () => {
     await create('p')
     const statusOf = async (status: 'disabled' | 'archived') => {
-      await updatePreset(gateway, operator(gateway), 'p', { status })
+      await updatePreset(gateway, getOperator(gateway), 'p', { status })
       return create('p')
     }
     expect((await statusOf('disabled')).json.data).toMatchObject({
@@ -260,7 +265,8 @@ describe('E6 POST /presets/{slug}/messages', () => {
 
   test('a workspace has at most 1000 presets, which still get new versions', async () => {
     const draft = { system_prompt: null, config: {} }
-    for (let i = 0; i < 1_000; i++) await createPreset(gateway, operator(gateway), `p${i}`, draft)
+    for (let i = 0; i < 1_000; i++)
+      await createPreset(gateway, getOperator(gateway), `p${i}`, draft)
     expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([400, 200])
     expect(
       (
@@ -269,7 +275,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
           {},
           'messages',
           (
-            await otherWorkspace(gateway, OTHER, 'inference')
+            await createOtherWorkspace(gateway, OTHER, 'inference')
           ).key,
         )
       ).status,
@@ -497,7 +503,7 @@ describe('permissions', () => {
 
   test('another workspace sees nothing, and has its own preset of the same slug', async () => {
     await create('p', { max_tokens: 1 })
-    const { key } = await otherWorkspace(gateway, OTHER, 'inference')
+    const { key } = await createOtherWorkspace(gateway, OTHER, 'inference')
     const seen = ['/presets/p', '/presets/p/versions', '/presets/p/versions/1'].map(path =>
       ask('GET', path, { key }),
     )
@@ -536,7 +542,7 @@ describe('a status', () => {
     await create('p')
     const failure = () => {
       try {
-        return usablePreset(gateway, operator(gateway), 'p').slug
+        return requireUsablePreset(gateway, getOperator(gateway), 'p').slug
       } catch (thrown) {
         const { type, message } = GatewayError.from(thrown)
         return [type, message]
@@ -545,7 +551,7 @@ describe('a status', () => {
     expect(failure()).toBe('p')
     clock.pass(1_000)
     for (const status of ['disabled', 'archived'] as const) {
-      const { data } = await updatePreset(gateway, operator(gateway), 'p', { status })
+      const { data } = await updatePreset(gateway, getOperator(gateway), 'p', { status })
       expect(data).toMatchObject({
         status,
         status_updated_at: '2026-03-04T05:06:08.000Z',
@@ -554,7 +560,7 @@ describe('a status', () => {
       expect(failure()).toEqual(['not_found', `This preset is ${status}`])
     }
     expect((await ask('GET', '/presets/p')).json.data.status).toBe('archived')
-    await updatePreset(gateway, operator(gateway), 'p', { status: 'active' })
+    await updatePreset(gateway, getOperator(gateway), 'p', { status: 'active' })
     expect(failure()).toBe('p')
   })
 })
@@ -577,16 +583,16 @@ describe('with another process', () => {
   })
 
   const versionAt = (where: Gateway, slug: string) =>
-    getPreset(where, operator(where), slug).data.designated_version.version
-  const made = (where: Gateway, slug = 'p') => createPreset(where, operator(where), slug, draft)
+    getPreset(where, getOperator(where), slug).data.designated_version.version
+  const made = (where: Gateway, slug = 'p') => createPreset(where, getOperator(where), slug, draft)
 
   test('its changes are known as soon as this one has caught up', async () => {
     await made(terminal)
     await made(terminal)
-    await updatePreset(terminal, operator(terminal), 'p', { status: 'disabled' })
+    await updatePreset(terminal, getOperator(terminal), 'p', { status: 'disabled' })
     await server.catchUp()
-    expect(getPreset(server, operator(server), 'p')).toEqual(
-      getPreset(terminal, operator(terminal), 'p'),
+    expect(getPreset(server, getOperator(server), 'p')).toEqual(
+      getPreset(terminal, getOperator(terminal), 'p'),
     )
     expect(versionAt(server, 'p')).toBe(2)
   })
@@ -610,7 +616,7 @@ describe('with another process', () => {
     }
     await server.catchUp()
     expect(
-      listPresets(server, operator(server), {})
+      listPresets(server, getOperator(server), {})
         .data.map(one => one.slug)
         .sort(),
     ).toEqual(['ours', 'theirs'])
@@ -619,7 +625,9 @@ describe('with another process', () => {
   test('presets survive a restart', async () => {
     await made(server)
     const again = await openGateway({ data })
-    expect(getPreset(again, operator(again), 'p')).toEqual(getPreset(server, operator(server), 'p'))
+    expect(getPreset(again, getOperator(again), 'p')).toEqual(
+      getPreset(server, getOperator(server), 'p'),
+    )
     await again.close()
   })
 })

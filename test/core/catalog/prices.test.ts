@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { pricesFor, pricesOf, sumPrices } from '../../../src/core/catalog/prices.ts'
+import { pickPrices, sumPrices, toExactPrices } from '../../../src/core/catalog/prices.ts'
 import { parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { UNIT_ROWS } from '../../../src/core/language/units.ts'
@@ -32,7 +32,7 @@ function refusal(prices: object): string {
 describe('prices', () => {
   test('per million tokens and per unit are exact in atto-dollars', () => {
     expect(
-      pricesOf({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 }),
+      toExactPrices({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 }),
     ).toEqual({
       prompt: 70_000_000_000n,
       completion: 1_000_000n,
@@ -42,27 +42,29 @@ describe('prices', () => {
   })
 
   test('of units measured in fractions are per thousandth', () => {
-    expect(pricesOf({ prompt: 0, completion: 0, per_second: 0.1, per_image: 0.04 })).toMatchObject({
+    expect(
+      toExactPrices({ prompt: 0, completion: 0, per_second: 0.1, per_image: 0.04 }),
+    ).toMatchObject({
       per_second: 100_000_000_000_000n,
       per_image: 40_000_000_000_000_000n,
     })
   })
 
   test('compare endpoints by tokens and units, without units beside others', () => {
-    const sum = (list: object) => sumPrices(pricesOf({ prompt: 1, completion: 2, ...list }))
+    const sum = (list: object) => sumPrices(toExactPrices({ prompt: 1, completion: 2, ...list }))
     expect(sum({ web_search: 0.01, request: 0.01, cache_read: 1 })).toBe(3_000_000_000_000n)
     expect(sum({ per_image: 0.04 }) - sum({ per_image: 0.03 })).toBe(10_000_000_000_000_000n)
   })
 
   test('without tiers are the same for every input', () => {
-    const prices = pricesOf({ prompt: 1, completion: 2 })
-    expect(pricesFor(prices, 10_000_000)).toBe(prices)
+    const prices = toExactPrices({ prompt: 1, completion: 2 })
+    expect(pickPrices(prices, 10_000_000)).toBe(prices)
   })
 
   test('of a tier apply above its bound, not at it', () => {
-    const prices = pricesOf({ prompt: 1, completion: 2, tiers: [{ above: 10, prompt: 3 }] })
-    expect(pricesFor(prices, 10).prompt).toBe(1_000_000_000_000n)
-    expect(pricesFor(prices, 11)).toMatchObject({
+    const prices = toExactPrices({ prompt: 1, completion: 2, tiers: [{ above: 10, prompt: 3 }] })
+    expect(pickPrices(prices, 10).prompt).toBe(1_000_000_000_000n)
+    expect(pickPrices(prices, 11)).toMatchObject({
       prompt: 3_000_000_000_000n,
       completion: 2_000_000_000_000n,
     })
@@ -80,14 +82,14 @@ describe('prices in the config', () => {
   })
 
   test('may have every unit', () => {
-    const perUnit = Object.fromEntries(UNIT_ROWS.map(row => [row.price, row.dearest]))
+    const perUnit = Object.fromEntries(UNIT_ROWS.map(row => [row.price, row.maxPrice]))
     const prices = { ...good, ...perUnit }
     expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
   })
 
-  test.each(UNIT_ROWS)('of a unit are from 0 to the dearest: $price', ({ price, dearest }) => {
-    const bound = `${path}.${price}: expected number from 0 to ${dearest}`
-    const refused = [-0.01, dearest * 1.01]
+  test.each(UNIT_ROWS)('of a unit are from 0 to the dearest: $price', ({ price, maxPrice }) => {
+    const bound = `${path}.${price}: expected number from 0 to ${maxPrice}`
+    const refused = [-0.01, maxPrice * 1.01]
     const messages = refused.map(given => refusal({ ...good, [price]: given }))
     expect(messages).toEqual(refused.map(given => `${bound}, found ${given}`))
     // JSON has no NaN, but YAML does.

@@ -4,7 +4,7 @@ import { openCatalog } from '../../../src/core/catalog/models.ts'
 import {
   openProviders,
   type Provider,
-  type ProviderFault,
+  type ProviderIssue,
 } from '../../../src/core/catalog/providers.ts'
 import { type ProviderConfig, parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
@@ -28,13 +28,13 @@ const providersOf = (slug: string, given: ProviderConfig) =>
   parseConfig(JSON.stringify({ providers: { [slug]: given } }), {}).providers
 
 function providerOf(slug: string, given: ProviderConfig): Provider {
-  const { providers, faults } = opened(slug, given)
-  expect(faults).toEqual([])
+  const { providers, issues } = opened(slug, given)
+  expect(issues).toEqual([])
   return providers.get(slug) ?? expect.unreachable(`There is no ${slug}`)
 }
 
-const faultOf = (slug: string, given: ProviderConfig): ProviderFault | undefined =>
-  opened(slug, given).faults[0]
+const faultOf = (slug: string, given: ProviderConfig): ProviderIssue | undefined =>
+  opened(slug, given).issues[0]
 
 const AWS = { access_key_id: 'AKID', secret_access_key: 'aws-secret' }
 

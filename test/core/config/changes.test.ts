@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { applicable, changedSettings } from '../../../src/core/config/changes.ts'
-import { type Config, defaultConfig } from '../../../src/core/config.ts'
+import { listChangedSettings, toApplicableConfig } from '../../../src/core/config/changes.ts'
+import { type Config, createDefaultConfig } from '../../../src/core/config.ts'
 
-const config = (change: Partial<Config> = {}): Config => ({ ...defaultConfig(), ...change })
+const config = (change: Partial<Config> = {}): Config => ({ ...createDefaultConfig(), ...change })
 const local = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'sk-one' }
 const model = { id: 'a/b', endpoints: [{ provider: 'local', model: 'x' }] }
 
@@ -10,7 +10,7 @@ describe('the settings in which two configs differ', () => {
   test('are none where they are equal, in any order', () => {
     const other = { api_key: 'sk-one', base_url: 'http://127.0.0.1:9/v1', protocol: 'openai-chat' }
     expect(
-      changedSettings(
+      listChangedSettings(
         config({ providers: { local, zed: {} } }),
         config({ providers: { zed: {}, local: other } }),
       ),
@@ -24,7 +24,7 @@ describe('the settings in which two configs differ', () => {
       default_model: 'a/b',
       limits: { ...config().limits, max_tokens: 99 },
     })
-    expect(changedSettings(config(), after)).toEqual([
+    expect(listChangedSettings(config(), after)).toEqual([
       'default_model',
       'providers.local',
       'models',
@@ -37,7 +37,7 @@ describe('the settings in which two configs differ', () => {
       providers: { local },
       limits: { ...config().limits, requests_per_minute: 5 },
     })
-    expect(changedSettings(before, config())).toEqual([
+    expect(listChangedSettings(before, config())).toEqual([
       'providers.local',
       'limits.requests_per_minute',
     ])
@@ -45,12 +45,14 @@ describe('the settings in which two configs differ', () => {
 
   test('are named without their values', () => {
     const after = config({ providers: { local: { ...local, api_key: 'sk-two' } } })
-    expect(changedSettings(config({ providers: { local } }), after)).toEqual(['providers.local'])
+    expect(listChangedSettings(config({ providers: { local } }), after)).toEqual([
+      'providers.local',
+    ])
   })
 
   test('may be those of a provider named like a member of every object', () => {
     const providers = JSON.parse('{"__proto__": {"name": "P"}, "constructor": {"name": "C"}}')
-    expect(changedSettings(config(), config({ providers })).sort()).toEqual([
+    expect(listChangedSettings(config(), config({ providers })).sort()).toEqual([
       'providers.__proto__',
       'providers.constructor',
     ])
@@ -60,7 +62,7 @@ describe('the settings in which two configs differ', () => {
 describe('the config that a running process can apply', () => {
   test('is all except settings that are read at the start, which are named', () => {
     const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com' }
-    const { config: taken, needsRestart } = applicable(
+    const { config: taken, needsRestart } = toApplicableConfig(
       config(),
       config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
     )

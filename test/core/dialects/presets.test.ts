@@ -5,8 +5,8 @@ import { chat } from '../../../src/core/dialects/chat.ts'
 import type { MessagesRequest } from '../../../src/core/dialects/messages/schema.ts'
 import { messages as anthropic } from '../../../src/core/dialects/messages.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { textCall } from '../../support/call.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 let gateway: Gateway
@@ -15,18 +15,18 @@ beforeEach(async () => {
   gateway = await testGateway()
 })
 
-const context = { id: 'gen-1', origin: textCall().origin, session_id: null, betas: [] }
+const context = { id: 'gen-1', origin: buildTextCall().origin, session_id: null, betas: [] }
 const messages = [{ role: 'user', content: 'Hi' }]
 
 /** Creates the preset `p` with this config. */
 const preset = (config: Record<string, unknown>, system_prompt: string | null = null) =>
-  createPreset(gateway, operator(gateway), 'p', { config, system_prompt })
+  createPreset(gateway, getOperator(gateway), 'p', { config, system_prompt })
 
 /** Translates a chat request with the preset `p` into a call. */
 const call = (body: object = {}) =>
-  chat.understand(
+  chat.toCall(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { model: '@preset/p', messages, ...body } as ChatRequest,
     context,
   )
@@ -152,9 +152,9 @@ describe('a preset', () => {
   test('in an Anthropic request gives its thinking only to a call without any', async () => {
     await preset({ model: 'a/b', reasoning: { enabled: true, max_tokens: 2048 } })
     const asked = (more: object) =>
-      anthropic.understand(
+      anthropic.toCall(
         gateway,
-        operator(gateway),
+        getOperator(gateway),
         { model: '@preset/p', messages, ...more } as MessagesRequest,
         context,
       ).params.reasoning

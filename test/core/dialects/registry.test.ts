@@ -7,13 +7,13 @@ import {
   presetForms,
 } from '../../../src/core/dialects/registry.ts'
 import { DIALECTS, type DialectName, TEXT_DIALECTS } from '../../../src/core/language/dialect.ts'
-import { dialectSuite, type Sample } from '../../suites/dialect.ts'
+import { type Sample, testDialect } from '../../suites/dialect.ts'
 
 const SAMPLES = join(import.meta.dir, '../../suites/dialect')
 
 for (const dialect of dialects) {
   const { sample }: { sample: Sample } = await import(join(SAMPLES, `${dialect.name}.ts`))
-  dialectSuite(dialect, sample)
+  testDialect(dialect, sample)
 }
 
 describe('the registry', () => {

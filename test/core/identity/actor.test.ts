@@ -1,18 +1,18 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { authenticate, operator } from '../../../src/core/identity/actor.ts'
+import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 
 let clock: TestClock
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
-  keys = await testKeys(gateway)
+  keys = await createTestKeys(gateway)
 })
 
 /** Returns the refusal’s status, type and sentence, or undefined for a valid key. */
@@ -69,19 +69,19 @@ describe('authenticate', () => {
   })
 
   test('a disabled key is refused until it is enabled again', async () => {
-    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
-    await updateKey(gateway, operator(gateway), keys.hash, { disabled: false })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: false })
     expect(refusalOf(`Bearer ${keys.inference}`)).toBeUndefined()
   })
 
   test('a deleted key is refused', async () => {
-    await deleteKey(gateway, operator(gateway), keys.hash)
+    await deleteKey(gateway, getOperator(gateway), keys.hash)
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
   })
 
   test('a key is refused from the moment it expires', async () => {
-    const { key } = await createKey(gateway, operator(gateway), {
+    const { key } = await createKey(gateway, getOperator(gateway), {
       name: 'short',
       expires_at: '2026-03-04T05:06:08Z',
     })

@@ -5,14 +5,19 @@ import { join } from 'node:path'
 import { createByokKey, deleteByokKey, updateByokKey } from '../../../src/core/catalog/byok.ts'
 import { createPreset, updatePreset } from '../../../src/core/catalog/presets.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
-import { auditEntry } from '../../../src/core/identity/audit/entry.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
+import { createAuditEntry } from '../../../src/core/identity/audit/entry.ts'
 import { type AuditQuery, listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { firstKeys } from '../../../src/core/identity/workspaces.ts'
+import { createFirstKeys } from '../../../src/core/identity/workspaces.ts'
 import { parseExact } from '../../../src/core/kernel/json.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi } from '../../support/api.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 
 const SECRET = 'sk-canary-51d7-0123456789'
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
@@ -20,24 +25,24 @@ const FINGERPRINT = expect.stringMatching(/^hmac-sha256:[0-9a-f]{64}$/)
 
 let clock: TestClock
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
-const list = (query: AuditQuery = {}, actor: Actor = operator(gateway)) =>
+const list = (query: AuditQuery = {}, actor: Actor = getOperator(gateway)) =>
   listAudit(gateway, actor, query)
 const newest = async () => (await list({ limit: 1 })).data[0]
 const actions = async (query: AuditQuery = {}) => (await list(query)).data.map(one => one.action)
 
 describe('GET /audit', () => {
   test('returns the actor, the resource before and after, and the changed fields', async () => {
-    await updateKey(gateway, operator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
     const { status, json } = await ask('GET', '/audit?limit=1')
     expect(status).toBe(200)
     const common = {
@@ -68,7 +73,7 @@ describe('GET /audit', () => {
   })
 
   test('is paged, the newest first', async () => {
-    for (const name of ['a', 'b', 'c']) await createKey(gateway, operator(gateway), { name })
+    for (const name of ['a', 'b', 'c']) await createKey(gateway, getOperator(gateway), { name })
     const named = async (query: string) =>
       ((await ask('GET', `/audit${query}`)).json.data as { after: { name: string } }[]).map(
         ({ after }) => after.name,
@@ -82,9 +87,9 @@ describe('GET /audit', () => {
 
   test('applies each filter, and all of them together', async () => {
     const { id } = (
-      await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET })
+      await createByokKey(gateway, getOperator(gateway), { provider: 'openai', key: SECRET })
     ).data
-    await deleteByokKey(gateway, operator(gateway), id)
+    await deleteByokKey(gateway, getOperator(gateway), id)
     const by: Actor = {
       kind: 'management',
       user_id: 'user_9',
@@ -106,7 +111,7 @@ describe('GET /audit', () => {
 
   test('returns changes from one moment on and before another', async () => {
     clock.pass(1_000)
-    await createKey(gateway, operator(gateway), { name: 'later' })
+    await createKey(gateway, getOperator(gateway), { name: 'later' })
     const within = async (since: string, until: string) =>
       (await ask('GET', `/audit?since=${since}&until=${until}`)).json.total_count
     expect(await within('2026-03-04T05:06:07Z', '2026-03-04T05:06:08Z')).toBe(2)
@@ -142,13 +147,13 @@ describe('GET /audit', () => {
   })
 
   test('answers 500 without details when the store fails', async () => {
-    gateway.store.audit.page = () => Promise.reject(new Error('canary: the disk is gone'))
+    gateway.store.audit.listPage = () => Promise.reject(new Error('canary: the disk is gone'))
     const { status, json } = await ask('GET', '/audit')
     expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
   })
 
   test('shows a key of another workspace only the changes in that workspace', async () => {
-    const { key, data } = await otherWorkspace(gateway, OTHER)
+    const { key, data } = await createOtherWorkspace(gateway, OTHER)
     const inOther = async (query = '') =>
       ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(
         one => one.resource_id,
@@ -162,10 +167,10 @@ describe('GET /audit', () => {
   })
 
   test('shows changes without a workspace only to keys that manage everything', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
-    const entry = auditEntry(
+    const { key } = await createOtherWorkspace(gateway, OTHER)
+    const entry = createAuditEntry(
       gateway,
-      operator(gateway),
+      getOperator(gateway),
       'things.create',
       { id: 'thing', workspace_id: null },
       null,
@@ -179,7 +184,7 @@ describe('GET /audit', () => {
 
 describe('the audit trail', () => {
   test('keeps the entries of deleted resources', async () => {
-    await deleteKey(gateway, operator(gateway), keys.hash)
+    await deleteKey(gateway, getOperator(gateway), keys.hash)
     const { data } = await list({ resource_id: keys.hash })
     expect(
       data.map(({ action, before, after }) => [action, before === null, after === null]),
@@ -191,8 +196,8 @@ describe('the audit trail', () => {
 
   test('contains the first keys of a data directory, created by the operator', async () => {
     const fresh = await testGateway()
-    await firstKeys(fresh)
-    const { data } = await listAudit(fresh, operator(fresh), {})
+    await createFirstKeys(fresh)
+    const { data } = await listAudit(fresh, getOperator(fresh), {})
     expect(data.map(({ action, actor, key_hash }) => [action, actor, key_hash])).toEqual([
       ['keys.create', 'operator', null],
       ['keys.create', 'operator', null],
@@ -200,8 +205,8 @@ describe('the audit trail', () => {
   })
 
   test('contains changes only the terminal can make, such as disabling a preset', async () => {
-    await createPreset(gateway, operator(gateway), 'brief', { system_prompt: null, config: {} })
-    await updatePreset(gateway, operator(gateway), 'brief', { status: 'disabled' })
+    await createPreset(gateway, getOperator(gateway), 'brief', { system_prompt: null, config: {} })
+    await updatePreset(gateway, getOperator(gateway), 'brief', { status: 'disabled' })
     expect(await newest()).toMatchObject({
       action: 'presets.update',
       changed: ['status', 'status_updated_at'],
@@ -209,11 +214,11 @@ describe('the audit trail', () => {
   })
 
   test('contains the whole preset before and after a new version', async () => {
-    await createPreset(gateway, operator(gateway), 'brief', {
+    await createPreset(gateway, getOperator(gateway), 'brief', {
       system_prompt: 'Be brief',
       config: { temperature: 0 },
     })
-    await createPreset(gateway, operator(gateway), 'brief', {
+    await createPreset(gateway, getOperator(gateway), 'brief', {
       system_prompt: 'Be brief',
       config: { temperature: 1 },
     })
@@ -230,10 +235,10 @@ describe('a secret', () => {
     (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
 
   test('of a provider is a fingerprint, equal for equal keys in any workspace', async () => {
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     const create = async (input: object) =>
       (
-        await createByokKey(gateway, operator(gateway), {
+        await createByokKey(gateway, getOperator(gateway), {
           provider: 'openai',
           key: SECRET,
           ...input,
@@ -244,17 +249,17 @@ describe('a secret', () => {
     expect(first).toEqual(FINGERPRINT)
     await create({ workspace_id: OTHER, key: ` ${SECRET}\n` })
     expect(await keyTold()).toBe(first)
-    await updateByokKey(gateway, operator(gateway), id, { key: `${SECRET}x` })
+    await updateByokKey(gateway, getOperator(gateway), id, { key: `${SECRET}x` })
     expect(await newest()).toMatchObject({ before: { key: first }, changed: ['label', 'key'] })
     expect(await keyTold()).not.toBe(first)
-    await updateByokKey(gateway, operator(gateway), id, { name: 'mine' })
+    await updateByokKey(gateway, getOperator(gateway), id, { name: 'mine' })
     expect((await newest())?.changed).toEqual(['name'])
     expect(JSON.stringify(await list())).not.toContain('canary')
   })
 
   test('of a partner is a fingerprint too, and not the hash that identifies it', async () => {
     const external = { user: 'ada', api_key: 'canary-partner-key-0123456789-0123456789' }
-    await createKey(gateway, operator(gateway), { name: 'ci', external })
+    await createKey(gateway, getOperator(gateway), { name: 'ci', external })
     const hash = new Bun.CryptoHasher('sha256').update(external.api_key).digest('hex')
     const text = JSON.stringify(await newest())
     expect((await newest())?.after).toMatchObject({
@@ -278,7 +283,7 @@ describe('a secret', () => {
       max_tokens: 5,
       audio: parameters,
     }
-    await createPreset(gateway, operator(gateway), 'brief', { system_prompt: null, config })
+    await createPreset(gateway, getOperator(gateway), 'brief', { system_prompt: null, config })
     const entry = await newest()
     expect(entry?.after).toMatchObject({
       designated_version: {
@@ -319,8 +324,8 @@ describe('with a data directory', () => {
 
   test('the server reads what the terminal changes', async () => {
     const [server, terminal] = [await open(), await open()]
-    await createKey(terminal, operator(terminal), { name: 'ci' })
-    expect((await listAudit(server, operator(server), {})).data.map(one => one.action)).toEqual([
+    await createKey(terminal, getOperator(terminal), { name: 'ci' })
+    expect((await listAudit(server, getOperator(server), {})).data.map(one => one.action)).toEqual([
       'keys.create',
     ])
   })
@@ -328,21 +333,21 @@ describe('with a data directory', () => {
   test('a fingerprint survives a restart; keys can be disabled without the secret', async () => {
     const before = await open()
     const { id } = (
-      await createByokKey(before, operator(before), { provider: 'openai', key: SECRET })
+      await createByokKey(before, getOperator(before), { provider: 'openai', key: SECRET })
     ).data
     const external = { user: 'ada', api_key: 'x'.repeat(32) }
-    const { hash } = (await createKey(before, operator(before), { name: 'ci', external })).data
+    const { hash } = (await createKey(before, getOperator(before), { name: 'ci', external })).data
     const again = await open()
-    await updateByokKey(again, operator(again), id, { key: SECRET })
-    const told = (await listAudit(again, operator(again), { resource_id: id })).data.map(
+    await updateByokKey(again, getOperator(again), id, { key: SECRET })
+    const told = (await listAudit(again, getOperator(again), { resource_id: id })).data.map(
       one => (one.after as { key: string }).key,
     )
     expect(told).toEqual([told[1] ?? '', told[1] ?? ''])
     writeFileSync(join(data, 'secret.key'), 'too short')
     const broken = await open()
-    await deleteByokKey(broken, operator(broken), id)
-    await deleteKey(broken, operator(broken), hash)
-    const { data: entries } = await listAudit(broken, operator(broken), { limit: 2 })
+    await deleteByokKey(broken, getOperator(broken), id)
+    await deleteKey(broken, getOperator(broken), hash)
+    const { data: entries } = await listAudit(broken, getOperator(broken), { limit: 2 })
     expect(entries.map(({ action, before: was }) => [action, was])).toMatchObject([
       ['keys.delete', { external_api_key: 'unknown' }],
       ['byok.delete', { key: null }],

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { identify, operator } from '../../../src/core/identity/actor.ts'
+import { getOperator, identify } from '../../../src/core/identity/actor.ts'
 import type { NewKey } from '../../../src/core/identity/keys/schema.ts'
 import {
   createKey,
@@ -13,29 +13,29 @@ import {
   listKeys,
   updateKey,
 } from '../../../src/core/identity/keys.ts'
-import { dayOf } from '../../../src/core/kernel/clock.ts'
-import { apiOf } from '../../support/api.ts'
-import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
-import { exactly, own, payer } from '../../support/ledger.ts'
+import { toDayNumber } from '../../../src/core/kernel/clock.ts'
+import { createApi } from '../../support/api.ts'
+import { createCountedIds, createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { buildPayer, toExactEstimate, toOwnAmounts } from '../../support/ledger.ts'
 
 let clock: TestClock
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
 const create = (input: Partial<NewKey> = {}) =>
-  createKey(gateway, operator(gateway), { name: 'ci', ...input })
+  createKey(gateway, getOperator(gateway), { name: 'ci', ...input })
 
 /** Charges a key on this day, as a finished call does. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {
-  gateway.ledger.charge({ ...payer({ key_hash }), day: dayOf(clock.now()), byok, nanos })
+  gateway.ledger.charge({ ...buildPayer({ key_hash }), day: toDayNumber(clock.now()), byok, nanos })
 }
 
 describe('E2 POST /keys', () => {
@@ -88,7 +88,7 @@ describe('E2 POST /keys', () => {
   test('E2 no two keys are equal, and the label reveals only a part', async () => {
     const real = await openGateway()
     const made = await Promise.all(
-      Array.from({ length: 50 }, () => createKey(real, operator(real), { name: 'x' })),
+      Array.from({ length: 50 }, () => createKey(real, getOperator(real), { name: 'x' })),
     )
     expect(new Set(made.map(one => one.key)).size).toBe(50)
     for (const { data, key } of made)
@@ -192,12 +192,12 @@ describe('limits', () => {
 
   test('the remainder is the limit less the spending in its window and the holds', async () => {
     const { data } = await create({ limit: 1, limit_reset: 'daily' })
-    const remaining = () => getKey(gateway, operator(gateway), data.hash).data.limit_remaining
+    const remaining = () => getKey(gateway, getOperator(gateway), data.hash).data.limit_remaining
     spend(data.hash, 250_000_000n)
     expect(remaining()).toBe(0.75)
     const hold = gateway.ledger.reserve(
-      payer({ key_hash: data.hash }),
-      exactly(own(500_000_000n)),
+      buildPayer({ key_hash: data.hash }),
+      toExactEstimate(toOwnAmounts(500_000_000n)),
       [],
     )
     expect(remaining()).toBe(0.25)
@@ -209,23 +209,23 @@ describe('limits', () => {
   test('the remainder is never negative, and null without a limit', async () => {
     const { data } = await create({ limit: 0.1 })
     spend(data.hash, 250_000_000n)
-    expect(getKey(gateway, operator(gateway), data.hash).data).toMatchObject({
+    expect(getKey(gateway, getOperator(gateway), data.hash).data).toMatchObject({
       usage: 0.25,
       limit_remaining: 0,
     })
-    expect(getKey(gateway, operator(gateway), keys.hash).data.limit_remaining).toBeNull()
+    expect(getKey(gateway, getOperator(gateway), keys.hash).data.limit_remaining).toBeNull()
   })
 
   test('spending through own provider keys counts only on request', async () => {
     const apart = await create({ limit: 1 })
     const counted = await create({ limit: 1, include_byok_in_limit: true })
     for (const { data } of [apart, counted]) spend(data.hash, 100_000_000n, true)
-    expect(getKey(gateway, operator(gateway), apart.data.hash).data).toMatchObject({
+    expect(getKey(gateway, getOperator(gateway), apart.data.hash).data).toMatchObject({
       usage: 0,
       byok_usage: 0.1,
       limit_remaining: 1,
     })
-    expect(getKey(gateway, operator(gateway), counted.data.hash).data).toMatchObject({
+    expect(getKey(gateway, getOperator(gateway), counted.data.hash).data).toMatchObject({
       usage: 0,
       byok_usage: 0.1,
       limit_remaining: 0.9,
@@ -239,7 +239,7 @@ describe('the list', () => {
     const first = await create({ name: 'first' })
     clock.pass(1_000)
     await create({ name: 'second' })
-    await updateKey(gateway, operator(gateway), first.data.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), first.data.hash, { disabled: true })
     const names = async (query: string) =>
       (await ask('GET', `/keys${query}`)).json.data.map((one: { name: string }) => one.name)
     expect((await names(''))[0]).toBe('second')
@@ -335,12 +335,12 @@ describe('a change', () => {
 
   test('keeps the effect of a simultaneous change', async () => {
     await Promise.all([
-      updateKey(gateway, operator(gateway), keys.hash, { disabled: true }),
-      updateKey(gateway, operator(gateway), keys.hash, { name: 'new' }),
+      updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true }),
+      updateKey(gateway, getOperator(gateway), keys.hash, { name: 'new' }),
     ])
     const [kept] = (await gateway.store.keys.all()).filter(key => key.hash === keys.hash)
     expect(kept).toMatchObject({ disabled: true, name: 'new' })
-    expect(getKey(gateway, operator(gateway), keys.hash).data).toMatchObject({
+    expect(getKey(gateway, getOperator(gateway), keys.hash).data).toMatchObject({
       disabled: true,
       name: 'new',
     })
@@ -348,14 +348,14 @@ describe('a change', () => {
 
   test('that deletes a key wins over a simultaneous change', async () => {
     await Promise.allSettled([
-      updateKey(gateway, operator(gateway), keys.hash, { name: 'x' }),
-      deleteKey(gateway, operator(gateway), keys.hash),
+      updateKey(gateway, getOperator(gateway), keys.hash, { name: 'x' }),
+      deleteKey(gateway, getOperator(gateway), keys.hash),
     ])
     expect(gateway.memory.keys.has(keys.hash)).toBe(false)
     const other = (await create()).data.hash
     await Promise.allSettled([
-      deleteKey(gateway, operator(gateway), other),
-      updateKey(gateway, operator(gateway), other, { name: 'x' }),
+      deleteKey(gateway, getOperator(gateway), other),
+      updateKey(gateway, getOperator(gateway), other, { name: 'x' }),
     ])
     expect(gateway.memory.keys.has(other)).toBe(false)
   })
@@ -377,15 +377,15 @@ describe('next to another process', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  const made = (where: Gateway) => createKey(where, operator(where), { name: 'ci' })
+  const made = (where: Gateway) => createKey(where, getOperator(where), { name: 'ci' })
 
   test('a change that it has just made is not undone by a process with older data', async () => {
     const { hash } = (await made(server)).data
     await terminal.catchUp()
-    await updateKey(terminal, operator(terminal), hash, { disabled: true })
-    await updateKey(server, operator(server), hash, { name: 'new' })
+    await updateKey(terminal, getOperator(terminal), hash, { disabled: true })
+    await updateKey(server, getOperator(server), hash, { name: 'new' })
     await server.catchUp()
-    expect(getKey(server, operator(server), hash).data).toMatchObject({
+    expect(getKey(server, getOperator(server), hash).data).toMatchObject({
       disabled: true,
       name: 'new',
     })
@@ -410,8 +410,8 @@ describe('next to another process', () => {
     server.store.keys.all = async () => {
       const read = await all()
       own = (await made(server)).data.hash
-      await updateKey(server, operator(server), changed, { disabled: true })
-      await deleteKey(server, operator(server), deleted)
+      await updateKey(server, getOperator(server), changed, { disabled: true })
+      await deleteKey(server, getOperator(server), deleted)
       return read
     }
     expect(await server.catchUp()).toBe(true)
@@ -444,8 +444,8 @@ describe('storage', () => {
   test('the plaintext is in no file of the data directory', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
-      const real = await openGateway({ data, ids: countedIds() })
-      const { key } = await createKey(real, operator(real), {
+      const real = await openGateway({ data, ids: createCountedIds() })
+      const { key } = await createKey(real, getOperator(real), {
         name: 'findable-name',
         external: { user: 'u', api_key: 'partner-secret-0123456789-0123456789' },
       })
@@ -467,7 +467,7 @@ describe('storage', () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
       const before = await openGateway({ data })
-      const { data: record } = await createKey(before, operator(before), {
+      const { data: record } = await createKey(before, getOperator(before), {
         name: 'ci',
         limit: 5.979018446,
         limit_reset: 'weekly',
@@ -475,8 +475,8 @@ describe('storage', () => {
       })
       await before.close()
       const after = await openGateway({ data })
-      expect(getKey(after, operator(after), record.hash).data).toEqual(record)
-      expect(listKeys(after, operator(after), {}).data).toEqual([record])
+      expect(getKey(after, getOperator(after), record.hash).data).toEqual(record)
+      expect(listKeys(after, getOperator(after), {}).data).toEqual([record])
       await after.close()
     } finally {
       rmSync(data, { recursive: true, force: true })
@@ -486,7 +486,7 @@ describe('storage', () => {
   test('a deletion that the store refuses leaves the key valid', async () => {
     gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
     expect(
-      await deleteKey(gateway, operator(gateway), keys.hash).catch(
+      await deleteKey(gateway, getOperator(gateway), keys.hash).catch(
         thrown => GatewayError.from(thrown).status,
       ),
     ).toBe(500)

@@ -3,17 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator, identify } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import {
   addMember,
   deactivateMember,
-  memberOf,
+  getMember,
   updateMember,
 } from '../../../src/core/identity/members.ts'
-import { refusal, trailOf } from '../../support/api.ts'
-import { told } from '../../support/audit.ts'
-import { countedIds, TestClock } from '../../support/gateway.ts'
+import { readRefusalStatus, readTrail } from '../../support/api.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import { createCountedIds, TestClock } from '../../support/gateway.ts'
 import { removeWorkspaceMember, setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let data: string
@@ -24,8 +24,8 @@ let actor: Actor
 beforeEach(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   clock = new TestClock()
-  gateway = await openGateway({ data, clock, ids: countedIds() })
-  actor = operator(gateway)
+  gateway = await openGateway({ data, clock, ids: createCountedIds() })
+  actor = getOperator(gateway)
 })
 
 afterEach(async () => {
@@ -33,7 +33,7 @@ afterEach(async () => {
   rmSync(data, { recursive: true, force: true })
 })
 
-const trail = () => trailOf(data)
+const trail = () => readTrail(data)
 
 const ada = () => addMember(gateway, actor, { email: 'ada@acme.example', first_name: 'Ada' })
 const keyOf = (creator_user_id: string) =>
@@ -57,7 +57,7 @@ describe('the organization', () => {
     ])
     await updateMember(gateway, actor, user_id, { email: 'me@acme.example' })
     const again = await openGateway({ data })
-    expect((await memberOf(again, user_id)).email).toBe('me@acme.example')
+    expect((await getMember(again, user_id)).email).toBe('me@acme.example')
     await again.close()
   })
 
@@ -77,11 +77,15 @@ describe('the organization', () => {
         updated_at: null,
       },
     })
-    expect(await memberOf(gateway, member.id)).toEqual(member)
-    expect(await refusal(addMember(gateway, actor, { email: 'ADA@acme.example' }))).toBe(409)
+    expect(await getMember(gateway, member.id)).toEqual(member)
+    expect(await readRefusalStatus(addMember(gateway, actor, { email: 'ADA@acme.example' }))).toBe(
+      409,
+    )
     await deactivateMember(gateway, actor, member.id)
     const next = await ada()
-    expect(await refusal(updateMember(gateway, actor, member.id, { active: true }))).toBe(409)
+    expect(await readRefusalStatus(updateMember(gateway, actor, member.id, { active: true }))).toBe(
+      409,
+    )
     expect(await gateway.store.members.count()).toBe(2)
     expect(trail()).toEqual([
       `members.create ${member.id}`,
@@ -103,8 +107,10 @@ describe('the organization', () => {
       role: 'org:admin',
       updated_at: '2026-03-04T05:06:08.000Z',
     })
-    expect(await memberOf(gateway, member.id)).toEqual(changed)
-    expect(await refusal(updateMember(gateway, actor, 'nobody', { role: 'org:admin' }))).toBe(404)
+    expect(await getMember(gateway, member.id)).toEqual(changed)
+    expect(
+      await readRefusalStatus(updateMember(gateway, actor, 'nobody', { role: 'org:admin' })),
+    ).toBe(404)
   })
 
   test('cannot be managed by keys of one workspace only', async () => {
@@ -115,11 +121,13 @@ describe('the organization', () => {
       workspace_id: 'elsewhere',
       key_hash: 'h',
     }
-    expect(await refusal(addMember(gateway, elsewhere, { email: 'b@acme.example' }))).toBe(403)
-    expect(await refusal(updateMember(gateway, elsewhere, member.id, { role: 'org:admin' }))).toBe(
-      403,
-    )
-    expect(await refusal(deactivateMember(gateway, elsewhere, member.id))).toBe(403)
+    expect(
+      await readRefusalStatus(addMember(gateway, elsewhere, { email: 'b@acme.example' })),
+    ).toBe(403)
+    expect(
+      await readRefusalStatus(updateMember(gateway, elsewhere, member.id, { role: 'org:admin' })),
+    ).toBe(403)
+    expect(await readRefusalStatus(deactivateMember(gateway, elsewhere, member.id))).toBe(403)
   })
 })
 
@@ -138,7 +146,7 @@ describe('a leaving member', () => {
       `keys.update ${his.data.hash}`,
       `members.deactivate ${member.id}`,
     ])
-    expect(await refusal(identify(gateway, `Bearer ${his.key}`))).toBe(401)
+    expect(await readRefusalStatus(identify(gateway, `Bearer ${his.key}`))).toBe(401)
     expect((await identify(gateway, `Bearer ${other.key}`)).kind).toBe('inference')
     expect((await updateMember(gateway, actor, member.id, { active: true })).active).toBe(true)
     const again = await openGateway({ data })
@@ -150,7 +158,7 @@ describe('a leaving member', () => {
   test('loses keys that another process has just created', async () => {
     const member = await ada()
     const terminal = await openGateway({ data })
-    const { data: made } = await createKey(terminal, operator(terminal), {
+    const { data: made } = await createKey(terminal, getOperator(terminal), {
       name: 'late',
       creator_user_id: member.id,
     })
@@ -168,17 +176,21 @@ describe('a leaving member', () => {
     const left = await deactivateMember(gateway, actor, member.id)
     clock.pass(1_000)
     expect(await deactivateMember(gateway, actor, member.id)).toEqual(left)
-    expect(await refusal(deactivateMember(gateway, actor, gateway.memory.owner.user_id))).toBe(400)
-    expect(await refusal(deactivateMember(gateway, actor, 'nobody'))).toBe(404)
+    expect(
+      await readRefusalStatus(deactivateMember(gateway, actor, gateway.memory.owner.user_id)),
+    ).toBe(400)
+    expect(await readRefusalStatus(deactivateMember(gateway, actor, 'nobody'))).toBe(404)
   })
 
   test('stays, with their keys, if one of their keys was created unseen', async () => {
     const member = await ada()
     const { data: made } = await keyOf(member.id)
     const keys = { hashes: [], updated_at: '2026-03-05T00:00:00.000Z', entries: [] }
-    expect(await refusal(gateway.store.members.deactivate(member.id, keys, told()))).toBe(409)
+    expect(
+      await readRefusalStatus(gateway.store.members.deactivate(member.id, keys, buildAuditEntry())),
+    ).toBe(409)
     expect([
-      (await memberOf(gateway, member.id)).active,
+      (await getMember(gateway, member.id)).active,
       (await gateway.store.keys.all()).find(one => one.hash === made.hash)?.disabled,
     ]).toEqual([true, false])
   })
@@ -188,7 +200,7 @@ describe('a membership in a workspace', () => {
   const here = () => gateway.memory.owner.workspace_id
   const set = (id: string, role: 'admin' | 'member', source: 'manual' | 'scim') =>
     setWorkspaceMember(gateway, actor, here(), id, role, source)
-  const kept = () => gateway.store.members.inWorkspace(here())
+  const kept = () => gateway.store.members.listInWorkspace(here())
 
   test('is created once, changed in its role, and deleted', async () => {
     const { id } = await ada()
@@ -243,9 +255,9 @@ describe('a membership in a workspace', () => {
     const { id } = await ada()
     const other = await openGateway({ data })
     const made = await set(id, 'member', 'scim')
-    const byOther = setWorkspaceMember(other, operator(other), here(), id, 'admin', 'scim')
+    const byOther = setWorkspaceMember(other, getOperator(other), here(), id, 'admin', 'scim')
     const byUs = removeWorkspaceMember(gateway, actor, here(), id)
-    const outcomes = await Promise.all([refusal(byOther), refusal(byUs)])
+    const outcomes = await Promise.all([readRefusalStatus(byOther), readRefusalStatus(byUs)])
     expect(outcomes.sort()).toEqual([409, undefined])
     const left = await kept()
     expect(left.length === 0 || left[0]?.role === 'admin').toBe(true)

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { addMember, deactivateMember, updateMember } from '../../../src/core/identity/members.ts'
 import {
@@ -11,16 +11,16 @@ import {
   removeWorkspaceMembers,
 } from '../../../src/core/identity/workspace-members.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { apiOf, refusal, trailOf } from '../../support/api.ts'
-import { countedIds, TestClock, testKeys } from '../../support/gateway.ts'
+import { createApi, readRefusalStatus, readTrail } from '../../support/api.ts'
+import { createCountedIds, createTestKeys, TestClock } from '../../support/gateway.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let data: string
 let clock: TestClock
 let gateway: Gateway
 let actor: Actor
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 let team: string
 let ada: string
 let bob: string
@@ -29,10 +29,10 @@ const others: Gateway[] = []
 beforeEach(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   clock = new TestClock()
-  gateway = await openGateway({ data, clock, ids: countedIds() })
-  actor = operator(gateway)
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  gateway = await openGateway({ data, clock, ids: createCountedIds() })
+  actor = getOperator(gateway)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
   team = (await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })).data.id
   clock.pass(1_000)
   ada = (
@@ -195,7 +195,7 @@ describe('a workspace', () => {
     await add(bob)
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
-    await createKey(terminal, operator(terminal), {
+    await createKey(terminal, getOperator(terminal), {
       name: 'x',
       creator_user_id: bob,
       workspace_id: team,
@@ -241,10 +241,10 @@ describe('a workspace', () => {
   test('that was deleted accepts no members', async () => {
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
-    await deleteWorkspace(terminal, operator(terminal), team, {})
-    expect(await refusal(addWorkspaceMembers(gateway, actor, 'team', { user_ids: [ada] }))).toBe(
-      400,
-    )
+    await deleteWorkspace(terminal, getOperator(terminal), team, {})
+    expect(
+      await readRefusalStatus(addWorkspaceMembers(gateway, actor, 'team', { user_ids: [ada] })),
+    ).toBe(400)
     await gateway.catchUp()
     for (const path of ['add', 'remove'])
       expect(
@@ -254,13 +254,13 @@ describe('a workspace', () => {
   })
 
   test('records each change in the audit trail, and nothing that stayed the same', async () => {
-    const before = trailOf(data).length
+    const before = readTrail(data).length
     await add(ada, bob)
     await add(ada)
     await remove(ada)
     await remove(ada)
     await add('nobody')
-    expect(trailOf(data).slice(before)).toEqual([
+    expect(readTrail(data).slice(before)).toEqual([
       `workspace_members.add ${ada}`,
       `workspace_members.add ${bob}`,
       `workspace_members.remove ${ada}`,

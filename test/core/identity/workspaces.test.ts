@@ -7,8 +7,8 @@ import { createByokKey } from '../../../src/core/catalog/byok.ts'
 import { createPreset } from '../../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { type Actor, getOperator, identify } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
 import type { NewWorkspace } from '../../../src/core/identity/workspaces/schema.ts'
 import {
@@ -18,8 +18,8 @@ import {
   updateWorkspace,
 } from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
-import { apiOf, refusal, trailOf } from '../../support/api.ts'
-import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi, readRefusalStatus, readTrail } from '../../support/api.ts'
+import { createCountedIds, createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
@@ -28,17 +28,17 @@ let data: string
 let clock: TestClock
 let gateway: Gateway
 let actor: Actor
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 const others: Gateway[] = []
 
 beforeEach(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   clock = new TestClock()
-  gateway = await openGateway({ data, clock, ids: countedIds() })
-  actor = operator(gateway)
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  gateway = await openGateway({ data, clock, ids: createCountedIds() })
+  actor = getOperator(gateway)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
 afterEach(async () => {
@@ -80,7 +80,7 @@ describe('POST /workspaces', () => {
         slug: 'team',
         description: null,
       },
-      default_guardrail_id: defaultGuardrailId(id),
+      default_guardrail_id: getDefaultGuardrailId(id),
       ...{
         default_text_model: null,
         default_image_model: null,
@@ -129,7 +129,7 @@ describe('POST /workspaces', () => {
     })
     expect([status, json.data]).toEqual([201, expect.objectContaining(given)])
     const again = await another()
-    expect(getWorkspace(again, operator(again), 'a-1-b')).toEqual(json)
+    expect(getWorkspace(again, getOperator(again), 'a-1-b')).toEqual(json)
     expect(json.data.id).not.toBe(UNKNOWN)
   })
 
@@ -168,9 +168,11 @@ describe('POST /workspaces', () => {
   test('of two simultaneous requests with one slug one succeeds', async () => {
     const terminal = await another()
     const outcomes = await Promise.all([
-      refusal(create()),
-      refusal(create({ name: 'Other' })),
-      refusal(createWorkspace(terminal, operator(terminal), { name: 'Team', slug: 'team' })),
+      readRefusalStatus(create()),
+      readRefusalStatus(create({ name: 'Other' })),
+      readRefusalStatus(
+        createWorkspace(terminal, getOperator(terminal), { name: 'Team', slug: 'team' }),
+      ),
     ])
     expect(outcomes.toSorted()).toEqual([400, 400, undefined])
     await gateway.catchUp()
@@ -223,7 +225,7 @@ describe('one workspace', () => {
     expect((await ask('GET', '/workspaces/team')).status).toBe(404)
     expect((await create()).slug).toBe('team')
     const again = await another()
-    expect(getWorkspace(again, operator(again), made.id)).toEqual(json)
+    expect(getWorkspace(again, getOperator(again), made.id)).toEqual(json)
   })
 
   test('cannot be changed to a state in which it could not be created', async () => {
@@ -252,20 +254,20 @@ describe('one workspace', () => {
       description: 'Told',
     })
     const again = await another()
-    expect(getWorkspace(again, operator(again), id).data).toMatchObject({
+    expect(getWorkspace(again, getOperator(again), id).data).toMatchObject({
       name: 'New',
       description: 'Told',
     })
   })
 
   test('has a default guardrail id that depends on its own id only', () => {
-    expect(defaultGuardrailId('00000000-0000-7000-8000-000000000001')).toBe(
-      defaultGuardrailId('00000000-0000-7000-8000-000000000001'),
+    expect(getDefaultGuardrailId('00000000-0000-7000-8000-000000000001')).toBe(
+      getDefaultGuardrailId('00000000-0000-7000-8000-000000000001'),
     )
-    expect(defaultGuardrailId('a')).toMatch(
+    expect(getDefaultGuardrailId('a')).toMatch(
       /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
     )
-    expect(defaultGuardrailId('a')).not.toBe(defaultGuardrailId('b'))
+    expect(getDefaultGuardrailId('a')).not.toBe(getDefaultGuardrailId('b'))
   })
 })
 
@@ -344,8 +346,8 @@ describe('E13 DELETE /workspaces/{id}', () => {
       expect([...one.memory.budgets.keys()]).toEqual([`${here} monthly`])
       expect([...one.memory.presets.keys()]).toEqual([`${here}/writer`])
       expect([...one.memory.byok.values()].map(({ key }) => key.workspace_id)).toEqual([here])
-      expect(await one.store.members.inWorkspace(id)).toEqual([])
-      expect(await one.store.members.inWorkspace(here)).toHaveLength(1)
+      expect(await one.store.members.listInWorkspace(id)).toEqual([])
+      expect(await one.store.members.listInWorkspace(here)).toHaveLength(1)
     }
   })
 
@@ -359,7 +361,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
       deleted_at: '2026-03-04T05:06:07.000Z',
     })
     db.close()
-    expect(trailOf(data).slice(-3)).toEqual([
+    expect(readTrail(data).slice(-3)).toEqual([
       `workspaces.create ${id}`,
       `workspaces.delete ${id}`,
       `workspaces.create ${next.id}`,
@@ -433,7 +435,7 @@ describe('E13 the default workspace', () => {
     expect(
       (await ask('POST', '/workspaces', { body: { name: 'Default', slug: 'default' } })).status,
     ).toBe(201)
-    expect(trailOf(data)).toContain(`keys.update ${keys.hash}`)
+    expect(readTrail(data)).toContain(`keys.update ${keys.hash}`)
     const again = await another()
     expect([
       again.memory.keys.get(keys.hash)?.disabled,
@@ -444,7 +446,7 @@ describe('E13 the default workspace', () => {
 
   test('E13 is refused while a key is active that named it at creation', async () => {
     const named = await keyIn(gateway.memory.owner.workspace_id)
-    expect(await refusal(removeDefault())).toBe(400)
+    expect(await readRefusalStatus(removeDefault())).toBe(400)
     expect(gateway.memory.keys.get(keys.hash)?.disabled).toBe(false)
     expect((await identify(gateway, `Bearer ${keys.inference}`)).kind).toBe('inference')
     await deleteKey(gateway, actor, named.data.hash)
@@ -473,7 +475,7 @@ describe('E13 the default workspace', () => {
     const { id } = await create()
     expect((await ask('POST', '/keys', { body: { name: 'x', workspace_id: id } })).status).toBe(201)
     expect(
-      await refusal(
+      await readRefusalStatus(
         createPreset(gateway, { ...actor, workspace_id: default_id }, 'x', {
           system_prompt: null,
           config: {},
@@ -543,14 +545,14 @@ describe('permissions', () => {
 
   test('a failed change leaves no trace', async () => {
     await create()
-    const before = trailOf(data)
+    const before = readTrail(data)
     await ask('POST', '/workspaces', { body: { name: 'x', slug: 'team' } })
     await ask('PATCH', '/workspaces/team', { body: { slug: 'default' } })
     await ask('DELETE', '/workspaces/default')
     await keyIn(gateway.memory.workspaces.keys().toArray()[1])
     await ask('DELETE', '/workspaces/team')
     expect(
-      trailOf(data)
+      readTrail(data)
         .slice(before.length)
         .map(line => line.split(' ')[0]),
     ).toEqual(['keys.create'])
@@ -560,18 +562,20 @@ describe('permissions', () => {
 describe('next to another process', () => {
   test('changes of the other process are picked up', async () => {
     const terminal = await another()
-    const { data: made } = await createWorkspace(terminal, operator(terminal), {
+    const { data: made } = await createWorkspace(terminal, getOperator(terminal), {
       name: 'Team',
       slug: 'team',
     })
     await gateway.catchUp()
     expect(getWorkspace(gateway, actor, 'team').data).toEqual(made)
-    await updateWorkspace(terminal, operator(terminal), made.id, { slug: 'crew' })
+    await updateWorkspace(terminal, getOperator(terminal), made.id, { slug: 'crew' })
     await gateway.catchUp()
     expect(getWorkspace(gateway, actor, 'crew').data.id).toBe(made.id)
-    await deleteWorkspace(terminal, operator(terminal), 'crew', {})
+    await deleteWorkspace(terminal, getOperator(terminal), 'crew', {})
     await gateway.catchUp()
-    expect(await refusal(Promise.try(() => getWorkspace(gateway, actor, made.id)))).toBe(404)
+    expect(await readRefusalStatus(Promise.try(() => getWorkspace(gateway, actor, made.id)))).toBe(
+      404,
+    )
   })
 
   test('changes of this process during a reload are kept', async () => {
@@ -584,7 +588,7 @@ describe('next to another process', () => {
     // Finds no change, and then waits for the store.
     const removing = remove(gone.id)
     await Bun.sleep(5)
-    await updateWorkspace(terminal, operator(terminal), kept.id, { description: 'Told' })
+    await updateWorkspace(terminal, getOperator(terminal), kept.id, { description: 'Told' })
     gateway.store.workspaces.all = async () => {
       gateway.store.workspaces.all = all
       const read = await all()
@@ -604,12 +608,12 @@ describe('next to another process', () => {
   test('a workspace that it has just deleted accepts no keys, presets or budgets', async () => {
     const { id } = await create()
     const terminal = await another()
-    await deleteWorkspace(terminal, operator(terminal), id, {})
+    await deleteWorkspace(terminal, getOperator(terminal), id, {})
     const there = { ...actor, workspace_id: id }
-    expect(await refusal(keyIn(id))).toBe(400)
-    expect(await refusal(keyIn(id, 'management'))).toBe(400)
+    expect(await readRefusalStatus(keyIn(id))).toBe(400)
+    expect(await readRefusalStatus(keyIn(id, 'management'))).toBe(400)
     expect(
-      await refusal(
+      await readRefusalStatus(
         createByokKey(gateway, actor, {
           provider: 'openai',
           key: 'sk-canary-0123456789',
@@ -618,17 +622,21 @@ describe('next to another process', () => {
       ),
     ).toBe(400)
     expect(
-      await refusal(createPreset(gateway, there, 'x', { system_prompt: null, config: {} })),
+      await readRefusalStatus(
+        createPreset(gateway, there, 'x', { system_prompt: null, config: {} }),
+      ),
     ).toBe(400)
-    expect(await refusal(setBudget(gateway, actor, id, 'daily', { limit_usd: 1 }))).toBe(404)
-    expect(await refusal(updateWorkspace(gateway, actor, id, { name: 'x' }))).toBe(404)
-    expect(await refusal(remove(id))).toBe(404)
+    expect(await readRefusalStatus(setBudget(gateway, actor, id, 'daily', { limit_usd: 1 }))).toBe(
+      404,
+    )
+    expect(await readRefusalStatus(updateWorkspace(gateway, actor, id, { name: 'x' }))).toBe(404)
+    expect(await readRefusalStatus(remove(id))).toBe(404)
   })
 
   test('deleting the default workspace there disables a key created here before', async () => {
     const terminal = await another()
     const { data: late } = await keyIn(undefined)
-    await deleteWorkspace(terminal, operator(terminal), 'default', {
+    await deleteWorkspace(terminal, getOperator(terminal), 'default', {
       confirm_default_workspace_deletion: 'true',
     })
     await gateway.catchUp()
@@ -643,7 +651,7 @@ describe('a key never stays active in a deleted workspace', () => {
       const { id } = await create({ slug: `team-${round}` })
       await terminal.catchUp()
       const where = round % 2 ? terminal : gateway
-      const making = () => createKey(where, operator(where), { name: 'ci', workspace_id: id })
+      const making = () => createKey(where, getOperator(where), { name: 'ci', workspace_id: id })
       const deleting = () => remove(id)
       const first = round % 4 < 2 ? [making(), deleting()] : [deleting(), making()]
       const settled = await Promise.allSettled(first)
@@ -695,14 +703,14 @@ describe('a call that names no model', () => {
   test('uses the default of its workspace, or that of the gateway', async () => {
     const model = { id: 'acme/second', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
     const own = await testGateway({ config: { models: [model] } })
-    const { management, inference } = await testKeys(own)
-    const { data: team } = await createWorkspace(own, operator(own), {
+    const { management, inference } = await createTestKeys(own)
+    const { data: team } = await createWorkspace(own, getOperator(own), {
       name: 'Team',
       slug: 'team',
       default_text_model: 'acme/second',
     })
-    const { key } = await createKey(own, operator(own), { name: 'x', workspace_id: team.id })
-    const call = apiOf(own, management)
+    const { key } = await createKey(own, getOperator(own), { name: 'x', workspace_id: team.id })
+    const call = createApi(own, management)
     const answered = async (as: string, more: object = {}) =>
       (
         await call('POST', '/chat/completions', {
@@ -715,7 +723,7 @@ describe('a call that names no model', () => {
       await answered(key),
       await answered(key, { model: 'sandbox/echo' }),
     ]).toEqual(['sandbox/echo', 'acme/second', 'sandbox/echo'])
-    await updateWorkspace(own, operator(own), 'team', { default_text_model: null })
+    await updateWorkspace(own, getOperator(own), 'team', { default_text_model: null })
     expect(await answered(key)).toBe('sandbox/echo')
     await own.close()
   })

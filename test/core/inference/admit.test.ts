@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { authenticate, operator } from '../../../src/core/identity/actor.ts'
-import { hashOf } from '../../../src/core/identity/keys/secret.ts'
+import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
+import { hashSecret } from '../../../src/core/identity/keys/secret.ts'
 import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { policyFor } from '../../../src/core/policy/effective.ts'
+import { getPolicy } from '../../../src/core/policy/effective.ts'
 import type { Filters } from '../../../src/core/policy/filters.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
@@ -16,7 +16,7 @@ beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
   const expires_at = new Date(clock.now().getTime() + 60_000).toISOString()
-  key = (await createKey(gateway, operator(gateway), { name: 'slow', limit: 0, expires_at })).key
+  key = (await createKey(gateway, getOperator(gateway), { name: 'slow', limit: 0, expires_at })).key
 })
 
 afterEach(() => gateway.close())
@@ -47,8 +47,12 @@ async function askAfter(happening: () => unknown): Promise<number> {
 
 test.each<[how: string, status: number, happening: () => unknown]>([
   ['unchanged', 200, () => undefined],
-  ['deleted', 401, () => deleteKey(gateway, operator(gateway), hashOf(key))],
-  ['disabled', 401, () => updateKey(gateway, operator(gateway), hashOf(key), { disabled: true })],
+  ['deleted', 401, () => deleteKey(gateway, getOperator(gateway), hashSecret(key))],
+  [
+    'disabled',
+    401,
+    () => updateKey(gateway, getOperator(gateway), hashSecret(key), { disabled: true }),
+  ],
   ['expired', 401, () => clock.pass(60_000)],
 ])(
   'a call whose key is %s while its body arrives gets %d: its limit goes with the key',
@@ -59,15 +63,15 @@ test.each<[how: string, status: number, happening: () => unknown]>([
 
 test('a call whose key is deleted while filters run gets 401 and is not sent', async () => {
   const actor = authenticate(gateway, `Bearer ${key}`)
-  const nothing: Filters = { asked: () => null, answered: null }
+  const nothing: Filters = { getInputFilters: () => null, outputFilters: null }
   let looking: Promise<Filters> | undefined
-  gateway.memory.policies.set(hashOf(key), {
-    ...policyFor(gateway, actor),
+  gateway.memory.policies.set(hashSecret(key), {
+    ...getPolicy(gateway, actor),
     get filters() {
-      looking ??= deleteKey(gateway, operator(gateway), hashOf(key)).then(() => nothing)
+      looking ??= deleteKey(gateway, getOperator(gateway), hashSecret(key)).then(() => nothing)
       return looking
     },
   })
   expect(await askAfter(() => undefined)).toBe(401)
-  expect([gateway.traffic.calls.size, gateway.ledger.held('all', true)]).toEqual([0, 0n])
+  expect([gateway.traffic.calls.size, gateway.ledger.getHeld('all', true)]).toEqual([0, 0n])
 })

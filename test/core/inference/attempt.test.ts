@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { attemptInOrder } from '../../../src/core/inference/attempt.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { incomingOf, type Send } from '../../../src/core/upstream/egress.ts'
-import { textCall } from '../../support/call.ts'
+import { type Send, toIncomingResponse } from '../../../src/core/upstream/egress.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
-import { begin } from '../../support/run.ts'
+import { beginStep } from '../../support/run.ts'
 import { completion } from '../../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third']
@@ -30,7 +30,7 @@ let asked: string[]
 
 const egress: Send = async ({ url }) => {
   asked.push(new URL(url).hostname.replace('.example', ''))
-  return incomingOf(Response.json(ANSWER))
+  return toIncomingResponse(Response.json(ANSWER))
 }
 
 beforeEach(async () => {
@@ -40,10 +40,10 @@ beforeEach(async () => {
 })
 
 const planned = (routing: RoutingPreferences = {}) => {
-  const call = textCall({ routing })
-  return begin(
+  const call = buildTextCall({ routing })
+  return beginStep(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     'text',
     call,
     planRoute(gateway, 'text', call),
@@ -57,7 +57,7 @@ function fail(name: string): void {
     .get('acme/small')
     ?.endpoints.find(({ provider }) => provider.slug === name)
   for (let i = 0; i < 5 && endpoint; i++)
-    gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
+    gateway.traffic.health.recordFailure(endpoint, new GatewayError('timeout', 'no'))
 }
 
 const count = () => NAMES.map(name => asked.filter(one => one === name).length)

@@ -3,19 +3,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ByokChange, NewByokKey } from '../../../src/core/catalog/byok/schema.ts'
-import { byokKeysFor, createByokKey, updateByokKey } from '../../../src/core/catalog/byok.ts'
+import { createByokKey, listUsableByokKeys, updateByokKey } from '../../../src/core/catalog/byok.ts'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { textUsage } from '../../../src/core/language/usage.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
+import { createTextUsage } from '../../../src/core/language/usage.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { begin } from '../../support/run.ts'
+import { beginStep } from '../../support/run.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
   provider,
@@ -36,7 +36,7 @@ const CONFIG = {
   ],
 }
 
-const CACHED = pricesOf({ prompt: 1, completion: 1, cache_read: 0.1 })
+const CACHED = toExactPrices({ prompt: 1, completion: 1, cache_read: 0.1 })
 
 let gateway: Gateway
 
@@ -45,11 +45,11 @@ beforeEach(async () => {
 })
 
 const add = (provider: string, key: string, more: Partial<NewByokKey> = {}) =>
-  createByokKey(gateway, operator(gateway), { provider, key, ...more })
+  createByokKey(gateway, getOperator(gateway), { provider, key, ...more })
 
 const planFor = (routing: RoutingPreferences = {}, model = 'acme/small') =>
-  planRoute(gateway, 'text', textCall({ models: [model], routing }), {
-    own: byokKeysFor(gateway, operator(gateway)),
+  planRoute(gateway, 'text', buildTextCall({ models: [model], routing }), {
+    byokKeys: listUsableByokKeys(gateway, getOperator(gateway)),
   })
 
 /** The providers that the plan tries and whose key each uses, in order: `two:own`. */
@@ -75,15 +75,15 @@ function refusalOf(plan: () => unknown): GatewayError {
 describe('the money set aside', () => {
   /** In nano-dollars, for a call of a key that counts its provider keys or does not. */
   async function held(include_byok_in_limit: boolean): Promise<bigint> {
-    const { data } = await createKey(gateway, operator(gateway), {
+    const { data } = await createKey(gateway, getOperator(gateway), {
       name: 'k',
       include_byok_in_limit,
     })
-    const actor = { ...operator(gateway), key_hash: data.hash }
-    const call = textCall({ params: { max_tokens: 100 } })
-    const plan = planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, actor) })
-    begin(gateway, actor, 'text', call, plan, new AbortController().signal)
-    return gateway.ledger.held(`key ${data.hash}`, include_byok_in_limit)
+    const actor = { ...getOperator(gateway), key_hash: data.hash }
+    const call = buildTextCall({ params: { max_tokens: 100 } })
+    const plan = planRoute(gateway, 'text', call, { byokKeys: listUsableByokKeys(gateway, actor) })
+    beginStep(gateway, actor, 'text', call, plan, new AbortController().signal)
+    return gateway.ledger.getHeld(`key ${data.hash}`, include_byok_in_limit)
   }
 
   test('is what the gateway’s own credential may cost, even as the second choice', async () => {
@@ -126,9 +126,9 @@ describe('a plan with provider keys', () => {
 
   test('knows the models of a key by their other names too', async () => {
     await add('openai', 'sk-1', { allowed_models: ['openai/chat-latest'] })
-    const call = textCall({ models: ['openai/gpt-chat-latest'] })
+    const call = buildTextCall({ models: ['openai/gpt-chat-latest'] })
     const { endpoints } = planRoute(gateway, 'text', call, {
-      own: byokKeysFor(gateway, operator(gateway)),
+      byokKeys: listUsableByokKeys(gateway, getOperator(gateway)),
     })
     expect(endpoints.map(one => [one.provider.slug, one.is_byok])).toEqual([['openai', true]])
   })
@@ -153,12 +153,14 @@ describe('a plan with provider keys', () => {
 
   test('says so if such a key leaves a router nothing to pick from', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
-    const call = textCall({
+    const call = buildTextCall({
       models: ['gateway/auto'],
       plugins: { 'auto-router': { allowed: ['acme/other'] } },
     })
     const { metadata } = refusalOf(() =>
-      planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }),
+      planRoute(gateway, 'text', call, {
+        byokKeys: listUsableByokKeys(gateway, getOperator(gateway)),
+      }),
     )
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
@@ -177,9 +179,11 @@ describe('a plan with provider keys', () => {
   })
 
   test('reaches a provider that the gateway has no credential for', async () => {
-    const call = textCall({ models: ['openai/gpt-4o-mini'], routing: { only: ['openai'] } })
+    const call = buildTextCall({ models: ['openai/gpt-4o-mini'], routing: { only: ['openai'] } })
     const plan = () =>
-      planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
+      planRoute(gateway, 'text', call, {
+        byokKeys: listUsableByokKeys(gateway, getOperator(gateway)),
+      })
     expect(plan).toThrow('none of them is configured')
     await add('openai', 'sk-1')
     expect(
@@ -188,7 +192,7 @@ describe('a plan with provider keys', () => {
     expect(
       plan()
         .dropped.filter(one => one.endpoint.provider.slug === 'openai')
-        .map(one => one.by),
+        .map(one => one.excludedBy),
     ).toEqual(['not_configured'])
   })
 
@@ -196,7 +200,7 @@ describe('a plan with provider keys', () => {
     const { data } = await add('one', 'a')
     const [first] = planFor().endpoints
     expect(planFor().endpoints[0]).toBe(first)
-    await updateByokKey(gateway, operator(gateway), data.id, { key: 'b' })
+    await updateByokKey(gateway, getOperator(gateway), data.id, { key: 'b' })
     expect(planFor().endpoints[0]).not.toBe(first)
     expect(tried()[0]).toBe('one:b')
   })
@@ -218,13 +222,13 @@ describe('the health of endpoints', () => {
   })
 
   const resting = () =>
-    planFor().endpoints.filter(endpoint => gateway.traffic.health.restsUntil(endpoint) > 0)
+    planFor().endpoints.filter(endpoint => gateway.traffic.health.getCooldownEnd(endpoint) > 0)
   const fail = (endpoint: Endpoint | undefined) => {
     for (let i = 0; i < 5 && endpoint; i++)
-      gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
+      gateway.traffic.health.recordFailure(endpoint, new GatewayError('timeout', 'no'))
   }
   const change = async (id: string, change: ByokChange) => {
-    await updateByokKey(other, operator(other), id, change)
+    await updateByokKey(other, getOperator(other), id, change)
     expect(await gateway.catchUp()).toBe(true)
   }
 
@@ -233,16 +237,16 @@ describe('the health of endpoints', () => {
     await other.catchUp()
     const [first] = planFor().endpoints
     fail(first)
-    gateway.traffic.sessions.answered(
+    gateway.traffic.sessions.rememberEndpoint(
       { key: 's', isNamed: true },
-      { ...(first ?? endpointOf()), prices: CACHED },
-      textUsage(1, 1),
+      { ...(first ?? buildEndpoint()), prices: CACHED },
+      createTextUsage(1, 1),
     )
     await change(key.id, { name: 'renamed' })
     const again = resting()
     expect(again.map(({ id, is_byok }) => [id, is_byok])).toEqual([[first?.id ?? '', true]])
     expect(again[0]).not.toBe(first)
-    expect(gateway.traffic.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(
+    expect(gateway.traffic.sessions.findStickyId({ key: 's', isNamed: true }, 'acme/small')).toBe(
       first?.id,
     )
   })

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { createByokKey } from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Explanation } from '../../../src/core/inference/explain.ts'
@@ -12,15 +12,15 @@ import { assignMembers } from '../../../src/core/policy/assignments.ts'
 import { createGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
-import { describedRoutes } from '../../../src/server/openapi.ts'
+import { listDescribedRoutes } from '../../../src/server/openapi.ts'
 import { openWorld, REQUESTS, type World } from '../../support/access.ts'
-import { apiOf } from '../../support/api.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
-import { localConfig } from '../../support/server.ts'
+import { createApi } from '../../support/api.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { buildLocalConfig } from '../../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
 
 const FILTERS = [{ label: '[CODENAME]', pattern: 'bluebird', action: 'block' as const }]
-const CONFIG = localConfig('http://127.0.0.1:9/v1')
+const CONFIG = buildLocalConfig('http://127.0.0.1:9/v1')
 const BODY = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
 const asked = (debug: object = {}, more: object = {}) => ({
   ...BODY,
@@ -28,7 +28,7 @@ const asked = (debug: object = {}, more: object = {}) => ({
   debug: { dry_run: true, ...debug },
 })
 
-const calls = describedRoutes(createApp(await testGateway())).filter(({ operation }) =>
+const calls = listDescribedRoutes(createApp(await testGateway())).filter(({ operation }) =>
   operation.statuses.includes(402),
 )
 
@@ -48,14 +48,14 @@ describe('a dry run leaves no trace', () => {
   })
 
   const trace = ({ gateway }: World) => ({
-    kept: world.kept(),
+    kept: world.readStored(),
     hits: upstream.hits.length,
     running: gateway.traffic.calls.size,
     sessions: gateway.traffic.sessions.size,
     health: gateway.catalog.models
       .get('acme/small')
-      ?.endpoints.map(one => gateway.traffic.health.shown(one)),
-    money: [gateway.ledger.spent('all', null, true), gateway.ledger.held('all', true)],
+      ?.endpoints.map(one => gateway.traffic.health.getStats(one)),
+    money: [gateway.ledger.getSpent('all', null, true), gateway.ledger.getHeld('all', true)],
   })
 
   test.each(calls.map(route => [route.operation.id, route] as const))(
@@ -88,8 +88,8 @@ describe('a dry run leaves no trace', () => {
 
   test('it does not count as a call, but tells when the next would be too many', async () => {
     const gateway = await testGateway({ config: { limits: { requests_per_minute: 1 } } })
-    const keys = await testKeys(gateway)
-    const ask = apiOf(gateway, keys.management)
+    const keys = await createTestKeys(gateway)
+    const ask = createApi(gateway, keys.management)
     const body = asked({ key: keys.hash }, { model: 'sandbox/echo' })
     const error = async () =>
       ((await ask('POST', '/chat/completions', { body })).json as Explanation).error
@@ -108,14 +108,14 @@ describe('a dry run leaves no trace', () => {
 describe('the asker', () => {
   let gateway: Gateway
   let clock: TestClock
-  let keys: Awaited<ReturnType<typeof testKeys>>
-  let ask: ReturnType<typeof apiOf>
+  let keys: Awaited<ReturnType<typeof createTestKeys>>
+  let ask: ReturnType<typeof createApi>
 
   beforeEach(async () => {
     clock = new TestClock()
-    gateway = await testGateway({ config: localConfig('http://127.0.0.1:9/v1'), clock })
-    keys = await testKeys(gateway)
-    ask = apiOf(gateway, keys.management)
+    gateway = await testGateway({ config: buildLocalConfig('http://127.0.0.1:9/v1'), clock })
+    keys = await createTestKeys(gateway)
+    ask = createApi(gateway, keys.management)
   })
 
   const tell = async (debug: object = {}, more: object = {}, key?: string) => {
@@ -141,17 +141,17 @@ describe('the asker', () => {
   })
 
   test('with a management key may use any key they manage, and learns of no other', async () => {
-    const { data } = await createWorkspace(gateway, operator(gateway), {
+    const { data } = await createWorkspace(gateway, getOperator(gateway), {
       name: 'Team',
       slug: 'team',
     })
     const manager = await createKey(
       gateway,
-      operator(gateway),
+      getOperator(gateway),
       { name: 'team', workspace_id: data.id },
       'management',
     )
-    const member = await createKey(gateway, operator(gateway), {
+    const member = await createKey(gateway, getOperator(gateway), {
       name: 'member',
       workspace_id: data.id,
     })
@@ -175,28 +175,28 @@ describe('the asker', () => {
       ...gateway.config,
       limits: { ...gateway.config.limits, credits: true },
     })
-    await addCredit(gateway, operator(gateway), { amount: 25, note: 'here' })
+    await addCredit(gateway, getOperator(gateway), { amount: 25, note: 'here' })
     const guardrail = {
       name: 'Of the default workspace',
       limit_usd: 7,
       reset_interval: 'daily' as const,
       content_filters: FILTERS,
     }
-    const { data: theirs } = await createGuardrail(gateway, operator(gateway), guardrail)
-    await assignMembers(gateway, operator(gateway), theirs.id, {
+    const { data: theirs } = await createGuardrail(gateway, getOperator(gateway), guardrail)
+    await assignMembers(gateway, getOperator(gateway), theirs.id, {
       member_user_ids: [gateway.memory.owner.user_id],
     })
-    const { data: team } = await createWorkspace(gateway, operator(gateway), {
+    const { data: team } = await createWorkspace(gateway, getOperator(gateway), {
       name: 'Team',
       slug: 'team',
     })
     const manager = await createKey(
       gateway,
-      operator(gateway),
+      getOperator(gateway),
       { name: 'team', workspace_id: team.id },
       'management',
     )
-    const { data: own } = await createKey(gateway, operator(gateway), {
+    const { data: own } = await createKey(gateway, getOperator(gateway), {
       name: 'own',
       workspace_id: team.id,
       limit: 3,
@@ -229,8 +229,8 @@ describe('the asker', () => {
   test('without a key asks as their workspace, with its default guardrail', async () => {
     await updateGuardrail(
       gateway,
-      operator(gateway),
-      defaultGuardrailId(gateway.memory.owner.workspace_id),
+      getOperator(gateway),
+      getDefaultGuardrailId(gateway.memory.owner.workspace_id),
       {
         ignored_providers: ['local'],
         limit_usd: 5,
@@ -252,7 +252,7 @@ describe('the asker', () => {
     expect(
       (await tell({ key: Bun.CryptoHasher.hash('sha256', keys.management, 'hex') })).error,
     ).toMatchObject({ code: 403 })
-    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     expect((await tell({ key: keys.hash })).error).toMatchObject({
       code: 401,
       message: 'Invalid API key',
@@ -264,15 +264,15 @@ describe('the asker', () => {
     if (!endpoint) throw new Error('There is no endpoint')
     const sent = clock.ticks()
     clock.pass(100)
-    gateway.traffic.health.answered(endpoint, sent, true)
+    gateway.traffic.health.recordAnswer(endpoint, sent, true)
     clock.pass(400)
-    gateway.traffic.health.ended(endpoint, sent, 50)
+    gateway.traffic.health.recordEnd(endpoint, sent, 50)
     expect((await tell()).endpoints[0]).toMatchObject({
       rests: null,
       latency: { p50: 100 },
       throughput: { p90: 100 },
     })
-    gateway.traffic.health.failed(
+    gateway.traffic.health.recordFailure(
       endpoint,
       new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }),
     )
@@ -283,7 +283,7 @@ describe('the asker', () => {
     })
     clock.pass(60_000)
     for (let i = 0; i < 5; i++)
-      gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'late'))
+      gateway.traffic.health.recordFailure(endpoint, new GatewayError('timeout', 'late'))
     expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
   })
 
@@ -296,8 +296,8 @@ describe('the asker', () => {
       })),
     }
     gateway = await testGateway({ config: { ...two, routing: { choice: 'listed' } }, clock })
-    keys = await testKeys(gateway)
-    ask = apiOf(gateway, keys.management)
+    keys = await createTestKeys(gateway)
+    ask = createApi(gateway, keys.management)
     const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no endpoint')
     expect((await tell({}, { stream: true })).endpoints[0]).toMatchObject({
@@ -305,8 +305,8 @@ describe('the asker', () => {
       hedge_after: null,
     })
     for (let i = 0; i < 20; i++) {
-      gateway.traffic.health.judged(endpoint, true)
-      gateway.traffic.health.answered(endpoint, clock.ticks() - 100, true)
+      gateway.traffic.health.recordToolCalls(endpoint, true)
+      gateway.traffic.health.recordAnswer(endpoint, clock.ticks() - 100, true)
     }
     const hedged = (hedge: unknown, stream = true) => tell({}, { stream, provider: { hedge } })
     expect((await hedged(true)).endpoints[0]).toMatchObject({
@@ -323,7 +323,7 @@ describe('the asker', () => {
 
   test('sees no probabilities if a model was drawn at random', async () => {
     gateway = await testGateway()
-    ask = apiOf(gateway, (await testKeys(gateway)).management)
+    ask = createApi(gateway, (await createTestKeys(gateway)).management)
     const { endpoints, strategy, stages } = await tell({}, { model: 'gateway/free' })
     expect([strategy, stages.length]).toEqual(['free', 1])
     expect(endpoints.map(one => one.chance)).toEqual(endpoints.map(() => null))
@@ -346,12 +346,12 @@ describe('the asker', () => {
   })
 
   test('sees which endpoints a limit excludes, if another source of money is open', async () => {
-    await createByokKey(gateway, operator(gateway), {
+    await createByokKey(gateway, getOperator(gateway), {
       provider: 'local',
       key: 'own',
       is_fallback: true,
     })
-    await updateKey(gateway, operator(gateway), keys.hash, { limit: 0.000_001 })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { limit: 0.000_001 })
     const told = await tell({ key: keys.hash })
     expect(told.endpoints).toMatchObject([{ provider: 'local', is_byok: true, chance: 1 }])
     expect(told.dropped).toMatchObject([
@@ -400,14 +400,14 @@ describe('the asker', () => {
   test('a call that does not ask for debug runs, and its provider sees no debug', async () => {
     await using upstream = await startUpstream()
     upstream.plan(completion('Hello'))
-    const calling = await testGateway({ config: localConfig(upstream.url) })
-    const { inference } = await testKeys(calling)
+    const calling = await testGateway({ config: buildLocalConfig(upstream.url) })
+    const { inference } = await createTestKeys(calling)
     for (const [path, more] of [
       ['/chat/completions', {}],
       ['/messages', { max_tokens: 5 }],
     ] as const) {
       const body = { ...BODY, ...more, debug: { dry_run: false, key: null } }
-      expect((await apiOf(calling, inference)('POST', path, { body })).status).toBe(200)
+      expect((await createApi(calling, inference)('POST', path, { body })).status).toBe(200)
     }
     expect(upstream.hits.map(({ json }) => Object.hasOwn(json as object, 'debug'))).toEqual([
       false,

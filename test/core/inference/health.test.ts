@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { defaultConfig } from '../../../src/core/config.ts'
+import { createDefaultConfig } from '../../../src/core/config.ts'
 import { type ErrorType, GatewayError } from '../../../src/core/errors.ts'
 import { Health } from '../../../src/core/inference/health.ts'
-import { endpointOf } from '../../support/call.ts'
+import { buildEndpoint } from '../../support/call.ts'
 import { TestClock } from '../../support/gateway.ts'
 
 const SECOND = 1_000
@@ -10,37 +10,37 @@ const MINUTE = 60_000
 
 let clock: TestClock
 let health: Health
-const endpoint = endpointOf()
+const endpoint = buildEndpoint()
 
 beforeEach(() => {
   clock = new TestClock()
-  health = new Health(defaultConfig().routing, clock)
+  health = new Health(createDefaultConfig().routing, clock)
   clock.pass(MINUTE)
 })
 
 const fail = (times = 1, type: ErrorType = 'provider_unavailable', retryAfter?: number) => {
   for (let i = 0; i < times; i++)
-    health.failed(
+    health.recordFailure(
       endpoint,
       new GatewayError(type, 'no', retryAfter === undefined ? {} : { retryAfter }),
     )
 }
 const succeed = (times = 1, sent = clock.ticks()) => {
   for (let i = 0; i < times; i++) {
-    health.answered(endpoint, sent, false)
-    health.ended(endpoint, sent, 1)
+    health.recordAnswer(endpoint, sent, false)
+    health.recordEnd(endpoint, sent, 1)
   }
 }
 /** For how many milliseconds the cooldown still lasts. */
 const rest = () => {
-  const until = health.restsUntil(endpoint)
+  const until = health.getCooldownEnd(endpoint)
   return until === 0 ? 0 : until - clock.ticks()
 }
 
 /** Fails until each cooldown begins and waits until it ends. Returns their lengths in seconds. */
 function pauses(times: number): number[] {
   return Array.from({ length: times }, () => {
-    health.admits(endpoint)
+    health.tryAdmit(endpoint)
     fail()
     const pause = rest()
     clock.pass(pause)
@@ -98,7 +98,7 @@ describe('an endpoint', () => {
     ] as const)
       fail(20, type)
     expect(rest()).toBe(0)
-    expect(health.shown(endpoint).uptime_last_5m).toBeNull()
+    expect(health.getStats(endpoint).uptime_last_5m).toBeNull()
   })
 
   test('that asks to wait is left alone that long, or for a second', () => {
@@ -109,7 +109,7 @@ describe('an endpoint', () => {
     clock.pass(7 * SECOND)
     fail(1, 'rate_limit_exceeded')
     expect(rest()).toBe(SECOND)
-    expect(health.shown(endpoint).uptime_last_5m).toBe(100)
+    expect(health.getStats(endpoint).uptime_last_5m).toBe(100)
   })
 
   test('that asks to wait while unavailable is left alone, and has failed anyway', () => {
@@ -117,21 +117,21 @@ describe('an endpoint', () => {
     expect(rest()).toBe(7 * SECOND)
     clock.pass(7 * SECOND)
     fail(1, 'provider_unavailable', 0)
-    expect([rest(), health.shown(endpoint).uptime_last_5m]).toEqual([0, 0])
+    expect([rest(), health.getStats(endpoint).uptime_last_5m]).toEqual([0, 0])
     fail(3, 'timeout')
     expect(rest()).toBe(5 * SECOND)
   })
 
   test('has a record of its own for each credential', () => {
     fail(5)
-    expect(health.restsUntil({ ...endpoint, id: `${endpoint.id} key`, is_byok: true })).toBe(0)
+    expect(health.getCooldownEnd({ ...endpoint, id: `${endpoint.id} key`, is_byok: true })).toBe(0)
   })
 
   test('has no cooldown if the config turns it off', () => {
     health = new Health({ choice: 'listed', failures: 0, hedge: false, pause_seconds: 5 }, clock)
     fail(100)
     fail(1, 'rate_limit_exceeded', 7)
-    expect([rest(), health.shown(endpoint).uptime_last_5m]).toEqual([0, 0])
+    expect([rest(), health.getStats(endpoint).uptime_last_5m]).toEqual([0, 0])
   })
 })
 
@@ -157,14 +157,14 @@ describe('after the pause', () => {
 
   test('one call probes it, and the others stay away until the outcome is known', () => {
     expect(rest()).toBe(0)
-    health.admits(endpoint)
+    health.tryAdmit(endpoint)
     expect(rest()).toBe(5 * SECOND)
     succeed()
     expect(rest()).toBe(0)
   })
 
   test('a probe that was given up gives way to the next after the same pause', () => {
-    health.admits(endpoint)
+    health.tryAdmit(endpoint)
     clock.pass(5 * SECOND)
     expect(rest()).toBe(0)
   })
@@ -196,7 +196,7 @@ test('failures during a cooldown put off the next probe but make no pause longer
 test('nor do they in a later cooldown, after a successful probe', () => {
   fail(5)
   clock.pass(5 * SECOND)
-  expect(health.admits(endpoint)).toBe(true)
+  expect(health.tryAdmit(endpoint)).toBe(true)
   succeed()
   clock.pass(6 * MINUTE)
   fail(5)
@@ -216,7 +216,7 @@ test('only an answer to a request from after its start ends the cooldown', () =>
 
 describe('the public statistics of an endpoint', () => {
   test('are null without calls', () => {
-    expect(health.shown(endpoint)).toEqual({
+    expect(health.getStats(endpoint)).toEqual({
       status: 0,
       uptime_last_5m: null,
       uptime_last_30m: null,
@@ -229,31 +229,31 @@ describe('the public statistics of an endpoint', () => {
   test('are the share of successful calls in five minutes, thirty and a day', () => {
     fail(1)
     succeed(3)
-    expect(health.shown(endpoint)).toMatchObject({
+    expect(health.getStats(endpoint)).toMatchObject({
       uptime_last_5m: 75,
       uptime_last_30m: 75,
       uptime_last_1d: 75,
     })
     clock.pass(6 * MINUTE)
     succeed(1)
-    expect(health.shown(endpoint)).toMatchObject({
+    expect(health.getStats(endpoint)).toMatchObject({
       uptime_last_5m: 100,
       uptime_last_30m: 80,
       uptime_last_1d: 80,
     })
     clock.pass(31 * MINUTE)
-    expect(health.shown(endpoint)).toMatchObject({
+    expect(health.getStats(endpoint)).toMatchObject({
       uptime_last_5m: null,
       uptime_last_30m: null,
       uptime_last_1d: 80,
     })
     clock.pass(25 * 60 * MINUTE)
-    expect(health.shown(endpoint)).toMatchObject({ uptime_last_1d: null })
+    expect(health.getStats(endpoint)).toMatchObject({ uptime_last_1d: null })
   })
 
   test('show a cooldown', () => {
     fail(5)
-    expect(health.shown(endpoint).status).toBe(-1)
+    expect(health.getStats(endpoint).status).toBe(-1)
   })
 
   test('have the latency of streamed answers and the throughput of all, for thirty minutes', () => {
@@ -264,20 +264,20 @@ describe('the public statistics of an endpoint', () => {
     ] as const) {
       const sent = clock.ticks()
       clock.pass(latency)
-      health.answered(endpoint, sent, streamed)
-      health.ended(endpoint, sent, 100)
+      health.recordAnswer(endpoint, sent, streamed)
+      health.recordEnd(endpoint, sent, 100)
     }
-    expect(health.shown(endpoint)).toMatchObject({
+    expect(health.getStats(endpoint)).toMatchObject({
       latency_last_30m: { p50: 200, p75: 400, p90: 400, p99: 400 },
       throughput_last_30m: { p50: 250, p75: 100, p90: 100, p99: 100 },
     })
     clock.pass(6 * MINUTE)
     expect([
-      health.measured(endpoint, 'latency'),
-      health.shown(endpoint).latency_last_30m?.p50,
+      health.getPercentiles(endpoint, 'latency'),
+      health.getStats(endpoint).latency_last_30m?.p50,
     ]).toEqual([null, 200])
     clock.pass(25 * MINUTE)
-    expect(health.shown(endpoint)).toMatchObject({
+    expect(health.getStats(endpoint)).toMatchObject({
       latency_last_30m: null,
       throughput_last_30m: null,
     })
@@ -286,18 +286,21 @@ describe('the public statistics of an endpoint', () => {
   test('have no throughput of an answer that its client left or that was empty', () => {
     const sent = clock.ticks()
     clock.pass(1_000)
-    health.ended(endpoint, sent, null)
-    health.ended(endpoint, sent, 0)
-    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 100, throughput_last_30m: null })
+    health.recordEnd(endpoint, sent, null)
+    health.recordEnd(endpoint, sent, 0)
+    expect(health.getStats(endpoint)).toMatchObject({
+      uptime_last_5m: 100,
+      throughput_last_30m: null,
+    })
   })
 
   test('use the last 128 measurements, however many there were', () => {
     for (let i = 1; i <= 1_000; i++) {
       const sent = clock.ticks()
       clock.pass(1)
-      health.answered(endpoint, sent - i, true)
+      health.recordAnswer(endpoint, sent - i, true)
     }
-    expect(health.measured(endpoint, 'latency')).toEqual({
+    expect(health.getPercentiles(endpoint, 'latency')).toEqual({
       p50: 937,
       p75: 969,
       p90: 989,
@@ -308,52 +311,55 @@ describe('the public statistics of an endpoint', () => {
 
 describe('how long a call waits for an answer before a hedge starts', () => {
   const latencies = (...all: number[]) => {
-    for (const latency of all) health.answered(endpoint, clock.ticks() - latency, true)
+    for (const latency of all) health.recordAnswer(endpoint, clock.ticks() - latency, true)
   }
 
   test('is what 19 of 20 took at most, and unknown before there are 20', () => {
     latencies(...Array.from({ length: 19 }, (_, i) => (i + 1) * 10))
-    expect(health.tail(endpoint)).toBeNull()
+    expect(health.getTailLatency(endpoint)).toBeNull()
     latencies(200)
-    expect(health.tail(endpoint)).toBeNull()
+    expect(health.getTailLatency(endpoint)).toBeNull()
     clock.pass(SECOND)
-    expect(health.tail(endpoint)).toBe(190)
+    expect(health.getTailLatency(endpoint)).toBe(190)
     clock.pass(5 * MINUTE)
-    expect(health.tail(endpoint)).toBeNull()
+    expect(health.getTailLatency(endpoint)).toBeNull()
   })
 
   test('grows with answers that were given up, if they took longer than most', () => {
     latencies(...Array.from({ length: 20 }, () => 100))
     const sent = clock.ticks()
     clock.pass(80)
-    health.outrun(endpoint, sent)
+    health.recordOutrun(endpoint, sent)
     clock.pass(420)
-    health.outrun(endpoint, sent)
-    health.outrun(endpoint, sent)
+    health.recordOutrun(endpoint, sent)
+    health.recordOutrun(endpoint, sent)
     clock.pass(SECOND)
-    expect([health.tail(endpoint), health.measured(endpoint, 'latency')?.p50]).toEqual([500, 100])
-    expect(health.shown(endpoint)).toMatchObject({ status: 0, uptime_last_5m: null })
+    expect([
+      health.getTailLatency(endpoint),
+      health.getPercentiles(endpoint, 'latency')?.p50,
+    ]).toEqual([500, 100])
+    expect(health.getStats(endpoint)).toMatchObject({ status: 0, uptime_last_5m: null })
   })
 
   test('is at least as long as answers were given if all were given up', () => {
     const sent = clock.ticks()
     clock.pass(300)
-    health.outrun(endpoint, sent)
-    expect(health.measured(endpoint, 'latency')?.p50).toBe(300)
+    health.recordOutrun(endpoint, sent)
+    expect(health.getPercentiles(endpoint, 'latency')?.p50).toBe(300)
   })
 })
 
 test('at most ten thousand endpoints are remembered, the last used ones', () => {
-  const one = (i: number) => endpointOf({ id: `one ${i}` })
+  const one = (i: number) => buildEndpoint({ id: `one ${i}` })
   for (let i = 0; i < 10_000; i++) {
     clock.pass(1)
     for (let failure = 0; failure < 5; failure++)
-      health.failed(one(i), new GatewayError('timeout', 'no'))
+      health.recordFailure(one(i), new GatewayError('timeout', 'no'))
   }
-  health.failed(one(0), new GatewayError('timeout', 'no'))
-  health.failed(one(10_000), new GatewayError('timeout', 'no'))
+  health.recordFailure(one(0), new GatewayError('timeout', 'no'))
+  health.recordFailure(one(10_000), new GatewayError('timeout', 'no'))
   expect(health.size).toBe(9_001)
-  const known = (i: number) => health.shown(one(i)).uptime_last_1d !== null
+  const known = (i: number) => health.getStats(one(i)).uptime_last_1d !== null
   expect([0, 1, 1_000, 1_001, 9_999, 10_000].map(known)).toEqual([
     true,
     false,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError, unavailable } from '../../../src/core/errors.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
-import { textCall } from '../../support/call.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const CONFIG = {
@@ -28,15 +28,15 @@ const CONFIG = {
 
 async function calling() {
   const gateway = await testGateway({ config: CONFIG })
-  const { data } = await createKey(gateway, operator(gateway), { name: 'ci', limit: 1 })
-  const actor = { ...operator(gateway), kind: 'inference' as const, key_hash: data.hash }
+  const { data } = await createKey(gateway, getOperator(gateway), { name: 'ci', limit: 1 })
+  const actor = { ...getOperator(gateway), kind: 'inference' as const, key_hash: data.hash }
   const word: string[] = []
-  gateway.journal.holds.open = ({ id }: HeldCall) => {
+  gateway.journal.holds.append = ({ id }: HeldCall) => {
     word.push(`open ${id}`)
     return { written: Promise.resolve(), forget: () => void word.push(`close ${id}`) }
   }
   const call = () =>
-    infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown =>
+    infer(gateway, actor, 'text', buildTextCall(), new AbortController().signal).catch(thrown =>
       GatewayError.from(thrown),
     )
   return { gateway, hash: data.hash, call, word }
@@ -45,11 +45,11 @@ async function calling() {
 describe('the journal entry of a call', () => {
   test('is written before it is sent, and removed when it is on record', async () => {
     const { gateway, hash, call, word } = await calling()
-    const { id } = textCall()
+    const { id } = buildTextCall()
     expect(await call()).toMatchObject({ status: 502 })
     expect(word).toEqual([`open ${id}`, `close ${id}`])
     expect((await gateway.store.generations.byId(id))?.finish_reason).toBe('error')
-    expect(gateway.ledger.held(`key ${hash}`, true)).toBe(0n)
+    expect(gateway.ledger.getHeld(`key ${hash}`, true)).toBe(0n)
     await gateway.close()
   })
 
@@ -59,16 +59,16 @@ describe('the journal entry of a call', () => {
     gateway.events.on('attempt.failed', () => {
       asked += 1
     })
-    gateway.journal.holds.open = () => ({
+    gateway.journal.holds.append = () => ({
       written: Promise.reject(unavailable('The call could not be recorded')),
       forget: () => undefined,
     })
     expect(await call()).toMatchObject({ status: 503 })
-    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.traffic.calls.size]).toEqual([
-      0,
-      0n,
-      0,
-    ])
+    expect([
+      asked,
+      gateway.ledger.getHeld(`key ${hash}`, true),
+      gateway.traffic.calls.size,
+    ]).toEqual([0, 0n, 0])
     await gateway.close()
   })
 })

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
-import { withMedia } from '../../../src/core/inference/media.ts'
-import { planTo } from '../../../src/core/inference/plan.ts'
+import { inlineMedia } from '../../../src/core/inference/media.ts'
+import { createPlan } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { Block } from '../../../src/core/language/message.ts'
 import type { Media } from '../../../src/core/protocols/protocol.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { begin } from '../../support/run.ts'
+import { beginStep } from '../../support/run.ts'
 
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
@@ -48,14 +48,21 @@ beforeEach(() => {
 
 const at = (path: string) => `http://127.0.0.1:${host.port}${path}`
 const image = (url: string): Block => ({ type: 'image', url, detail: 'low' })
-const callOf = (...blocks: Block[]) => textCall({ turns: [{ role: 'user', blocks }] })
+const callOf = (...blocks: Block[]) => buildTextCall({ messages: [{ role: 'user', blocks }] })
 
 function runningOf(call: TextCall, client = new AbortController()) {
-  return begin(gateway, operator(gateway), 'text', call, planTo([endpointOf()]), client.signal)
+  return beginStep(
+    gateway,
+    getOperator(gateway),
+    'text',
+    call,
+    createPlan([buildEndpoint()]),
+    client.signal,
+  )
 }
 
 const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
-  withMedia(gateway, call, {
+  inlineMedia(gateway, call, {
     kind: kinds.text,
     takesUrls,
     media: running.run.media,
@@ -68,13 +75,13 @@ describe('media that a call refers to by URL', () => {
       type: 'file',
       file: { filename: 'a', file_data: at('/b') },
     })
-    const before = structuredClone(call.turns)
-    expect((await prepared(call, [])).turns[0]?.blocks).toEqual([
+    const before = structuredClone(call.messages)
+    expect((await prepared(call, [])).messages[0]?.blocks).toEqual([
       { type: 'text', text: 'Look' },
       { type: 'image', url: DATA, detail: 'low' },
       { type: 'file', file: { filename: 'a', file_data: DATA } },
     ])
-    expect(call.turns).toEqual(before)
+    expect(call.messages).toEqual(before)
   })
 
   test('is left alone if the provider fetches it or it is inline, synchronously', () => {

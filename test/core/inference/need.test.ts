@@ -1,42 +1,43 @@
 import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import type { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import {
-  expectedUsage,
-  needOf,
-  promptNanos,
-  withinHold,
+  estimateCost,
+  estimatePromptNanos,
+  estimateUsage,
+  limitToHold,
 } from '../../../src/core/inference/reserve.ts'
-import { isObject, type Json, member } from '../../../src/core/kernel/json.ts'
-import { nanosOf } from '../../../src/core/kernel/money.ts'
+import { isObject, type Json, readObject } from '../../../src/core/kernel/json.ts'
+import { toNanos } from '../../../src/core/kernel/money.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../../src/core/language/embedding.ts'
 import type { Block } from '../../../src/core/language/message.ts'
 import type { Params } from '../../../src/core/language/params.ts'
 import type { Tool } from '../../../src/core/language/tool.ts'
 import type { Usage } from '../../../src/core/language/usage.ts'
-import { textUsage } from '../../../src/core/language/usage.ts'
-import { costOf } from '../../../src/core/ledger/cost.ts'
+import { createTextUsage } from '../../../src/core/language/usage.ts'
+import { computeCost } from '../../../src/core/ledger/cost.ts'
 import { openLedger } from '../../../src/core/ledger/ledger.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
-import { embeddingCall, endpointOf, textCall } from '../../support/call.ts'
+import { buildEmbeddingCall, buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
-import { boundOf, payer, remembering } from '../../support/ledger.ts'
+import { buildBound, buildPayer, createLedgerStore } from '../../support/ledger.ts'
 
 const gateway = await testGateway()
 const strict = await testGateway({ config: { limits: { strict: true } } })
 
 const at = (prices: UsdPerMillionTokens, more: Partial<Endpoint> = {}) =>
-  endpointOf({ prices: pricesOf(prices), ...more })
-const saying = (...blocks: Block[]): TextCall => textCall({ turns: [{ role: 'user', blocks }] })
+  buildEndpoint({ prices: toExactPrices(prices), ...more })
+const saying = (...blocks: Block[]): TextCall =>
+  buildTextCall({ messages: [{ role: 'user', blocks }] })
 
 /** What is set aside for the call there, in nano-dollars. */
 const heldFor = (call: TextCall, ...endpoints: Endpoint[]): bigint =>
-  needOf(gateway, 'text', call, endpoints).most.own ?? -1n
+  estimateCost(gateway, 'text', call, endpoints).maximum.own ?? -1n
 const heldForVectors = (call: EmbeddingCall, endpoint: Endpoint): bigint =>
-  needOf(gateway, 'embedding', call, [endpoint]).most.own ?? -1n
+  estimateCost(gateway, 'embedding', call, [endpoint]).maximum.own ?? -1n
 
 /** A dollar for a million tokens: a token is a thousand nano-dollars. */
 const INPUT = { prompt: 1, completion: 0 }
@@ -72,12 +73,12 @@ describe('the highest cost of a call', () => {
     ['no fewer than one answer', { max_tokens: 500 }, { n: -3, best_of: 0 }, 500n],
     ['a bound under another server’s name', { max_tokens: 16 }, { n_predict: 9_000 }, 9_000n],
   ])('is %s', (_, params, extra, tokens) => {
-    expect(heldFor(textCall({ params, extra }), at(OUTPUT))).toBe(tokens * TOKEN)
+    expect(heldFor(buildTextCall({ params, extra }), at(OUTPUT))).toBe(tokens * TOKEN)
   })
 
   test('includes a prediction, which is charged if it does not come true', () => {
     const prediction = { type: 'content', content: 'x'.repeat(30_000) }
-    const held = heldFor(textCall({ params: { max_tokens: 100, prediction } }), at(OUTPUT))
+    const held = heldFor(buildTextCall({ params: { max_tokens: 100, prediction } }), at(OUTPUT))
     expect(held).toBeGreaterThanOrEqual(10_100n * TOKEN)
     expect(held).toBeLessThan(10_200n * TOKEN)
   })
@@ -97,8 +98,8 @@ describe('the highest cost of a call', () => {
       10n,
     ],
   ])('includes the searches that it may make: %s', (_, more, searches) => {
-    const call = textCall({ params: { max_tokens: 16 }, ...more })
-    const price = nanosOf(0.01)
+    const call = buildTextCall({ params: { max_tokens: 16 }, ...more })
+    const price = toNanos(0.01)
     const without = heldFor(call, at(INPUT))
     expect(heldFor(call, at({ ...INPUT, web_search: 0.01 })) - without).toBe(searches * price)
   })
@@ -106,7 +107,7 @@ describe('the highest cost of a call', () => {
   test('takes the highest price of the output: images always, audio if asked for', () => {
     const prices = { ...OUTPUT, reasoning: 2, image_output: 30, audio_output: 80 }
     const held = (params: Params) =>
-      heldFor(textCall({ params: { max_tokens: 100, ...params } }), at(prices)) / TOKEN
+      heldFor(buildTextCall({ params: { max_tokens: 100, ...params } }), at(prices)) / TOKEN
     expect([held({}), held({ modalities: ['text', 'audio'] })]).toEqual([3_000n, 8_000n])
   })
 
@@ -120,47 +121,47 @@ describe('the highest cost of a call', () => {
   })
 
   test('takes the most expensive of its endpoints', () => {
-    const call = textCall({ params: { max_tokens: 100 } })
+    const call = buildTextCall({ params: { max_tokens: 100 } })
     expect(
       heldFor(call, at(OUTPUT), at({ prompt: 0, completion: 7 }), at({ prompt: 0, completion: 3 })),
     ).toBe(700n * TOKEN)
   })
 
   test('is what is left at each endpoint’s own price, if that is less than all', () => {
-    const call = textCall({ params: { max_tokens: 10_000 } })
+    const call = buildTextCall({ params: { max_tokens: 10_000 } })
     const [cheap, dear] = [at(OUTPUT), at({ prompt: 0, completion: 10 })]
     const sent = (endpoint: Endpoint) =>
-      withinHold(strict, 'text', call, endpoint, { amounts: { own: 5_000n * TOKEN, byok: null } })
+      limitToHold(strict, 'text', call, endpoint, { amounts: { own: 5_000n * TOKEN, byok: null } })
         .params.max_tokens
     expect([sent(cheap), sent(dear)]).toEqual([5_000, 500])
-    expect(needOf(strict, 'text', call, [cheap, dear])).toEqual({
-      most: { own: 100_000n * TOKEN, byok: null },
-      least: { own: 160n * TOKEN, byok: null },
+    expect(estimateCost(strict, 'text', call, [cheap, dear])).toEqual({
+      maximum: { own: 100_000n * TOKEN, byok: null },
+      minimum: { own: 160n * TOKEN, byok: null },
     })
   })
 
   test('is rounded up: a price far below a nano-dollar is not zero', () => {
     const cheap = at({ prompt: 0, completion: 1e-12 })
-    const call = textCall({ params: { max_tokens: 1_000 } })
-    const need = needOf(gateway, 'text', call, [cheap])
-    expect(need.most.own).toBe(1n)
-    expect(withinHold(gateway, 'text', call, cheap, { amounts: need.most })).toEqual(call)
+    const call = buildTextCall({ params: { max_tokens: 1_000 } })
+    const need = estimateCost(gateway, 'text', call, [cheap])
+    expect(need.maximum.own).toBe(1n)
+    expect(limitToHold(gateway, 'text', call, cheap, { amounts: need.maximum })).toEqual(call)
   })
 
   test('fits 64 bits, whatever the call asks for', () => {
-    const call = textCall({
+    const call = buildTextCall({
       params: { max_tokens: Number.MAX_SAFE_INTEGER },
       extra: { n: Number.MAX_SAFE_INTEGER },
     })
     const held = heldFor(call, at({ prompt: 10_000, completion: 10_000 }))
     expect(held).toBe(BigInt.asIntN(64, held))
-    expect(held).toBeGreaterThan(nanosOf(1_000_000_000))
+    expect(held).toBeGreaterThan(toNanos(1_000_000_000))
   })
 })
 
 describe('the units of a kind', () => {
   const IMAGES = { ...INPUT, per_image: 0.04, per_input_image: 0.001 }
-  const call = embeddingCall({ inputs: [] })
+  const call = buildEmbeddingCall({ inputs: [] })
 
   afterEach(() => {
     mock.restore()
@@ -170,14 +171,17 @@ describe('the units of a kind', () => {
     const { costing } = kinds.embedding
     spyOn(costing, 'boundUnits').mockReturnValue({ image: 10, input_image: 1 })
     spyOn(costing, 'estimateUnits').mockReturnValue({ image: 3 })
-    expect(heldForVectors(call, at(IMAGES))).toBe(nanosOf(0.401))
-    expect(promptNanos('embedding', call, at(IMAGES))).toBe(nanosOf(0.12))
-    expect(expectedUsage('embedding', call, 0)).toEqual({ ...textUsage(0, 0), units: { image: 3 } })
+    expect(heldForVectors(call, at(IMAGES))).toBe(toNanos(0.401))
+    expect(estimatePromptNanos('embedding', call, at(IMAGES))).toBe(toNanos(0.12))
+    expect(estimateUsage('embedding', call, 0)).toEqual({
+      ...createTextUsage(0, 0),
+      units: { image: 3 },
+    })
   })
 
   test('are absent if it has none', () => {
     expect(heldForVectors(call, at(IMAGES))).toBe(0n)
-    expect(expectedUsage('embedding', call, 0)).toEqual(textUsage(0, 0))
+    expect(estimateUsage('embedding', call, 0)).toEqual(createTextUsage(0, 0))
   })
 })
 
@@ -186,23 +190,25 @@ describe('the largest prompt', () => {
   const LEAST = BigInt(Math.floor(LONG.length / 3)) * TOKEN
   const held = (call: TextCall) =>
     heldFor({ ...call, params: { max_tokens: 16, ...call.params } }, at(INPUT))
-  const turn = textCall().turns[0]
+  const turn = buildTextCall().messages[0]
 
   test.each<[name: string, call: TextCall]>([
     ['the text', saying({ type: 'text', text: LONG })],
-    ['a name', textCall({ turns: [{ role: 'user', blocks: [], name: LONG }] })],
-    ['the tools', textCall({ tools: [{ type: 'function', name: 'f', description: LONG }] })],
-    ['an unknown tool', textCall({ tools: [tool({ type: 'custom', description: LONG })] })],
+    ['a name', buildTextCall({ messages: [{ role: 'user', blocks: [], name: LONG }] })],
+    ['the tools', buildTextCall({ tools: [{ type: 'function', name: 'f', description: LONG }] })],
+    ['an unknown tool', buildTextCall({ tools: [tool({ type: 'custom', description: LONG })] })],
     [
       'the response format',
-      textCall({
+      buildTextCall({
         params: { response_format: { type: 'grammar', grammar: LONG } as { type: string } },
       }),
     ],
-    ['unknown parameters', textCall({ extra: { documents: [LONG] } })],
+    ['unknown parameters', buildTextCall({ extra: { documents: [LONG] } })],
     [
       'unknown members of a message',
-      textCall({ turns: [{ ...(turn as TextCall['turns'][number]), extra: { more: LONG } }] }),
+      buildTextCall({
+        messages: [{ ...(turn as TextCall['messages'][number]), extra: { more: LONG } }],
+      }),
     ],
     [
       'unknown members of content',
@@ -255,16 +261,16 @@ describe('the largest prompt', () => {
 
   test('counts token inputs as tokens, and every text of a list', () => {
     const tokens = { type: 'tokens' as const, tokens: Array.from({ length: 2_000 }, (_, i) => i) }
-    expect(heldForVectors(embeddingCall({ inputs: [tokens, tokens] }), at(INPUT))).toBe(
+    expect(heldForVectors(buildEmbeddingCall({ inputs: [tokens, tokens] }), at(INPUT))).toBe(
       4_000n * TOKEN,
     )
     const texts = Array.from({ length: 100 }, () => ({
       type: 'text' as const,
       text: 'x'.repeat(300),
     }))
-    expect(heldForVectors(embeddingCall({ inputs: texts }), at({ ...INPUT, request: 0.01 }))).toBe(
-      10_000n * TOKEN + nanosOf(0.01),
-    )
+    expect(
+      heldForVectors(buildEmbeddingCall({ inputs: texts }), at({ ...INPUT, request: 0.01 })),
+    ).toBe(10_000n * TOKEN + toNanos(0.01))
   })
 
   test('is priced at the highest price of input, read, written or heard', () => {
@@ -297,7 +303,7 @@ const SENT: Record<string, { models: string[]; bound(body: Json): unknown }> = {
   'openai-responses': { models: ['gpt-4o', 'gpt-5', 'o3'], bound: body => body.max_output_tokens },
   gemini: {
     models: ['gemini-2.5-flash', 'gemini-3-pro', 'gemini-2.0-flash'],
-    bound: body => member(body, 'generationConfig').maxOutputTokens,
+    bound: body => readObject(body, 'generationConfig').maxOutputTokens,
   },
   'bedrock-converse': {
     models: [
@@ -306,7 +312,7 @@ const SENT: Record<string, { models: string[]; bound(body: Json): unknown }> = {
       'openai.gpt-oss-120b',
       'meta.llama3',
     ],
-    bound: body => member(body, 'inferenceConfig').maxTokens,
+    bound: body => readObject(body, 'inferenceConfig').maxTokens,
   },
   'cohere-chat': { models: ['command-a-reasoning', 'command-r'], bound: body => body.max_tokens },
 }
@@ -324,10 +330,10 @@ describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound
     test(`the answer never costs more than was set aside, ${mode} (seed ${SEED})`, async () => {
       const random = chance(SEED)
       const oneOf = <T>(...values: T[]): T => values[random(values.length)] as T
-      const ledger = await openLedger(remembering(), new TestClock())
+      const ledger = await openLedger(createLedgerStore(), new TestClock())
       let [sent, shortened] = [0, 0]
       for (let i = 0; i < CALLS; i++) {
-        const call = textCall({
+        const call = buildTextCall({
           params: paramsOf(oneOf),
           extra: oneOf({}, { n: 3 }, { n: '2' }, { max_output_tokens: 90_000 }, { n_predict: 1e6 }),
         })
@@ -339,17 +345,17 @@ describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound
             max_completion_tokens: oneOf(null, 4_096, 64_000),
           },
         )
-        const need = needOf({ ...gateway, config }, 'text', call, [endpoint])
-        const limit = mode === 'strict' ? BigInt(random(3_000_000_000)) : (need.most.own ?? 0n)
-        const hold = refusedAs(() => ledger.reserve(payer(), need, [boundOf({ limit })]))
+        const need = estimateCost({ ...gateway, config }, 'text', call, [endpoint])
+        const limit = mode === 'strict' ? BigInt(random(3_000_000_000)) : (need.maximum.own ?? 0n)
+        const hold = refusedAs(() => ledger.reserve(buildPayer(), need, [buildBound({ limit })]))
         if (!hold) continue
-        const held = withinHold({ ...gateway, config }, 'text', call, endpoint, hold)
+        const held = limitToHold({ ...gateway, config }, 'text', call, endpoint, hold)
         const fitting = kinds.text.understanding.fitToEndpoint(held, endpoint)
-        const { body } = protocols.text[name]?.request(fitting, endpoint) ?? { body: {} }
+        const { body } = protocols.text[name]?.buildRequest(fitting, endpoint) ?? { body: {} }
         const most = (bound(body) as number | undefined) ?? endpoint.max_completion_tokens
         ledger.release(hold)
         sent += 1
-        shortened += hold.amounts.own === need.most.own ? 0 : 1
+        shortened += hold.amounts.own === need.maximum.own ? 0 : 1
         const cost = most === null ? null : dearest(most * answersIn(body), endpoint)
         if (cost === null || cost > (hold.amounts.own ?? 0n))
           expect({
@@ -389,16 +395,19 @@ function paramsOf(oneOf: <T>(...values: T[]) => T): Params {
 /** An answer that is all reasoning, or all text: whichever costs more. */
 function dearest(tokens: number, { prices }: Endpoint): bigint {
   const thought: Usage = {
-    ...textUsage(0, 0),
+    ...createTextUsage(0, 0),
     output: { text: 0, reasoning: tokens, audio: 0, image: 0 },
   }
-  return larger(costOf(thought, prices).cost ?? 0n, costOf(textUsage(0, tokens), prices).cost ?? 0n)
+  return larger(
+    computeCost(thought, prices).cost ?? 0n,
+    computeCost(createTextUsage(0, tokens), prices).cost ?? 0n,
+  )
 }
 
 const larger = (a: bigint, b: bigint) => (a > b ? a : b)
 
 const answersIn = (body: Json): number =>
-  Number(body.n ?? member(body, 'generationConfig').candidateCount ?? 1)
+  Number(body.n ?? readObject(body, 'generationConfig').candidateCount ?? 1)
 
 function refusedAs<T>(reserve: () => T): T | undefined {
   try {

@@ -2,16 +2,16 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import type { WebSearch } from '../../../src/core/language/call.ts'
 import { REGIONS } from '../../../src/core/language/region.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { incomingOf, type Send } from '../../../src/core/upstream/egress.ts'
-import { textCall } from '../../support/call.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
-import { seeded } from '../../support/random.ts'
+import { type Send, toIncomingResponse } from '../../../src/core/upstream/egress.ts'
+import { buildTextCall } from '../../support/call.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { createSeededRandom } from '../../support/random.ts'
 
 const CALLS = 3_000
 const PROVIDERS = ['a', 'b', 'c', 'd', 'e', 'f']
@@ -134,7 +134,7 @@ const step = fc.record({
 const ruleOf = ({ providers, models }: { providers: string[]; models: string[] }): Rule => ({
   guardrail_id: 'g',
   field: 'ignored_providers',
-  by: 'allowed_providers',
+  excludedBy: 'allowed_providers',
   excludes: ({ provider, model }: Endpoint) =>
     providers.includes(provider.slug) || models.includes(model),
 })
@@ -183,12 +183,14 @@ function drawnUpstreams(random: () => number) {
     const asked = `${reasoning_effort ? ' thinking' : ''}${web_search_options ? ' online' : ''}`
     called.push(`${model} ${new URL(url).host.split('.')[0]}${asked}`)
     const lot = random()
-    if (lot < 0.35) return incomingOf(new Response('{}', { status: 500 }))
+    if (lot < 0.35) return toIncomingResponse(new Response('{}', { status: 500 }))
     if (lot < 0.45)
-      return incomingOf(new Response('{}', { status: 429, headers: { 'retry-after': '3' } }))
-    if (lot < 0.5) return incomingOf(new Response('{}', { status: 400 }))
+      return toIncomingResponse(
+        new Response('{}', { status: 429, headers: { 'retry-after': '3' } }),
+      )
+    if (lot < 0.5) return toIncomingResponse(new Response('{}', { status: 400 }))
     if (lot < 0.55) throw new Error('refused')
-    return incomingOf(Response.json(lot < 0.75 ? ANSWER : CALLING))
+    return toIncomingResponse(Response.json(lot < 0.75 ? ANSWER : CALLING))
   }
   return { called, egress }
 }
@@ -207,12 +209,12 @@ const CALLING = {
 }
 
 test(`in ${CALLS} calls no excluded endpoint is ever called`, async () => {
-  const random = seeded(42)
+  const random = createSeededRandom(42)
   const clock = new TestClock()
   const { called, egress } = drawnUpstreams(random)
   const gateway = await testGateway({ config: CONFIG, clock, random, egress })
-  const { hash } = await testKeys(gateway)
-  const actor: Actor = { ...operator(gateway), kind: 'inference', key_hash: hash }
+  const { hash } = await createTestKeys(gateway)
+  const actor: Actor = { ...getOperator(gateway), kind: 'inference', key_hash: hash }
   const seen = { refused: 0, answered: 0, failed: 0, thinking: 0, online: 0 }
   await fc.assert(
     fc.asyncProperty(
@@ -225,14 +227,14 @@ test(`in ${CALLS} calls no excluded endpoint is ever called`, async () => {
           rules: [ruleOf(forbidden)],
           regions: [...REGIONS],
         })
-        const call = textCall({
+        const call = buildTextCall({
           id: gateway.ids.generation(clock.now()),
           ...{ models, routing, session_id },
           tools: tools ? [{ type: 'function', name: 'f' }] : [],
           ...(webSearch === undefined ? {} : { plugins: { web: webSearch } }),
         })
         const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
-          .then(answer => answer.parts.all())
+          .then(answer => answer.parts.collect())
           .catch(thrown => GatewayError.from(thrown))
 
         const wanted = new Set(models.map(slug => slug.split(':')[0] ?? ''))

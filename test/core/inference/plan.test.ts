@@ -4,7 +4,7 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { embeddingCall, textCall } from '../../support/call.ts'
+import { buildEmbeddingCall, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const prices = { prompt: 1, completion: 2 }
@@ -66,7 +66,7 @@ beforeAll(async () => {
 })
 
 const planned = (call: Partial<TextCall>) =>
-  planRoute(gateway, 'text', textCall(call)).endpoints.map(one => one.provider.slug)
+  planRoute(gateway, 'text', buildTextCall(call)).endpoints.map(one => one.provider.slug)
 /** The endpoints that may serve, in any order; none if the call is refused. */
 function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): string[] {
   try {
@@ -78,7 +78,7 @@ function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): str
 }
 
 const refusal = (call: Partial<TextCall>) =>
-  refusalOf(() => planRoute(gateway, 'text', textCall(call)))
+  refusalOf(() => planRoute(gateway, 'text', buildTextCall(call)))
 
 function refusalOf(plan: () => unknown): GatewayError {
   try {
@@ -91,7 +91,7 @@ function refusalOf(plan: () => unknown): GatewayError {
 
 describe('the plan of another kind of work', () => {
   const embedding = (models: string[], routing: RoutingPreferences = {}) =>
-    planRoute(gateway, 'embedding', embeddingCall({ models, routing }))
+    planRoute(gateway, 'embedding', buildEmbeddingCall({ models, routing }))
   const providers = (routing: RoutingPreferences) =>
     embedding(['acme/embed'], routing).endpoints.map(one => one.provider.slug)
 
@@ -136,7 +136,7 @@ describe('plan', () => {
     const { endpoints } = planRoute(
       await testGateway({ config }),
       'text',
-      textCall({ models: ['anthropic/claude-haiku-4-5'] }),
+      buildTextCall({ models: ['anthropic/claude-haiku-4-5'] }),
     )
     expect(endpoints.map(one => `${one.provider.slug} ${one.model} ${one.upstreamModel}`)).toEqual([
       'anthropic anthropic/claude-haiku-4.5 claude-haiku-4-5',
@@ -275,7 +275,7 @@ describe('plan', () => {
       '"acme/none:nitro" is not a valid model ID',
     )
     const embed = (slug: string) => () =>
-      planRoute(gateway, 'embedding', embeddingCall({ models: [slug] })).endpoints
+      planRoute(gateway, 'embedding', buildEmbeddingCall({ models: [slug] })).endpoints
     expect(embed('acme/embed:online')).toThrow(
       'acme/embed has no variant :online here: expected acme/embed, :nitro, :floor or :exacto',
     )
@@ -285,7 +285,7 @@ describe('plan', () => {
   test('a static variant, an alias and a family’s latest are planned as their model', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
     const modelOf = (slug: string) =>
-      planRoute(known, 'text', textCall({ models: [slug] })).endpoints[0]?.model
+      planRoute(known, 'text', buildTextCall({ models: [slug] })).endpoints[0]?.model
     expect(modelOf('google/gemma-4-31b-it:free')).toBe('google/gemma-4-31b-it:free')
     expect(modelOf('anthropic/claude-haiku-4-5')).toBe('anthropic/claude-haiku-4.5')
     expect(modelOf('~anthropic/claude-opus-latest')).toBe(
@@ -297,7 +297,11 @@ describe('plan', () => {
 describe('the refusal when no endpoint is left', () => {
   test('is a 404 that lists the providers of the model if none is configured', () => {
     const { status, type, message, metadata } = refusalOf(() =>
-      planRoute(gateway, 'embedding', embeddingCall({ models: ['google/gemini-embedding-001'] })),
+      planRoute(
+        gateway,
+        'embedding',
+        buildEmbeddingCall({ models: ['google/gemini-embedding-001'] }),
+      ),
     )
     expect([status, type]).toEqual([404, 'not_found'])
     expect(message).toBe(
@@ -316,7 +320,7 @@ describe('the refusal when no endpoint is left', () => {
 
   test('names the constraint if a configured provider would serve it', async () => {
     const config = { providers: { cohere: provider } }
-    const call = textCall({ models: ['cohere/command-a'], routing: { zdr: true } })
+    const call = buildTextCall({ models: ['cohere/command-a'], routing: { zdr: true } })
     const cohere = await testGateway({ config })
     expect(() => planRoute(cohere, 'text', call)).toThrow('provider.zdr')
     expect(

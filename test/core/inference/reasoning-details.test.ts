@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import type { ReasoningDetail } from '../../../src/core/language/reasoning.ts'
-import { addDetail } from '../../../src/core/language/reasoning.ts'
+import { appendDetail } from '../../../src/core/language/reasoning.ts'
 
 const collected = (...pieces: ReasoningDetail[]) => {
   const details: ReasoningDetail[] = []
-  for (const piece of pieces) addDetail(details, piece)
+  for (const piece of pieces) appendDetail(details, piece)
   return details
 }
 const text = (more: object) => ({ type: 'reasoning.text', format: 'anthropic-claude-v1', ...more })

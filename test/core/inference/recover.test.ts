@@ -2,14 +2,14 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examine } from '../../../src/core/doctor.ts'
+import { examineGateway } from '../../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { recover } from '../../../src/core/inference/recover.ts'
+import { recoverCalls } from '../../../src/core/inference/recover.ts'
 import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
 import type { Store } from '../../../src/core/store/store.ts'
-import type { Entry } from '../../../src/core/telemetry/recorder.ts'
-import { countedIds, TestClock } from '../../support/gateway.ts'
-import { entryOf, PAYER, stepOf } from '../../support/generation.ts'
+import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
+import { createCountedIds, TestClock } from '../../support/gateway.ts'
+import { buildRecordEntry, buildStepEntry, PAYER } from '../../support/generation.ts'
 import { Memory, openMemoryStore } from '../../support/memory-store.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-recover-'))
@@ -46,23 +46,24 @@ const opened = (data: string, store?: Store) =>
   openGateway({
     data,
     clock: new TestClock('2026-03-04T12:00:00.000Z'),
-    ids: countedIds(),
+    ids: createCountedIds(),
     ...(store ? { store } : {}),
   })
 
 /** A process that settled these steps, wrote a call to the journal and died. */
-async function die(start: Start, settled: Entry[], ...words: HeldCall[]): Promise<void> {
+async function die(start: Start, settled: RecorderEntry[], ...words: HeldCall[]): Promise<void> {
   const gateway = await start()
   for (const entry of settled) await gateway.recorder.record(entry)
-  for (const word of words) await gateway.journal.holds.open(word).written
+  for (const word of words) await gateway.journal.holds.append(word).written
   await gateway.close()
 }
 
 /** What the doctor finds wrong. */
-const faultsOf = async (gateway: Gateway) => (await examine(gateway)).data.filter(({ ok }) => !ok)
+const faultsOf = async (gateway: Gateway) =>
+  (await examineGateway(gateway)).data.filter(({ ok }) => !ok)
 
 interface Case {
-  settled: Entry[]
+  settled: RecorderEntry[]
   word: HeldCall
   /** The rows of the call in the end: step, whether it used its own key, and nano-dollars. */
   charges: [number, boolean, bigint][]
@@ -77,12 +78,12 @@ const CASES: Record<string, Case> = {
     charges: [],
   },
   'in its first step, which is charged': {
-    settled: [stepOf('dead', 1, { nanos: 7n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n })],
     word: held(1),
     charges: [[1, false, 7n]],
   },
   'in its second step': {
-    settled: [stepOf('dead', 1, { nanos: 7n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n })],
     word: held(2),
     charges: [
       [1, false, 7n],
@@ -90,7 +91,7 @@ const CASES: Record<string, Case> = {
     ],
   },
   'in its second step, which is charged': {
-    settled: [stepOf('dead', 1, { nanos: 7n }), stepOf('dead', 2, { nanos: 5n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n }), buildStepEntry('dead', 2, { nanos: 5n })],
     word: held(2),
     charges: [
       [1, false, 7n],
@@ -98,7 +99,7 @@ const CASES: Record<string, Case> = {
     ],
   },
   'in its third step': {
-    settled: [stepOf('dead', 1, { nanos: 7n }), stepOf('dead', 2, { nanos: 5n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n }), buildStepEntry('dead', 2, { nanos: 5n })],
     word: held(3),
     charges: [
       [1, false, 7n],
@@ -107,7 +108,7 @@ const CASES: Record<string, Case> = {
     ],
   },
   'in a step that was settled and cost nothing': {
-    settled: [stepOf('dead', 1, { nanos: 7n }), stepOf('dead', 2, { nanos: 0n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n }), buildStepEntry('dead', 2, { nanos: 0n })],
     word: held(2),
     charges: [
       [1, false, 7n],
@@ -115,7 +116,7 @@ const CASES: Record<string, Case> = {
     ],
   },
   'in a step by the caller’s own key, after one that was not': {
-    settled: [stepOf('dead', 1, { nanos: 7n })],
+    settled: [buildStepEntry('dead', 1, { nanos: 7n })],
     word: held(2, own),
     charges: [
       [1, false, 7n],
@@ -143,8 +144,8 @@ for (const [name, openStore] of Object.entries(STORES))
           const gateway = await start()
           // The first to start dies before it can forget what it has settled.
           if (run === 1) gateway.journal.holds.clear = () => undefined
-          expect(await recover(gateway)).toBe(run === 1 ? 1 : 0)
-          const rows = await gateway.store.ledger.charges('dead')
+          expect(await recoverCalls(gateway)).toBe(run === 1 ? 1 : 0)
+          const rows = await gateway.store.ledger.listCharges('dead')
           expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)
           expect(await gateway.store.generations.byId('dead')).toMatchObject({
             upstream_inference_cost: sum(charges),
@@ -155,7 +156,7 @@ for (const [name, openStore] of Object.entries(STORES))
             settled_at: '2026-03-04T12:00:00.000Z',
           })
           for (const byok of [false, true])
-            expect(gateway.ledger.spent(`key ${PAYER.key_hash}`, null, byok)).toBe(spent(byok))
+            expect(gateway.ledger.getSpent(`key ${PAYER.key_hash}`, null, byok)).toBe(spent(byok))
           expect(await faultsOf(gateway)).toEqual([])
           await gateway.close()
         }
@@ -165,10 +166,10 @@ for (const [name, openStore] of Object.entries(STORES))
     test('is no finding of the doctor before it is settled, nor is a running call', async () => {
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
-      await die(start, [stepOf('dead', 1), entryOf('done')], held(2))
+      await die(start, [buildStepEntry('dead', 1), buildRecordEntry('done')], held(2))
       const gateway = await start()
       expect(await faultsOf(gateway)).toEqual([])
-      await gateway.recorder.record(stepOf('nobody said that it runs', 1))
+      await gateway.recorder.record(buildStepEntry('nobody said that it runs', 1))
       expect((await faultsOf(gateway)).map(({ check }) => check)).toEqual(['calls'])
       await gateway.close()
     })
@@ -182,9 +183,9 @@ for (const [name, openStore] of Object.entries(STORES))
         `${JSON.stringify({ ...line, nanos: String(nanos), spent: String(spent) })}\n`,
       )
       const gateway = await start()
-      expect(gateway.journal.holds.left()).toEqual([held(1)])
-      expect(await recover(gateway)).toBe(1)
-      expect(await gateway.store.ledger.charges('dead')).toEqual([
+      expect(gateway.journal.holds.listCalls()).toEqual([held(1)])
+      expect(await recoverCalls(gateway)).toBe(1)
+      expect(await gateway.store.ledger.listCharges('dead')).toEqual([
         { step: 1, byok: false, nanos: 100n },
       ])
       expect(await faultsOf(gateway)).toEqual([])
@@ -196,11 +197,11 @@ for (const [name, openStore] of Object.entries(STORES))
       const start = openStore().bind(null, data)
       const ids = Array.from({ length: 30 }, (_, i) => `g${i}`)
       const settled = ids.flatMap((id, i) =>
-        Array.from({ length: i % 3 }, (_, step) => stepOf(id, step + 1, { nanos: 1n })),
+        Array.from({ length: i % 3 }, (_, step) => buildStepEntry(id, step + 1, { nanos: 1n })),
       )
       await die(start, settled, ...ids.map((id, i) => held((i % 3) + 1, { id })))
       const gateway = await start()
-      expect(await recover(gateway)).toBe(30)
+      expect(await recoverCalls(gateway)).toBe(30)
       for (const [i, id] of ids.entries())
         expect((await gateway.store.generations.byId(id))?.total_cost).toBe(BigInt(100 + (i % 3)))
       expect(await faultsOf(gateway)).toEqual([])

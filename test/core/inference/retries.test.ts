@@ -5,7 +5,7 @@ import { Retries } from '../../../src/core/inference/traffic.ts'
 function room(size: number): number {
   const retries = new Retries({ size })
   let taken = 0
-  while (retries.take()) taken += 1
+  while (retries.tryAcquire()) taken += 1
   return taken
 }
 
@@ -21,8 +21,8 @@ test.each([
 
 test('a released permit may be taken again', () => {
   const retries = new Retries({ size: 0 })
-  for (let i = 0; i < 3; i++) retries.take()
-  expect(retries.take()).toBe(false)
-  retries.leave()
-  expect([retries.take(), retries.take()]).toEqual([true, false])
+  for (let i = 0; i < 3; i++) retries.tryAcquire()
+  expect(retries.tryAcquire()).toBe(false)
+  retries.release()
+  expect([retries.tryAcquire(), retries.tryAcquire()]).toEqual([true, false])
 })

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'bun:test'
 import type { Endpoint, Model } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Plan, planTo } from '../../../src/core/inference/plan.ts'
+import { createPlan, type Plan } from '../../../src/core/inference/plan.ts'
 import {
-  type Outcome,
-  type Routed,
-  routedFailure,
-  routingMetadata,
-  shownRouting,
+  addRoutingToError,
+  buildRoutingMetadata,
+  type RoutingOutcome,
+  type RoutingSummary,
+  renderRouting,
 } from '../../../src/core/inference/routing-metadata.ts'
 import type { Attempt } from '../../../src/core/inference/run.ts'
-import { endpointOf, providerOf, textCall } from '../../support/call.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../support/call.ts'
 
 const at = (name: string, more: Partial<Endpoint> = {}) =>
-  endpointOf({ provider: providerOf({ slug: name.toLowerCase(), name }), ...more })
+  buildEndpoint({ provider: buildProvider({ slug: name.toLowerCase(), name }), ...more })
 const FIRST = at('First')
 const SECOND = at('Second')
 const OTHER = at('Other', { model: 'acme/other' })
@@ -34,34 +34,41 @@ const tried = (
 
 /** A plan of these endpoints, for `acme/small` as the first model. */
 const planOf = (endpoints: Endpoint[], more: Partial<Plan> = {}): Plan => ({
-  ...planTo(endpoints),
-  models: [{ model: { id: 'acme/small' } as Model, sort: undefined, asked: textCall() }],
+  ...createPlan(endpoints),
+  models: [
+    { model: { id: 'acme/small' } as Model, sort: undefined, effectiveCall: buildTextCall() },
+  ],
   ...more,
 })
 
-const WISH = { name: 'gateway_metadata', requested: 'acme/small' }
+const WISH = { field: 'gateway_metadata', requestedModel: 'acme/small' }
 
-const routed = (attempts: Attempt[], plan = planOf([FIRST, SECOND]), call = {}): Routed => ({
-  call: textCall({ routingMetadata: WISH, ...call }),
+const routed = (
+  attempts: Attempt[],
+  plan = planOf([FIRST, SECOND]),
+  call = {},
+): RoutingSummary => ({
+  call: buildTextCall({ routingMetadata: WISH, ...call }),
   plan,
   attempts,
   filtering: null,
 })
 
-const good = (endpoint: Endpoint): Outcome => ({
+const good = (endpoint: Endpoint): RoutingOutcome => ({
   endpoint,
   isGood: true,
   error: null,
   generation_time: 12.4,
 })
-const failed = (error: GatewayError, endpoint: Endpoint | null = null): Outcome => ({
+const failed = (error: GatewayError, endpoint: Endpoint | null = null): RoutingOutcome => ({
   endpoint,
   isGood: false,
   error,
   generation_time: null,
 })
 
-const told = (call: Routed, outcome: Outcome) => routingMetadata('acme/small', call, outcome)
+const told = (call: RoutingSummary, outcome: RoutingOutcome) =>
+  buildRoutingMetadata('acme/small', call, outcome)
 
 test('an answer at the first attempt', () => {
   expect(told(routed([tried(FIRST)]), good(FIRST))).toEqual({
@@ -133,7 +140,7 @@ describe('attempts', () => {
 
   test('none: nothing was sent', () => {
     const metadata = told(
-      routed([], planOf([], { dropped: [{ endpoint: FIRST, by: 'quantization' }] })),
+      routed([], planOf([], { dropped: [{ endpoint: FIRST, excludedBy: 'quantization' }] })),
       failed(BROKEN),
     )
     expect(metadata).toMatchObject({
@@ -188,8 +195,11 @@ describe('the strategy', () => {
 })
 
 test('endpoints that were dropped, or not picked, are counted and not named', () => {
-  const groups = [{ turns: [[FIRST, SECOND], []], sort: undefined, place: undefined }]
-  const plan = planOf([FIRST], { groups, dropped: [{ endpoint: at('Secret'), by: 'max_price' }] })
+  const groups = [{ tiers: [[FIRST, SECOND], []], sort: undefined, stickyEndpointId: undefined }]
+  const plan = planOf([FIRST], {
+    groups,
+    dropped: [{ endpoint: at('Secret'), excludedBy: 'max_price' }],
+  })
   const metadata = told(routed([tried(FIRST)], plan), good(FIRST))
   expect(metadata.endpoints).toEqual({
     total: 3,
@@ -239,29 +249,29 @@ test('what a router did is in the pipeline', () => {
 })
 
 describe('it is shown', () => {
-  const { routingMetadata: _, ...unasked } = textCall({ routingMetadata: WISH })
+  const { routingMetadata: _, ...unasked } = buildTextCall({ routingMetadata: WISH })
 
   test('under the name that the caller asked for, and only to them', () => {
     const call = routed([tried(FIRST)])
-    expect(shownRouting(call, good(FIRST))).toEqual({ gateway_metadata: told(call, good(FIRST)) })
-    expect(shownRouting({ ...call, call: unasked }, good(FIRST))).toBeUndefined()
+    expect(renderRouting(call, good(FIRST))).toEqual({ gateway_metadata: told(call, good(FIRST)) })
+    expect(renderRouting({ ...call, call: unasked }, good(FIRST))).toBeUndefined()
   })
 
   test('beside a copy of the failure, which may have ended other calls too', () => {
-    const failure = routedFailure(BUSY, routed([tried(FIRST, BUSY)]))
+    const failure = addRoutingToError(BUSY, routed([tried(FIRST, BUSY)]))
     expect(failure).toMatchObject({
       type: BUSY.type,
       status: 429,
       message: 'busy',
       besides: { gateway_metadata: { attempt: 1 } },
     })
-    expect(BUSY.besides).toBeUndefined()
-    expect(routedFailure(BUSY, { ...routed([]), call: unasked })).toBe(BUSY)
+    expect(BUSY.siblingFields).toBeUndefined()
+    expect(addRoutingToError(BUSY, { ...routed([]), call: unasked })).toBe(BUSY)
   })
 
   test('L.1 and not beside a 500', () => {
     const bug = new GatewayError('server', 'Internal Server Error')
-    expect(routedFailure(bug, routed([tried(FIRST, bug)]))).toBe(bug)
-    expect(shownRouting(routed([tried(FIRST)]), failed(bug, FIRST))).toBeUndefined()
+    expect(addRoutingToError(bug, routed([tried(FIRST, bug)]))).toBe(bug)
+    expect(renderRouting(routed([tried(FIRST)]), failed(bug, FIRST))).toBeUndefined()
   })
 })

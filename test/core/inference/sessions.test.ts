@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { sessionOf } from '../../../src/core/inference/traffic.ts'
+import { findSession } from '../../../src/core/inference/traffic.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
-import type { Turn } from '../../../src/core/language/message.ts'
+import type { Message } from '../../../src/core/language/message.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
-import { embeddingCall, endpointOf, textCall } from '../../support/call.ts'
+import { createTextUsage, type Usage } from '../../../src/core/language/usage.ts'
+import { buildEmbeddingCall, buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
-import { seeded } from '../../support/random.ts'
+import { createSeededRandom } from '../../support/random.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const usd_per_million_tokens = { prompt: 1, completion: 1, cache_read: 0.1 }
@@ -43,17 +43,20 @@ let clock: TestClock
 
 beforeEach(async () => {
   clock = new TestClock()
-  gateway = await testGateway({ config: CONFIG, clock, random: seeded(7) })
+  gateway = await testGateway({ config: CONFIG, clock, random: createSeededRandom(7) })
 })
 
-const HIT: Usage = { ...textUsage(0, 1), input: { ...textUsage(0, 1).input, cache_read: 100 } }
-const MISS = textUsage(100, 1)
+const HIT: Usage = {
+  ...createTextUsage(0, 1),
+  input: { ...createTextUsage(0, 1).input, cache_read: 100 },
+}
+const MISS = createTextUsage(100, 1)
 const named: Partial<TextCall> = { session_id: 's' }
 
 const sessionFor = (more: Partial<TextCall>, workspace_id = 'w') =>
-  sessionOf({ ...operator(gateway), workspace_id }, 'text', textCall(more))
+  findSession({ ...getOperator(gateway), workspace_id }, 'text', buildTextCall(more))
 const providersFor = (more: Partial<TextCall>, workspace_id?: string) =>
-  planRoute(gateway, 'text', textCall(more), {
+  planRoute(gateway, 'text', buildTextCall(more), {
     session: sessionFor(more, workspace_id),
   }).endpoints.map(one => one.provider.slug)
 
@@ -73,10 +76,10 @@ function answered(
     .get(model)
     ?.endpoints.find(one => one.provider.slug === provider)
   const session = sessionFor(more)
-  if (endpoint && session) gateway.traffic.sessions.answered(session, endpoint, usage)
+  if (endpoint && session) gateway.traffic.sessions.rememberEndpoint(session, endpoint, usage)
 }
 
-const turn = (role: Turn['role'], text: string): Turn => ({
+const turn = (role: Message['role'], text: string): Message => ({
   role,
   blocks: [{ type: 'text', text }],
 })
@@ -114,7 +117,10 @@ describe('K.3 a call of a session', () => {
     answered(named, 'three')
     const [, , three] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
     for (let i = 0; i < 5; i++)
-      gateway.traffic.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
+      gateway.traffic.health.recordFailure(
+        three ?? buildEndpoint(),
+        new GatewayError('timeout', 'no'),
+      )
     expect(firsts(named)).not.toContain('three')
     expect(providersFor(named).at(-1)).toBe('three')
     clock.pass(5_000)
@@ -133,7 +139,7 @@ describe('K.3 a call of a session', () => {
     answered(named, 'three')
     expect(firsts({ ...named, routing: { order: ['two'] } })).toEqual(['two'])
     expect(firsts({ ...named, routing: { sort: 'price' } })).toEqual(['one'])
-    expect(firsts({ ...named, routing: { usualSort: 'price' } })).toEqual(['one'])
+    expect(firsts({ ...named, routing: { defaultSort: 'price' } })).toEqual(['one'])
     expect(firsts({ ...named, models: ['acme/small:floor'] })).toEqual(['one'])
   })
 })
@@ -142,32 +148,32 @@ describe('K.3 a call without a session', () => {
   const opening = [turn('system', 'Be brief.'), turn('user', 'Hi')]
 
   test('is recognised by how its conversation begins, once a cache was read', () => {
-    answered({ turns: opening }, 'three')
-    expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
-    answered({ turns: opening }, 'three', HIT)
+    answered({ messages: opening }, 'three')
+    expect(firsts({ messages: opening }).length).toBeGreaterThan(1)
+    answered({ messages: opening }, 'three', HIT)
     expect(
-      firsts({ turns: [...opening, turn('assistant', 'Hello'), turn('user', 'Bye')] }),
+      firsts({ messages: [...opening, turn('assistant', 'Hello'), turn('user', 'Bye')] }),
     ).toEqual(['three'])
     expect(
-      firsts({ turns: [turn('system', 'Be long.'), turn('user', 'Hi')] }).length,
+      firsts({ messages: [turn('system', 'Be long.'), turn('user', 'Hi')] }).length,
     ).toBeGreaterThan(1)
     expect(
-      firsts({ turns: [turn('system', 'Be brief.'), turn('user', 'Ho')] }).length,
+      firsts({ messages: [turn('system', 'Be brief.'), turn('user', 'Ho')] }).length,
     ).toBeGreaterThan(1)
   })
 
   test('is recognised by its cache key before that', () => {
-    answered({ turns: opening, params: { prompt_cache_key: 'k' } }, 'three', HIT)
-    expect(firsts({ turns: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } })).toEqual(
-      ['three'],
-    )
-    expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
+    answered({ messages: opening, params: { prompt_cache_key: 'k' } }, 'three', HIT)
+    expect(
+      firsts({ messages: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } }),
+    ).toEqual(['three'])
+    expect(firsts({ messages: opening }).length).toBeGreaterThan(1)
   })
 
   test('for embeddings has none', () => {
-    expect(sessionOf(operator(gateway), 'embedding', embeddingCall())).toBeNull()
+    expect(findSession(getOperator(gateway), 'embedding', buildEmbeddingCall())).toBeNull()
     expect(
-      sessionOf(operator(gateway), 'embedding', embeddingCall({ session_id: 's' })),
+      findSession(getOperator(gateway), 'embedding', buildEmbeddingCall({ session_id: 's' })),
     ).not.toBeNull()
   })
 })

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { planTo } from '../../../src/core/inference/plan.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { createPlan } from '../../../src/core/inference/plan.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { Units } from '../../../src/core/language/units.ts'
-import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
+import { createTextUsage, type Usage } from '../../../src/core/language/usage.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { Tokenizers } from '../../../src/core/tokenizers.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { answering, begin } from '../../support/run.ts'
+import { beginStep, openStepAnswer } from '../../support/run.ts'
 
 /** Tokenizers that take their time: they answer when they are closed. */
 function slowTokenizers(): Tokenizers & { asked: string[][] } {
@@ -29,11 +29,18 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
   const gateway = await testGateway({ tokenizers })
   const finished: Generation[] = []
   gateway.events.on('generation.finished', generation => finished.push(generation))
-  const endpoint = endpointOf()
-  const plan = planTo([endpoint])
+  const endpoint = buildEndpoint()
+  const plan = createPlan([endpoint])
   const client = new AbortController()
-  const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
-  const answer = answering(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
+  const running = beginStep(
+    gateway,
+    getOperator(gateway),
+    'text',
+    buildTextCall(),
+    plan,
+    client.signal,
+  )
+  const answer = openStepAnswer(gateway, running, { endpoint, sentAt: 0, first: parts, rest: null })
   return { gateway, answer, finished, tokenizers, client }
 }
 
@@ -45,13 +52,13 @@ const FILTERED: TextPart = {
   reason: 'content_filter',
   native: 'guardrail_intervened',
 }
-const inUnits = (units: Units): Usage => ({ ...textUsage(0, 0), units })
+const inUnits = (units: Units): Usage => ({ ...createTextUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
 describe('an answer whose provider did not count', () => {
   test('is running until it is estimated; its generation time excludes the estimate', async () => {
     const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH])
-    const all = answer.parts.all()
+    const all = answer.parts.collect()
     await Bun.sleep(0)
     expect([tokenizers.asked, finished, gateway.traffic.calls.size]).toEqual([
       [['Hi'], ['Hello']],
@@ -69,7 +76,7 @@ describe('an answer whose provider did not count', () => {
 
   test('is not cancelled by a client who leaves while it is estimated', async () => {
     const { gateway, answer, finished, tokenizers, client } = await begun([HELLO, FINISH])
-    const all = answer.parts.all()
+    const all = answer.parts.collect()
     client.abort()
     tokenizers.close()
     await all
@@ -88,12 +95,12 @@ describe('an answer whose provider did not count', () => {
   })
 
   test.each([
-    ['0 and 0', textUsage(0, 0)],
+    ['0 and 0', createTextUsage(0, 0)],
     ['0 and 0 and a search', inUnits({ search: 1 })],
   ])('counts %s though something was delivered', async (_, usage) => {
     const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(usage)])
     tokenizers.close()
-    await answer.parts.all()
+    await answer.parts.collect()
     expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
     await gateway.close()
   })
@@ -101,14 +108,18 @@ describe('an answer whose provider did not count', () => {
 
 describe('a provider’s own count', () => {
   test.each<[name: string, parts: TextPart[], source: string]>([
-    ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
-    ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
-    ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
+    ['of something', [HELLO, FINISH, counted(createTextUsage(1, 1))], 'exact'],
+    ['of a prompt alone', [HELLO, FINISH, counted(createTextUsage(1, 0))], 'exact'],
+    ['of nothing, of nothing', [FINISH, counted(createTextUsage(0, 0))], 'exact'],
     ['in units, without tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
-    ['of nothing, for the text of a filter', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
+    [
+      'of nothing, for the text of a filter',
+      [HELLO, FILTERED, counted(createTextUsage(0, 0))],
+      'exact',
+    ],
   ])('%s stands, and nothing is estimated', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)
-    await answer.parts.all()
+    await answer.parts.collect()
     expect([finished[0]?.usageSource as string, tokenizers.asked]).toEqual([usageSource, []])
     await gateway.close()
   })
@@ -128,24 +139,24 @@ describe('how an answer calls the tools that it was offered', () => {
   async function judgements(
     first: TextPart[],
     rest: AsyncGenerator<TextPart[]>,
-    { leaves = false, call = textCall({ tools }) } = {},
+    { leaves = false, call = buildTextCall({ tools }) } = {},
   ) {
     const gateway = await testGateway()
     const said: boolean[] = []
-    gateway.events.on('tools.judged', ({ isSound }) => said.push(isSound))
-    const endpoint = endpointOf()
+    gateway.events.on('tools.judged', ({ toolCallsValid }) => said.push(toolCallsValid))
+    const endpoint = buildEndpoint()
     const client = new AbortController()
-    const running = begin(
+    const running = beginStep(
       gateway,
-      operator(gateway),
+      getOperator(gateway),
       'text',
       call,
-      planTo([endpoint]),
+      createPlan([endpoint]),
       client.signal,
     )
-    const answer = answering(gateway, running, { endpoint, sent: 0, first, rest })
+    const answer = openStepAnswer(gateway, running, { endpoint, sentAt: 0, first, rest })
     if (leaves) client.abort()
-    await answer.parts.all().catch(() => undefined)
+    await answer.parts.collect().catch(() => undefined)
     await gateway.close()
     return said
   }
@@ -167,7 +178,7 @@ describe('how an answer calls the tools that it was offered', () => {
   test('is not recorded if the client has left, or has offered none', async () => {
     const gone = new GatewayError('provider_unavailable', 'gone')
     expect(await judgements(called('{'), ending(gone), { leaves: true })).toEqual([])
-    expect(await judgements(called('{'), ending(gone), { call: textCall() })).toEqual([])
+    expect(await judgements(called('{'), ending(gone), { call: buildTextCall() })).toEqual([])
   })
 })
 
@@ -175,22 +186,22 @@ test('trap 91: an answer costs what its own endpoint charges, not the first one'
   const gateway = await testGateway()
   const finished: Generation[] = []
   gateway.events.on('generation.finished', generation => finished.push(generation))
-  const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
-  const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
-  const running = begin(
+  const dear = buildEndpoint({ prices: toExactPrices({ prompt: 100, completion: 100 }) })
+  const cheap = buildEndpoint({ prices: toExactPrices({ prompt: 1, completion: 2 }) })
+  const running = beginStep(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     'text',
-    textCall(),
-    planTo([dear, cheap]),
+    buildTextCall(),
+    createPlan([dear, cheap]),
     new AbortController().signal,
   )
-  await answering(gateway, running, {
+  await openStepAnswer(gateway, running, {
     endpoint: cheap,
-    sent: 0,
-    first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))],
+    sentAt: 0,
+    first: [HELLO, FINISH, counted(createTextUsage(1_000, 1_000))],
     rest: null,
-  }).parts.all()
+  }).parts.collect()
   expect(finished).toMatchObject([{ total_cost: 3_000_000n }])
   await gateway.close()
 })
@@ -207,7 +218,7 @@ describe('trap 90: an answer that broke off after its provider had counted the p
   }
 
   test('costs the prompt as counted and the words that were delivered', async () => {
-    expect(await leftAfter([counted(textUsage(100, 1)), HELLO])).toMatchObject({
+    expect(await leftAfter([counted(createTextUsage(100, 1)), HELLO])).toMatchObject({
       usageSource: 'estimated',
       native_tokens_prompt: 100,
       native_tokens_completion: 7,
@@ -215,21 +226,21 @@ describe('trap 90: an answer that broke off after its provider had counted the p
   })
 
   test('costs the output as counted if that is more', async () => {
-    expect(await leftAfter([counted(textUsage(100, 50)), HELLO])).toMatchObject({
+    expect(await leftAfter([counted(createTextUsage(100, 50)), HELLO])).toMatchObject({
       native_tokens_prompt: 100,
       native_tokens_completion: 50,
     })
   })
 
   test('costs nothing if nothing was delivered', async () => {
-    expect(await leftAfter([counted(textUsage(100, 1))])).toMatchObject({
+    expect(await leftAfter([counted(createTextUsage(100, 1))])).toMatchObject({
       usageSource: 'none',
       total_cost: 0n,
     })
   })
 
   test('costs what was counted if it had ended', async () => {
-    expect(await leftAfter([HELLO, FINISH, counted(textUsage(100, 1))])).toMatchObject({
+    expect(await leftAfter([HELLO, FINISH, counted(createTextUsage(100, 1))])).toMatchObject({
       usageSource: 'exact',
       native_tokens_completion: 1,
     })
@@ -257,19 +268,24 @@ describe('a client who leaves with the answer, before it is counted,', () => {
     const gateway = await testGateway()
     const finished: Generation[] = []
     gateway.events.on('generation.finished', generation => finished.push(generation))
-    const endpoint = endpointOf({
-      prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }),
+    const endpoint = buildEndpoint({
+      prices: toExactPrices({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }),
     })
     const client = new AbortController()
-    const running = begin(
+    const running = beginStep(
       gateway,
-      operator(gateway),
+      getOperator(gateway),
       'text',
-      textCall(),
-      planTo([endpoint]),
+      buildTextCall(),
+      createPlan([endpoint]),
       client.signal,
     )
-    const answer = answering(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
+    const answer = openStepAnswer(gateway, running, {
+      endpoint,
+      sentAt: 0,
+      first: [part],
+      rest: null,
+    })
     await answer.parts.next()
     await answer.parts.return?.()
     expect(finished).toMatchObject([{ usageSource: 'estimated', total_cost: cost }])

@@ -27,13 +27,13 @@ describe('Cancellation', () => {
   test('returns the result of work that ends first, and stops listening', async () => {
     const cancellation = new Cancellation()
     const work = Promise.withResolvers<string>()
-    expect(await cancellation.orCancelled(Promise.resolve('done'))).toBe('done')
-    const waiting = cancellation.orCancelled(work.promise).catch(thrown => thrown.message)
+    expect(await cancellation.awaitUnlessCancelled(Promise.resolve('done'))).toBe('done')
+    const waiting = cancellation.awaitUnlessCancelled(work.promise).catch(thrown => thrown.message)
     cancellation.cancel(reason('left'))
     expect(await waiting).toBe('left')
-    expect(await cancellation.orCancelled(work.promise).catch(thrown => thrown.message)).toBe(
-      'left',
-    )
+    expect(
+      await cancellation.awaitUnlessCancelled(work.promise).catch(thrown => thrown.message),
+    ).toBe('left')
     const told: string[] = []
     cancellation.listen(({ message }) => told.push(message))
     expect(told).toEqual(['left'])
@@ -41,11 +41,11 @@ describe('Cancellation', () => {
 
   test('creates branches that are cancelled with it, but do not cancel it', () => {
     const cancellation = new Cancellation()
-    const [first, second] = cancellation.branches(2)
+    const [first, second] = cancellation.createBranches(2)
     first?.cancel(reason('first'))
     expect([cancellation.reason, second?.reason]).toEqual([null, null])
     cancellation.cancel(reason('all'))
     expect([first?.reason?.message, second?.reason?.message]).toEqual(['first', 'all'])
-    expect(cancellation.branches(1)[0]?.reason?.message).toBe('all')
+    expect(cancellation.createBranches(1)[0]?.reason?.message).toBe('all')
   })
 })

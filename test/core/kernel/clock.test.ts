@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/clock.ts'
+import { computeFirstDay, type Period, toDayNumber } from '../../../src/core/kernel/clock.ts'
 
 const day = (date: string) => Date.parse(`${date}T00:00:00Z`) / 86_400_000
-const first = (period: Period, time: string) => firstDayOf(period, new Date(time))
+const first = (period: Period, time: string) => computeFirstDay(period, new Date(time))
 
 describe('periods', () => {
   test('a day lasts from midnight to midnight UTC', () => {
-    expect(dayOf(new Date('1970-01-01T00:00:00Z'))).toBe(0)
-    expect(dayOf(new Date('2026-03-04T00:00:00.000Z'))).toBe(day('2026-03-04'))
-    expect(dayOf(new Date('2026-03-04T23:59:59.999Z'))).toBe(day('2026-03-04'))
+    expect(toDayNumber(new Date('1970-01-01T00:00:00Z'))).toBe(0)
+    expect(toDayNumber(new Date('2026-03-04T00:00:00.000Z'))).toBe(day('2026-03-04'))
+    expect(toDayNumber(new Date('2026-03-04T23:59:59.999Z'))).toBe(day('2026-03-04'))
     expect(first('daily', '2026-03-05T00:00:00Z')).toBe(day('2026-03-05'))
   })
 
@@ -39,7 +39,7 @@ describe('periods', () => {
 
   test('the time zone of the machine has no effect', async () => {
     const file = join(import.meta.dir, '../../../src/core/kernel/clock.ts')
-    const script = `const { firstDayOf } = await import(${JSON.stringify(file)})
+    const script = `const { computeFirstDay } = await import(${JSON.stringify(file)})
       const times = [
         '2026-03-08T23:30:00Z',
         '2026-03-09T00:30:00Z',
@@ -47,7 +47,7 @@ describe('periods', () => {
         '2026-12-31T23:30:00Z',
       ]
       const days = times.map(time =>
-        ['daily', 'weekly', 'monthly'].map(period => firstDayOf(period, new Date(time))))
+        ['daily', 'weekly', 'monthly'].map(period => computeFirstDay(period, new Date(time))))
       process.stdout.write(JSON.stringify(days))`
     const under = async (TZ: string) =>
       await new Response(

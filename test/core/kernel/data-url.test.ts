@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dataUrl, isDataUrl, joinedBase64 } from '../../../src/core/kernel/data-url.ts'
+import { isDataUrl, joinBase64, parseDataUrl } from '../../../src/core/kernel/data-url.ts'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
@@ -28,7 +28,7 @@ describe('parseDataUrl', () => {
     ['data:text/plain;base64x,hi', 'text/plain', base64('hi')],
     ['data:text/plain;base64;charset=utf-8,hi', 'text/plain', base64('hi')],
   ])('parses %j as %s in base64', (url, media_type, data) => {
-    expect(dataUrl(url)).toEqual({ media_type, data })
+    expect(parseDataUrl(url)).toEqual({ media_type, data })
   })
 
   test.each([
@@ -52,7 +52,7 @@ describe('parseDataUrl', () => {
   ])('refuses %j as invalid_image', url => {
     const failure = (() => {
       try {
-        return dataUrl(url, 'messages.0.content.1')
+        return parseDataUrl(url, 'messages.0.content.1')
       } catch (thrown) {
         return thrown
       }
@@ -67,16 +67,16 @@ describe('parseDataUrl', () => {
 
   test('keeps existing base64 as it is, however large', () => {
     const data = Buffer.alloc(3 * 1024 * 1024, 7).toString('base64')
-    expect(dataUrl(`data:image/png;base64,${data}`).data === data).toBe(true)
+    expect(parseDataUrl(`data:image/png;base64,${data}`).data === data).toBe(true)
   })
 
   test('preserves content of every length and every byte', () => {
     const bytes = Uint8Array.from({ length: 300 }, (_, i) => i % 256)
     for (let length = 1; length <= bytes.length; length++) {
       const data = Buffer.from(bytes.subarray(0, length)).toString('base64')
-      expect(dataUrl(`data:a/b;base64,${data}`).data).toBe(data)
+      expect(parseDataUrl(`data:a/b;base64,${data}`).data).toBe(data)
       const url = `data:a/b;base64,${Buffer.from(bytes.subarray(0, length)).toString('base64url')}`
-      expect(dataUrl(url).data).toBe(data)
+      expect(parseDataUrl(url).data).toBe(data)
     }
   })
 
@@ -85,7 +85,9 @@ describe('parseDataUrl', () => {
     for (let at = 0; at < data.length; at++)
       for (const letter of ['!', '"', 'é', '\0']) {
         const broken = data.slice(0, at) + letter + data.slice(at + 1)
-        expect(() => dataUrl(`data:a/b;base64,${broken}`)).toThrow('The data URL cannot be read')
+        expect(() => parseDataUrl(`data:a/b;base64,${broken}`)).toThrow(
+          'The data URL cannot be read',
+        )
       }
   })
 })
@@ -102,7 +104,8 @@ test('isDataUrl looks at the scheme only', () => {
 
 test('trap 13: an image has the type of its bytes, whatever the URL says', () => {
   const typeOf = (said: string, bytes: string) =>
-    dataUrl(`data:${said};base64,${Buffer.from(bytes, 'latin1').toString('base64')}`).media_type
+    parseDataUrl(`data:${said};base64,${Buffer.from(bytes, 'latin1').toString('base64')}`)
+      .media_type
   expect(typeOf('image/jpeg', '\x89PNG\r\n\x1a\n....')).toBe('image/png')
   expect(typeOf('image/png', '\xff\xd8\xff\xe0....')).toBe('image/jpeg')
   expect(typeOf('image/png', 'GIF89a....')).toBe('image/gif')
@@ -113,6 +116,6 @@ test('trap 13: an image has the type of its bytes, whatever the URL says', () =>
 
 test('separately padded pieces of base64 are joined by their bytes', () => {
   const pieces = ['a', 'bc', 'def', 'g'].map(piece => Buffer.from(piece).toString('base64'))
-  expect(Buffer.from(pieces.reduce(joinedBase64), 'base64').toString()).toBe('abcdefg')
-  expect(joinedBase64('', 'YQ==')).toBe('YQ==')
+  expect(Buffer.from(pieces.reduce(joinBase64), 'base64').toString()).toBe('abcdefg')
+  expect(joinBase64('', 'YQ==')).toBe('YQ==')
 })

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { type Ending, watch } from '../../../src/core/kernel/iterate.ts'
+import { type SequenceEnding, withCleanup } from '../../../src/core/kernel/iterate.ts'
 
 interface Told {
   seen: number[]
-  endings: Ending[]
+  endings: SequenceEnding[]
   closed: number
 }
 
@@ -28,11 +28,11 @@ function watched(
         },
       }
     : null
-  const sequence = watch(
+  const sequence = withCleanup(
     { first, rest: source },
     {
-      each: item => void told.seen.push(item),
-      ended: async ending => {
+      onItem: item => void told.seen.push(item),
+      onEnd: async ending => {
         told.endings.push(ending)
         return last
       },
@@ -45,13 +45,13 @@ describe('withCleanup', () => {
   test('returns every item, passes each to the hook, and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 3])
-    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
+    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ type: 'completed' }], closed: 0 })
   })
 
   test('the first item may be the only one', async () => {
     const { sequence, told } = watched(1, null)
     expect(await Array.fromAsync(sequence)).toEqual([1])
-    expect(told.endings).toEqual([{ how: 'completed' }])
+    expect(told.endings).toEqual([{ type: 'completed' }])
   })
 
   test('the last item of the hook comes after all others and is not passed to it', async () => {
@@ -71,29 +71,29 @@ describe('withCleanup', () => {
     const thrown = new Error('broken')
     const { sequence, told } = watched(1, [2], { fails: thrown, last: 99 })
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
-    expect(told.endings).toEqual([{ how: 'failed', thrown }])
+    expect(told.endings).toEqual([{ type: 'failed', thrown }])
   })
 
   test('a hook that throws ends the sequence as failed', async () => {
-    const endings: Ending[] = []
+    const endings: SequenceEnding[] = []
     const thrown = new Error('not mine')
-    const sequence = watch<number>(
+    const sequence = withCleanup<number>(
       { first: 1, rest: null },
       {
-        each: () => {
+        onItem: () => {
           throw thrown
         },
-        ended: async ending => void endings.push(ending),
+        onEnd: async ending => void endings.push(ending),
       },
     )
     expect(await Array.fromAsync(sequence)).toEqual([])
-    expect(endings).toEqual([{ how: 'failed', thrown }])
+    expect(endings).toEqual([{ type: 'failed', thrown }])
   })
 
   test('leaving before the first read closes the source and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await sequence.return?.()).toEqual({ done: true, value: undefined })
-    expect(told).toEqual({ seen: [], endings: [{ how: 'abandoned' }], closed: 1 })
+    expect(told).toEqual({ seen: [], endings: [{ type: 'abandoned' }], closed: 1 })
   })
 
   test('leaving in the middle, even twice, reports the end once', async () => {
@@ -101,14 +101,14 @@ describe('withCleanup', () => {
     for await (const _ of sequence) break
     await sequence.return?.()
     expect(await sequence.next()).toEqual({ done: true, value: undefined })
-    expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
+    expect(told).toEqual({ seen: [1], endings: [{ type: 'abandoned' }], closed: 1 })
   })
 
   test('leaving after the end reports nothing more', async () => {
     const { sequence, told } = watched(1, [])
     await Array.fromAsync(sequence)
     await sequence.return?.()
-    expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
+    expect(told).toEqual({ seen: [1], endings: [{ type: 'completed' }], closed: 0 })
   })
 
   test('leaving during a read ends that read, and its late result is dropped', async () => {
@@ -122,22 +122,22 @@ describe('withCleanup', () => {
         return { done: true, value: undefined }
       },
     }
-    const sequence = watch(
+    const sequence = withCleanup(
       { first: 1, rest },
       {
-        each: item => void told.seen.push(item),
-        ended: async ending => void told.endings.push(ending),
+        onItem: item => void told.seen.push(item),
+        onEnd: async ending => void told.endings.push(ending),
       },
     )
     await sequence.next()
     const waiting = sequence.next()
     await sequence.return?.()
     expect(await waiting).toEqual({ done: true, value: undefined })
-    expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
+    expect(told).toEqual({ seen: [1], endings: [{ type: 'abandoned' }], closed: 1 })
   })
 
   test('a source that fails because its reader left does not count as failed', async () => {
-    const endings: Ending[] = []
+    const endings: SequenceEnding[] = []
     const { promise, reject } = Promise.withResolvers<IteratorResult<number>>()
     const rest: AsyncIterator<number> = {
       next: () => promise,
@@ -146,29 +146,29 @@ describe('withCleanup', () => {
         return { done: true, value: undefined }
       },
     }
-    const sequence = watch(
+    const sequence = withCleanup(
       { first: 1, rest },
-      { each: () => undefined, ended: async ending => void endings.push(ending) },
+      { onItem: () => undefined, onEnd: async ending => void endings.push(ending) },
     )
     await sequence.next()
     const waiting = sequence.next()
     await sequence.return?.()
     expect(await waiting).toEqual({ done: true, value: undefined })
-    expect(endings).toEqual([{ how: 'abandoned' }])
+    expect(endings).toEqual([{ type: 'abandoned' }])
   })
 })
 
 describe('collect', () => {
   test('returns everything at once, with the same hooks as single reads', async () => {
     const { sequence, told } = watched(1, [2, 3], { last: 99 })
-    expect(await sequence.all()).toEqual([1, 2, 3, 99])
-    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
+    expect(await sequence.collect()).toEqual([1, 2, 3, 99])
+    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ type: 'completed' }], closed: 0 })
   })
 
   test('returns the only item of a sequence and the last item of the hook', async () => {
     const { sequence, told } = watched(1, null, { last: 99 })
-    expect(await sequence.all()).toEqual([1, 99])
-    expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
+    expect(await sequence.collect()).toEqual([1, 99])
+    expect(told).toEqual({ seen: [1], endings: [{ type: 'completed' }], closed: 0 })
     expect(await sequence.next()).toEqual({ done: true, value: undefined })
     await sequence.return?.()
     expect(told.endings).toHaveLength(1)
@@ -177,23 +177,23 @@ describe('collect', () => {
   test('returns the remaining items after some reads, and nothing after leaving', async () => {
     const { sequence } = watched(1, [2, 3])
     await sequence.next()
-    expect(await sequence.all()).toEqual([2, 3])
+    expect(await sequence.collect()).toEqual([2, 3])
     const { sequence: left } = watched(1, null)
     await left.return?.()
-    expect(await left.all()).toEqual([])
+    expect(await left.collect()).toEqual([])
   })
 
   test('reports a hook that throws on the only item', async () => {
-    const endings: Ending[] = []
+    const endings: SequenceEnding[] = []
     const thrown = new Error('not mine')
-    const each = () => {
+    const onItem = () => {
       throw thrown
     }
-    const sequence = watch<number>(
+    const sequence = withCleanup<number>(
       { first: 1, rest: null },
-      { each, ended: async ending => void endings.push(ending) },
+      { onItem, onEnd: async ending => void endings.push(ending) },
     )
-    await sequence.all().catch(() => undefined)
-    expect(endings).toEqual([{ how: 'failed', thrown }])
+    await sequence.collect().catch(() => undefined)
+    expect(endings).toEqual([{ type: 'failed', thrown }])
   })
 })

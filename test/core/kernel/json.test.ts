@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  count,
-  countWithin,
-  defined,
+  getOwn,
   isObject,
   isRawJson,
-  member,
-  objects,
-  own,
+  omitUndefined,
+  parseCount,
   parseExact,
   parseObject,
-  pickGiven,
-  text,
+  parsePartCount,
+  pickDefined,
+  readObject,
+  readObjects,
+  readString,
 } from '../../../src/core/kernel/json.ts'
 
 describe('parseExact', () => {
@@ -54,14 +54,18 @@ test('parseObject returns only objects', () => {
 
 test('the readers accept only their own type', () => {
   expect([{}, [], null, 'a', 1].map(isObject)).toEqual([true, false, false, false, false])
-  expect([member({ a: { b: 1 } }, 'a'), member({ a: [] }, 'a'), member({}, 'a')]).toEqual([
-    { b: 1 },
-    {},
-    {},
+  expect([
+    readObject({ a: { b: 1 } }, 'a'),
+    readObject({ a: [] }, 'a'),
+    readObject({}, 'a'),
+  ]).toEqual([{ b: 1 }, {}, {}])
+  expect([readObjects([{}, 1, null, []]), readObjects({}), readObjects(undefined)]).toEqual([
+    [{}],
+    [],
+    [],
   ])
-  expect([objects([{}, 1, null, []]), objects({}), objects(undefined)]).toEqual([[{}], [], []])
-  expect([text(''), text(1), text(null)]).toEqual(['', null, null])
-  expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(count)).toEqual([
+  expect([readString(''), readString(1), readString(null)]).toEqual(['', null, null])
+  expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(parseCount)).toEqual([
     0,
     5,
     undefined,
@@ -84,21 +88,27 @@ test('getOwn returns own entries only, no inherited ones', () => {
     null,
     { toString: 1 },
   ]
-  expect(names.map(name => own(table, name))).toEqual(['end_turn', ...Array(7).fill(undefined)])
+  expect(names.map(name => getOwn(table, name))).toEqual(['end_turn', ...Array(7).fill(undefined)])
 })
 
 test('a part is at most its whole', () => {
-  expect([5, 15, -1, '5', undefined].map(value => countWithin(10, value))).toEqual([5, 10, 0, 0, 0])
+  expect([5, 15, -1, '5', undefined].map(value => parsePartCount(10, value))).toEqual([
+    5, 10, 0, 0, 0,
+  ])
 })
 
 test('members without a value are left out, null is kept', () => {
-  expect(Object.keys(defined({ a: 0, b: null, c: undefined, d: '' }))).toEqual(['a', 'b', 'd'])
+  expect(Object.keys(omitUndefined({ a: 0, b: null, c: undefined, d: '' }))).toEqual([
+    'a',
+    'b',
+    'd',
+  ])
 })
 
 test('only named fields with a value are picked from a body', () => {
   const body: { name?: string | null; slug?: string; admin?: boolean } = { name: null, admin: true }
-  expect(pickGiven(body, { name: 'a schema', slug: 'another' })).toEqual({ name: null })
-  expect(pickGiven({ name: undefined, other: 1 }, { name: 'a schema' })).toEqual({})
+  expect(pickDefined(body, { name: 'a schema', slug: 'another' })).toEqual({ name: null })
+  expect(pickDefined({ name: undefined, other: 1 }, { name: 'a schema' })).toEqual({})
 })
 
 test('isRawJson recognizes an exactly kept integer', () => {

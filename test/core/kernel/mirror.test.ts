@@ -16,7 +16,7 @@ beforeEach(async () => {
     { name: 'b', text: 'two' },
   ]
   const read = async () => stored.map(note => ({ ...note }))
-  mirror = await Mirror.open({ read, nameOf: ({ name }) => name, onChange: () => changes++ })
+  mirror = await Mirror.open({ read, getName: ({ name }) => name, onChange: () => changes++ })
   changes = 0
 })
 
@@ -31,7 +31,7 @@ describe('a mirror', () => {
       'two',
       undefined,
     ])
-    expect(mirror.where(({ text }) => text === 'two').map(({ name }) => name)).toEqual(['b'])
+    expect(mirror.filter(({ text }) => text === 'two').map(({ name }) => name)).toEqual(['b'])
   })
 
   test.each<[string, () => unknown, Record<string, string>]>([
@@ -101,7 +101,7 @@ describe('reloading', () => {
     let prefix = 'old'
     const made = stored.values().map(({ name, text }) => ({ name, text: `${prefix} ${text}` }))
     const { promise, resolve } = Promise.withResolvers<Iterable<Note>>()
-    const lazy = new Mirror<Note>({ read: () => promise, nameOf: ({ name }) => name })
+    const lazy = new Mirror<Note>({ read: () => promise, getName: ({ name }) => name })
     const reading = lazy.reload()
     resolve(made)
     prefix = 'new'

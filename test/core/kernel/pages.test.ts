@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { PageQuery, pageOf, pageQuery } from '../../../src/core/kernel/pages.ts'
-import { fits } from '../../../src/core/kernel/schema.ts'
-import { compareTexts, newestFirst, oldestFirst } from '../../../src/core/kernel/sorting.ts'
+import { PageQuery, pageQuery, toPage } from '../../../src/core/kernel/pages.ts'
+import { matchesSchema } from '../../../src/core/kernel/schema.ts'
+import {
+  compareNewestFirst,
+  compareOldestFirst,
+  compareTexts,
+} from '../../../src/core/kernel/sorting.ts'
 
 const numbers = Array.from({ length: 120 }, (_, i) => i)
 
@@ -12,12 +16,12 @@ describe('a page', () => {
     [{ offset: 1, limit: 2 }, [1, 2]],
     [{ offset: 500 }, []],
   ])('of %j', (query, data) => {
-    expect(pageOf(numbers, query, number => number)).toEqual({ data, total_count: 120 })
+    expect(toPage(numbers, query, number => number)).toEqual({ data, total_count: 120 })
   })
 
   test('shows its own items only', () => {
     const shown: number[] = []
-    pageOf(numbers, { offset: 3, limit: 2 }, number => shown.push(number))
+    toPage(numbers, { offset: 3, limit: 2 }, number => shown.push(number))
     expect(shown).toEqual([3, 4])
   })
 
@@ -28,13 +32,13 @@ describe('a page', () => {
     [{ limit: 0 }, false],
     [{ offset: -1 }, false],
   ])('accepts the query %j: %p', (query, isFine) => {
-    expect(fits(PageQuery, query)).toBe(isFine)
+    expect(matchesSchema(PageQuery, query)).toBe(isFine)
   })
 
   test('may be larger if its list allows it', () => {
     expect([
-      fits(pageQuery(1000), { limit: 1000 }),
-      fits(pageQuery(1000), { limit: 1001 }),
+      matchesSchema(pageQuery(1000), { limit: 1000 }),
+      matchesSchema(pageQuery(1000), { limit: 1001 }),
     ]).toEqual([true, false])
   })
 })
@@ -44,8 +48,8 @@ describe('the order of a list', () => {
   const all = [at('2', 'b'), at('1', 'c'), at('2', 'a')]
 
   test('is by creation, and by id for equal times', () => {
-    expect(all.toSorted(oldestFirst)).toEqual([at('1', 'c'), at('2', 'a'), at('2', 'b')])
-    expect(all.toSorted(newestFirst('created_at', 'id'))).toEqual([
+    expect(all.toSorted(compareOldestFirst)).toEqual([at('1', 'c'), at('2', 'a'), at('2', 'b')])
+    expect(all.toSorted(compareNewestFirst('created_at', 'id'))).toEqual([
       at('2', 'a'),
       at('2', 'b'),
       at('1', 'c'),

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
-import { fits } from '../../../src/core/kernel/schema.ts'
+import { matchesSchema } from '../../../src/core/kernel/schema.ts'
 import {
   closed,
   nullable,
@@ -11,7 +11,8 @@ import {
   Uuid,
 } from '../../../src/core/kernel/schema-builders.ts'
 
-const fitting = (schema: TSchema, values: unknown[]) => values.filter(value => fits(schema, value))
+const fitting = (schema: TSchema, values: unknown[]) =>
+  values.filter(value => matchesSchema(schema, value))
 
 test.each<[string, TSchema, unknown[], unknown[]]>([
   ['nullable', nullable(Type.String()), ['a', null, undefined, 1], ['a', null]],

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
 import {
-  describe as describeSchema,
-  fits,
-  misfit,
-  nameOf,
+  describeSchema,
+  describeValue,
+  findSchemaIssue,
+  matchesSchema,
 } from '../../../src/core/kernel/schema.ts'
 
-const timeFits = (text: string) => fits(Type.String({ format: 'utc-time' }), text)
-const wrong = (schema: TSchema, value: unknown) => misfit(schema, value)
+const timeFits = (text: string) => matchesSchema(Type.String({ format: 'utc-time' }), text)
+const wrong = (schema: TSchema, value: unknown) => findSchemaIssue(schema, value)
 
 describe('formats', () => {
   test('E2 a time is ISO 8601 in UTC with seconds, optionally with fractions', () => {
@@ -45,7 +45,7 @@ describe('formats', () => {
   })
 
   test('a uuid may be in upper or lower case, with nothing around it', () => {
-    const isUuid = (text: string) => fits(Type.String({ format: 'uuid' }), text)
+    const isUuid = (text: string) => matchesSchema(Type.String({ format: 'uuid' }), text)
     expect(isUuid('00000000-0000-7000-8000-000000000001')).toBe(true)
     expect(isUuid('ABCDEF00-0000-7000-8000-000000000001')).toBe(true)
     expect(isUuid('00000000-0000-7000-8000-00000000000')).toBe(false)
@@ -54,7 +54,7 @@ describe('formats', () => {
   })
 
   test('a url is http or https', () => {
-    const isUrl = (text: string) => fits(Type.String({ format: 'url' }), text)
+    const isUrl = (text: string) => matchesSchema(Type.String({ format: 'url' }), text)
     expect(isUrl('http://127.0.0.1:4010/v1')).toBe(true)
     expect(isUrl('HTTPS://example.com')).toBe(true)
     expect(isUrl('file:///etc/passwd')).toBe(false)
@@ -184,7 +184,7 @@ describe('descriptions', () => {
   })
 
   test('a value is described without its contents, except numbers, booleans and null', () => {
-    expect([undefined, null, 1.5, false, '', 'x', [], [1], {}].map(nameOf)).toEqual([
+    expect([undefined, null, 1.5, false, '', 'x', [], [1], {}].map(describeValue)).toEqual([
       'nothing',
       'null',
       '1.5',

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { parseConfig } from '../../../src/core/config.ts'
-import { regionOf } from '../../../src/core/language/region.ts'
+import { resolveRegion } from '../../../src/core/language/region.ts'
 
 const config = parseConfig(
   JSON.stringify({ regions: { europe: ['eu.example.com', 'Paris:8443'], us: ['us.example.com'] } }),
@@ -23,5 +23,5 @@ test.each([
   ['', 'global'],
   [null, 'global'],
 ])('%p is %s', (host, region) => {
-  expect(regionOf(config, host)).toBe(region as 'global')
+  expect(resolveRegion(config, host)).toBe(region as 'global')
 })

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { readUnits, sumUnits, UNIT_ROWS, UNITS } from '../../../src/core/language/units.ts'
 import {
-  countsNothing,
-  countsOutput,
-  searchesIn,
-  textUsage,
+  createTextUsage,
+  getSearchCount,
+  hasNoWork,
+  hasOutput,
 } from '../../../src/core/language/usage.ts'
 
 describe('the table of units', () => {
@@ -13,7 +13,7 @@ describe('the table of units', () => {
   })
 
   test('has a different public name for each listed price', () => {
-    const listed = UNIT_ROWS.flatMap(({ listedAs }) => listedAs ?? [])
+    const listed = UNIT_ROWS.flatMap(({ publicPriceName }) => publicPriceName ?? [])
     expect(new Set(listed).size).toBe(listed.length)
   })
 })
@@ -64,35 +64,35 @@ test('units of several steps are added up, and absent if no step has any', () =>
 })
 
 describe('a usage', () => {
-  const nothing = textUsage(0, 0)
+  const nothing = createTextUsage(0, 0)
 
   test('has the number of web searches, or null if it was not reported', () => {
     expect(
-      [{}, { search: 0 }, { search: 3 }].map(units => searchesIn({ ...nothing, units })),
+      [{}, { search: 0 }, { search: 3 }].map(units => getSearchCount({ ...nothing, units })),
     ).toEqual([null, 0, 3])
-    expect(searchesIn(nothing)).toBeNull()
+    expect(getSearchCount(nothing)).toBeNull()
   })
 
   test('has no work without tokens and units; searches alone are not work', () => {
     const counted = [{}, { search: 3 }, { image: 0 }, { image: 1 }, { input_second: 1 }]
-    expect(counted.map(units => countsNothing({ ...nothing, units }))).toEqual([
+    expect(counted.map(units => hasNoWork({ ...nothing, units }))).toEqual([
       true,
       true,
       true,
       false,
       false,
     ])
-    expect([textUsage(1, 0), textUsage(0, 1)].map(countsNothing)).toEqual([false, false])
+    expect([createTextUsage(1, 0), createTextUsage(0, 1)].map(hasNoWork)).toEqual([false, false])
   })
 
   test('has output in tokens or in output units', () => {
     const counted = [{ input_second: 1 }, { search: 1 }, { second: 1 }, { image: 1 }]
-    expect(counted.map(units => countsOutput({ ...nothing, units }))).toEqual([
+    expect(counted.map(units => hasOutput({ ...nothing, units }))).toEqual([
       false,
       false,
       true,
       true,
     ])
-    expect([textUsage(1, 0), textUsage(0, 1)].map(countsOutput)).toEqual([false, true])
+    expect([createTextUsage(1, 0), createTextUsage(0, 1)].map(hasOutput)).toEqual([false, true])
   })
 })

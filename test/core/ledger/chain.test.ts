@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import { hashLedgerRow, type LedgerRow } from '../../../src/core/ledger/chain.ts'
 
 const row: Omit<LedgerRow, 'seq' | 'hash'> = {
   id: 'gen-1',
@@ -18,7 +18,7 @@ const FIRST = '55521ad4cc465a21548253d1dddb536c5a4ef64dfc4388683d3d0dd29d11a6b9'
 const SECOND = '61d69590aefb5f7e600c3b3b50a6a4b24e3ba8fdb789c2264382996574029ce3'
 
 test('a chain of one-step calls is the same as before steps existed', () => {
-  expect(chained('', row)).toBe(FIRST)
+  expect(hashLedgerRow('', row)).toBe(FIRST)
   const second = {
     ...row,
     id: 'gen-2',
@@ -26,7 +26,7 @@ test('a chain of one-step calls is the same as before steps existed', () => {
     nanos: 2n ** 63n - 1n,
     source: 'opening',
   } as const
-  expect(chained(FIRST, second)).toBe(SECOND)
+  expect(hashLedgerRow(FIRST, second)).toBe(SECOND)
 })
 
 test('the hash of a row covers every field, including the step', () => {
@@ -42,9 +42,9 @@ test('the hash of a row covers every field, including the step', () => {
     ...[{ workspace_id: 'x' }, { byok: true }, { nanos: 4_501n }, { source: 'estimated' as const }],
   ]
   const hashes = [
-    chained('', row),
-    chained('x', row),
-    ...others.map(other => chained('', { ...row, ...other })),
+    hashLedgerRow('', row),
+    hashLedgerRow('x', row),
+    ...others.map(other => hashLedgerRow('', { ...row, ...other })),
   ]
   expect(new Set(hashes).size).toBe(hashes.length)
 })

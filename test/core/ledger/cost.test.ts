@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
-import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
-import { costOf } from '../../../src/core/ledger/cost.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
+import { createTextUsage, type Usage } from '../../../src/core/language/usage.ts'
+import { computeCost } from '../../../src/core/ledger/cost.ts'
 
 const everyClass: Usage = {
   input: {
@@ -18,7 +18,7 @@ const everyClass: Usage = {
 
 describe('cost', () => {
   test('charges every class of tokens at its own price', () => {
-    const prices = pricesOf({
+    const prices = toExactPrices({
       prompt: 1,
       completion: 2,
       cache_read: 0.1,
@@ -30,53 +30,58 @@ describe('cost', () => {
     })
     const prompt = 10_001 * 1 + 10 * 0.1 + 100 * 1.25 + 1_000 * 4
     const completion = 2 * 2 + 20 * 3 + 200 * 5 + 2_000 * 6
-    expect(costOf(everyClass, prices)).toEqual({
+    expect(computeCost(everyClass, prices)).toEqual({
       cost: BigInt((prompt + completion) * 1_000),
       cost_details: { prompt: BigInt(prompt * 1_000), completion: BigInt(completion * 1_000) },
     })
   })
 
   test('charges a class without a price of its own like its parent', () => {
-    const { cost_details } = costOf(everyClass, pricesOf({ prompt: 1, completion: 2 }))
+    const { cost_details } = computeCost(everyClass, toExactPrices({ prompt: 1, completion: 2 }))
     expect(cost_details).toEqual({ prompt: 11_111_000n, completion: 4_444_000n })
   })
 
   test('an endpoint without prices has an unknown cost, not a cost of zero', () => {
-    expect(costOf(textUsage(10, 5), null)).toEqual({ cost: null, cost_details: null })
+    expect(computeCost(createTextUsage(10, 5), null)).toEqual({ cost: null, cost_details: null })
   })
 
   test('a free endpoint costs nothing', () => {
-    expect(costOf(everyClass, pricesOf({ prompt: 0, completion: 0 }))).toEqual({
+    expect(computeCost(everyClass, toExactPrices({ prompt: 0, completion: 0 }))).toEqual({
       cost: 0n,
       cost_details: { prompt: 0n, completion: 0n },
     })
   })
 
   test('counts prices per request and per search in the prompt’s cost', () => {
-    const prices = pricesOf({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
-    expect(costOf(textUsage(1, 1), prices)).toEqual({
+    const prices = toExactPrices({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
+    expect(computeCost(createTextUsage(1, 1), prices)).toEqual({
       cost: 1_002_000n,
       cost_details: { prompt: 1_001_000n, completion: 1_000n },
     })
-    const searching = { ...textUsage(1, 1), units: { search: 3 } }
-    expect(costOf(searching, prices).cost).toBe(31_002_000n)
-    expect(costOf(searching, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
+    const searching = { ...createTextUsage(1, 1), units: { search: 3 } }
+    expect(computeCost(searching, prices).cost).toBe(31_002_000n)
+    expect(computeCost(searching, toExactPrices({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
   })
 
   test('a one-hour cache write falls back to the shorter one’s price, then the prompt’s', () => {
-    const hour = { ...textUsage(0, 0), input: { ...textUsage(0, 0).input, cache_write_1h: 1_000 } }
+    const hour = {
+      ...createTextUsage(0, 0),
+      input: { ...createTextUsage(0, 0).input, cache_write_1h: 1_000 },
+    }
     expect(
-      costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 }))
-        .cost,
+      computeCost(
+        hour,
+        toExactPrices({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 }),
+      ).cost,
     ).toBe(6_000_000n)
-    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75 })).cost).toBe(
-      3_750_000n,
-    )
-    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15 })).cost).toBe(3_000_000n)
+    expect(
+      computeCost(hour, toExactPrices({ prompt: 3, completion: 15, cache_write: 3.75 })).cost,
+    ).toBe(3_750_000n)
+    expect(computeCost(hour, toExactPrices({ prompt: 3, completion: 15 })).cost).toBe(3_000_000n)
   })
 
   describe('with price tiers', () => {
-    const prices = pricesOf({
+    const prices = toExactPrices({
       prompt: 1,
       completion: 10,
       cache_read: 0.1,
@@ -86,40 +91,40 @@ describe('cost', () => {
       ],
     })
     const input = (text: number, cache_read: number) => ({
-      ...textUsage(0, 1),
-      input: { ...textUsage(0, 0).input, text, cache_read },
+      ...createTextUsage(0, 1),
+      input: { ...createTextUsage(0, 0).input, text, cache_read },
     })
 
     test('the whole input, cached or not, selects the tier for every class', () => {
-      expect(costOf(input(200, 0), prices).cost).toBe(BigInt(200 * 1_000 + 10_000))
-      expect(costOf(input(1, 199), prices).cost).toBe(BigInt(1_000 + 199 * 100 + 10_000))
-      expect(costOf(input(1, 200), prices).cost).toBe(BigInt(2_000 + 200 * 100 + 15_000))
+      expect(computeCost(input(200, 0), prices).cost).toBe(BigInt(200 * 1_000 + 10_000))
+      expect(computeCost(input(1, 199), prices).cost).toBe(BigInt(1_000 + 199 * 100 + 10_000))
+      expect(computeCost(input(1, 200), prices).cost).toBe(BigInt(2_000 + 200 * 100 + 15_000))
     })
 
     test('the highest reached tier applies, and inherits missing prices from the one below', () => {
-      expect(costOf(input(401, 0), prices).cost).toBe(BigInt(401 * 4_000 + 15_000))
+      expect(computeCost(input(401, 0), prices).cost).toBe(BigInt(401 * 4_000 + 15_000))
     })
   })
 
   test('rounds a charge once, and its parts add up to it', () => {
-    const prices = pricesOf({ prompt: 0.0004, completion: 0.0003 })
-    expect(costOf(textUsage(1, 0), prices).cost).toBe(0n)
-    expect(costOf(textUsage(1, 1), prices)).toEqual({
+    const prices = toExactPrices({ prompt: 0.0004, completion: 0.0003 })
+    expect(computeCost(createTextUsage(1, 0), prices).cost).toBe(0n)
+    expect(computeCost(createTextUsage(1, 1), prices)).toEqual({
       cost: 1n,
       cost_details: { prompt: 0n, completion: 1n },
     })
-    expect(costOf(textUsage(1_000_000, 0), prices).cost).toBe(400_000n)
+    expect(computeCost(createTextUsage(1_000_000, 0), prices).cost).toBe(400_000n)
   })
 
   test('the mean of many small charges is their true price', () => {
-    const prices = pricesOf({ prompt: 0.15, completion: 0.6, cache_read: 0.075 })
-    expect(costOf(textUsage(10, 5), prices).cost).toBe(4_500n)
-    expect(costOf(textUsage(1_000_000_000, 0), prices).cost).toBe(150_000_000_000n)
+    const prices = toExactPrices({ prompt: 0.15, completion: 0.6, cache_read: 0.075 })
+    expect(computeCost(createTextUsage(10, 5), prices).cost).toBe(4_500n)
+    expect(computeCost(createTextUsage(1_000_000_000, 0), prices).cost).toBe(150_000_000_000n)
   })
 })
 
 test('tokens that a provider counts but does not charge cost nothing', () => {
-  const prices = pricesOf({ prompt: 1, completion: 2 })
-  const usage = { ...textUsage(1_683, 63), billed: textUsage(39, 20) }
-  expect(costOf(usage, prices).cost).toBe(39_000n + 40_000n)
+  const prices = toExactPrices({ prompt: 1, completion: 2 })
+  const usage = { ...createTextUsage(1_683, 63), billed: createTextUsage(39, 20) }
+  expect(computeCost(usage, prices).cost).toBe(39_000n + 40_000n)
 })

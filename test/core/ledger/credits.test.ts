@@ -1,12 +1,17 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
-import { nanosOf } from '../../../src/core/kernel/money.ts'
+import { toNanos } from '../../../src/core/kernel/money.ts'
 import { addCredit, getCredits, listCredits } from '../../../src/core/ledger/credits.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi } from '../../support/api.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 import { spend } from '../../support/ledger.ts'
 
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
@@ -22,21 +27,21 @@ const MODELS = [
 
 let clock: TestClock
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 async function open(config: object = { limits: { credits: true } }): Promise<void> {
   clock = new TestClock()
   gateway = await testGateway({ clock, config: { models: MODELS, ...config } })
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 }
 
 beforeEach(() => open())
 
 const add = (amount: number, note?: string) =>
-  addCredit(gateway, operator(gateway), { amount, ...(note ? { note } : {}) })
-const balance = () => getCredits(gateway, operator(gateway)).data
+  addCredit(gateway, getOperator(gateway), { amount, ...(note ? { note } : {}) })
+const balance = () => getCredits(gateway, getOperator(gateway)).data
 
 const chat = (model: string, max_tokens = 5) =>
   ask('POST', '/chat/completions', {
@@ -58,7 +63,7 @@ describe('GET /credits', () => {
   })
 
   test('answers 401 without a key, 403 for other kinds of key and other workspaces', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
     expect((await ask('GET', '/credits', { key: null })).status).toBe(401)
     expect((await ask('GET', '/credits', { key: keys.inference })).status).toBe(403)
     expect((await ask('GET', '/credits', { key })).status).toBe(403)
@@ -78,7 +83,7 @@ describe('GET /credits', () => {
   })
 
   test('answers 500 when the ledger fails', async () => {
-    gateway.ledger.spent = () => {
+    gateway.ledger.getSpent = () => {
       throw new Error('canary')
     }
     const { status, json } = await ask('GET', '/credits')
@@ -112,15 +117,16 @@ describe('credits', () => {
       user_id: gateway.memory.owner.user_id,
     })
     const later = (await add(5)).data
-    expect(await listCredits(gateway, operator(gateway), {})).toEqual({
+    expect(await listCredits(gateway, getOperator(gateway), {})).toEqual({
       data: [later, data],
       total_count: 2,
     })
-    expect(await listCredits(gateway, operator(gateway), { offset: 1, limit: 1 })).toEqual({
+    expect(await listCredits(gateway, getOperator(gateway), { offset: 1, limit: 1 })).toEqual({
       data: [data],
       total_count: 2,
     })
-    const [entry] = (await listAudit(gateway, operator(gateway), { action: 'credits.create' })).data
+    const [entry] = (await listAudit(gateway, getOperator(gateway), { action: 'credits.create' }))
+      .data
     expect(entry).toMatchObject({
       resource_id: later.id,
       workspace_id: null,
@@ -131,14 +137,14 @@ describe('credits', () => {
 
   test('add up exactly', async () => {
     for (let i = 0; i < 10; i++) await add(0.1)
-    expect(gateway.memory.credits).toBe(nanosOf(1))
+    expect(gateway.memory.credits).toBe(toNanos(1))
     await add(-1)
-    expect([balance().total_credits, await gateway.store.credits.total()]).toEqual([0, 0n])
+    expect([balance().total_credits, await gateway.store.credits.computeTotal()]).toEqual([0, 0n])
   })
 
   test.each([0, 0.0000000001, -0.0000000001])('refuse an amount of zero: %p', async amount => {
     expect(add(amount)).rejects.toThrow('amount: expected at least a nano-dollar')
-    expect((await listCredits(gateway, operator(gateway), {})).total_count).toBe(0)
+    expect((await listCredits(gateway, getOperator(gateway), {})).total_count).toBe(0)
   })
 
   test('keep their sum within 64 bits, up and down', async () => {
@@ -170,7 +176,7 @@ describe('a call', () => {
     const { total_credits, total_usage } = balance()
     expect(answered).toBeGreaterThan(10)
     expect(total_usage).toBeLessThanOrEqual(total_credits)
-    const key = (await createKey(gateway, operator(gateway), { name: 'another' })).key
+    const key = (await createKey(gateway, getOperator(gateway), { name: 'another' })).key
     const body = {
       model: 'acme/dear',
       max_tokens: 500,
@@ -186,7 +192,7 @@ describe('a call', () => {
     const all = await Promise.all(Array.from({ length: 100 }, () => chat('acme/dear')))
     expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200, 402]))
     expect(balance().total_usage).toBeLessThanOrEqual(0.1)
-    expect(gateway.ledger.held('all', false)).toBe(0n)
+    expect(gateway.ledger.getHeld('all', false)).toBe(0n)
   })
 
   test('of a free model is refused too once the balance is negative (K.9)', async () => {

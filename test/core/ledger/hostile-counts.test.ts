@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import { readUnits, UNIT_ROWS, UNITS, type Units } from '../../../src/core/language/units.ts'
-import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
-import { costOf } from '../../../src/core/ledger/cost.ts'
-import { usageOf as anthropic } from '../../../src/core/protocols/anthropic-messages/usage.ts'
-import { usageOf as bedrock } from '../../../src/core/protocols/bedrock-converse/usage.ts'
-import { usageOf as cohere } from '../../../src/core/protocols/cohere-chat/usage.ts'
-import { usageOf as gemini } from '../../../src/core/protocols/gemini/usage.ts'
-import { usageOf as openai } from '../../../src/core/protocols/openai-chat/usage.ts'
-import { usageOf as responses } from '../../../src/core/protocols/openai-responses/usage.ts'
+import { createTextUsage, type Usage } from '../../../src/core/language/usage.ts'
+import { computeCost } from '../../../src/core/ledger/cost.ts'
+import { readUsage as anthropic } from '../../../src/core/protocols/anthropic-messages/usage.ts'
+import { readUsage as bedrock } from '../../../src/core/protocols/bedrock-converse/usage.ts'
+import { readUsage as cohere } from '../../../src/core/protocols/cohere-chat/usage.ts'
+import { readUsage as gemini } from '../../../src/core/protocols/gemini/usage.ts'
+import { readUsage as openai } from '../../../src/core/protocols/openai-chat/usage.ts'
+import { readUsage as responses } from '../../../src/core/protocols/openai-responses/usage.ts'
 
 /** Hostile values in place of a count. */
 const HOSTILE: unknown[] = [
@@ -128,7 +128,7 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
   // The counts of the readers of other kinds of work, all at once: no answer has more.
   [
     'units',
-    given => ({ ...textUsage(1e9, 1e9), ...readUnits(given as Units) }),
+    given => ({ ...createTextUsage(1e9, 1e9), ...readUnits(given as Units) }),
     Object.fromEntries(Object.keys(UNITS).map(unit => [unit, x])),
   ],
 ]
@@ -142,9 +142,9 @@ function filled(shape: unknown, value: () => unknown): unknown {
 }
 
 /** The highest possible price: what fits at this one always fits. */
-const DEAREST = pricesOf({
+const DEAREST = toExactPrices({
   ...{ prompt: 10_000, completion: 10_000, cache_write_1h: 10_000, request: 1 },
-  ...Object.fromEntries(UNIT_ROWS.map(({ price, dearest }) => [price, dearest])),
+  ...Object.fromEntries(UNIT_ROWS.map(({ price, maxPrice }) => [price, maxPrice])),
 })
 const ROUNDS = 300
 
@@ -170,7 +170,7 @@ describe('A-15 hostile counts of a provider', () => {
         )
         if (!usage) continue
         counted += 1
-        const { cost, cost_details } = costOf(usage, DEAREST)
+        const { cost, cost_details } = computeCost(usage, DEAREST)
         const amounts = [cost, cost_details?.prompt, cost_details?.completion].map(
           nanos => nanos ?? -1n,
         )

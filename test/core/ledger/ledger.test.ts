@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dayOf, type Period } from '../../../src/core/kernel/clock.ts'
+import { type Period, toDayNumber } from '../../../src/core/kernel/clock.ts'
 import {
   type Account,
   type Amounts,
@@ -10,13 +10,21 @@ import {
   openLedger,
 } from '../../../src/core/ledger/ledger.ts'
 import { TestClock } from '../../support/gateway.ts'
-import { boundOf, chargeOn, exactly, own, payer, remembering, spend } from '../../support/ledger.ts'
+import {
+  buildBound,
+  buildCharge,
+  buildPayer,
+  createLedgerStore,
+  spend,
+  toExactEstimate,
+  toOwnAmounts,
+} from '../../support/ledger.ts'
 
 const DAY = 86_400_000
 const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
 const windowsOf = (ledger: Ledger, account: Account = 'key k') =>
-  PERIODS.map(period => ledger.spent(account, period, false))
+  PERIODS.map(period => ledger.getSpent(account, period, false))
 
 /** Returns whether enough was left. */
 function fits(reserve: () => unknown): boolean {
@@ -32,132 +40,168 @@ function fits(reserve: () => unknown): boolean {
 describe('a hold', () => {
   test('sets money aside while a call runs, and becomes spending when it settles', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
-    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
-    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([100n, 0n])
-    ledger.settle(hold, chargeOn(clock, 70n))
-    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
+    const ledger = await openLedger(createLedgerStore(), clock)
+    const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [])
+    expect([ledger.getHeld('key k', false), ledger.getSpent('key k', null, false)]).toEqual([
+      100n,
+      0n,
+    ])
+    ledger.settle(hold, buildCharge(clock, 70n))
+    expect([ledger.getHeld('key k', false), ledger.getSpent('key k', null, false)]).toEqual([
+      0n,
+      70n,
+    ])
   })
 
   test('is set aside, released and spent in every account of the payer', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     const accounts: Account[] = ['key k', 'member m', 'workspace w', 'all']
-    const first = ledger.reserve(payer(), exactly(own(100n)), [])
+    const first = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [])
     const other = ledger.reserve(
-      payer({ key_hash: 'k2', workspace_id: 'w2' }),
-      exactly(own(5n)),
+      buildPayer({ key_hash: 'k2', workspace_id: 'w2' }),
+      toExactEstimate(toOwnAmounts(5n)),
       [],
     )
-    expect(accounts.map(account => ledger.held(account, false))).toEqual([100n, 105n, 100n, 105n])
-    ledger.settle(first, chargeOn(clock, 70n))
+    expect(accounts.map(account => ledger.getHeld(account, false))).toEqual([
+      100n,
+      105n,
+      100n,
+      105n,
+    ])
+    ledger.settle(first, buildCharge(clock, 70n))
     ledger.release(other)
-    expect(accounts.map(account => ledger.held(account, false))).toEqual([0n, 0n, 0n, 0n])
-    expect(accounts.map(account => ledger.spent(account, 'daily', false))).toEqual([
+    expect(accounts.map(account => ledger.getHeld(account, false))).toEqual([0n, 0n, 0n, 0n])
+    expect(accounts.map(account => ledger.getSpent(account, 'daily', false))).toEqual([
       70n,
       70n,
       70n,
       70n,
     ])
-    expect(ledger.spent('workspace w2', null, false)).toBe(0n)
+    expect(ledger.getSpent('workspace w2', null, false)).toBe(0n)
   })
 
   test('costs nothing when it is released, and is released once', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [])
     ledger.release(hold)
     ledger.release(hold)
-    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 0n])
+    expect([ledger.getHeld('key k', false), ledger.getSpent('key k', null, false)]).toEqual([
+      0n,
+      0n,
+    ])
   })
 
   test('can be computed in advance, which sets nothing aside', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
-    ledger.settle(ledger.reserve(payer(), exactly(own(100n)), []), chargeOn(clock, 70n))
-    const bound = boundOf({ limit: 100n })
+    const ledger = await openLedger(createLedgerStore(), clock)
+    ledger.settle(
+      ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), []),
+      buildCharge(clock, 70n),
+    )
+    const bound = buildBound({ limit: 100n })
     const grant = (most: bigint, least = most) =>
-      ledger.grant({ most: own(most), least: own(least) }, [bound])
-    expect([grant(30n), grant(31n, 10n)]).toEqual([own(30n), own(30n)])
+      ledger.computeGrant({ maximum: toOwnAmounts(most), minimum: toOwnAmounts(least) }, [bound])
+    expect([grant(30n), grant(31n, 10n)]).toEqual([toOwnAmounts(30n), toOwnAmounts(30n)])
     expect([fits(() => grant(30n)), fits(() => grant(31n))]).toEqual([true, false])
-    expect([ledger.left(bound), ledger.held('key k', false)]).toEqual([30n, 0n])
+    expect([ledger.getRemaining(bound), ledger.getHeld('key k', false)]).toEqual([30n, 0n])
   })
 
   test('settles only once', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
-    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
-    ledger.settle(hold, chargeOn(clock, 70n))
-    ledger.settle(hold, chargeOn(clock, 70n))
+    const ledger = await openLedger(createLedgerStore(), clock)
+    const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [])
+    ledger.settle(hold, buildCharge(clock, 70n))
+    ledger.settle(hold, buildCharge(clock, 70n))
     ledger.release(hold)
-    const released = ledger.reserve(payer(), exactly(own(5n)), [])
+    const released = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(5n)), [])
     ledger.release(released)
-    ledger.settle(released, chargeOn(clock, 5n))
-    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
+    ledger.settle(released, buildCharge(clock, 5n))
+    expect([ledger.getHeld('key k', false), ledger.getSpent('key k', null, false)]).toEqual([
+      0n,
+      70n,
+    ])
   })
 
   test('of a call that may be paid either way counts the dearer one where both count', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    const hold = ledger.reserve(payer(), exactly({ own: 10n, byok: 30n }), [])
-    expect([ledger.held('key k', false), ledger.held('key k', true)]).toEqual([10n, 30n])
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    const hold = ledger.reserve(buildPayer(), toExactEstimate({ own: 10n, byok: 30n }), [])
+    expect([ledger.getHeld('key k', false), ledger.getHeld('key k', true)]).toEqual([10n, 30n])
     ledger.release(hold)
-    expect([ledger.held('key k', false), ledger.held('key k', true)]).toEqual([0n, 0n])
+    expect([ledger.getHeld('key k', false), ledger.getHeld('key k', true)]).toEqual([0n, 0n])
   })
 })
 
 describe('a bound', () => {
   test('admits what it has left to the nano-dollar, then refuses with its message', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    const bounds = [boundOf({ limit: 100n, message: 'Key limit exceeded (daily limit)' })]
-    ledger.reserve(payer(), exactly(own(60n)), bounds)
-    ledger.reserve(payer(), exactly(own(40n)), bounds)
-    expect(() => ledger.reserve(payer(), exactly(own(1n)), bounds)).toThrow(
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    const bounds = [buildBound({ limit: 100n, message: 'Key limit exceeded (daily limit)' })]
+    ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(60n)), bounds)
+    ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(40n)), bounds)
+    expect(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), bounds)).toThrow(
       'Key limit exceeded (daily limit)',
     )
-    expect(ledger.held('key k', false)).toBe(100n)
+    expect(ledger.getHeld('key k', false)).toBe(100n)
   })
 
   test('counts what was spent, not what was set aside', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
-    const bounds = [boundOf({ limit: 100n })]
-    const hold = ledger.reserve(payer(), exactly(own(100n)), bounds)
-    ledger.settle(hold, chargeOn(clock, 30n))
-    expect(fits(() => ledger.reserve(payer(), exactly(own(71n)), bounds))).toBe(false)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(70n)), bounds))).toBe(true)
+    const ledger = await openLedger(createLedgerStore(), clock)
+    const bounds = [buildBound({ limit: 100n })]
+    const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), bounds)
+    ledger.settle(hold, buildCharge(clock, 30n))
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(71n)), bounds)),
+    ).toBe(false)
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(70n)), bounds)),
+    ).toBe(true)
   })
 
   test('among several: the smallest applies, and a refusal changes none of them', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
     const nested = [
-      boundOf({ account: 'key k', limit: 100n, message: 'key' }),
-      boundOf({ account: 'member m', limit: 80n, message: 'member' }),
-      boundOf({ account: 'workspace w', limit: 500n, message: 'workspace' }),
-      boundOf({ account: 'all', limit: 60n, message: 'credits' }),
+      buildBound({ account: 'key k', limit: 100n, message: 'key' }),
+      buildBound({ account: 'member m', limit: 80n, message: 'member' }),
+      buildBound({ account: 'workspace w', limit: 500n, message: 'workspace' }),
+      buildBound({ account: 'all', limit: 60n, message: 'credits' }),
     ]
     for (const bounds of [nested, nested.toReversed()]) {
-      expect(() => ledger.reserve(payer(), exactly(own(61n)), bounds)).toThrow('credits')
-      const hold = ledger.reserve(payer(), exactly(own(60n)), bounds)
-      expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), bounds))).toBe(false)
+      expect(() =>
+        ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(61n)), bounds),
+      ).toThrow('credits')
+      const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(60n)), bounds)
+      expect(
+        fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), bounds)),
+      ).toBe(false)
       ledger.release(hold)
-      expect(nested.map(({ account }) => ledger.held(account, true))).toEqual([0n, 0n, 0n, 0n])
+      expect(nested.map(({ account }) => ledger.getHeld(account, true))).toEqual([0n, 0n, 0n, 0n])
     }
   })
 
   test('of a member counts all keys they made, of a workspace all its keys', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    const member = [boundOf({ account: 'member m', limit: 100n })]
-    ledger.reserve(payer({ key_hash: 'a', workspace_id: 'w1' }), exactly(own(60n)), member)
-    expect(
-      fits(() =>
-        ledger.reserve(payer({ key_hash: 'b', workspace_id: 'w2' }), exactly(own(41n)), member),
-      ),
-    ).toBe(false)
-    const workspace = [boundOf({ account: 'workspace w1', limit: 100n })]
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    const member = [buildBound({ account: 'member m', limit: 100n })]
+    ledger.reserve(
+      buildPayer({ key_hash: 'a', workspace_id: 'w1' }),
+      toExactEstimate(toOwnAmounts(60n)),
+      member,
+    )
     expect(
       fits(() =>
         ledger.reserve(
-          payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
-          exactly(own(41n)),
+          buildPayer({ key_hash: 'b', workspace_id: 'w2' }),
+          toExactEstimate(toOwnAmounts(41n)),
+          member,
+        ),
+      ),
+    ).toBe(false)
+    const workspace = [buildBound({ account: 'workspace w1', limit: 100n })]
+    expect(
+      fits(() =>
+        ledger.reserve(
+          buildPayer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
+          toExactEstimate(toOwnAmounts(41n)),
           workspace,
         ),
       ),
@@ -165,8 +209,8 @@ describe('a bound', () => {
     expect(
       fits(() =>
         ledger.reserve(
-          payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
-          exactly(own(40n)),
+          buildPayer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
+          toExactEstimate(toOwnAmounts(40n)),
           workspace,
         ),
       ),
@@ -175,15 +219,19 @@ describe('a bound', () => {
 
   test('counts spending through callers’ own keys only where it is set to', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 90n, { byok: true })
-    const ask = (byok: boolean, amounts: Parameters<typeof exactly>[0]) =>
+    const ask = (byok: boolean, amounts: Parameters<typeof toExactEstimate>[0]) =>
       fits(() =>
-        ledger.release(ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, byok })])),
+        ledger.release(
+          ledger.reserve(buildPayer(), toExactEstimate(amounts), [
+            buildBound({ limit: 100n, byok }),
+          ]),
+        ),
       )
-    expect(ask(false, own(100n))).toBe(true)
-    expect(ask(true, own(11n))).toBe(false)
-    expect(ask(true, own(10n))).toBe(true)
+    expect(ask(false, toOwnAmounts(100n))).toBe(true)
+    expect(ask(true, toOwnAmounts(11n))).toBe(false)
+    expect(ask(true, toOwnAmounts(10n))).toBe(true)
     expect(ask(false, { own: null, byok: 1_000n })).toBe(true)
     expect(ask(true, { own: null, byok: 11n })).toBe(false)
     expect(ask(true, { own: 11n, byok: 11n })).toBe(false)
@@ -192,10 +240,12 @@ describe('a bound', () => {
 
   test('excludes the way that cannot be paid, and allows the other', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 90n)
     const grant = (amounts: Amounts, more: Partial<Bound>) => {
-      const hold = ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, ...more })])
+      const hold = ledger.reserve(buildPayer(), toExactEstimate(amounts), [
+        buildBound({ limit: 100n, ...more }),
+      ])
       ledger.release(hold)
       return hold.amounts
     }
@@ -203,42 +253,64 @@ describe('a bound', () => {
     expect(grant({ own: 11n, byok: 10n }, { byok: true })).toEqual({ own: null, byok: 10n })
     expect(grant({ own: 10n, byok: 11n }, { byok: true })).toEqual({ own: 10n, byok: null })
     expect(() => grant({ own: 11n, byok: 11n }, { byok: true })).toThrow('Key limit exceeded')
-    expect(() => grant(own(11n), { byok: true })).toThrow('Key limit exceeded')
+    expect(() => grant(toOwnAmounts(11n), { byok: true })).toThrow('Key limit exceeded')
   })
 
   test('grants what is left to a call whose minimum allows it', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    const bounds = [boundOf({ limit: 100n }), boundOf({ account: 'all', limit: 70n })]
-    const hold = ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds)
-    expect(hold.amounts).toEqual(own(70n))
-    expect(fits(() => ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds))).toBe(
-      false,
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    const bounds = [buildBound({ limit: 100n }), buildBound({ account: 'all', limit: 70n })]
+    const hold = ledger.reserve(
+      buildPayer(),
+      { maximum: toOwnAmounts(150n), minimum: toOwnAmounts(20n) },
+      bounds,
     )
+    expect(hold.amounts).toEqual(toOwnAmounts(70n))
+    expect(
+      fits(() =>
+        ledger.reserve(
+          buildPayer(),
+          { maximum: toOwnAmounts(150n), minimum: toOwnAmounts(20n) },
+          bounds,
+        ),
+      ),
+    ).toBe(false)
   })
 
   test('that is used up stops paid calls; free ones only once it is exceeded', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 100n)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf()]))).toBe(false)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf()]))).toBe(true)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf({ limit: 99n })]))).toBe(
-      false,
-    )
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), [buildBound()])),
+    ).toBe(false)
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(0n)), [buildBound()])),
+    ).toBe(true)
+    expect(
+      fits(() =>
+        ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(0n)), [
+          buildBound({ limit: 99n }),
+        ]),
+      ),
+    ).toBe(false)
   })
 
   test('of a key without spending admits its whole limit and no more', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    expect(fits(() => ledger.reserve(payer(), exactly(own(101n)), [boundOf()]))).toBe(false)
-    expect(ledger.held('key k', false)).toBe(0n)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(100n)), [boundOf()]))).toBe(true)
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(101n)), [buildBound()])),
+    ).toBe(false)
+    expect(ledger.getHeld('key k', false)).toBe(0n)
+    expect(
+      fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [buildBound()])),
+    ).toBe(true)
   })
 })
 
 describe('windows', () => {
   test('begin by the clock: at midnight, on Monday, on the first', async () => {
     const clock = new TestClock('2026-03-29T23:59:59.000Z') // A Sunday.
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 10n)
     expect(windowsOf(ledger)).toEqual([10n, 10n, 10n, 10n])
     clock.pass(1_000)
@@ -282,21 +354,29 @@ describe('windows', () => {
         process.env.TZ = zone
         expect(new Date('2026-01-01T00:00:00Z').getTimezoneOffset()).toBe(offset)
         const clock = new TestClock(last)
-        const ledger = await openLedger(remembering(), clock)
+        const ledger = await openLedger(createLedgerStore(), clock)
         const bounds = (['daily', 'weekly', 'monthly'] as const).map(period =>
-          boundOf({ period, limit: 100n }),
+          buildBound({ period, limit: 100n }),
         )
         spend(ledger, clock, 100n)
-        const before = ledger.reserve(payer({ key_hash: 'late' }), exactly(own(7n)), [])
+        const before = ledger.reserve(
+          buildPayer({ key_hash: 'late' }),
+          toExactEstimate(toOwnAmounts(7n)),
+          [],
+        )
         for (const bound of bounds)
-          expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))).toBe(false)
+          expect(
+            fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), [bound])),
+          ).toBe(false)
         clock.pass(1)
         expect(windowsOf(ledger)).toEqual([0n, week ? 0n : 100n, month ? 0n : 100n, 100n])
         expect(
-          bounds.map(bound => fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))),
+          bounds.map(bound =>
+            fits(() => ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), [bound])),
+          ),
         ).toEqual([true, week, month])
         // A charge settled after the edge counts after it, though its hold was made before.
-        ledger.settle(before, chargeOn(clock, 7n, { key_hash: 'late' }))
+        ledger.settle(before, buildCharge(clock, 7n, { key_hash: 'late' }))
         expect(windowsOf(ledger, 'key late')).toEqual([7n, 7n, 7n, 7n])
       })
     }
@@ -304,7 +384,7 @@ describe('windows', () => {
 
   test('unread for a quarter of a year begin at zero', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 10n)
     clock.pass(90 * DAY)
     expect(windowsOf(ledger)).toEqual([0n, 0n, 0n, 10n])
@@ -312,15 +392,15 @@ describe('windows', () => {
 
   test('stay exact over a year of days', async () => {
     const clock = new TestClock('2026-01-01T12:00:00.000Z')
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     for (let day = 0; day < 365; day++) {
       spend(ledger, clock, 1n)
-      const monthly = ledger.spent('key k', 'monthly', false)
+      const monthly = ledger.getSpent('key k', 'monthly', false)
       if (monthly !== BigInt(clock.now().getUTCDate()))
         expect(`${clock.now().toISOString()} ${monthly}`).toBe('')
       clock.pass(DAY)
     }
-    expect(ledger.spent('key k', null, false)).toBe(365n)
+    expect(ledger.getSpent('key k', null, false)).toBe(365n)
   })
 
   const HOUR = 3_600_000
@@ -332,19 +412,23 @@ describe('windows', () => {
   ] as const) {
     test(`a clock that is set back by ${name} gives nothing back`, async () => {
       const clock = new TestClock('2026-03-01T00:30:00.000Z')
-      const ledger = await openLedger(remembering(), clock)
+      const ledger = await openLedger(createLedgerStore(), clock)
       spend(ledger, clock, 100n)
       clock.pass(-jump)
       expect(windowsOf(ledger)).toEqual([100n, 100n, 100n, 100n])
       for (const period of ['daily', 'weekly', 'monthly'] as const)
-        expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf({ period })]))).toBe(
-          false,
-        )
+        expect(
+          fits(() =>
+            ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(1n)), [
+              buildBound({ period }),
+            ]),
+          ),
+        ).toBe(false)
     })
 
     test(`a clock that runs ahead by ${name} and is corrected opens no window twice`, async () => {
       const clock = new TestClock('2026-03-01T00:30:00.000Z')
-      const ledger = await openLedger(remembering(), clock)
+      const ledger = await openLedger(createLedgerStore(), clock)
       for (let day = 0; day < 40; day++) {
         spend(ledger, clock, 1n)
         clock.pass(DAY)
@@ -361,26 +445,26 @@ describe('windows', () => {
 describe('the counters', () => {
   test('count spending through own provider keys separately', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
+    const ledger = await openLedger(createLedgerStore(), clock)
     spend(ledger, clock, 10n)
     spend(ledger, clock, 3n, { byok: true })
-    expect([ledger.spent('key k', 'daily', false), ledger.spent('key k', 'daily', true)]).toEqual([
-      10n,
-      3n,
-    ])
+    expect([
+      ledger.getSpent('key k', 'daily', false),
+      ledger.getSpent('key k', 'daily', true),
+    ]).toEqual([10n, 3n])
   })
 
   test('include what was spent before the start, in its windows', async () => {
     const clock = new TestClock('2026-03-31T12:00:00.000Z')
-    const today = dayOf(clock.now())
+    const today = toDayNumber(clock.now())
     const of = (day: number, nanos: bigint): DaySpend => ({
-      ...payer({ key_hash: `k${day}` }),
+      ...buildPayer({ key_hash: `k${day}` }),
       day,
       byok: false,
       nanos,
     })
     const ledger = await openLedger(
-      remembering([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]),
+      createLedgerStore([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]),
       clock,
     )
     expect(windowsOf(ledger, `key k${today}`)).toEqual([1n, 1n, 1n, 1n])
@@ -392,14 +476,17 @@ describe('the counters', () => {
 
   test('a million tiny charges add up exactly', async () => {
     const clock = new TestClock()
-    const ledger = await openLedger(remembering(), clock)
-    const charge = chargeOn(clock, 700n)
+    const ledger = await openLedger(createLedgerStore(), clock)
+    const charge = buildCharge(clock, 700n)
     for (let i = 0; i < 1_000_000; i++) ledger.charge(charge)
-    expect(ledger.spent('key k', 'daily', false)).toBe(700_000_000n)
+    expect(ledger.getSpent('key k', 'daily', false)).toBe(700_000_000n)
   })
 
   test('an unknown account has no spending and no holds', async () => {
-    const ledger = await openLedger(remembering(), new TestClock())
-    expect([ledger.spent('key x', 'monthly', true), ledger.held('key x', true)]).toEqual([0n, 0n])
+    const ledger = await openLedger(createLedgerStore(), new TestClock())
+    expect([ledger.getSpent('key x', 'monthly', true), ledger.getHeld('key x', true)]).toEqual([
+      0n,
+      0n,
+    ])
   })
 })

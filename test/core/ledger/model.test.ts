@@ -3,23 +3,23 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/clock.ts'
+import { computeFirstDay, type Period, toDayNumber } from '../../../src/core/kernel/clock.ts'
 import {
   type Account,
   type Bound,
   type Hold,
   type HoldJournal,
+  type JournalEntry,
   type Ledger,
   openLedger,
   type Payer,
-  type Word,
 } from '../../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
-import { chargeWith, entryOf } from '../../support/generation.ts'
-import { exactly } from '../../support/ledger.ts'
+import { buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
+import { toExactEstimate } from '../../support/ledger.ts'
 
 /** To repeat a run: `SEED=7 bun test model`. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
@@ -71,7 +71,9 @@ class Reference {
     this.charges.reduce(
       (sum, one) =>
         sum +
-        (isOf(account, one) && one.byok === byok && (!period || one.day >= firstDayOf(period, now))
+        (isOf(account, one) &&
+        one.byok === byok &&
+        (!period || one.day >= computeFirstDay(period, now))
           ? one.nanos
           : 0n),
       0n,
@@ -98,7 +100,7 @@ const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
     ...ledger,
     reserve(payer, need, bounds) {
       ledger.release(ledger.reserve(payer, need, bounds))
-      return ledger.reserve(payer, exactly({ own: 0n, byok: null }), [])
+      return ledger.reserve(payer, toExactEstimate({ own: 0n, byok: null }), [])
     },
   }),
   'a charge that settles twice': ledger => ({
@@ -127,7 +129,7 @@ const chance = (seed: number) => {
 interface Open {
   hold: Hold
   payer: Payer
-  word: Word
+  word: JournalEntry
 }
 
 /**
@@ -140,7 +142,7 @@ async function differenceIn(
 ): Promise<string | undefined> {
   const random = chance(seed)
   const clock = new TestClock('2026-02-20T22:00:00.000Z')
-  const store = await openSqlite({ path: ':memory:', durability: 'normal', patience: 0 })
+  const store = await openSqlite({ path: ':memory:', durability: 'normal', busyTimeout: 0 })
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, Open>()
@@ -167,7 +169,7 @@ async function differenceIn(
         case 5:
         case 6:
           ledger.release(taken(chosen ?? '').hold)
-          await store.generations.record([{ ...entryOf(chosen ?? ''), charge: null }])
+          await store.generations.record([{ ...buildRecordEntry(chosen ?? ''), charge: null }])
           break
         default:
           await settle(chosen ?? '')
@@ -202,13 +204,13 @@ async function differenceIn(
       granted.byok !== null ||
       (amounts.own === null && amounts.byok === null)
     try {
-      const hold = ledger.reserve(payer, exactly(amounts), bounds)
+      const hold = ledger.reserve(payer, toExactEstimate(amounts), bounds)
       if (!expected) return `${id} was let in`
       reference.holds.set(id, { ...payer, ...granted })
       open.set(id, {
         hold,
         payer,
-        word: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)),
+        word: journal.append(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)),
       })
     } catch (thrown) {
       if (expected) return `${id} was refused`
@@ -229,12 +231,12 @@ async function differenceIn(
     const { hold, payer } = taken(id)
     const byok = hold.amounts.own === null
     const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
-    const charge = chargeWith({ ...payer, id, byok, nanos, day: dayOf(clock.now()) })
+    const charge = buildStepCharge({ ...payer, id, byok, nanos, day: toDayNumber(clock.now()) })
     ledger.settle(hold, charge)
     // A timer and the end of a stream may both settle: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
     reference.charges.push(charge)
-    await store.generations.record([{ ...entryOf(id), charge }])
+    await store.generations.record([{ ...buildRecordEntry(id), charge }])
   }
 
   function difference(): string | undefined {
@@ -244,7 +246,7 @@ async function differenceIn(
     )[random(4)] as Account
     const period = (['daily', 'weekly', 'monthly', null] as const)[random(4)] ?? null
     const byok = random(2) === 0
-    const [spent, held] = [ledger.spent(account, period, byok), ledger.held(account, byok)]
+    const [spent, held] = [ledger.getSpent(account, period, byok), ledger.getHeld(account, byok)]
     const [mustSpent, mustHeld] = [
       reference.spent(account, period, byok, clock.now()),
       reference.held(account, byok),
@@ -279,16 +281,16 @@ async function reopened(
   open: Map<string, Open>,
 ): Promise<Ledger> {
   for (const { word } of open.values()) await word.written
-  for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
+  for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.listCalls()) {
     if (await store.generations.byId(id)) continue
-    const day = dayOf(clock.now())
-    const charge = chargeWith({ key_hash, user_id, workspace_id, id, byok: false, nanos, day })
-    await store.generations.record([{ ...entryOf(id), charge }])
+    const day = toDayNumber(clock.now())
+    const charge = buildStepCharge({ key_hash, user_id, workspace_id, id, byok: false, nanos, day })
+    await store.generations.record([{ ...buildRecordEntry(id), charge }])
     open.get(id)?.word.forget()
     reference.charges.push(charge)
   }
   journal.clear()
-  expect(journal.left()).toEqual([])
+  expect(journal.listCalls()).toEqual([])
   reference.holds.clear()
   open.clear()
   return openLedger(store.ledger, clock)

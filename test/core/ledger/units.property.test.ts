@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import { roundToNanos } from '../../../src/core/kernel/money.ts'
 import { UNIT_ROWS, UNITS, type Unit, type Units } from '../../../src/core/language/units.ts'
-import { textUsage } from '../../../src/core/language/usage.ts'
-import { costOf, priceUnits } from '../../../src/core/ledger/cost.ts'
+import { createTextUsage } from '../../../src/core/language/usage.ts'
+import { computeCost, priceUnits } from '../../../src/core/ledger/cost.ts'
 
 const NAMES = Object.keys(UNITS) as Unit[]
 
@@ -22,10 +22,11 @@ const steps = fc.array(fc.integer({ min: 0, max: 1_000_000 }), {
 
 const listOf = (given: number[]) =>
   Object.fromEntries(
-    UNIT_ROWS.map(({ price, dearest }, i) => [price, ((given[i] ?? 0) * dearest) / 1e6]),
+    UNIT_ROWS.map(({ price, maxPrice }, i) => [price, ((given[i] ?? 0) * maxPrice) / 1e6]),
   )
 
-const pricesFrom = (given: number[]) => pricesOf({ prompt: 0, completion: 0, ...listOf(given) })
+const pricesFrom = (given: number[]) =>
+  toExactPrices({ prompt: 0, completion: 0, ...listOf(given) })
 
 /** The sum of both, unit by unit. */
 const added = (one: Units, other: Units): Units =>
@@ -37,11 +38,13 @@ describe('the cost of units', () => {
       fc.property(units, steps, (counted, given) => {
         const list = listOf(given)
         const dollars = NAMES.reduce((sum, unit) => {
-          const { price, parts } = UNITS[unit]
-          return sum + ((counted[unit] ?? 0) / parts) * (list[price] ?? 0)
+          const { price, partsPerUnit } = UNITS[unit]
+          return sum + ((counted[unit] ?? 0) / partsPerUnit) * (list[price] ?? 0)
         }, 0)
         const cost =
-          Number(costOf({ ...textUsage(0, 0), units: counted }, pricesFrom(given)).cost) / 1e9
+          Number(
+            computeCost({ ...createTextUsage(0, 0), units: counted }, pricesFrom(given)).cost,
+          ) / 1e9
         expect(Math.abs(cost - dollars)).toBeLessThanOrEqual(1e-9 + dollars * 1e-9)
       }),
     )
@@ -62,7 +65,10 @@ describe('the cost of units', () => {
       fc.property(units, steps, (counted, given) => {
         const prices = { ...pricesFrom(given), prompt: 300_000_001n, completion: 7n }
         const exact = 11n * prices.prompt + 13n * prices.completion + priceUnits(counted, prices)
-        const { cost, cost_details } = costOf({ ...textUsage(11, 13), units: counted }, prices)
+        const { cost, cost_details } = computeCost(
+          { ...createTextUsage(11, 13), units: counted },
+          prices,
+        )
         expect(cost).toBe(roundToNanos(exact))
         expect((cost_details?.prompt ?? 0n) + (cost_details?.completion ?? 0n)).toBe(
           roundToNanos(exact),
@@ -73,10 +79,13 @@ describe('the cost of units', () => {
 
   test('is on the side that the table names', () => {
     for (const unit of NAMES) {
-      const { price, side, parts, dearest } = UNITS[unit]
-      const prices = pricesOf({ prompt: 0, completion: 0, [price]: dearest })
-      const { cost_details } = costOf({ ...textUsage(0, 0), units: { [unit]: parts } }, prices)
-      const nanos = BigInt(dearest * 1e9)
+      const { price, side, partsPerUnit, maxPrice } = UNITS[unit]
+      const prices = toExactPrices({ prompt: 0, completion: 0, [price]: maxPrice })
+      const { cost_details } = computeCost(
+        { ...createTextUsage(0, 0), units: { [unit]: partsPerUnit } },
+        prices,
+      )
+      const nanos = BigInt(maxPrice * 1e9)
       expect(cost_details).toEqual({
         prompt: side === 'input' ? nanos : 0n,
         completion: side === 'output' ? nanos : 0n,
@@ -87,8 +96,8 @@ describe('the cost of units', () => {
   test('is zero where they have no price', () => {
     fc.assert(
       fc.property(units, counted => {
-        const prices = pricesOf({ prompt: 1, completion: 1 })
-        expect(costOf({ ...textUsage(0, 0), units: counted }, prices).cost).toBe(0n)
+        const prices = toExactPrices({ prompt: 1, completion: 1 })
+        expect(computeCost({ ...createTextUsage(0, 0), units: counted }, prices).cost).toBe(0n)
       }),
     )
   })

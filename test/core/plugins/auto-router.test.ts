@@ -5,9 +5,9 @@ import type { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
-import { COST_TIERS, type RouterWishes } from '../../../src/core/language/routing.ts'
+import { COST_TIERS, type RouterOptions } from '../../../src/core/language/routing.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { embeddingCall, textCall } from '../../support/call.ts'
+import { buildEmbeddingCall, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
@@ -40,14 +40,14 @@ beforeAll(async () => {
   gateway = await testGateway({ config: CONFIG })
 })
 
-const asking = (wishes: RouterWishes = {}, more: Partial<TextCall> = {}) =>
-  textCall({ models: ['gateway/auto'], ...more, plugins: { 'auto-router': wishes } })
-const planned = (wishes?: RouterWishes, more?: Partial<TextCall>, rules: Rule[] = []) =>
+const asking = (wishes: RouterOptions = {}, more: Partial<TextCall> = {}) =>
+  buildTextCall({ models: ['gateway/auto'], ...more, plugins: { 'auto-router': wishes } })
+const planned = (wishes?: RouterOptions, more?: Partial<TextCall>, rules: Rule[] = []) =>
   planRoute(gateway, 'text', asking(wishes, more), { rules })
-const chosen = (wishes?: RouterWishes, more?: Partial<TextCall>, rules?: Rule[]) =>
+const chosen = (wishes?: RouterOptions, more?: Partial<TextCall>, rules?: Rule[]) =>
   planned(wishes, more, rules).models.map(({ model }) => model.id)
 const says = (text: string): Partial<TextCall> => ({
-  turns: [{ role: 'user', blocks: [{ type: 'text', text }] }],
+  messages: [{ role: 'user', blocks: [{ type: 'text', text }] }],
 })
 
 function refusal(plan: () => unknown): GatewayError {
@@ -60,7 +60,7 @@ function refusal(plan: () => unknown): GatewayError {
 }
 
 describe('what a call may cost', () => {
-  test.each<[RouterWishes, string[]]>([
+  test.each<[RouterOptions, string[]]>([
     [{ tier: 'low' }, ['acme/m0', 'acme/m1']],
     [{ tier: 'medium' }, ['acme/m2', 'acme/m3', 'acme/m1', 'acme/m0']],
     [{ tier: 'high' }, ['acme/m4', 'acme/m5', 'acme/m3', 'acme/m2']],
@@ -150,7 +150,7 @@ describe('the candidates', () => {
 
   test('are matched by their aliases too', async () => {
     const built = await testGateway({ config: { providers: { anthropic: { api_key: 'x' } } } })
-    const of = (wishes: RouterWishes) =>
+    const of = (wishes: RouterOptions) =>
       planRoute(built, 'text', asking(wishes)).models.map(({ model }) => model.id)
     expect(of({ allowed: ['anthropic/claude-haiku-4-5'] })).toEqual(['anthropic/claude-haiku-4.5'])
     expect(
@@ -211,7 +211,7 @@ describe('the content of a call', () => {
     ['nothing', {}, 'acme/plain', 'chat'],
     ['tools', { tools: [{ type: 'function', name: 'f' }] }, 'acme/tools', 'agentic'],
     ['a form', { params: { response_format: { type: 'json_object' } } }, 'acme/json', 'extraction'],
-    ['a picture', { turns: [{ role: 'user', blocks: [picture] }] }, 'acme/eyes', 'vision'],
+    ['a picture', { messages: [{ role: 'user', blocks: [picture] }] }, 'acme/eyes', 'vision'],
     ['a long prompt', says('word '.repeat(50_000)), 'acme/long', 'long-context'],
     ['a long answer', { params: { max_tokens: 7_999 } }, 'acme/long', 'chat'],
   ])('%s is for who takes it', async (_, call, model, task_type) => {
@@ -242,8 +242,9 @@ describe('the content of a call', () => {
     })
     expect(why(says('word '.repeat(2_000_000))).metadata.excluded_by).toEqual(['context_length'])
     expect(
-      why({ turns: [{ role: 'user', blocks: [{ type: 'video', url: 'https://x.test/a.mp4' }] }] })
-        .metadata.excluded_by,
+      why({
+        messages: [{ role: 'user', blocks: [{ type: 'video', url: 'https://x.test/a.mp4' }] }],
+      }).metadata.excluded_by,
     ).toEqual(['input_modalities'])
     expect(why({ routing: { only: ['two'] } }).metadata.excluded_by).toEqual(['allowed_providers'])
     await other.close()
@@ -282,7 +283,7 @@ describe('the name of a router', () => {
 
   test('may contain the service’s own name, and uses the plugin of the same name', async () => {
     const named = await testGateway({ config: { ...CONFIG, service_name: 'acme_ai' } })
-    const call = textCall({
+    const call = buildTextCall({
       models: ['acme_ai/auto-beta'],
       plugins: { 'auto-router': { tier: 'max' }, 'auto-beta-router': { tier: 'high' } },
     })
@@ -318,7 +319,7 @@ describe('the name of a router', () => {
 
   test('is only for text calls', () => {
     const { metadata } = refusal(() =>
-      planRoute(gateway, 'embedding', embeddingCall({ models: ['gateway/auto'] })),
+      planRoute(gateway, 'embedding', buildEmbeddingCall({ models: ['gateway/auto'] })),
     )
     expect(metadata).toMatchObject({ availability: { code: 'wrong_endpoint' } })
   })
@@ -343,13 +344,13 @@ describe('the name of a router', () => {
 test('a named session keeps its model while it is a candidate at the same cost', async () => {
   const session = { key: 'ws session s', isNamed: true }
   const own = await testGateway({ config: CONFIG })
-  const first = (wishes: RouterWishes, call: Partial<TextCall> = {}) =>
+  const first = (wishes: RouterOptions, call: Partial<TextCall> = {}) =>
     planRoute(own, 'text', asking(wishes, call), { session }).stages[0]?.data
   const endpoint = own.catalog.models.get('acme/m1')?.endpoints[0] as Endpoint
   const usage = {
     input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   } as never
-  own.traffic.sessions.routed(session, 'auto usual', endpoint, usage)
+  own.traffic.sessions.rememberModel(session, 'auto usual', endpoint, usage)
   expect(first({})).toMatchObject({ chosen: 'acme/m1', kept: 'session' })
   expect(first({}, says('Write a Python function'))).toMatchObject({
     chosen: 'acme/m1',
@@ -361,25 +362,25 @@ test('a named session keeps its model while it is a candidate at the same cost',
 })
 
 test('the pinned model is that of the last answer, if it is a candidate', () => {
-  const turns = (model: string): TextCall['turns'] => [
+  const turns = (model: string): TextCall['messages'] => [
     { role: 'user', blocks: [{ type: 'text', text: 'Hi' }] },
     { role: 'assistant', blocks: [{ type: 'text', text: 'Hello' }], model },
     { role: 'user', blocks: [{ type: 'text', text: 'And now?' }] },
   ]
-  expect(chosen({ pinned: true }, { turns: turns('acme/m7') })).toEqual([
+  expect(chosen({ pinned: true }, { messages: turns('acme/m7') })).toEqual([
     'acme/m7',
     'acme/m0',
     'acme/m1',
   ])
-  expect(planned({ pinned: true }, { turns: turns('acme/m7') }).stages[0]?.data).toMatchObject({
+  expect(planned({ pinned: true }, { messages: turns('acme/m7') }).stages[0]?.data).toMatchObject({
     kept: 'pin',
   })
-  expect(chosen({ pinned: true, excluded: ['acme/m7'] }, { turns: turns('acme/m7') })).toEqual([
+  expect(chosen({ pinned: true, excluded: ['acme/m7'] }, { messages: turns('acme/m7') })).toEqual([
     'acme/m0',
     'acme/m1',
   ])
-  expect(chosen({ pinned: true }, { turns: turns('nobody/x') })).toEqual(['acme/m0', 'acme/m1'])
-  expect(chosen({}, { turns: turns('acme/m7') })).toEqual(['acme/m0', 'acme/m1'])
+  expect(chosen({ pinned: true }, { messages: turns('nobody/x') })).toEqual(['acme/m0', 'acme/m1'])
+  expect(chosen({}, { messages: turns('acme/m7') })).toEqual(['acme/m0', 'acme/m1'])
 })
 
 test('the same call gets the same models a hundred times', () => {
@@ -421,7 +422,7 @@ test('an excluded model is never picked, and the only one left always is', () =>
       const rule: Rule = {
         guardrail_id: 'g',
         field: 'ignored_models',
-        by: 'allowed_models',
+        excludedBy: 'allowed_models',
         excludes: ({ model }) => ruled.includes(model),
       }
       const may = slugs.filter(

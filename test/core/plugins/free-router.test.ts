@@ -5,9 +5,9 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { textCall } from '../../support/call.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { seeded } from '../../support/random.ts'
+import { createSeededRandom } from '../../support/random.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const at = (provider: string, usd: number, more: object = {}) => ({
@@ -31,12 +31,12 @@ const CONFIG = {
 
 let gateway: Gateway
 beforeAll(async () => {
-  gateway = await testGateway({ config: CONFIG, random: seeded(7) })
+  gateway = await testGateway({ config: CONFIG, random: createSeededRandom(7) })
 })
 afterAll(() => gateway.close())
 
 const planned = (call: Partial<TextCall> = {}, rules: Rule[] = []) =>
-  planRoute(gateway, 'text', textCall({ models: ['gateway/free'], ...call }), { rules })
+  planRoute(gateway, 'text', buildTextCall({ models: ['gateway/free'], ...call }), { rules })
 const chosen = (call?: Partial<TextCall>, rules?: Rule[]) =>
   planned(call, rules).models.map(({ model }) => model.id)
 
@@ -66,18 +66,18 @@ describe('the free router', () => {
   })
 
   test('picks models that accept the content of the call and satisfy the rules', () => {
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'user', blocks: [{ type: 'image', url: 'data:image/png;base64,AA==' }] },
     ]
-    expect(chosen({ turns })).toEqual(['acme/eyes:free'])
+    expect(chosen({ messages })).toEqual(['acme/eyes:free'])
     const rule: Rule = {
       guardrail_id: 'g',
       field: 'ignored_models',
-      by: 'allowed_models',
+      excludedBy: 'allowed_models',
       excludes: ({ model }) => model !== 'acme/gift',
     }
     expect(chosen({}, [rule])).toEqual(['acme/gift'])
-    expect(refusal(() => chosen({ turns }, [rule]))).toMatchObject({
+    expect(refusal(() => chosen({ messages }, [rule]))).toMatchObject({
       status: 404,
       metadata: {
         excluded_by: ['input_modalities', 'allowed_models'],
@@ -93,22 +93,22 @@ describe('the free router', () => {
     const usage = {
       input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
     } as never
-    gateway.traffic.sessions.routed(session, 'free usual', endpoint, usage)
+    gateway.traffic.sessions.rememberModel(session, 'free usual', endpoint, usage)
     for (let i = 0; i < 20; i++) {
-      const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), {
+      const plan = planRoute(gateway, 'text', buildTextCall({ models: ['openrouter/free'] }), {
         session,
       })
       expect(plan.models[0]?.model.id).toBe('acme/mixed:free')
     }
     const fresh = await testGateway()
     expect(
-      planRoute(fresh, 'text', textCall({ models: ['gateway/free'] })).models.map(
+      planRoute(fresh, 'text', buildTextCall({ models: ['gateway/free'] })).models.map(
         ({ model }) => model.id,
       ),
     ).toEqual(['sandbox/echo'])
     await fresh.close()
     const paid = await testGateway({ config: { providers: { openai: { api_key: 'x' } } } })
-    expect(() => planRoute(paid, 'text', textCall({ models: ['gateway/free'] }))).toThrow(
+    expect(() => planRoute(paid, 'text', buildTextCall({ models: ['gateway/free'] }))).toThrow(
       'No models match your request',
     )
     await paid.close()

@@ -3,33 +3,38 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
 import { addMember, deactivateMember } from '../../../src/core/identity/members.ts'
-import { organizationId } from '../../../src/core/identity/organization.ts'
+import { getOrganizationId } from '../../../src/core/identity/organization.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi } from '../../support/api.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  type TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
 const create = async (more: object = {}) =>
-  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
+  (await createGuardrail(gateway, getOperator(gateway), { name: 'rules', ...more })).data.id
 const newKey = async (more: object = {}) =>
-  (await createKey(gateway, operator(gateway), { name: 'k', ...more })).data
+  (await createKey(gateway, getOperator(gateway), { name: 'k', ...more })).data
 const newMember = async (email: string) =>
-  (await addMember(gateway, operator(gateway), { email })).id
+  (await addMember(gateway, getOperator(gateway), { email })).id
 
 const stored = async () =>
   (await gateway.store.assignments.all())
@@ -60,7 +65,7 @@ describe('assigning keys', () => {
 
   test('with an unknown one assigns none, and says how many are unknown', async () => {
     const id = await create()
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     const theirs = await newKey({ workspace_id: OTHER })
     const body = { key_hashes: [keys.hash, '0'.repeat(64), theirs.hash] }
     const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
@@ -105,8 +110,8 @@ describe('assigning keys', () => {
   test('ends with the key', async () => {
     const id = await create()
     const { hash } = await newKey()
-    await assignKeys(gateway, operator(gateway), id, { key_hashes: [hash] })
-    await deleteKey(gateway, operator(gateway), hash)
+    await assignKeys(gateway, getOperator(gateway), id, { key_hashes: [hash] })
+    await deleteKey(gateway, getOperator(gateway), hash)
     expect(await stored()).toEqual([])
     expect((await ask('GET', '/guardrails/assignments/keys')).json).toEqual({
       data: [],
@@ -133,8 +138,8 @@ describe('unassigning keys', () => {
   test('returns how many had it, without other and unknown keys', async () => {
     const [first, second] = [await create(), await create()]
     const [a, b] = [await newKey(), await newKey()]
-    await assignKeys(gateway, operator(gateway), first, { key_hashes: [a.hash] })
-    await assignKeys(gateway, operator(gateway), second, { key_hashes: [b.hash] })
+    await assignKeys(gateway, getOperator(gateway), first, { key_hashes: [a.hash] })
+    await assignKeys(gateway, getOperator(gateway), second, { key_hashes: [b.hash] })
     const body = { key_hashes: [a.hash, a.hash, b.hash, 'nobody'] }
     const take = async () =>
       (await ask('POST', `/guardrails/${first}/assignments/keys/remove`, { body })).json
@@ -166,7 +171,7 @@ describe('members', () => {
   test('unknown or removed are refused with their number', async () => {
     const id = await create()
     const [ada, gone] = [await newMember('ada@example.com'), await newMember('gone@example.com')]
-    await deactivateMember(gateway, operator(gateway), gone)
+    await deactivateMember(gateway, getOperator(gateway), gone)
     const { status, json } = await ask('POST', path(id), {
       body: { member_user_ids: [ada, gone, 'user_nobody'] },
     })
@@ -182,7 +187,7 @@ describe('members', () => {
   })
 
   test('belong to the organization: other workspaces’ keys cannot assign to them', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
     const id = await create({ workspace_id: OTHER })
     const body = { member_user_ids: [gateway.memory.owner.user_id] }
     expect((await ask('POST', path(id), { body, key })).status).toBe(403)
@@ -201,7 +206,9 @@ describe('the lists', () => {
       await newKey({ name: 'c' }),
     ]
     for (const [i, { hash }] of made.entries()) {
-      await assignKeys(gateway, operator(gateway), i === 1 ? second : first, { key_hashes: [hash] })
+      await assignKeys(gateway, getOperator(gateway), i === 1 ? second : first, {
+        key_hashes: [hash],
+      })
       ;(gateway.clock as TestClock).pass(1000)
     }
     const { json } = await ask('GET', `/guardrails/${first}/assignments/keys`)
@@ -237,7 +244,7 @@ describe('the lists', () => {
 
   test('show members with their organization', async () => {
     const id = await create()
-    await assignMembers(gateway, operator(gateway), id, {
+    await assignMembers(gateway, getOperator(gateway), id, {
       member_user_ids: [gateway.memory.owner.user_id],
     })
     const expected = {
@@ -246,7 +253,7 @@ describe('the lists', () => {
           id: expect.stringMatching(/^[0-9a-f-]{36}$/),
           guardrail_id: id,
           user_id: gateway.memory.owner.user_id,
-          organization_id: organizationId(gateway),
+          organization_id: getOrganizationId(gateway),
           assigned_by: gateway.memory.owner.user_id,
           created_at: '2026-03-04T05:06:07.000Z',
         },
@@ -262,11 +269,11 @@ describe('the lists', () => {
   })
 
   test('show a key of another workspace only its own', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     const other = await newKey({ workspace_id: OTHER })
-    await assignKeys(gateway, operator(gateway), ours, { key_hashes: [keys.hash] })
-    await assignKeys(gateway, operator(gateway), theirs, { key_hashes: [other.hash] })
+    await assignKeys(gateway, getOperator(gateway), ours, { key_hashes: [keys.hash] })
+    await assignKeys(gateway, getOperator(gateway), theirs, { key_hashes: [other.hash] })
     const listed = async (more: object) =>
       (await ask('GET', '/guardrails/assignments/keys', more)).json.total_count
     expect([await listed({}), await listed({ key })]).toEqual([2, 1])
@@ -276,14 +283,14 @@ describe('the lists', () => {
 test('changes of another process take effect', async () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const server = await openGateway({ data })
-  const { data: key } = await createKey(server, operator(server), { name: 'k' })
+  const { data: key } = await createKey(server, getOperator(server), { name: 'k' })
   const terminal = await openGateway({ data })
-  const { data: made } = await createGuardrail(terminal, operator(terminal), { name: 'rules' })
+  const { data: made } = await createGuardrail(terminal, getOperator(terminal), { name: 'rules' })
   const assigned = () => [...server.memory.assignments.values()].map(one => one.assignee)
-  await assignKeys(terminal, operator(terminal), made.id, { key_hashes: [key.hash] })
+  await assignKeys(terminal, getOperator(terminal), made.id, { key_hashes: [key.hash] })
   await server.catchUp()
   expect(assigned()).toEqual([key.hash])
-  await unassignKeys(terminal, operator(terminal), made.id, { key_hashes: [key.hash] })
+  await unassignKeys(terminal, getOperator(terminal), made.id, { key_hashes: [key.hash] })
   await server.catchUp()
   expect(assigned()).toEqual([])
   await Promise.all([server.close(), terminal.close()])

@@ -3,35 +3,35 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { INTERVALS, type Interval } from '../../../src/core/policy/budgets/interval.ts'
 import {
   deleteBudget,
   listBudgets,
+  listWorkspaceBounds,
   setBudget,
-  workspaceBounds,
 } from '../../../src/core/policy/budgets.ts'
-import { policyFor } from '../../../src/core/policy/effective.ts'
-import { apiOf, refusal, trailOf } from '../../support/api.ts'
-import { countedIds, TestClock, testKeys } from '../../support/gateway.ts'
+import { getPolicy } from '../../../src/core/policy/effective.ts'
+import { createApi, readRefusalStatus, readTrail } from '../../support/api.ts'
+import { createCountedIds, createTestKeys, TestClock } from '../../support/gateway.ts'
 
 let data: string
 let clock: TestClock
 let gateway: Gateway
 let actor: Actor
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 const others: Gateway[] = []
 
 beforeEach(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   clock = new TestClock()
-  gateway = await openGateway({ data, clock, ids: countedIds() })
-  actor = operator(gateway)
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  gateway = await openGateway({ data, clock, ids: createCountedIds() })
+  actor = getOperator(gateway)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
 afterEach(async () => {
@@ -47,10 +47,10 @@ async function another(): Promise<Gateway> {
 
 const here = () => gateway.memory.owner.workspace_id
 const set = (interval: string, limit_usd: number, of = gateway) =>
-  setBudget(of, operator(of), here(), interval, { limit_usd })
+  setBudget(of, getOperator(of), here(), interval, { limit_usd })
 const limits = (of = gateway) =>
   Object.fromEntries(
-    listBudgets(of, operator(of), here()).data.map(one => [
+    listBudgets(of, getOperator(of), here()).data.map(one => [
       one.reset_interval ?? 'lifetime',
       one.limit_usd,
     ]),
@@ -108,7 +108,7 @@ describe('a budget', () => {
 
   test('is deleted, and deleting it again succeeds', async () => {
     const { data: made } = await set('weekly', 5)
-    const before = trailOf(data)
+    const before = readTrail(data)
     for (let i = 0; i < 2; i++)
       expect(await ask('DELETE', '/workspaces/default/budgets/weekly')).toEqual({
         status: 200,
@@ -116,7 +116,7 @@ describe('a budget', () => {
       })
     expect((await ask('GET', '/workspaces/default/budgets/weekly')).status).toBe(404)
     expect(limits(await another())).toEqual({})
-    expect(trailOf(data).slice(before.length)).toEqual([`budgets.delete ${made.id}`])
+    expect(readTrail(data).slice(before.length)).toEqual([`budgets.delete ${made.id}`])
   })
 
   test('is stored to the nano-dollar', async () => {
@@ -179,11 +179,14 @@ describe('limits decrease as the scope narrows', () => {
       for (const narrow of INTERVALS.slice(i + 1)) {
         for (const interval of INTERVALS) await deleteBudget(gateway, actor, here(), interval)
         await set(narrow, 2)
-        expect([broad, narrow, await refusal(set(broad, 2)), await refusal(set(broad, 1))]).toEqual(
-          [broad, narrow, 400, 400],
-        )
+        expect([
+          broad,
+          narrow,
+          await readRefusalStatus(set(broad, 2)),
+          await readRefusalStatus(set(broad, 1)),
+        ]).toEqual([broad, narrow, 400, 400])
         await set(broad, 2.000000001)
-        expect(await refusal(set(narrow, 2.000000001))).toBe(400)
+        expect(await readRefusalStatus(set(narrow, 2.000000001))).toBe(400)
         expect(limits()).toEqual({ [broad]: 2.000000001, [narrow]: 2 })
       }
   })
@@ -198,12 +201,12 @@ describe('limits decrease as the scope narrows', () => {
     ]
     await Promise.all(
       attempts.map(([interval, limit], i) =>
-        refusal(set(interval, limit, i % 2 ? terminal : gateway)),
+        readRefusalStatus(set(interval, limit, i % 2 ? terminal : gateway)),
       ),
     )
     await Promise.all([gateway.catchUp(), terminal.catchUp()])
     for (const one of [gateway, terminal, await another()]) {
-      const kept = listBudgets(one, operator(one), here()).data.map(budget => budget.limit_usd)
+      const kept = listBudgets(one, getOperator(one), here()).data.map(budget => budget.limit_usd)
       expect(kept).toEqual(kept.toSorted((a, b) => b - a))
       expect(new Set(kept).size).toBe(kept.length)
     }
@@ -211,7 +214,10 @@ describe('limits decrease as the scope narrows', () => {
   })
 
   test('of two contradicting concurrent changes one is refused', async () => {
-    const outcomes = await Promise.all([refusal(set('monthly', 10)), refusal(set('weekly', 20))])
+    const outcomes = await Promise.all([
+      readRefusalStatus(set('monthly', 10)),
+      readRefusalStatus(set('weekly', 20)),
+    ])
     expect(outcomes.toSorted()).toEqual([400, undefined])
   })
 
@@ -233,11 +239,11 @@ describe('own provider keys', () => {
     expect(
       (await ask('GET', '/workspaces/default/budgets/weekly')).json.include_byok_in_budgets,
     ).toBe(true)
-    expect(workspaceBounds(gateway, here()).map(bound => bound.byok)).toEqual([true, true])
+    expect(listWorkspaceBounds(gateway, here()).map(bound => bound.byok)).toEqual([true, true])
     const again = await another()
-    expect(workspaceBounds(again, here()).map(bound => bound.byok)).toEqual([true, true])
+    expect(listWorkspaceBounds(again, here()).map(bound => bound.byok)).toEqual([true, true])
     await put('weekly', { limit_usd: 5, include_byok_in_budgets: false })
-    expect(workspaceBounds(gateway, here()).map(bound => bound.byok)).toEqual([false, false])
+    expect(listWorkspaceBounds(gateway, here()).map(bound => bound.byok)).toEqual([false, false])
   })
 
   test('stay as they are where the limit is refused', async () => {
@@ -245,13 +251,14 @@ describe('own provider keys', () => {
     await put('daily', { limit_usd: 5, include_byok_in_budgets: true })
     const again = await another()
     for (const one of [gateway, again])
-      expect(listBudgets(one, operator(one), here()).include_byok_in_budgets).toBe(false)
+      expect(listBudgets(one, getOperator(one), here()).include_byok_in_budgets).toBe(false)
   })
 })
 
 describe('the bounds of calls', () => {
   const bounds = (of = gateway, workspace_id = here()) =>
-    policyFor(of, { ...operator(of), kind: 'inference', workspace_id, key_hash: keys.hash }).bounds
+    getPolicy(of, { ...getOperator(of), kind: 'inference', workspace_id, key_hash: keys.hash })
+      .bounds
 
   test('are every budget of the workspace, broadest first', async () => {
     await createKey(gateway, actor, { name: 'x' })
@@ -289,7 +296,7 @@ describe('the bounds of calls', () => {
     expect(bounds().map(one => one.limit)).toEqual([1_000_000_000n])
     await terminal.catchUp()
     await set('daily', 2, terminal)
-    await setBudget(terminal, operator(terminal), here(), 'weekly', {
+    await setBudget(terminal, getOperator(terminal), here(), 'weekly', {
       limit_usd: 3,
       include_byok_in_budgets: true,
     })
@@ -307,15 +314,15 @@ describe('the bounds of calls', () => {
   test('belong to one workspace only', async () => {
     const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })
     await setBudget(gateway, actor, 'team', 'daily', { limit_usd: 1 })
-    expect([workspaceBounds(gateway, here()), workspaceBounds(gateway, team.id).length]).toEqual([
-      [],
-      1,
-    ])
+    expect([
+      listWorkspaceBounds(gateway, here()),
+      listWorkspaceBounds(gateway, team.id).length,
+    ]).toEqual([[], 1])
   })
 
   test('keep what this process sets while it reloads', async () => {
     const terminal = await another()
-    await createWorkspace(terminal, operator(terminal), { name: 'Team', slug: 'team' })
+    await createWorkspace(terminal, getOperator(terminal), { name: 'Team', slug: 'team' })
     const { all } = gateway.store.budgets
     gateway.store.budgets.all = async () => {
       const read = await all()

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { addMember } from '../../../src/core/identity/members.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
-import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
-import type { Screen } from '../../../src/core/policy/filters/screen.ts'
+import { getPolicy, type Policy } from '../../../src/core/policy/effective.ts'
+import type { FilterSet } from '../../../src/core/policy/filters/filter-set.ts'
 import type { NewGuardrail } from '../../../src/core/policy/guardrails/schema.ts'
 import {
   createGuardrail,
@@ -17,7 +17,7 @@ import {
   updateGuardrail,
 } from '../../../src/core/policy/guardrails.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { otherWorkspace, testGateway } from '../../support/gateway.ts'
+import { createOtherWorkspace, testGateway } from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 
@@ -27,12 +27,12 @@ let actor: Actor
 
 beforeEach(async () => {
   gateway = await testGateway()
-  ada = (await addMember(gateway, operator(gateway), { email: 'ada@example.com' })).id
+  ada = (await addMember(gateway, getOperator(gateway), { email: 'ada@example.com' })).id
   actor = await actorOf({ creator_user_id: ada })
 })
 
 async function actorOf(more: object = {}, of = gateway): Promise<Actor> {
-  const { data } = await createKey(of, operator(of), { name: 'k', ...more })
+  const { data } = await createKey(of, getOperator(of), { name: 'k', ...more })
   return {
     kind: 'inference',
     user_id: data.creator_user_id ?? '',
@@ -42,19 +42,19 @@ async function actorOf(more: object = {}, of = gateway): Promise<Actor> {
 }
 
 const create = async (more: Partial<NewGuardrail>) =>
-  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
+  (await createGuardrail(gateway, getOperator(gateway), { name: 'rules', ...more })).data.id
 const setDefault = (more: object) =>
   updateGuardrail(
     gateway,
-    operator(gateway),
-    defaultGuardrailId(gateway.memory.owner.workspace_id),
+    getOperator(gateway),
+    getDefaultGuardrailId(gateway.memory.owner.workspace_id),
     more,
   )
 const giveKey = (id: string, { key_hash }: Actor) =>
-  assignKeys(gateway, operator(gateway), id, { key_hashes: [key_hash ?? ''] })
+  assignKeys(gateway, getOperator(gateway), id, { key_hashes: [key_hash ?? ''] })
 const giveMember = (id: string, user_id: string) =>
-  assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
-const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.field)
+  assignMembers(gateway, getOperator(gateway), id, { member_user_ids: [user_id] })
+const fields = (of = actor) => getPolicy(gateway, of).rules.map(rule => rule.field)
 
 describe('the guardrails that apply', () => {
   test('none where none is assigned', async () => {
@@ -64,7 +64,7 @@ describe('the guardrails that apply', () => {
       limit_usd: 1,
       reset_interval: 'daily',
     })
-    expect(policyFor(gateway, actor)).toEqual({
+    expect(getPolicy(gateway, actor)).toEqual({
       bounds: [],
       rules: [],
       regions: ['global', 'europe', 'us'],
@@ -82,7 +82,7 @@ describe('the guardrails that apply', () => {
   })
 
   test('a member’s for their keys in every workspace, a default only in its own', async () => {
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     await setDefault({ ignored_providers: ['azure'] })
     await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
     expect(fields(await actorOf({ creator_user_id: ada, workspace_id: OTHER }))).toEqual([
@@ -101,20 +101,20 @@ describe('the guardrails that apply', () => {
 describe('their combination', () => {
   test('allows the regions that all allow', async () => {
     await setDefault({ allowed_data_regions: ['europe', 'us'] })
-    expect(policyFor(gateway, actor).regions).toEqual(['europe', 'us'])
+    expect(getPolicy(gateway, actor).regions).toEqual(['europe', 'us'])
     await giveKey(await create({ allowed_data_regions: ['us', 'global'] }), actor)
-    expect(policyFor(gateway, actor).regions).toEqual(['us'])
+    expect(getPolicy(gateway, actor).regions).toEqual(['us'])
     await giveMember(await create({ allowed_data_regions: ['europe'] }), ada)
-    expect(policyFor(gateway, actor).regions).toEqual([])
+    expect(getPolicy(gateway, actor).regions).toEqual([])
   })
 
   test('has a bound for every budget, with the account that it counts', async () => {
-    await updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 9 })
+    await updateKey(gateway, getOperator(gateway), actor.key_hash ?? '', { limit: 9 })
     await setDefault({ limit_usd: 500, reset_interval: 'monthly', include_byok_in_budgets: true })
     await giveMember(await create({ limit_usd: 0.075, reset_interval: 'weekly' }), ada)
     await giveKey(await create({ limit_usd: 5, reset_interval: 'daily' }), actor)
     const message = (said: string) => `Guardrail ${said} exceeded. Contact your org admin.`
-    expect(policyFor(gateway, actor).bounds).toEqual([
+    expect(getPolicy(gateway, actor).bounds).toEqual([
       {
         account: `key ${actor.key_hash}`,
         period: null,
@@ -153,8 +153,8 @@ describe('their combination', () => {
       filterOutput: true,
     })
     await giveKey(id, actor)
-    const filters = await policyFor(gateway, actor).filters
-    const told = (screen?: Screen | null) =>
+    const filters = await getPolicy(gateway, actor).filters
+    const told = (screen?: FilterSet | null) =>
       screen?.rules.map(({ guardrail_id, scope, filter, action }) => [
         guardrail_id,
         scope,
@@ -162,17 +162,17 @@ describe('their combination', () => {
         action,
       ])
     const [ofDefault, ofKey] = [
-      [defaultGuardrailId(gateway.memory.owner.workspace_id), 'workspace', 'email', 'flag'],
+      [getDefaultGuardrailId(gateway.memory.owner.workspace_id), 'workspace', 'email', 'flag'],
       [id, 'key', 'A', 'block'],
     ]
-    expect(told(filters?.asked('user'))).toEqual([ofDefault, ofKey])
-    expect(told(filters?.answered)).toEqual([ofKey])
+    expect(told(filters?.getInputFilters('user'))).toEqual([ofDefault, ofKey])
+    expect(told(filters?.outputFilters)).toEqual([ofKey])
   })
 })
 
 test('an actor without a key gets the rules of their own workspace only', async () => {
   await setDefault({ ignored_providers: ['azure'] })
-  const keyless = { ...operator(gateway), key_hash: null }
+  const keyless = { ...getOperator(gateway), key_hash: null }
   expect(fields(keyless)).toEqual(['ignored_providers'])
   expect(fields({ ...keyless, workspace_id: OTHER })).toEqual([])
   expect(fields(keyless)).toEqual(['ignored_providers'])
@@ -180,13 +180,13 @@ test('an actor without a key gets the rules of their own workspace only', async 
 
 describe('is built once', () => {
   test('and again after every change of its parts', async () => {
-    const policies = [policyFor(gateway, actor)]
-    expect(policyFor(gateway, actor)).toBe(policies[0] as Policy)
+    const policies = [getPolicy(gateway, actor)]
+    expect(getPolicy(gateway, actor)).toBe(policies[0] as Policy)
     const changed = async (change: () => unknown) => {
       await change()
-      const policy = policyFor(gateway, actor)
+      const policy = getPolicy(gateway, actor)
       expect(policies).not.toContain(policy)
-      expect(policyFor(gateway, actor)).toBe(policy)
+      expect(getPolicy(gateway, actor)).toBe(policy)
       policies.push(policy)
     }
     let id = ''
@@ -195,21 +195,23 @@ describe('is built once', () => {
     })
     await changed(() => giveKey(id, actor))
     await changed(() =>
-      updateGuardrail(gateway, operator(gateway), id, { ignored_providers: ['openai'] }),
+      updateGuardrail(gateway, getOperator(gateway), id, { ignored_providers: ['openai'] }),
     )
-    await changed(() => updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 1 }))
     await changed(() =>
-      unassignKeys(gateway, operator(gateway), id, { key_hashes: [actor.key_hash ?? ''] }),
+      updateKey(gateway, getOperator(gateway), actor.key_hash ?? '', { limit: 1 }),
+    )
+    await changed(() =>
+      unassignKeys(gateway, getOperator(gateway), id, { key_hashes: [actor.key_hash ?? ''] }),
     )
     await changed(() => giveMember(id, ada))
     await changed(() => setDefault({ allowed_data_regions: ['us'] }))
-    await changed(() => deleteGuardrail(gateway, operator(gateway), id))
+    await changed(() => deleteGuardrail(gateway, getOperator(gateway), id))
     expect(fields()).toEqual([])
   })
 
   test('builds the rules once for a guardrail, not for each key', async () => {
     await setDefault({ allowed_models: ['sandbox/echo'] })
-    const [mine, theirs] = [policyFor(gateway, actor), policyFor(gateway, await actorOf())]
+    const [mine, theirs] = [getPolicy(gateway, actor), getPolicy(gateway, await actorOf())]
     expect(mine.rules).toHaveLength(1)
     expect(mine.rules[0]).toBe(theirs.rules[0] as Rule)
   })
@@ -218,18 +220,18 @@ describe('is built once', () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     const server = await openGateway({ data })
     const key = await actorOf({}, server)
-    expect(policyFor(server, key).rules).toEqual([])
+    expect(getPolicy(server, key).rules).toEqual([])
     const terminal = await openGateway({ data })
     await updateGuardrail(
       terminal,
-      operator(terminal),
-      defaultGuardrailId(terminal.memory.owner.workspace_id),
+      getOperator(terminal),
+      getDefaultGuardrailId(terminal.memory.owner.workspace_id),
       {
         allowed_models: ['sandbox/echo'],
       },
     )
     await server.catchUp()
-    expect(policyFor(server, key).rules.map(rule => rule.field)).toEqual(['allowed_models'])
+    expect(getPolicy(server, key).rules.map(rule => rule.field)).toEqual(['allowed_models'])
     await Promise.all([server.close(), terminal.close()])
     rmSync(data, { recursive: true })
   })

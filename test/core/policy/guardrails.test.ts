@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
@@ -16,24 +16,29 @@ import {
   deleteGuardrail,
   updateGuardrail,
 } from '../../../src/core/policy/guardrails.ts'
-import { apiOf } from '../../support/api.ts'
-import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { createApi } from '../../support/api.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  type TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 const UNKNOWN = '019aa000-0000-7000-8000-0000000000ff'
 
 let gateway: Gateway
-let keys: Awaited<ReturnType<typeof testKeys>>
-let ask: ReturnType<typeof apiOf>
+let keys: Awaited<ReturnType<typeof createTestKeys>>
+let ask: ReturnType<typeof createApi>
 
 beforeEach(async () => {
   gateway = await testGateway()
-  keys = await testKeys(gateway)
-  ask = apiOf(gateway, keys.management)
+  keys = await createTestKeys(gateway)
+  ask = createApi(gateway, keys.management)
 })
 
 const create = async (input: Partial<NewGuardrail> = {}) =>
-  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...input })).data
+  (await createGuardrail(gateway, getOperator(gateway), { name: 'rules', ...input })).data
 
 const NOTHING = {
   description: null,
@@ -292,7 +297,7 @@ describe('E5 POST /guardrails', () => {
 
 describe('GET /guardrails', () => {
   test('pages through those of a workspace, oldest first', async () => {
-    await otherWorkspace(gateway, OTHER)
+    await createOtherWorkspace(gateway, OTHER)
     const made: string[] = []
     for (const name of ['a', 'b', 'c']) {
       made.push((await create({ name })).id)
@@ -382,7 +387,7 @@ describe('PATCH /guardrails/{id}', () => {
   test('of two concurrent changes one is a 409 and changes nothing', async () => {
     const { id } = await create()
     const change = (name: string) =>
-      updateGuardrail(gateway, operator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
+      updateGuardrail(gateway, getOperator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
     const settled = await Promise.allSettled([change('a'), change('b'), change('c')])
     const statuses = settled.map(one =>
       one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status,
@@ -415,7 +420,7 @@ describe('PATCH /guardrails/{id}', () => {
 })
 
 describe('the default guardrail of a workspace', () => {
-  const id = () => defaultGuardrailId(gateway.memory.owner.workspace_id)
+  const id = () => getDefaultGuardrailId(gateway.memory.owner.workspace_id)
 
   test('is a 404 before its first change, which creates it under a fixed name', async () => {
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
@@ -449,13 +454,13 @@ describe('the default guardrail of a workspace', () => {
   })
 
   test('has a UUID that is fixed for a workspace and differs between workspaces', () => {
-    expect(id()).toBe(defaultGuardrailId(gateway.memory.owner.workspace_id))
+    expect(id()).toBe(getDefaultGuardrailId(gateway.memory.owner.workspace_id))
     expect(id()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-    expect(defaultGuardrailId(OTHER)).not.toBe(id())
+    expect(getDefaultGuardrailId(OTHER)).not.toBe(id())
   })
 
   test('created twice concurrently is created once', async () => {
-    const make = () => updateGuardrail(gateway, operator(gateway), id(), { description: 'x' })
+    const make = () => updateGuardrail(gateway, getOperator(gateway), id(), { description: 'x' })
     const settled = await Promise.allSettled([make(), make()])
     expect(
       settled
@@ -465,8 +470,8 @@ describe('the default guardrail of a workspace', () => {
   })
 
   test('of another workspace is created only by a key of that workspace', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
-    const theirs = defaultGuardrailId(OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
+    const theirs = getDefaultGuardrailId(OTHER)
     expect((await ask('PATCH', `/guardrails/${id()}`, { body: {}, key })).status).toBe(404)
     expect(
       (await ask('PATCH', `/guardrails/${theirs}`, { body: {}, key })).json.data.workspace_id,
@@ -487,7 +492,7 @@ describe('the default guardrail of a workspace', () => {
 describe('DELETE /guardrails/{id}', () => {
   test('removes it from its assignees', async () => {
     const { id } = await create()
-    await assignKeys(gateway, operator(gateway), id, { key_hashes: [keys.hash] })
+    await assignKeys(gateway, getOperator(gateway), id, { key_hashes: [keys.hash] })
     expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
     expect([await gateway.store.assignments.all(), gateway.memory.assignments.size]).toEqual([
       [],
@@ -497,18 +502,18 @@ describe('DELETE /guardrails/{id}', () => {
   })
 
   test('E13 goes with the workspace, also for keys that had one of their own', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+    const { data: workspace } = await createWorkspace(gateway, getOperator(gateway), {
       name: 'Going',
       slug: 'going',
     })
     const [ours, theirs] = [await create(), await create({ workspace_id: workspace.id })]
-    await updateGuardrail(gateway, operator(gateway), workspace.default_guardrail_id, {
+    await updateGuardrail(gateway, getOperator(gateway), workspace.default_guardrail_id, {
       description: 'its default one',
     })
-    await assignMembers(gateway, operator(gateway), theirs.id, {
+    await assignMembers(gateway, getOperator(gateway), theirs.id, {
       member_user_ids: [gateway.memory.owner.user_id],
     })
-    await deleteWorkspace(gateway, operator(gateway), 'going', {})
+    await deleteWorkspace(gateway, getOperator(gateway), 'going', {})
     expect((await gateway.store.guardrails.all()).map(one => one.id)).toEqual([ours.id])
     expect([...gateway.memory.guardrails.keys()]).toEqual([ours.id])
     expect(await gateway.store.assignments.all()).toEqual([])
@@ -519,13 +524,13 @@ describe('DELETE /guardrails/{id}', () => {
   })
 
   test('E5 requires a workspace where there is no default one', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+    const { data: workspace } = await createWorkspace(gateway, getOperator(gateway), {
       name: 'Other',
       slug: 'other',
     })
-    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     const confirm_default_workspace_deletion = 'true'
-    await deleteWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, {
+    await deleteWorkspace(gateway, getOperator(gateway), gateway.memory.owner.workspace_id, {
       confirm_default_workspace_deletion,
     })
     expect((await ask('POST', '/guardrails', { body: { name: 'nowhere' } })).status).toBe(400)
@@ -536,12 +541,12 @@ describe('DELETE /guardrails/{id}', () => {
   })
 
   test('does not create a guardrail in a workspace deleted meanwhile', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+    const { data: workspace } = await createWorkspace(gateway, getOperator(gateway), {
       name: 'Going',
       slug: 'going',
     })
     const settled = await Promise.allSettled([
-      deleteWorkspace(gateway, operator(gateway), 'going', {}),
+      deleteWorkspace(gateway, getOperator(gateway), 'going', {}),
       create({ workspace_id: workspace.id }),
     ])
     const kept = (await gateway.store.guardrails.all()).length
@@ -592,7 +597,7 @@ describe('authorization', () => {
   test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
     '%s %s reveals nothing of another workspace’s',
     async (method, path, body) => {
-      const { key } = await otherWorkspace(gateway, OTHER)
+      const { key } = await createOtherWorkspace(gateway, OTHER)
       const { id } = await create()
       const more = body ? { body, key } : { key }
       const [foreign, unknown] = [
@@ -609,7 +614,7 @@ describe('authorization', () => {
   )
 
   test('a key of another workspace creates and lists only there', async () => {
-    const { key } = await otherWorkspace(gateway, OTHER)
+    const { key } = await createOtherWorkspace(gateway, OTHER)
     await create()
     const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
     expect(made.json.data.workspace_id).toBe(OTHER)
@@ -650,16 +655,16 @@ describe('the audit trail', () => {
 
   test('has every change, before and after, with money in dollars', async () => {
     const gateway = await openGateway({ data })
-    const { data: made } = await createGuardrail(gateway, operator(gateway), {
+    const { data: made } = await createGuardrail(gateway, getOperator(gateway), {
       name: 'a',
       limit_usd: 5,
       reset_interval: 'daily',
     })
-    await updateGuardrail(gateway, operator(gateway), made.id, { limit_usd: 7 })
-    const { hash } = (await createKey(gateway, operator(gateway), { name: 'k' })).data
-    await assignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
-    await unassignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
-    await deleteGuardrail(gateway, operator(gateway), made.id)
+    await updateGuardrail(gateway, getOperator(gateway), made.id, { limit_usd: 7 })
+    const { hash } = (await createKey(gateway, getOperator(gateway), { name: 'k' })).data
+    await assignKeys(gateway, getOperator(gateway), made.id, { key_hashes: [hash] })
+    await unassignKeys(gateway, getOperator(gateway), made.id, { key_hashes: [hash] })
+    await deleteGuardrail(gateway, getOperator(gateway), made.id)
     await gateway.close()
     const rows = (await told()).map(row => ({
       ...row,
@@ -693,20 +698,22 @@ describe('the audit trail', () => {
 
   test('changes of another process are read, and concurrent own changes are kept', async () => {
     const [server, terminal] = [await openGateway({ data }), await openGateway({ data })]
-    const { data: theirs } = await createGuardrail(terminal, operator(terminal), { name: 'theirs' })
-    const { data: gone } = await createGuardrail(server, operator(server), { name: 'gone' })
+    const { data: theirs } = await createGuardrail(terminal, getOperator(terminal), {
+      name: 'theirs',
+    })
+    const { data: gone } = await createGuardrail(server, getOperator(server), { name: 'gone' })
     const catching = server.catchUp()
-    const mine = createGuardrail(server, operator(server), { name: 'mine' })
-    const deleted = deleteGuardrail(server, operator(server), gone.id)
+    const mine = createGuardrail(server, getOperator(server), { name: 'mine' })
+    const deleted = deleteGuardrail(server, getOperator(server), gone.id)
     await Promise.all([catching, mine, deleted])
     expect([...server.memory.guardrails.values()].map(one => one.name).toSorted()).toEqual([
       'mine',
       'theirs',
     ])
-    await updateGuardrail(terminal, operator(terminal), theirs.id, { name: 'changed' })
+    await updateGuardrail(terminal, getOperator(terminal), theirs.id, { name: 'changed' })
     await server.catchUp()
     expect(server.memory.guardrails.get(theirs.id)?.name).toBe('changed')
-    await deleteGuardrail(terminal, operator(terminal), theirs.id)
+    await deleteGuardrail(terminal, getOperator(terminal), theirs.id)
     await server.catchUp()
     expect(server.memory.guardrails.has(theirs.id)).toBe(false)
     await Promise.all([server.close(), terminal.close()])

@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { authenticate, operator } from '../../../src/core/identity/actor.ts'
+import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import { randomIds } from '../../../src/core/kernel/ids.ts'
 import type { Answer } from '../../../src/core/language/answer.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
-import { describedRoutes } from '../../../src/server/openapi.ts'
-import { textCall } from '../../support/call.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { listDescribedRoutes } from '../../../src/server/openapi.ts'
+import { buildTextCall } from '../../support/call.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 import { startUpstream, status } from '../../support/upstream.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -32,7 +32,7 @@ async function limited(
     ...rest,
   })
   const app = createApp(gateway)
-  const keys = await testKeys(gateway)
+  const keys = await createTestKeys(gateway)
   const post = (path: string, body: object, key = keys.inference) => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
     return app.handle(
@@ -55,7 +55,7 @@ async function limited(
 }
 
 const anotherKey = async (gateway: Gateway) =>
-  (await createKey(gateway, operator(gateway), { name: 'another' })).key
+  (await createKey(gateway, getOperator(gateway), { name: 'another' })).key
 
 const statuses = async (answers: (Response | Promise<Response>)[]) =>
   (await Promise.all(answers)).map(({ status }) => status)
@@ -73,7 +73,7 @@ const BODIES: Record<string, object> = {
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
 }
 
-const inference = describedRoutes(createApp(await testGateway())).filter(
+const inference = listDescribedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { statuses: known } }) => method === 'post' && known.includes(402),
 )
 
@@ -175,7 +175,7 @@ describe('the calls of a key that run at once', () => {
     const all = await limited(limits, { config })
     let calls = 0
     const start = (model = 'acme/tiny', key = all.keys.inference) => {
-      const call = textCall({ id: `gen-${++calls}`, models: [model] })
+      const call = buildTextCall({ id: `gen-${++calls}`, models: [model] })
       return infer(
         all.gateway,
         authenticate(all.gateway, `Bearer ${key}`),
@@ -381,11 +381,11 @@ describe('free models', () => {
     expect(await statuses([first.ask(), first.ask()])).toEqual([200, 200])
     await first.gateway.close()
     const again = await open(new TestClock('2026-03-04T23:30:00.000Z'))
-    expect(again.gateway.traffic.rateLimits.freeToday()).toEqual({ limit: 3, used: 2 })
+    expect(again.gateway.traffic.rateLimits.getFreeUsage()).toEqual({ limit: 3, used: 2 })
     expect([(await again.ask()).status, (await again.ask()).status]).toEqual([200, 429])
     await again.gateway.close()
     const nextDay = await open(new TestClock('2026-03-05T00:00:00.000Z'))
-    expect(nextDay.gateway.traffic.rateLimits.freeToday()).toEqual({ limit: 3, used: 0 })
+    expect(nextDay.gateway.traffic.rateLimits.getFreeUsage()).toEqual({ limit: 3, used: 0 })
     await nextDay.gateway.close()
     rmSync(data, { recursive: true })
   })

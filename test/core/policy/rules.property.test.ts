@@ -4,12 +4,12 @@ import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import type { Actor } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { type Plan, planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { policyFor } from '../../../src/core/policy/effective.ts'
-import { fieldsOf, NOTHING } from '../../../src/core/policy/guardrails/fields.ts'
-import { textCall } from '../../support/call.ts'
+import { getPolicy } from '../../../src/core/policy/effective.ts'
+import { EMPTY_FIELDS, readGuardrailFields } from '../../../src/core/policy/guardrails/fields.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const COMBINATIONS = 10_000
@@ -129,7 +129,7 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
   gateway.memory.guardrails.deleteWhere(() => true)
   gateway.memory.assignments.deleteWhere(() => true)
   gateway.memory.policies.clear()
-  const ids = [defaultGuardrailId(actor.workspace_id), 'of-the-member', 'of-the-key']
+  const ids = [getDefaultGuardrailId(actor.workspace_id), 'of-the-member', 'of-the-key']
   for (const [i, one] of given.entries()) {
     if (!one) continue
     const record = {
@@ -140,7 +140,11 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
       created_at: '',
       updated_at: null,
     }
-    gateway.memory.guardrails.set({ ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
+    gateway.memory.guardrails.set({
+      ...EMPTY_FIELDS,
+      ...(await readGuardrailFields(gateway, one)),
+      ...record,
+    })
   }
   const assigned = (kind: 'key' | 'member', assignee: string, guardrail_id: string) =>
     gateway.memory.assignments.set({
@@ -237,9 +241,9 @@ test(`a plan has exactly the endpoints that no guardrail excludes (${COMBINATION
         key_hash: 'k',
       }
       await enforce(gateway, actor, guardrails)
-      const { rules } = policyFor(gateway, actor)
+      const { rules } = getPolicy(gateway, actor)
       const outcome = attempted(() =>
-        planRoute(gateway, 'text', textCall({ models, routing }), { rules }),
+        planRoute(gateway, 'text', buildTextCall({ models, routing }), { rules }),
       )
 
       const isExcluded = oracle(guardrails.filter(one => one !== null))

@@ -1,16 +1,16 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { byokKeysFor, createByokKey } from '../../../src/core/catalog/byok.ts'
+import { createByokKey, listUsableByokKeys } from '../../../src/core/catalog/byok.ts'
 import { listCallableModels } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
-import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
-import { policyFor } from '../../../src/core/policy/effective.ts'
+import { getPolicy } from '../../../src/core/policy/effective.ts'
 import type { GuardrailChange } from '../../../src/core/policy/guardrails/schema.ts'
 import { deleteGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
-import { textCall } from '../../support/call.ts'
+import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'own' }
@@ -80,17 +80,19 @@ beforeAll(async () => {
   gateway = await testGateway({ config: CONFIG })
 })
 
-const id = () => defaultGuardrailId(gateway.memory.owner.workspace_id)
+const id = () => getDefaultGuardrailId(gateway.memory.owner.workspace_id)
 
 beforeEach(async () => {
-  if (gateway.memory.guardrails.has(id())) await deleteGuardrail(gateway, operator(gateway), id())
+  if (gateway.memory.guardrails.has(id()))
+    await deleteGuardrail(gateway, getOperator(gateway), id())
 })
 
-const rule = (change: GuardrailChange) => updateGuardrail(gateway, operator(gateway), id(), change)
+const rule = (change: GuardrailChange) =>
+  updateGuardrail(gateway, getOperator(gateway), id(), change)
 const plan = (call: Partial<TextCall>) =>
-  planRoute(gateway, 'text', textCall(call), {
-    own: byokKeysFor(gateway, operator(gateway)),
-    rules: policyFor(gateway, operator(gateway)).rules,
+  planRoute(gateway, 'text', buildTextCall(call), {
+    byokKeys: listUsableByokKeys(gateway, getOperator(gateway)),
+    rules: getPolicy(gateway, getOperator(gateway)).rules,
   })
 
 /**
@@ -193,7 +195,7 @@ describe('providers', () => {
   })
 
   test('with a caller’s own key follow them as well', async () => {
-    const { data } = await createByokKey(gateway, operator(gateway), {
+    const { data } = await createByokKey(gateway, getOperator(gateway), {
       provider: 'one',
       key: 'sk-mine-0123456789',
     })
@@ -288,9 +290,9 @@ describe('the reasons', () => {
   test('name the rule of every excluded endpoint', async () => {
     await rule({ allowed_providers: ['two'], enforce_zdr_other: true })
     expect(
-      plan({}).dropped.map(({ endpoint, by, rule }) => [
+      plan({}).dropped.map(({ endpoint, excludedBy, rule }) => [
         endpoint.provider.slug,
-        by,
+        excludedBy,
         rule?.field,
         rule?.guardrail_id,
       ]),
@@ -303,7 +305,7 @@ describe('the reasons', () => {
       enforce_zdr_openai: true,
       ignored_providers: ['two', 'azure'],
     })
-    const { data } = listCallableModels(gateway, {}, policyFor(gateway, operator(gateway)).rules)
+    const { data } = listCallableModels(gateway, {}, getPolicy(gateway, getOperator(gateway)).rules)
     const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free']
     expect(data.map(model => model.id)).toEqual(['acme/small', 'acme/small:free', ...routers])
   })

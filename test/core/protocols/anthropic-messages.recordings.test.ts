@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/core/language/part.ts'
-import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
-import { parts } from '../../../src/core/protocols/anthropic-messages/reader.ts'
+import { countInputTokens, countOutputTokens } from '../../../src/core/language/usage.ts'
+import { parseAnswer } from '../../../src/core/protocols/anthropic-messages/reader.ts'
 import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
-import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'claude-sonnet-4-5' })
-const call = textCall()
+const endpoint = buildEndpoint({ upstreamModel: 'claude-sonnet-4-5' })
+const call = buildTextCall()
 /** A client of Anthropic's own API, who has a word for everything. */
-const native = textCall({ dialect: 'messages' })
+const native = buildTextCall({ dialect: 'messages' })
 
 type Event = Record<string, never> & {
   type: string
@@ -26,11 +26,11 @@ const eventsOf = ({ lines }: Recording) => lines.map(line => JSON.parse(line) as
 
 const partsOf = (recording: Recording, asked = call): TextPart[] =>
   recording.mode === 'whole'
-    ? parts(bodyOf(recording), asked, endpoint)
+    ? parseAnswer(bodyOf(recording), asked, endpoint)
     : streamedParts(recording, asked)
 
 function streamedParts({ lines }: Recording, asked: typeof call): TextPart[] {
-  const reader = anthropicMessages.reader(asked, endpoint)
+  const reader = anthropicMessages.createReader(asked, endpoint)
   return lines.flatMap(data => reader.read({ event: null, data }))
 }
 
@@ -60,20 +60,20 @@ const wordsOf = (recording: Recording): string =>
 const ELSEWHERE = new Set(['text', 'thinking', 'redacted_thinking', 'tool_use'])
 
 describe.skipIf(!hasRecordings)('anthropic-messages recordings (from GATEWAY_SHARED)', () => {
-  const all = recordingsOf('anthropic-messages').map(one => [one.name, one.mode, one] as const)
+  const all = listRecordings('anthropic-messages').map(one => [one.name, one.mode, one] as const)
   const whole = all.filter(([, mode]) => mode === 'whole')
 
   test.each(all)('%s, %s, begins, ends once and is counted', (_name, _mode, recording) => {
     const given = partsOf(recording)
-    const { upstream_id, usage } = saidBy(given)
+    const { upstream_id, usage } = collectParts(given)
     expect(given[0]?.type).toBe('start')
     expect(upstream_id).toStartWith('msg_')
     expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
-    expect(usage && inputTokens(usage)).toBeGreaterThan(0)
+    expect(usage && countInputTokens(usage)).toBeGreaterThan(0)
   })
 
   test.each(all)('%s, %s, says what it says', (_name, _mode, recording) => {
-    const { text, calls, finish, reasoning, details } = saidBy(partsOf(recording))
+    const { text, calls, finish, reasoning, details } = collectParts(partsOf(recording))
     const kinds = kindsOf(recording)
     expect(text).toBe(wordsOf(recording))
     expect(calls).toHaveLength(kinds.filter(kind => kind === 'tool_use').length)
@@ -115,8 +115,8 @@ describe.skipIf(!hasRecordings)('anthropic-messages recordings (from GATEWAY_SHA
       cache_creation_input_tokens = 0,
       output_tokens,
     } = bodyOf(recording).usage
-    const { usage } = saidBy(partsOf(recording))
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([
+    const { usage } = collectParts(partsOf(recording))
+    expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual([
       input_tokens + cache_read_input_tokens + cache_creation_input_tokens,
       output_tokens as number,
     ])

@@ -1,25 +1,26 @@
 import { describe, expect, test } from 'bun:test'
-import { isObject, type Json, member, objects } from '../../../src/core/kernel/json.ts'
+import { isObject, type Json, readObject, readObjects } from '../../../src/core/kernel/json.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
-import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
+import { countInputTokens, countOutputTokens } from '../../../src/core/language/usage.ts'
 import { bedrockConverse } from '../../../src/core/protocols/bedrock-converse.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
-import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 
-const endpoint = endpointOf({
+const endpoint = buildEndpoint({
   protocol: 'bedrock-converse',
   upstreamModel: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
 })
-const call = textCall()
+const call = buildTextCall()
 
 const bodyOf = ({ lines }: Recording): Json => JSON.parse(lines.join(''))
 const eventsOf = ({ lines }: Recording) =>
   lines.flatMap(line => Object.entries<Json>(JSON.parse(line)))
 
 function partsOf(recording: Recording): TextPart[] {
-  if (recording.mode === 'whole') return bedrockConverse.parts(bodyOf(recording), call, endpoint)
-  const reader = bedrockConverse.reader(call, endpoint)
+  if (recording.mode === 'whole')
+    return bedrockConverse.parseAnswer(bodyOf(recording), call, endpoint)
+  const reader = bedrockConverse.createReader(call, endpoint)
   const parts = eventsOf(recording).flatMap(([event, told]) =>
     reader.read({ event, data: JSON.stringify(told) }),
   )
@@ -29,9 +30,9 @@ function partsOf(recording: Recording): TextPart[] {
 /** The blocks of a whole answer, or what each event of a stream adds to one. */
 const piecesOf = (recording: Recording): Json[] =>
   recording.mode === 'whole'
-    ? objects(member(member(bodyOf(recording), 'output'), 'message').content)
+    ? readObjects(readObject(readObject(bodyOf(recording), 'output'), 'message').content)
     : eventsOf(recording).flatMap(([event, told]) =>
-        event === 'contentBlockDelta' ? [member(told, 'delta')] : [],
+        event === 'contentBlockDelta' ? [readObject(told, 'delta')] : [],
       )
 
 /** How many calls begin in it. */
@@ -39,7 +40,8 @@ const callsIn = (recording: Recording): number =>
   recording.mode === 'whole'
     ? piecesOf(recording).filter(piece => isObject(piece.toolUse)).length
     : eventsOf(recording).filter(
-        ([event, told]) => event === 'contentBlockStart' && isObject(member(told, 'start').toolUse),
+        ([event, told]) =>
+          event === 'contentBlockStart' && isObject(readObject(told, 'start').toolUse),
       ).length
 
 const countOf = (recording: Recording): Json | null => {
@@ -47,14 +49,14 @@ const countOf = (recording: Recording): Json | null => {
     recording.mode === 'whole'
       ? bodyOf(recording)
       : eventsOf(recording).find(([event]) => event === 'metadata')?.[1]
-  return told ? member(told, 'usage') : null
+  return told ? readObject(told, 'usage') : null
 }
 
 describe.skipIf(!hasRecordings)('bedrock-converse recordings (from GATEWAY_SHARED)', () => {
-  const all = recordingsOf('bedrock-converse').map(one => [one.name, one.mode, one] as const)
+  const all = listRecordings('bedrock-converse').map(one => [one.name, one.mode, one] as const)
 
   test.each(all)('%s, %s, says what it says', (_name, _mode, recording) => {
-    const { text, calls, finish } = saidBy(partsOf(recording))
+    const { text, calls, finish } = collectParts(partsOf(recording))
     expect(text).toBe(
       piecesOf(recording)
         .map(piece => piece.text ?? '')
@@ -72,9 +74,9 @@ describe.skipIf(!hasRecordings)('bedrock-converse recordings (from GATEWAY_SHARE
       const parts = partsOf(recording)
       expect(parts[0]?.type).toBe('start')
       expect(parts.filter(part => part.type === 'finish')).toHaveLength(1)
-      const { usage } = saidBy(parts)
+      const { usage } = collectParts(parts)
       const counted = countOf(recording)
-      expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(
+      expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual(
         counted && [counted.inputTokens as number, counted.outputTokens as number],
       )
     },
@@ -83,7 +85,7 @@ describe.skipIf(!hasRecordings)('bedrock-converse recordings (from GATEWAY_SHARE
   test.each(all.filter(([name]) => name.includes('reasoning')))(
     '%s, %s, thinks, and signs it',
     (_name, _mode, recording) => {
-      const { reasoning, details } = saidBy(partsOf(recording))
+      const { reasoning, details } = collectParts(partsOf(recording))
       expect(reasoning).toContain('s-t-r-a-w-b-e-r-r-y')
       expect(details.map(detail => detail.text).join('')).toBe(reasoning)
       expect(details.filter(detail => detail.signature !== undefined)).toHaveLength(1)

@@ -1,30 +1,34 @@
 import { describe, expect, test } from 'bun:test'
-import type { Block, Turn } from '../../../src/core/language/message.ts'
-import { conversationOf, type Message } from '../../../src/core/protocols/conversation.ts'
+import type { Block, Message } from '../../../src/core/language/message.ts'
+import {
+  type ConversationMessage,
+  toConversation,
+} from '../../../src/core/protocols/conversation.ts'
 
 const text = (said: string): Block => ({ type: 'text', text: said })
-const user = (...said: string[]): Turn => ({ role: 'user', blocks: said.map(text) })
-const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
+const user = (...said: string[]): Message => ({ role: 'user', blocks: said.map(text) })
+const assistant = (...blocks: Block[]): Message => ({ role: 'assistant', blocks })
 const call = (id: string, name = 'f'): Block => ({ type: 'tool-call', id, name, input: '{}' })
-const tool = (tool_call_id: string, said: string): Turn => ({
+const tool = (tool_call_id: string, said: string): Message => ({
   role: 'tool',
   tool_call_id,
   blocks: [text(said)],
 })
 
 /** Returns a message as one line: its role, and each block by its text or id. */
-const line = ({ role, blocks }: Message) => `${role}: ${blocks.map(summarize).join(' | ')}`
-const summarize = (block: Message['blocks'][number]) => {
+const line = ({ role, blocks }: ConversationMessage) =>
+  `${role}: ${blocks.map(summarize).join(' | ')}`
+const summarize = (block: ConversationMessage['blocks'][number]) => {
   if (block.type === 'tool-result') return `=${block.name}#${block.id}`
   if (block.type === 'tool-call') return `#${block.id}`
   return 'text' in block ? block.text : block.type
 }
-const lines = (...turns: Turn[]) => conversationOf(turns).messages.map(line)
+const lines = (...turns: Message[]) => toConversation(turns).messages.map(line)
 
 describe('sides', () => {
   test('trap 5: separates instructions wherever they stand, in order and unchanged', () => {
     const marked: Block = { type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }
-    const { system, messages } = conversationOf([
+    const { system, messages } = toConversation([
       { role: 'system', blocks: [marked] },
       user('Hi'),
       { role: 'developer', blocks: [text('Be brief.')] },
@@ -54,8 +58,8 @@ describe('sides', () => {
   test('does not change the messages that it is given', () => {
     const turns = [user('a'), user('b'), assistant(call('1')), tool('1', 'x'), tool('2', 'y')]
     const before = structuredClone(turns)
-    conversationOf(turns)
-    conversationOf(turns)
+    toConversation(turns)
+    toConversation(turns)
     expect(turns).toEqual(before)
   })
 })
@@ -74,7 +78,7 @@ describe('tools', () => {
   })
 
   test('trap 2: a call without a result gets one that says so', () => {
-    const { messages } = conversationOf([
+    const { messages } = toConversation([
       user('a'),
       assistant(call('1'), call('2')),
       tool('1', 'x'),
@@ -109,7 +113,7 @@ describe('tools', () => {
   })
 
   test('trap 20: two calls of one function each keep their own result', () => {
-    const { messages } = conversationOf([
+    const { messages } = toConversation([
       user('a'),
       assistant(call('1', 'f'), call('2', 'f')),
       tool('2', 'two'),
@@ -135,9 +139,9 @@ describe('tools', () => {
     const watched = (one: Block): Block => new Proxy(one, { get })
     const calls = ids.map(id => watched(call(id)))
     const results = ids.map(id => tool(id, 'r')).toReversed()
-    expect(conversationOf([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
+    expect(toConversation([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
     // Empty messages are left out, and then the model speaks once.
-    expect(conversationOf(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(
+    expect(toConversation(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(
       2,
     )
     expect(looks).toBeLessThan(20 * ids.length)
@@ -145,14 +149,18 @@ describe('tools', () => {
 
   test('of two results of one call the first counts', () => {
     expect(
-      conversationOf([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks,
+      toConversation([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks,
     ).toMatchObject([{ blocks: [text('a')] }])
   })
 
   test('keeps error flags and cache markers of results', () => {
-    const turn: Turn = { ...tool('1', 'no'), is_error: true, cache_control: { type: 'ephemeral' } }
+    const turn: Message = {
+      ...tool('1', 'no'),
+      is_error: true,
+      cache_control: { type: 'ephemeral' },
+    }
     expect(
-      conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0],
+      toConversation([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0],
     ).toMatchObject({
       is_error: true,
       cache_control: { type: 'ephemeral' },

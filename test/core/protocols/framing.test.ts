@@ -5,31 +5,31 @@ import type { TextPart } from '../../../src/core/language/part.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
 import { Deadline } from '../../../src/core/upstream/answer.ts'
-import type { Incoming } from '../../../src/core/upstream/egress.ts'
+import type { IncomingResponse } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
 import {
   hasRecordings,
+  listRecordings,
   type Recording,
-  recordingsOf,
   TEXT_PROTOCOLS,
 } from '../../support/recordings.ts'
-import { wireOf } from '../../support/replay.ts'
+import { renderWire } from '../../support/replay.ts'
 
 /*
  * A network cuts bytes anywhere, and servers use the freedom that the standard leaves them. Neither
  * may change what is read.
  */
 
-const call = textCall({ stream: true })
+const call = buildTextCall({ stream: true })
 const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
 
 /** Returns the parts of these pieces of one streamed answer. Throws what the stream throws. */
 async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
   const stream = new PartStream(
     incomingOf(pieces),
-    protocol.reader(call, endpointOf()),
+    protocol.createReader(call, buildEndpoint()),
     protocol.framing,
     new Deadline(new Cancellation(), LIMITS),
   )
@@ -39,7 +39,7 @@ async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promis
   return parts
 }
 
-function incomingOf(pieces: Uint8Array[]): Incoming {
+function incomingOf(pieces: Uint8Array[]): IncomingResponse {
   let at = 0
   return {
     status: 200,
@@ -97,14 +97,14 @@ for (const name of TEXT_PROTOCOLS) {
 
 function streamsOf(protocol: string): [string, Uint8Array][] {
   const streamed = (recording: Recording) => recording.mode === 'streamed'
-  return recordingsOf(protocol)
+  return listRecordings(protocol)
     .filter(streamed)
-    .map(recording => [recording.name, wireOf(recording).bytes])
+    .map(recording => [recording.name, renderWire(recording).bytes])
 }
 
 function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
   test('has content and ends', async () => {
-    const { finish } = saidBy(await partsOf(protocol, [bytes]))
+    const { finish } = collectParts(await partsOf(protocol, [bytes]))
     expect(finish).not.toBeNull()
   })
 

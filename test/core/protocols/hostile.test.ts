@@ -8,19 +8,19 @@ import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
 import { SseScanner } from '../../../src/core/upstream/sse.ts'
-import { endpointOf, providerOf, textCall } from '../../support/call.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../support/call.ts'
+import type { ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
+import { fakeProviders } from '../../support/fake-providers.ts'
 import {
-  changed,
-  changedFrames,
+  applyChanges,
+  applyFrameChanges,
   changes,
   frameChanges,
   hostileValue,
 } from '../../support/hostile.ts'
 import { Grammar } from '../../support/language.ts'
-import { hasRecordings, recordingsOf } from '../../support/recordings.ts'
-import { wireOf } from '../../support/replay.ts'
-import type { Said } from '../../support/voices/voice.ts'
-import { voices } from '../../support/voices.ts'
+import { hasRecordings, listRecordings } from '../../support/recordings.ts'
+import { renderWire } from '../../support/replay.ts'
 
 /*
  * Answers of providers are untrusted. Translating any of them returns parts or throws a
@@ -35,7 +35,7 @@ type Spoken = Protocol<'text'>
 const spoken: Record<string, Spoken> = protocols.text
 
 const CALL_INPUT = '{"city":"Paris","id":12345678901234567890}'
-const SAID: Said[] = [
+const SAID: ScriptedAnswer[] = [
   { text: 'Hello there', finish: 'stop' },
   {
     text: 'Let me see.',
@@ -49,9 +49,9 @@ const SAID: Said[] = [
 const tools: TextCall['tools'] = [{ type: 'function', name: 'get_weather' }]
 const schema = { type: 'object', properties: { city: { type: 'string' } } }
 const CALLS = [
-  textCall({ stream: true }),
-  textCall({ stream: true, tools, dialect: 'messages' }),
-  textCall({
+  buildTextCall({ stream: true }),
+  buildTextCall({ stream: true, tools, dialect: 'messages' }),
+  buildTextCall({
     tools,
     params: {
       response_format: { type: 'json_schema', json_schema: { name: 'city', schema } },
@@ -61,8 +61,8 @@ const CALLS = [
 ]
 
 const ENDPOINTS = [false, true].map(think_tags => {
-  const provider = providerOf()
-  return endpointOf({ provider: { ...provider, quirks: { ...provider.quirks, think_tags } } })
+  const provider = buildProvider()
+  return buildEndpoint({ provider: { ...provider, quirks: { ...provider.quirks, think_tags } } })
 })
 
 /** Which call is answered, and by which endpoint. By index. */
@@ -74,8 +74,8 @@ interface Situation {
   call: number
   endpoint: number
 }
-const callAt = ({ call }: Situation) => CALLS[call] ?? textCall()
-const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? endpointOf()
+const callAt = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
+const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
 
 /** Shortens a long stream to its beginning and its end. */
 const MOST_FRAMES = 60
@@ -95,31 +95,33 @@ interface Answers {
 }
 
 function handMade(name: string, protocol: Spoken): Answers {
-  const voice = voices[name]
+  const voice = fakeProviders[name]
   if (!voice) return { wholes: [{}], streams: [[{ event: null, data: '{}' }]] }
   return {
-    wholes: SAID.map(said => JSON.parse(JSON.stringify(voice.whole(said)))),
-    streams: [...SAID.map(said => voice.stream(said)), voice.broken('Hello th')].map(bytes =>
-      framesIn(protocol, bytes),
-    ),
+    wholes: SAID.map(said => JSON.parse(JSON.stringify(voice.renderAnswer(said)))),
+    streams: [
+      ...SAID.map(said => voice.renderStream(said)),
+      voice.renderBrokenStream('Hello th'),
+    ].map(bytes => framesIn(protocol, bytes)),
   }
 }
 
 function recorded(name: string, protocol: Spoken): Answers {
-  const all = recordingsOf(name)
+  const all = listRecordings(name)
   return {
     wholes: all
       .filter(({ mode }) => mode === 'whole')
       .map(({ lines }) => JSON.parse(lines.join(''))),
     streams: all
       .filter(({ mode }) => mode === 'streamed')
-      .map(one => shortened(framesIn(protocol, wireOf(one).bytes))),
+      .map(one => shortened(framesIn(protocol, renderWire(one).bytes))),
   }
 }
 
 /** Every protocol with a reader of its own. */
 const readings = Object.entries(spoken).filter(
-  ([, protocol], i, all) => all.findIndex(([, { reader }]) => reader === protocol.reader) === i,
+  ([, protocol], i, all) =>
+    all.findIndex(([, { createReader }]) => createReader === protocol.createReader) === i,
 )
 
 describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
@@ -127,7 +129,7 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
 
   if (!hasRecordings)
     test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-  else if (recordingsOf(name).length > 0)
+  else if (listRecordings(name).length > 0)
     describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
 
   test('reads any JSON as an answer, or throws a GatewayError', () => {
@@ -143,7 +145,7 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
     )
     holds(
       fc.property(status, body, (code, given) =>
-        expect(protocol.failure(code, parseExact(JSON.stringify(given)))).toBeInstanceOf(
+        expect(protocol.readFailure(code, parseExact(JSON.stringify(given)))).toBeInstanceOf(
           GatewayError,
         ),
       ),
@@ -155,20 +157,22 @@ function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
   test.skipIf(wholes.length === 0)('survives a whole answer with an error in it', () => {
     const bodies = fc
       .tuple(fc.constantFrom(...wholes), changes)
-      .map(([body, made]) => changed(body, made))
+      .map(([body, made]) => applyChanges(body, made))
     holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
   })
 
   test.skipIf(streams.length === 0)('survives a stream with an error in it', () => {
     const frames = fc
       .tuple(fc.constantFrom(...streams), frameChanges)
-      .map(([given, made]) => changedFrames(given, made))
+      .map(([given, made]) => applyFrameChanges(given, made))
     holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 
   test.skipIf(streams.length === 0)('survives the frames of all streams in any order', () => {
     const any = fc.array(fc.constantFrom(...streams.flat()), { maxLength: 40 })
-    const frames = fc.tuple(any, frameChanges).map(([given, made]) => changedFrames(given, made))
+    const frames = fc
+      .tuple(any, frameChanges)
+      .map(([given, made]) => applyFrameChanges(given, made))
     holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 }
@@ -190,13 +194,13 @@ function holds<T>(property: fc.IProperty<T>): void {
 
 function readWhole(protocol: Spoken, at: Situation, body: unknown): void {
   const json = JSON.stringify(body)
-  const parts = given(() => protocol.parts(parseExact(json), callAt(at), endpointAt(at)))
+  const parts = given(() => protocol.parseAnswer(parseExact(json), callAt(at), endpointAt(at)))
   new Grammar().read(parts)
   expectLinear(parts, json.length, 1)
 }
 
 function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
-  const reader = protocol.reader(callAt(at), endpointAt(at))
+  const reader = protocol.createReader(callAt(at), endpointAt(at))
   const grammar = new Grammar()
   const all: TextPart[] = []
   const read = (parts: TextPart[]) => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import {
-  answerToolName,
   JsonAnswer,
   JsonAnswerReader,
+  pickAnswerToolName,
 } from '../../../src/core/protocols/json-answer.ts'
-import { textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
+import { buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
 
 const said = (text: string): TextPart => ({ type: 'text-delta', choice: 0, text })
 const begun = (index: number, name: string): TextPart => ({
@@ -32,7 +32,7 @@ const ended = (reason: 'tool_calls' | 'stop' | 'length'): TextPart => ({
 /** Returns what the parts become, read one by one as they stream. */
 const answered = (...parts: TextPart[]) => {
   const answer = new JsonAnswer('json')
-  return saidBy(parts.flatMap(part => answer.read([part])))
+  return collectParts(parts.flatMap(part => answer.read([part])))
 }
 
 describe('an answer by a tool', () => {
@@ -120,16 +120,16 @@ test('the reader is complete when the wrapped reader is', () => {
     end: () => [ended('tool_calls')],
   }
   const reader = new JsonAnswerReader(inner, 'json')
-  expect(saidBy(reader.read({ event: null, data: '' })).text).toBe('{}')
+  expect(collectParts(reader.read({ event: null, data: '' })).text).toBe('{}')
   expect(reader.complete).toBe(false)
-  expect(saidBy(reader.end()).finish?.reason).toBe('stop')
+  expect(collectParts(reader.end()).finish?.reason).toBe('stop')
   inner.complete = true
   expect(reader.complete).toBe(true)
 })
 
 test('the name of the tool differs from those of the caller’s tools', () => {
   const named = (...names: string[]) =>
-    answerToolName(textCall({ tools: names.map(name => ({ type: 'function', name })) }))
+    pickAnswerToolName(buildTextCall({ tools: names.map(name => ({ type: 'function', name })) }))
   expect([named(), named('json'), named('json', 'json_answer')]).toEqual([
     'json',
     'json_answer',

@@ -1,6 +1,10 @@
 import { expect, test } from 'bun:test'
 import type { Block } from '../../../src/core/language/message.ts'
-import { foreignContent, foreignTool, functionOf } from '../../../src/core/protocols/native.ts'
+import {
+  foreignContent,
+  foreignTool,
+  requireFunctionTool,
+} from '../../../src/core/protocols/native.ts'
 
 const TOO_LONG = 'x'.repeat(1000)
 
@@ -29,8 +33,8 @@ test('refuses content of a known kind by our name for it', () => {
 
 test('accepts functions and no other tools', () => {
   const given = { type: 'function' as const, name: 'look' }
-  expect(functionOf(given, 0)).toBe(given)
+  expect(requireFunctionTool(given, 0)).toBe(given)
   expect(() =>
-    functionOf({ type: 'other', dialect: 'chat', value: { type: 'custom' } }, 1),
+    requireFunctionTool({ type: 'other', dialect: 'chat', value: { type: 'custom' } }, 1),
   ).toThrow('tools.1: custom is a tool')
 })

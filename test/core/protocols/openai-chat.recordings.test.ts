@@ -1,26 +1,26 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
-import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
-import { failure } from '../../../src/core/protocols/openai-chat/failure.ts'
-import { ChunkReader, parts } from '../../../src/core/protocols/openai-chat/reader.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
-import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
+import { countInputTokens, countOutputTokens } from '../../../src/core/language/usage.ts'
+import { readFailure } from '../../../src/core/protocols/openai-chat/failure.ts'
+import { ChunkReader, parseAnswer } from '../../../src/core/protocols/openai-chat/reader.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 
-const call = textCall()
+const call = buildTextCall()
 
 const bodyOf = ({ lines }: Recording): unknown => JSON.parse(lines.join(''))
 const isError = (body: unknown) => typeof body === 'object' && body !== null && 'error' in body
 
 function streamedParts({ lines }: Recording): TextPart[] {
-  const reader = new ChunkReader(call, endpointOf())
+  const reader = new ChunkReader(call, buildEndpoint())
   return [...lines, '[DONE]'].flatMap(data => reader.read({ event: null, data }))
 }
 
 /** Expects what every answer of a real provider has. */
 function expectSane(given: TextPart[]): void {
-  const { upstream_id, text, reasoning, calls, finish, usage } = saidBy(given)
+  const { upstream_id, text, reasoning, calls, finish, usage } = collectParts(given)
   expect(given[0]?.type).toBe('start')
   expect(upstream_id).not.toBe('')
   expect(text.length + reasoning.length + calls.length).toBeGreaterThan(0)
@@ -32,8 +32,8 @@ function expectSane(given: TextPart[]): void {
   expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
   if (calls.length > 0) expect(finish?.reason).toBe('tool_calls')
   if (!usage) throw new Error('expected a count')
-  expect(inputTokens(usage)).toBeGreaterThan(0)
-  expect(outputTokens(usage)).toBeGreaterThan(0)
+  expect(countInputTokens(usage)).toBeGreaterThan(0)
+  expect(countOutputTokens(usage)).toBeGreaterThan(0)
 }
 
 /**
@@ -41,20 +41,20 @@ function expectSane(given: TextPart[]): void {
  * tool.
  */
 function expectNamed(name: string, given: TextPart[]): void {
-  const { reasoning, calls } = saidBy(given)
+  const { reasoning, calls } = collectParts(given)
   if (name.includes('reasoning')) expect(reasoning).not.toBe('')
   if (name.includes('tool-call')) expect(calls.length).toBeGreaterThan(0)
 }
 
 describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', () => {
-  const all = recordingsOf('openai-chat').map(one => [one.name, one] as const)
+  const all = listRecordings('openai-chat').map(one => [one.name, one] as const)
   const streamed = all.filter(([, { mode }]) => mode === 'streamed')
   const whole = all.filter(([, { mode }]) => mode === 'whole')
   const errors = whole.filter(([, one]) => isError(bodyOf(one)))
   const answers = whole.filter(([, one]) => !isError(bodyOf(one)))
 
   test.each(answers)('reads %s, whole', (name, recording) => {
-    const given = parts(bodyOf(recording), call, endpointOf())
+    const given = parseAnswer(bodyOf(recording), call, buildEndpoint())
     expectSane(given)
     expectNamed(name, given)
   })
@@ -66,8 +66,8 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
   })
 
   test.each(errors)('reads the failure %s', (_name, recording) => {
-    expect(() => parts(bodyOf(recording), call, endpointOf())).toThrow(GatewayError)
-    expect(failure(400, bodyOf(recording))).toMatchObject({
+    expect(() => parseAnswer(bodyOf(recording), call, buildEndpoint())).toThrow(GatewayError)
+    expect(readFailure(400, bodyOf(recording))).toMatchObject({
       type: 'invalid_request',
       metadata: { provider_code: 'unsupported_parameter', param: 'max_tokens' },
     })
@@ -77,9 +77,9 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
     const counts = recording.lines
       .map(line => JSON.parse(line))
       .flatMap(chunk => chunk.usage ?? chunk.x_groq?.usage ?? [])
-    const { usage } = saidBy(streamedParts(recording))
+    const { usage } = collectParts(streamedParts(recording))
     const last = counts.at(-1)
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(
+    expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual(
       last && [last.prompt_tokens, last.completion_tokens],
     )
   })

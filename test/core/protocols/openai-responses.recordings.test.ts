@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
-import { isObject, type Json, member, objects } from '../../../src/core/kernel/json.ts'
+import { isObject, type Json, readObject, readObjects } from '../../../src/core/kernel/json.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
-import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
-import { failure } from '../../../src/core/protocols/openai-responses/failure.ts'
-import { EventReader, parts } from '../../../src/core/protocols/openai-responses/reader.ts'
-import { endpointOf, providerOf, textCall } from '../../support/call.ts'
-import { saidBy } from '../../support/parts.ts'
-import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
+import { countInputTokens, countOutputTokens } from '../../../src/core/language/usage.ts'
+import { readFailure } from '../../../src/core/protocols/openai-responses/failure.ts'
+import { EventReader, parseAnswer } from '../../../src/core/protocols/openai-responses/reader.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../support/call.ts'
+import { collectParts } from '../../support/parts.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 
-const call = textCall()
-const endpoint = endpointOf({ provider: providerOf({ slug: 'openai' }) })
+const call = buildTextCall()
+const endpoint = buildEndpoint({ provider: buildProvider({ slug: 'openai' }) })
 
 const bodyOf = ({ lines }: Recording): Json => JSON.parse(lines.join(''))
 const eventsOf = ({ lines }: Recording): Json[] => lines.map(line => JSON.parse(line))
@@ -26,7 +26,7 @@ const OPEN_ENDED = ['shell', 'local_shell', 'tool_search']
 
 /** Expects the parts to match what the response itself contains. */
 function expectOf(given: TextPart[], said: string, output: Json[], response: Json): void {
-  const { text, calls, finish, usage, upstream_id, details } = saidBy(given)
+  const { text, calls, finish, usage, upstream_id, details } = collectParts(given)
   expect(text).toBe(said)
   const functions = output.filter(item => item.type === 'function_call')
   expect(calls.filter(({ id }) => functions.some(item => item.call_id === id))).toEqual(
@@ -44,8 +44,8 @@ function expectOf(given: TextPart[], said: string, output: Json[], response: Jso
     calls.some(({ name }) => !OPEN_ENDED.includes(name)) ? 'tool_calls' : 'stop',
   )
   expect(upstream_id).not.toBe('')
-  const counted = member(response, 'usage')
-  expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([
+  const counted = readObject(response, 'usage')
+  expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual([
     Number(counted.input_tokens),
     Number(counted.output_tokens),
   ])
@@ -53,7 +53,7 @@ function expectOf(given: TextPart[], said: string, output: Json[], response: Jso
 }
 
 describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARED)', () => {
-  const all = recordingsOf('openai-responses').map(one => [one.name, one] as const)
+  const all = listRecordings('openai-responses').map(one => [one.name, one] as const)
   const streamed = all.filter(([, { mode }]) => mode === 'streamed')
   const whole = all.filter(([, { mode }]) => mode === 'whole')
   const errors = whole.filter(([, one]) => isObject(bodyOf(one).error))
@@ -61,13 +61,13 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
 
   test.each(answers)('reads the content of %s, whole', (_name, recording) => {
     const body = bodyOf(recording)
-    const contents = objects(body.output).flatMap(item =>
-      item.type === 'message' ? objects(item.content) : [],
+    const contents = readObjects(body.output).flatMap(item =>
+      item.type === 'message' ? readObjects(item.content) : [],
     )
     expectOf(
-      parts(body, call, endpoint),
+      parseAnswer(body, call, endpoint),
       contents.map(content => content.text).join(''),
-      objects(body.output),
+      readObjects(body.output),
       body,
     )
   })
@@ -75,18 +75,18 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
   test.each(streamed)('reads the items of %s, streamed', (_name, recording) => {
     const events = eventsOf(recording)
     const of = (type: string) => events.filter(event => event.type === type)
-    const items = of('response.output_item.done').map(event => member(event, 'item'))
+    const items = of('response.output_item.done').map(event => readObject(event, 'item'))
     const said = of('response.output_text.delta').map(event => event.delta)
     expectOf(
       streamedParts(recording),
       said.join(''),
       items,
-      member(events.at(-1) ?? {}, 'response'),
+      readObject(events.at(-1) ?? {}, 'response'),
     )
   })
 
   test.each(errors)('reads the failure %s', (_name, recording) => {
-    expect(failure(400, bodyOf(recording))).toMatchObject({
+    expect(readFailure(400, bodyOf(recording))).toMatchObject({
       type: 'invalid_request',
       metadata: { param: 'temperature' },
     })

@@ -5,7 +5,7 @@ import type { Block } from '../../../src/core/language/message.ts'
 import type { Params } from '../../../src/core/language/params.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
-import { endpointOf, textCall } from '../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 
 /*
  * What every protocol for text guarantees. A new protocol is tested as soon as it is listed.
@@ -18,8 +18,8 @@ const text = (said: string): Block => ({ type: 'text', text: said })
 
 /** A call with every kind of field and content. */
 const everything = (more: Partial<TextCall> = {}): TextCall =>
-  textCall({
-    turns: [
+  buildTextCall({
+    messages: [
       { role: 'system', blocks: [text('Be kind.')] },
       {
         role: 'user',
@@ -41,9 +41,9 @@ const everything = (more: Partial<TextCall> = {}): TextCall =>
 
 /** Returns the call as an attempt passes it on. */
 const sent = (protocol: Protocol<'text'>, call: TextCall) =>
-  protocol.request(
-    protocol.takesNames ? call : removeNames(call),
-    endpointOf({ max_completion_tokens: 8_000 }),
+  protocol.buildRequest(
+    protocol.acceptsNames ? call : removeNames(call),
+    buildEndpoint({ max_completion_tokens: 8_000 }),
   )
 
 const PARAMS: Params = {
@@ -117,7 +117,9 @@ for (const [name, protocol] of Object.entries(protocols.text)) {
 
     test('throws provider_unavailable for a body that is no answer', () => {
       for (const body of [null, [], 'text', 7, {}, { error: {} }])
-        expect(() => protocol.parts(body, textCall(), endpointOf())).toThrow(/[Pp]rovider|[Rr]ate/)
+        expect(() => protocol.parseAnswer(body, buildTextCall(), buildEndpoint())).toThrow(
+          /[Pp]rovider|[Rr]ate/,
+        )
     })
   })
 }

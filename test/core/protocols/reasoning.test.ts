@@ -1,12 +1,16 @@
 import { expect, test } from 'bun:test'
-import { budgetOf, effortOf, ownDetails } from '../../../src/core/protocols/reasoning.ts'
+import {
+  filterOwnDetails,
+  toReasoningBudget,
+  toReasoningEffort,
+} from '../../../src/core/protocols/reasoning.ts'
 
 test('the effort is the requested one, or the one with the nearest share of the output', () => {
-  expect(effortOf({ effort: 'xhigh' }, 100)).toBe('xhigh')
-  expect(effortOf({ enabled: false }, 100)).toBe('none')
-  expect(effortOf({ enabled: true }, 100)).toBe('medium')
-  expect(effortOf({ exclude: true }, 100)).toBeUndefined()
-  expect([5, 15, 40, 80, 99].map(max_tokens => effortOf({ max_tokens }, 100))).toEqual([
+  expect(toReasoningEffort({ effort: 'xhigh' }, 100)).toBe('xhigh')
+  expect(toReasoningEffort({ enabled: false }, 100)).toBe('none')
+  expect(toReasoningEffort({ enabled: true }, 100)).toBe('medium')
+  expect(toReasoningEffort({ exclude: true }, 100)).toBeUndefined()
+  expect([5, 15, 40, 80, 99].map(max_tokens => toReasoningEffort({ max_tokens }, 100))).toEqual([
     'minimal',
     'low',
     'medium',
@@ -18,16 +22,16 @@ test('the effort is the requested one, or the one with the nearest share of the 
 test('C.1 the budget is the effort’s share of the output bound, from 1,024 to 128,000', () => {
   expect(
     ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'].map(effort =>
-      budgetOf({ effort }, 20_000),
+      toReasoningBudget({ effort }, 20_000),
     ),
   ).toEqual([2_000, 4_000, 10_000, 16_000, 19_000, 19_000])
-  expect(budgetOf({ effort: 'minimal' }, 1_000)).toBe(1_024)
-  expect(budgetOf({ effort: 'xhigh' }, 1_000_000)).toBe(128_000)
-  expect(budgetOf({ max_tokens: 500 }, 1_000)).toBe(500)
+  expect(toReasoningBudget({ effort: 'minimal' }, 1_000)).toBe(1_024)
+  expect(toReasoningBudget({ effort: 'xhigh' }, 1_000_000)).toBe(128_000)
+  expect(toReasoningBudget({ max_tokens: 500 }, 1_000)).toBe(500)
   expect([
-    budgetOf({ effort: 'none' }, 9_999),
-    budgetOf({ enabled: false }, 9_999),
-    budgetOf({}, 9_999),
+    toReasoningBudget({ effort: 'none' }, 9_999),
+    toReasoningBudget({ enabled: false }, 9_999),
+    toReasoningBudget({}, 9_999),
   ]).toEqual([0, 0, undefined])
 })
 
@@ -37,6 +41,6 @@ test('trap 96: a provider gets only its own entries back', () => {
     { type: 'reasoning.encrypted', data: 'x', format: 'google-gemini-v1' },
     { type: 'reasoning.text', text: 'b' },
   ]
-  expect(ownDetails([...others, own], ['anthropic-claude-v1'])).toEqual([own])
-  expect(ownDetails(null, ['anthropic-claude-v1'])).toEqual([])
+  expect(filterOwnDetails([...others, own], ['anthropic-claude-v1'])).toEqual([own])
+  expect(filterOwnDetails(null, ['anthropic-claude-v1'])).toEqual([])
 })

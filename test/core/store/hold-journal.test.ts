@@ -43,9 +43,9 @@ const file = () => join(data, 'holds.log')
 describe('the journal of holds', () => {
   test('gives the next process every open call, with every field and exact amounts', async () => {
     const journal = openHoldJournal(data)
-    await journal.open(held('a')).written
-    await journal.open(held('b', { byok: true, streamed: false })).written
-    expect(openHoldJournal(data).left()).toEqual([
+    await journal.append(held('a')).written
+    await journal.append(held('b', { byok: true, streamed: false })).written
+    expect(openHoldJournal(data).listCalls()).toEqual([
       held('a'),
       held('b', { byok: true, streamed: false }),
     ])
@@ -53,96 +53,96 @@ describe('the journal of holds', () => {
   })
 
   test('is empty before the first write', () => {
-    expect(openHoldJournal(data).left()).toEqual([])
+    expect(openHoldJournal(data).listCalls()).toEqual([])
   })
 
   test('writes all calls of one event-loop turn together', async () => {
     const journal = openHoldJournal(data)
-    const [a, b] = [journal.open(held('a')), journal.open(held('b'))]
-    expect(openHoldJournal(data).left()).toEqual([])
+    const [a, b] = [journal.append(held('a')), journal.append(held('b'))]
+    expect(openHoldJournal(data).listCalls()).toEqual([])
     expect(a.written).toBe(b.written)
     await a.written
-    expect(openHoldJournal(data).left()).toEqual([held('a'), held('b')])
+    expect(openHoldJournal(data).listCalls()).toEqual([held('a'), held('b')])
   })
 
   test('remembers the latest spending of each call', async () => {
     const journal = openHoldJournal(data)
     const [a, b] = [held('a'), held('b')]
-    journal.open(a)
-    await journal.open(b).written
-    journal.progress([
+    journal.append(a)
+    await journal.append(b).written
+    journal.updateSpent([
       { held: a, spent: 7n },
       { held: b, spent: 5n },
     ])
-    journal.progress([{ held: a, spent: 11n }])
-    expect(openHoldJournal(data).left()).toEqual([held('a', { spent: 11n }), held('b')])
+    journal.updateSpent([{ held: a, spent: 11n }])
+    expect(openHoldJournal(data).listCalls()).toEqual([held('a', { spent: 11n }), held('b')])
   })
 
   test('remembers the highest step of a call, whichever line is last', async () => {
     const journal = openHoldJournal(data)
     const [first, second] = [held('a'), held('a', { step: 2, byok: true, spent: 1n })]
-    journal.open(first)
-    await journal.open(second).written
-    journal.progress([{ held: first, spent: 9n }])
-    expect(openHoldJournal(data).left()).toEqual([second])
-    journal.progress([{ held: second, spent: 3n }])
-    expect(openHoldJournal(data).left()).toEqual([{ ...second, spent: 3n }])
+    journal.append(first)
+    await journal.append(second).written
+    journal.updateSpent([{ held: first, spent: 9n }])
+    expect(openHoldJournal(data).listCalls()).toEqual([second])
+    journal.updateSpent([{ held: second, spent: 3n }])
+    expect(openHoldJournal(data).listCalls()).toEqual([{ ...second, spent: 3n }])
   })
 
   test('reads a line with a missing or invalid step as step 1', () => {
     const line = { ...held('a'), nanos: '1', spent: '1' }
     for (const step of [undefined, null, 0, -1, 1.5, '2', 2 ** 60]) {
       appendFileSync(file(), `${JSON.stringify({ ...line, step })}\n`)
-      expect(openHoldJournal(data).left()).toEqual([held('a', { nanos: 1n, spent: 1n })])
+      expect(openHoldJournal(data).listCalls()).toEqual([held('a', { nanos: 1n, spent: 1n })])
     }
   })
 
   test('writes progress only for calls that changed', async () => {
     const journal = openHoldJournal(data)
     const a = held('a')
-    await journal.open(a).written
+    await journal.append(a).written
     const before = statSync(file()).size
-    journal.progress([{ held: a, spent: 5n }])
+    journal.updateSpent([{ held: a, spent: 5n }])
     expect(statSync(file()).size).toBe(before)
   })
 
   test('ignores an incomplete line and invalid ones', async () => {
-    await openHoldJournal(data).open(held('a')).written
+    await openHoldJournal(data).append(held('a')).written
     appendFileSync(file(), 'nonsense\n{"spent":"1"}\n[]\n{"id":"b","key_ha')
-    expect(openHoldJournal(data).left()).toEqual([held('a')])
+    expect(openHoldJournal(data).listCalls()).toEqual([held('a')])
   })
 
   test('keeps only running calls when it is cleared', async () => {
     const journal = openHoldJournal(data)
-    const [, b, c] = ['a', 'b', 'c'].map(id => journal.open(held(id)))
+    const [, b, c] = ['a', 'b', 'c'].map(id => journal.append(held(id)))
     await c?.written
     b?.forget()
     journal.clear()
     expect(
       openHoldJournal(data)
-        .left()
+        .listCalls()
         .map(({ id }) => id),
     ).toEqual(['a', 'c'])
-    await journal.open(held('d')).written
+    await journal.append(held('d')).written
     expect(
       openHoldJournal(data)
-        .left()
+        .listCalls()
         .map(({ id }) => id),
     ).toEqual(['a', 'c', 'd'])
   })
 
   test('grows with the running calls, not with all calls ever made', async () => {
     const journal = openHoldJournal(data)
-    journal.open(held('stays'))
+    journal.append(held('stays'))
     for (let i = 0; i < 30_000; i++) {
-      const { written, forget } = journal.open(held(`g${i}`))
+      const { written, forget } = journal.append(held(`g${i}`))
       if (i % 10 === 0) await written
       forget()
     }
     expect(statSync(file()).size).toBeLessThan(5 * 1024 * 1024)
     expect(
       openHoldJournal(data)
-        .left()
+        .listCalls()
         .map(({ id }) => id),
     ).toContain('stays')
     expect(readFileSync(file(), 'utf8').split('\n').length).toBeLessThan(30_000)
@@ -153,7 +153,7 @@ describe('the journal of holds', () => {
     async () => {
       symlinkSync('/dev/full', file())
       const journal = openHoldJournal(data)
-      const words = [journal.open(held('a')), journal.open(held('b'))]
+      const words = [journal.append(held('a')), journal.append(held('b'))]
       const refusals = await Promise.all(
         words.map(({ written }) => written.then(() => 'written').catch(thrown => thrown.status)),
       )
@@ -164,7 +164,7 @@ describe('the journal of holds', () => {
   test('refuses a call that it cannot write, with 503', async () => {
     rmSync(data, { recursive: true })
     const refusal = await openHoldJournal(data)
-      .open(held('a'))
+      .append(held('a'))
       .written.catch(thrown => thrown)
     expect(refusal).toBeInstanceOf(GatewayError)
     expect(refusal).toMatchObject({ status: 503, retryAfter: 5 })

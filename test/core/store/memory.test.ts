@@ -1,9 +1,9 @@
-import { storeSuite } from '../../suites/store.ts'
+import { testStore } from '../../suites/store.ts'
 import { Memory, openMemoryStore } from '../../support/memory-store.ts'
 
 /** Each seed delays other answers. */
 for (const seed of [1, 2, 3])
-  storeSuite(
+  testStore(
     `in plain Maps, asynchronous (seed ${seed})`,
     async () => openMemoryStore({ seed }),
     async () => {

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { dataSecret } from '../../../src/core/store/secret.ts'
+import { loadDataSecret } from '../../../src/core/store/secret.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -11,10 +11,10 @@ const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
 
 test('a data directory has one secret, created on first use and readable only by its owner', () => {
   const data = emptyDirectory()
-  const secret = dataSecret(data)
+  const secret = loadDataSecret(data)
   expect(secret).toHaveLength(32)
-  expect(dataSecret(data)).toEqual(secret)
-  expect(dataSecret(emptyDirectory())).not.toEqual(secret)
+  expect(loadDataSecret(data)).toEqual(secret)
+  expect(loadDataSecret(emptyDirectory())).not.toEqual(secret)
   expect(readdirSync(data)).toEqual(['secret.key'])
   expect(statSync(join(data, 'secret.key')).mode & 0o777).toBe(0o600)
 })
@@ -22,14 +22,14 @@ test('a data directory has one secret, created on first use and readable only by
 test('a file of another size is refused by name and left unchanged', () => {
   const data = emptyDirectory()
   writeFileSync(join(data, 'secret.key'), 'short')
-  expect(() => dataSecret(data)).toThrow('secret.key: expected 32 bytes, found 5')
+  expect(() => loadDataSecret(data)).toThrow('secret.key: expected 32 bytes, found 5')
   expect(readdirSync(data)).toEqual(['secret.key'])
 })
 
 test('processes that load the secret at once get the same one', async () => {
   const data = emptyDirectory()
   const module = join(import.meta.dir, '../../../src/core/store/secret.ts')
-  const program = `import { dataSecret } from ${JSON.stringify(module)}
+  const program = `import { loadDataSecret } from ${JSON.stringify(module)}
     process.stdout.write(Buffer.from(dataSecret(${JSON.stringify(data)})).toString('hex'))`
   const run = () =>
     new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()

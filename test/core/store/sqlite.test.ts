@@ -4,19 +4,26 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { hashLedgerRow, type LedgerRow } from '../../../src/core/ledger/chain.ts'
 import type { StepCharge } from '../../../src/core/ledger/ledger.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
-import { storeSuite } from '../../suites/store.ts'
-import { told } from '../../support/audit.ts'
-import { chargeWith, entryOf, generationWith, PAYER, stepOf } from '../../support/generation.ts'
+import { testStore } from '../../suites/store.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import {
+  buildGeneration,
+  buildRecordEntry,
+  buildStepCharge,
+  buildStepEntry,
+  PAYER,
+} from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
 const newPath = () => join(directory, `${++files}.db`)
-const open = (path: string, patience = 0) => openSqlite({ path, durability: 'normal', patience })
+const open = (path: string, busyTimeout = 0) =>
+  openSqlite({ path, durability: 'normal', busyTimeout })
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
@@ -41,8 +48,8 @@ const byokKey = {
   ...{ allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null },
 }
 
-storeSuite('SQLite in memory', () => open(':memory:'))
-storeSuite(
+testStore('SQLite in memory', () => open(':memory:'))
+testStore(
   'SQLite in a file',
   () => open(newPath()),
   async () => {
@@ -50,28 +57,28 @@ storeSuite(
     return Promise.all([open(path, 1_000), open(path, 1_000)])
   },
 )
-storeSuite('SQLite in a file, fully durable', () =>
-  openSqlite({ path: newPath(), durability: 'full', patience: 0 }),
+testStore('SQLite in a file, fully durable', () =>
+  openSqlite({ path: newPath(), durability: 'full', busyTimeout: 0 }),
 )
 
 describe('SQLite in a file', () => {
   test('written records are there after closing and reopening', async () => {
     const path = newPath()
     const before = await open(path)
-    await before.generations.record([entryOf('a')])
+    await before.generations.record([buildRecordEntry('a')])
     await before.close()
     const after = await open(path)
     expect((await after.generations.byId('a'))?.id).toBe('a')
-    expect(await after.ledger.totals()).toEqual([{ ...PAYER, byok: false, nanos: 4_500n }])
+    expect(await after.ledger.listTotals()).toEqual([{ ...PAYER, byok: false, nanos: 4_500n }])
     await after.close()
   })
 
   test('a deleted provider key leaves its row, without the sealed credential', async () => {
     const path = newPath()
     const store = await open(path)
-    await store.workspaces.first(firstWorkspace('w', 'u', new Date()))
-    await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' }, told())
-    await store.byok.remove('b', '2026-03-05T00:00:00.000Z', told())
+    await store.workspaces.insertIfAbsent(buildDefaultWorkspace('w', 'u', new Date()))
+    await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' }, buildAuditEntry())
+    await store.byok.remove('b', '2026-03-05T00:00:00.000Z', buildAuditEntry())
     await store.close()
     const db = new Database(path)
     expect(db.query('select id, sealed, deleted_at from byok').all()).toEqual([
@@ -83,10 +90,10 @@ describe('SQLite in a file', () => {
   test('no statement can update or delete audit entries and credits', async () => {
     const path = newPath()
     const store = await open(path)
-    await store.keys.remove('nobody', told())
+    await store.keys.remove('nobody', buildAuditEntry())
     await store.credits.insert(
       { id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' },
-      told(),
+      buildAuditEntry(),
     )
     await store.close()
     const db = new Database(path)
@@ -108,10 +115,12 @@ describe('SQLite in a file', () => {
     const other = new Database(path)
     other.run('begin immediate')
     const began = performance.now()
-    expect(await store.generations.record([entryOf('a')]).catch(() => 'refused')).toBe('refused')
+    expect(await store.generations.record([buildRecordEntry('a')]).catch(() => 'refused')).toBe(
+      'refused',
+    )
     expect(performance.now() - began).toBeLessThan(500)
     other.run('commit')
-    await store.generations.record([entryOf('a')])
+    await store.generations.record([buildRecordEntry('a')])
     expect((await store.generations.byId('a'))?.id).toBe('a')
     other.close()
     await store.close()
@@ -133,7 +142,7 @@ describe('SQLite in a file', () => {
       router: ____,
       provider_responses,
       ...known
-    } = generationWith({ id: 'a' })
+    } = buildGeneration({ id: 'a' })
     const row = { ...known, provider_responses: JSON.stringify(provider_responses) }
     const names = Object.keys(row)
     old
@@ -142,7 +151,7 @@ describe('SQLite in a file', () => {
     old.close()
     const store = await open(path)
     expect(await store.generations.byId('a')).toEqual(
-      generationWith({ id: 'a', preset_id: null, data_region: 'global', router: null }),
+      buildGeneration({ id: 'a', preset_id: null, data_region: 'global', router: null }),
     )
     expect(await store.presets.all()).toEqual([])
     await store.close()
@@ -161,14 +170,14 @@ describe('SQLite in a file', () => {
       values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
     )
     const [opening, first] = ['opening-k', 'gen-1'].map(id => ({
-      ...chargeWith({ id, workspace_id: 'w' }),
+      ...buildStepCharge({ id, workspace_id: 'w' }),
     }))
-    const before = chained('', { ...(opening as StepCharge), source: 'opening' })
+    const before = hashLedgerRow('', { ...(opening as StepCharge), source: 'opening' })
     insert.run({ id: 'opening-k', source: 'opening', hash: null })
-    insert.run({ id: 'gen-1', source: 'exact', hash: chained(before, first as StepCharge) })
+    insert.run({ id: 'gen-1', source: 'exact', hash: hashLedgerRow(before, first as StepCharge) })
     old.close()
     const store = await open(path)
-    await store.generations.record([stepOf('gen-2', 1), stepOf('gen-2', 2)])
+    await store.generations.record([buildStepEntry('gen-2', 1), buildStepEntry('gen-2', 2)])
     const rows: LedgerRow[] = []
     await store.ledger.inspect(row => rows.push(row))
     expect(rows.map(({ seq, id, step }) => [seq, id, step])).toEqual([
@@ -179,7 +188,7 @@ describe('SQLite in a file', () => {
     ])
     let hash = ''
     for (const row of rows) {
-      hash = chained(hash, row)
+      hash = hashLedgerRow(hash, row)
       expect([row.seq, row.hash ?? hash]).toEqual([row.seq, hash])
     }
     await store.close()

@@ -12,10 +12,10 @@ test('a provider’s name cannot break the line of a label', async () => {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   if (!endpoint) throw new Error('There is an endpoint')
   gateway.events.publish('attempt.failed', { endpoint, error: new GatewayError('server', 'x') })
-  gateway.events.publish('tools.judged', { endpoint, isSound: true })
+  gateway.events.publish('tools.judged', { endpoint, toolCallsValid: true })
   gateway.events.publish('hedge.started', { endpoint })
   gateway.events.publish('hedge.won', { endpoint })
-  const lines = metrics.text().split('\n')
+  const lines = metrics.renderText().split('\n')
   expect(
     lines.filter(line => line.includes('provider=')).map(line => line.replace(/,.*(?=} )/, '')),
   ).toEqual(

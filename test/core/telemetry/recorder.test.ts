@@ -2,16 +2,16 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { openEvents } from '../../../src/core/events.ts'
 import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
-import { type Entry, openRecorder } from '../../../src/core/telemetry/recorder.ts'
+import { openRecorder, type RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import { TestClock } from '../../support/gateway.ts'
-import { entryOf, generationWith } from '../../support/generation.ts'
+import { buildGeneration, buildRecordEntry } from '../../support/generation.ts'
 
 /** A store of which only `record` is used. */
 const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   record,
   byId: async () => undefined,
-  recent: async () => [],
-  freeSince: async () => 0,
+  listRecent: async () => [],
+  countFreeCalls: async () => 0,
 })
 
 /**
@@ -27,7 +27,7 @@ function bench({ clock }: { clock?: TestClock } = {}) {
     tries: 0,
     failures: 0,
   }
-  const store = storeOf(async (batch: Entry[]) => {
+  const store = storeOf(async (batch: RecorderEntry[]) => {
     state.tries += 1
     if (state.fault) throw state.fault
     const ids = batch.map(({ generation }) => generation?.id ?? '')
@@ -48,21 +48,21 @@ const locked = new Error('database is locked')
 describe('recorder', () => {
   test('a resolved record is in the store', async () => {
     const { state, recorder } = bench()
-    await recorder.record(entryOf('a'))
+    await recorder.record(buildRecordEntry('a'))
     expect(state.batches).toEqual([['a']])
   })
 
   test('a record right after a written one is written too', async () => {
     const { state, recorder } = bench()
-    await recorder.record(entryOf('a'))
-    await Promise.race([recorder.record(entryOf('b')), Bun.sleep(500)])
+    await recorder.record(buildRecordEntry('a'))
+    await Promise.race([recorder.record(buildRecordEntry('b')), Bun.sleep(500)])
     expect(state.batches.flat()).toEqual(['a', 'b'])
   })
 
   test('calls that finish together share a batch, in their order', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 300 }, (_, i) => `g${i}`)
-    await Promise.all(ids.map(id => recorder.record(entryOf(id))))
+    await Promise.all(ids.map(id => recorder.record(buildRecordEntry(id))))
     expect(state.batches.flat()).toEqual(ids)
     expect(state.batches.length).toBeLessThan(10)
   })
@@ -70,9 +70,9 @@ describe('recorder', () => {
   test('calls that finish in one turn share a batch, also right after another', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 10 }, (_, i) => `b${i}`)
-    await recorder.record(entryOf('a'))
+    await recorder.record(buildRecordEntry('a'))
     for (const id of ids) {
-      void recorder.record(entryOf(id))
+      void recorder.record(buildRecordEntry(id))
       await Promise.resolve()
     }
     await recorder.flush()
@@ -82,7 +82,7 @@ describe('recorder', () => {
   test('a flood is written in bounded batches, in order', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 3_000 }, (_, i) => `g${i}`)
-    await Promise.all(ids.map(id => recorder.record(entryOf(id))))
+    await Promise.all(ids.map(id => recorder.record(buildRecordEntry(id))))
     expect(state.batches.flat()).toEqual(ids)
     expect(Math.max(...state.batches.map(batch => batch.length))).toBeLessThanOrEqual(1_000)
   })
@@ -90,9 +90,12 @@ describe('recorder', () => {
   test('a locked store is retried until it has each record once and in order', async () => {
     const { state, recorder } = bench()
     state.fault = locked
-    const recording = Promise.all([recorder.record(entryOf('a')), recorder.record(entryOf('b'))])
+    const recording = Promise.all([
+      recorder.record(buildRecordEntry('a')),
+      recorder.record(buildRecordEntry('b')),
+    ])
     await Bun.sleep(20)
-    const late = recorder.record(entryOf('c'))
+    const late = recorder.record(buildRecordEntry('c'))
     expect(state.batches).toEqual([])
     state.fault = null
     await Promise.all([recording, late])
@@ -104,14 +107,14 @@ describe('recorder', () => {
   test('a failing store is reported once, not on every try', async () => {
     const { state, recorder } = bench()
     state.fault = locked
-    const recording = recorder.record(entryOf('a'))
+    const recording = recorder.record(buildRecordEntry('a'))
     await Bun.sleep(30)
     expect(state.failures).toBe(1)
     state.fault = null
     await recording
     await Bun.sleep(5)
     state.fault = locked
-    const again = recorder.record(entryOf('b'))
+    const again = recorder.record(buildRecordEntry('b'))
     await Bun.sleep(30)
     expect(state.failures).toBe(2)
     state.fault = null
@@ -122,7 +125,7 @@ describe('recorder', () => {
     const clock = new TestClock()
     const { state, recorder } = bench({ clock })
     state.fault = new Error('disk full')
-    const recording = recorder.record(entryOf('a'))
+    const recording = recorder.record(buildRecordEntry('a'))
     await Bun.sleep(10)
     expect(recorder.healthy).toBe(true)
     clock.pass(1_100)
@@ -137,7 +140,7 @@ describe('recorder', () => {
     const { state, recorder } = bench({ clock })
     state.fault = new Error('disk full')
     const recording = recorder
-      .record(entryOf('a'))
+      .record(buildRecordEntry('a'))
       .catch(thrown => GatewayError.from(thrown).status)
     await Bun.sleep(10)
     clock.pass(60_000)
@@ -149,7 +152,7 @@ describe('recorder', () => {
 
   test('flush waits for pending records', async () => {
     const { state, recorder } = bench()
-    void recorder.record(entryOf('a'))
+    void recorder.record(buildRecordEntry('a'))
     await recorder.flush()
     expect(state.batches).toEqual([['a']])
     await recorder.flush()
@@ -159,9 +162,9 @@ describe('recorder', () => {
     const { state, recorder } = bench()
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     state.answers = gates.map(({ promise }) => promise)
-    const first = recorder.record(entryOf('a'))
+    const first = recorder.record(buildRecordEntry('a'))
     await Bun.sleep(5)
-    const others = ['b', 'c'].map(id => recorder.record(entryOf(id)))
+    const others = ['b', 'c'].map(id => recorder.record(buildRecordEntry(id)))
     await Bun.sleep(5)
     expect(state.begun).toEqual([['a']])
     gates[0]?.resolve()
@@ -179,7 +182,7 @@ describe('recorder', () => {
     const gate = Promise.withResolvers<void>()
     state.answers = [gate.promise]
     const recording = recorder
-      .record(entryOf('a'))
+      .record(buildRecordEntry('a'))
       .catch(thrown => GatewayError.from(thrown).status)
     await Bun.sleep(5)
     clock.pass(60_000)
@@ -203,13 +206,13 @@ describe('recorder', () => {
     })
     const recorder = openRecorder(store, openEvents(), () => performance.now())
     const outcomes = ['a', 'b', 'poison', 'c', 'd'].map(id =>
-      recorder.record(entryOf(id)).then(
+      recorder.record(buildRecordEntry(id)).then(
         () => id,
         () => 'refused',
       ),
     )
     await Bun.sleep(20)
-    const late = recorder.record(entryOf('e'))
+    const late = recorder.record(buildRecordEntry('e'))
     expect(taken).toEqual(['a', 'b'])
     isLocked = false
     expect(await Promise.all(outcomes)).toEqual(['a', 'b', 'refused', 'c', 'd'])
@@ -227,9 +230,9 @@ describe('recorder', () => {
     })
     const recorder = openRecorder(store, openEvents(), () => performance.now())
     const poisoned = recorder
-      .record({ generation: generationWith({ id: 'poison' }), charge: null })
+      .record({ generation: buildGeneration({ id: 'poison' }), charge: null })
       .catch(thrown => GatewayError.from(thrown).type)
-    const recording = Promise.all(['a', 'b'].map(id => recorder.record(entryOf(id))))
+    const recording = Promise.all(['a', 'b'].map(id => recorder.record(buildRecordEntry(id))))
     await Promise.race([recording, Bun.sleep(500)])
     expect(taken).toEqual(['a', 'b'])
     expect(await poisoned).toBe('conflict')

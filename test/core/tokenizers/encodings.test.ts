@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { encodedCount, pieces } from '../../../src/core/tokenizers/encodings.ts'
+import { countEncodedTokens, splitLongRuns } from '../../../src/core/tokenizers/encodings.ts'
 
 const LONGEST_RUN = 1_000
 const MEGABYTE = 1_000_000
@@ -22,24 +22,24 @@ const ATTACKS: [name: string, text: string][] = [
 ]
 
 /** Returns the work of encoding a text if each run takes the square of its length. */
-const work = (text: string) => pieces(text).reduce((sum, piece) => sum + workOf(piece), 0)
+const work = (text: string) => splitLongRuns(text).reduce((sum, piece) => sum + workOf(piece), 0)
 const workOf = (piece: string) =>
   (piece.match(/\S+|\s+/g) ?? []).reduce((sum, run) => sum + run.length ** 2, 0)
 
 describe('splitLongRuns', () => {
   test.each(ATTACKS)('bounds the work for %s by the length', (_, text) => {
-    expect(pieces(text).join('')).toBe(text)
+    expect(splitLongRuns(text).join('')).toBe(text)
     expect(work(text)).toBeLessThanOrEqual(LONGEST_RUN * text.length)
   })
 
   test('leaves an ordinary text whole', () => {
     const text = `${'An ordinary sentence.\n\n'.repeat(10_000)}${'a'.repeat(LONGEST_RUN)}`
-    expect(pieces(text)).toEqual([text])
+    expect(splitLongRuns(text)).toEqual([text])
   })
 
   test('cuts only runs that are too long', () => {
     const text = `before ${'x'.repeat(2_500)} after ${' '.repeat(1_001)}end`
-    expect(pieces(text).map(piece => piece.length)).toEqual([
+    expect(splitLongRuns(text).map(piece => piece.length)).toEqual([
       7 + 1_000,
       1_000,
       500 + 6 + 1_000,
@@ -48,7 +48,7 @@ describe('splitLongRuns', () => {
   })
 
   test('keeps an empty text empty', () => {
-    expect(pieces('').join('')).toBe('')
+    expect(splitLongRuns('').join('')).toBe('')
   })
 })
 
@@ -56,7 +56,7 @@ describe('adversarial text', () => {
   test.each(ATTACKS)('of %s is counted in either encoding', async (_, text) => {
     const attack = text.slice(0, 200_000)
     for (const encoding of ['o200k', 'claude'] as const) {
-      const tokens = await encodedCount(encoding, [attack])
+      const tokens = await countEncodedTokens(encoding, [attack])
       expect(tokens).toBeGreaterThan(0)
       expect(tokens).toBeLessThanOrEqual(3 * attack.length)
     }

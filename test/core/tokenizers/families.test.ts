@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { type Family, familyOf } from '../../../src/core/tokenizers/families.ts'
+import { getTokenizerFamily, type TokenizerFamily } from '../../../src/core/tokenizers/families.ts'
 
-const told = (model: string, upstreamModel = 'model') => familyOf({ model, upstreamModel })
+const told = (model: string, upstreamModel = 'model') =>
+  getTokenizerFamily({ model, upstreamModel })
 
 describe('the family of a model', () => {
-  test.each<[slug: string, family: Family]>([
+  test.each<[slug: string, family: TokenizerFamily]>([
     ['openai/gpt-4o-mini', 'openai'],
     ['openai/o3-mini', 'openai'],
     ['openai/chatgpt-4o-latest', 'openai'],

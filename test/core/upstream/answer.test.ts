@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { retryAfterMsOf, retryAfterOf } from '../../../src/core/upstream/answer.ts'
+import { parseRetryAfter, parseRetryAfterMs } from '../../../src/core/upstream/answer.ts'
 
 const NOW = Date.parse('2026-03-04T05:06:07Z')
-const after = (value: string) => retryAfterOf(value, NOW)
+const after = (value: string) => parseRetryAfter(value, NOW)
 
 describe('parseRetryAfter', () => {
   test('returns the provider’s seconds', () => {
@@ -20,7 +20,7 @@ describe('parseRetryAfter', () => {
 
   test('returns the seconds until the provider’s date, rounded up', () => {
     expect(after('Wed, 04 Mar 2026 05:06:17 GMT')).toBe(10)
-    expect(retryAfterOf('Wed, 04 Mar 2026 05:06:17 GMT', NOW + 500)).toBe(10)
+    expect(parseRetryAfter('Wed, 04 Mar 2026 05:06:17 GMT', NOW + 500)).toBe(10)
   })
 
   test('is never negative or above five minutes', () => {
@@ -33,7 +33,7 @@ describe('parseRetryAfter', () => {
   })
 
   test('is undefined without a value, or with an invalid one', () => {
-    expect(retryAfterOf(null, NOW)).toBeUndefined()
+    expect(parseRetryAfter(null, NOW)).toBeUndefined()
     expect(after('soon')).toBeUndefined()
     for (const nonsense of [
       '',
@@ -55,12 +55,12 @@ describe('parseRetryAfter', () => {
 describe('parseRetryAfterMs', () => {
   test('converts the provider’s milliseconds to whole seconds, within the same bounds', () => {
     const given = ['1', '999', '1000', '1000.5', ' 2500 ', '0', '-5', '9999999999']
-    expect(given.map(retryAfterMsOf)).toEqual([1, 1, 1, 2, 3, 0, 0, 300])
+    expect(given.map(parseRetryAfterMs)).toEqual([1, 1, 1, 2, 3, 0, 0, 300])
   })
 
   test('is undefined without a value, or with an invalid one', () => {
     expect(
-      [null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(retryAfterMsOf),
+      [null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(parseRetryAfterMs),
     ).toEqual(Array(6).fill(undefined))
   })
 })

@@ -7,8 +7,8 @@ import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import { Secret } from '../../../src/core/kernel/secret.ts'
 import type { UpstreamRequest } from '../../../src/core/protocols/protocol.ts'
 import { authorize } from '../../../src/core/upstream/authorize.ts'
-import type { Outgoing } from '../../../src/core/upstream/egress.ts'
-import { providerOf } from '../../support/call.ts'
+import type { OutgoingRequest } from '../../../src/core/upstream/egress.ts'
+import { buildProvider } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { json, silence, startUpstream, type Upstream } from '../../support/upstream.ts'
 
@@ -31,10 +31,10 @@ const authorized = (
   more: Partial<Provider>,
   request = REQUEST,
   cancellation = new Cancellation(),
-) => authorize(gateway, providerOf(more), request, cancellation)
+) => authorize(gateway, buildProvider(more), request, cancellation)
 
 /** Returns the request, and fails for a promise. */
-function atOnce(more: Partial<Provider>, request?: UpstreamRequest): Outgoing {
+function atOnce(more: Partial<Provider>, request?: UpstreamRequest): OutgoingRequest {
   const outgoing = authorized(more, request)
   if (outgoing instanceof Promise) throw new Error('It has to be awaited')
   return outgoing

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
-import { fetchMedia, type Wanted } from '../../../src/core/upstream/media.ts'
+import { fetchMedia, type MediaRequest } from '../../../src/core/upstream/media.ts'
 import { testGateway } from '../../support/gateway.ts'
 import {
   chunk,
@@ -52,7 +52,7 @@ const gatewayWith = (allow_private_urls: string[]) =>
 const portOf = () => new URL(upstream.url).port
 const urlOf = (path = '/a', host = 'pictures.test') => `http://${host}:${portOf()}${path}`
 
-const fetched = (url = urlOf(), wanted: Partial<Wanted> = {}) =>
+const fetched = (url = urlOf(), wanted: Partial<MediaRequest> = {}) =>
   fetchMedia(gateway, url, { kind: 'image', field: 'messages.0.content.1', ...wanted })
 
 async function failureOf(promise: Promise<unknown>): Promise<GatewayError> {
@@ -121,7 +121,7 @@ describe('fetchMedia', () => {
       Buffer.alloc(100),
     ])
     const pdf = Buffer.from('%PDF-1.7\n%EOF\n')
-    const cases: [Wanted['kind'], Buffer, string][] = [
+    const cases: [MediaRequest['kind'], Buffer, string][] = [
       ['audio', wav, 'audio/wav'],
       ['video', webm, 'video/webm'],
       ['file', pdf, 'application/pdf'],
@@ -169,7 +169,7 @@ describe('fetchMedia', () => {
     ]
     for (const ending of endings) {
       upstream.plan(ending)
-      await fetched(urlOf(), { largest: 100 }).catch(() => undefined)
+      await fetched(urlOf(), { maxBytes: 100 }).catch(() => undefined)
       await upstream.emptied()
     }
     expect(upstream.hits).toHaveLength(4)
@@ -340,8 +340,8 @@ describe('failures', () => {
 
   test('an image may be as large as the limit, and no larger', async () => {
     upstream.plan(answer(PNG))
-    expect((await fetched(urlOf(), { largest: PNG.length })).data).toBe(PNG.toString('base64'))
-    expect(await failureOf(fetched(urlOf(), { largest: PNG.length - 1 }))).toMatchObject({
+    expect((await fetched(urlOf(), { maxBytes: PNG.length })).data).toBe(PNG.toString('base64'))
+    expect(await failureOf(fetched(urlOf(), { maxBytes: PNG.length - 1 }))).toMatchObject({
       type: 'image_too_large',
       message: 'The image is too large',
     })
@@ -379,7 +379,7 @@ describe('failures', () => {
     ],
   ])('a server that %s is waited for only so long', async (_, script) => {
     upstream.plan(script)
-    expect(await failureOf(fetched(urlOf(), { patience: 100 }))).toMatchObject({
+    expect(await failureOf(fetched(urlOf(), { timeoutMilliseconds: 100 }))).toMatchObject({
       type: 'image_download_failed',
       metadata: FIELD,
     })
@@ -389,7 +389,7 @@ describe('failures', () => {
   test('a host that never resolves times out', async () => {
     await gateway.close()
     gateway = await testGateway({ resolve: () => new Promise(() => undefined) })
-    expect(await failureOf(fetched(urlOf(), { patience: 50 }))).toMatchObject({
+    expect(await failureOf(fetched(urlOf(), { timeoutMilliseconds: 50 }))).toMatchObject({
       type: 'image_download_failed',
       metadata: FIELD,
     })

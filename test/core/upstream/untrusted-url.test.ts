@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { checkUntrustedUrl, isPublic } from '../../../src/core/upstream/untrusted-url.ts'
+import { checkUntrustedUrl, isPublicAddress } from '../../../src/core/upstream/untrusted-url.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 /** The addresses of each name. */
@@ -80,7 +80,7 @@ describe('isPublicAddress', () => {
       '2003::1',
     ],
   ])('accepts %s', address => {
-    expect(isPublic(address)).toBe(true)
+    expect(isPublicAddress(address)).toBe(true)
   })
 
   test.each([
@@ -166,7 +166,7 @@ describe('isPublicAddress', () => {
     ],
     ...[':', ':::', '2606:4700::g', '2606:4700::1%eth0', '[2606:4700::1]', '2606:4700::1.2.3.4'],
   ])('refuses %p', address => {
-    expect(isPublic(address)).toBe(false)
+    expect(isPublicAddress(address)).toBe(false)
   })
 })
 

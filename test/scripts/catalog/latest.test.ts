@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { latestAliases } from '../../../scripts/catalog/latest.ts'
+import { findLatestAliases } from '../../../scripts/catalog/latest.ts'
 import type { PiModel } from '../../../scripts/catalog/sources.ts'
 
 const model = (id: string, input = 1, output = 2): PiModel => ({
@@ -10,7 +10,7 @@ const model = (id: string, input = 1, output = 2): PiModel => ({
   cost: { input, output },
 })
 const aliases = (listed: PiModel[], known = listed.map(one => one.id)) =>
-  latestAliases(listed, new Set(known))
+  findLatestAliases(listed, new Set(known))
 
 describe('a latest alias', () => {
   test('is the highest version of its family, and of no other', () => {

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { genaiPrices, isSound, joined, piPrices } from '../../../scripts/catalog/prices.ts'
+import {
+  isPlausible,
+  joinPrices,
+  readGenaiPrices,
+  readPiPrices,
+} from '../../../scripts/catalog/prices.ts'
 import type { PiModel, PricedModel } from '../../../scripts/catalog/sources.ts'
 
 const pi = (cost: PiModel['cost']): PiModel => ({
@@ -13,8 +18,8 @@ const priced = (prices: PricedModel['prices']): PricedModel => ({ id: 'x', price
 
 describe('pi-ai’s prices', () => {
   test('keep what is known: zero there is no price', () => {
-    expect(piPrices(pi({ input: 0, output: 0 }))).toBeUndefined()
-    expect(piPrices(pi({ input: 1, output: 2, cacheRead: 0.1, cacheWrite: 0 }))).toEqual({
+    expect(readPiPrices(pi({ input: 0, output: 0 }))).toBeUndefined()
+    expect(readPiPrices(pi({ input: 1, output: 2, cacheRead: 0.1, cacheWrite: 0 }))).toEqual({
       prompt: 1,
       completion: 2,
       cache_read: 0.1,
@@ -23,7 +28,7 @@ describe('pi-ai’s prices', () => {
 
   test('keep their tiers', () => {
     const tiers = [{ inputTokensAbove: 200_000, input: 2, output: 4, cacheRead: 0, cacheWrite: 0 }]
-    expect(piPrices(pi({ input: 1, output: 2, tiers }))?.tiers).toEqual([
+    expect(readPiPrices(pi({ input: 1, output: 2, tiers }))?.tiers).toEqual([
       { above: 200_000, prompt: 2, completion: 4 },
     ])
   })
@@ -32,7 +37,7 @@ describe('pi-ai’s prices', () => {
 describe('genai-prices’ prices', () => {
   test('per thousand units become prices of one', () => {
     expect(
-      genaiPrices(
+      readGenaiPrices(
         priced({ input_mtok: 3, output_mtok: 15, web_searches_kcount: 10, requests_kcount: 5 }),
         '2026-01-01',
       ),
@@ -45,7 +50,7 @@ describe('genai-prices’ prices', () => {
   })
 
   test('without a unit here are left out', () => {
-    expect(genaiPrices(priced({ audio_hours: 0.1 }), '2026-01-01')).toBeUndefined()
+    expect(readGenaiPrices(priced({ audio_hours: 0.1 }), '2026-01-01')).toBeUndefined()
   })
 
   test('with tiers have one for each bound', () => {
@@ -53,7 +58,7 @@ describe('genai-prices’ prices', () => {
       input_mtok: { base: 1, tiers: [{ start: 10, price: 2 }] },
       output_mtok: { base: 3, tiers: [{ start: 10, price: 4 }] },
     }
-    expect(genaiPrices(priced(prices), '2026-01-01')).toEqual({
+    expect(readGenaiPrices(priced(prices), '2026-01-01')).toEqual({
       prompt: 1,
       completion: 3,
       tiers: [{ above: 10, prompt: 2, completion: 4 }],
@@ -68,20 +73,20 @@ describe('genai-prices’ prices', () => {
         prices: { input_mtok: 2, output_mtok: 2 },
       },
     ]
-    expect(genaiPrices(priced(dated), '2026-01-31')?.prompt).toBe(1)
-    expect(genaiPrices(priced(dated), '2026-02-01')?.prompt).toBe(2)
+    expect(readGenaiPrices(priced(dated), '2026-01-31')?.prompt).toBe(1)
+    expect(readGenaiPrices(priced(dated), '2026-02-01')?.prompt).toBe(2)
     const hourly = [
       { prices: { input_mtok: 1, output_mtok: 1 } },
       { constraint: { type: 'time_of_date' as const }, prices: { input_mtok: 3, output_mtok: 3 } },
     ]
-    expect(genaiPrices(priced(hourly), '2026-01-01')?.prompt).toBe(3)
+    expect(readGenaiPrices(priced(hourly), '2026-01-01')?.prompt).toBe(3)
   })
 })
 
 describe('both', () => {
   test('that agree are joined, with the details of genai-prices', () => {
     const finer = { prompt: 1, completion: 2, cache_write_1h: 2 }
-    expect(joined({ prompt: 1, completion: 2, cache_read: 0.1 }, finer)).toEqual({
+    expect(joinPrices({ prompt: 1, completion: 2, cache_read: 0.1 }, finer)).toEqual({
       prices: { prompt: 1, completion: 2, cache_read: 0.1, cache_write_1h: 2 },
       conflict: false,
     })
@@ -89,7 +94,7 @@ describe('both', () => {
 
   test('that differ are pi-ai’s alone', () => {
     expect(
-      joined({ prompt: 1, completion: 2 }, { prompt: 3, completion: 2, web_search: 0.01 }),
+      joinPrices({ prompt: 1, completion: 2 }, { prompt: 3, completion: 2, web_search: 0.01 }),
     ).toEqual({
       prices: { prompt: 1, completion: 2 },
       conflict: true,
@@ -98,9 +103,11 @@ describe('both', () => {
 })
 
 test('a price that no model has is implausible', () => {
-  expect(isSound({ prompt: 150, completion: 600 })).toBe(true)
+  expect(isPlausible({ prompt: 150, completion: 600 })).toBe(true)
   for (const prompt of [-1, 1_001, Number.NaN, Number.POSITIVE_INFINITY])
-    expect(isSound({ prompt, completion: 1 })).toBe(false)
-  expect(isSound({ prompt: 1, completion: 1, tiers: [{ above: 5_000_000, prompt: 2 }] })).toBe(true)
-  expect(isSound({ prompt: 1, completion: 1, tiers: [{ above: 5, prompt: -2 }] })).toBe(false)
+    expect(isPlausible({ prompt, completion: 1 })).toBe(false)
+  expect(isPlausible({ prompt: 1, completion: 1, tiers: [{ above: 5_000_000, prompt: 2 }] })).toBe(
+    true,
+  )
+  expect(isPlausible({ prompt: 1, completion: 1, tiers: [{ above: 5, prompt: -2 }] })).toBe(false)
 })

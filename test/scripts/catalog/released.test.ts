@@ -6,9 +6,9 @@ import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
 /** Returns the day of a model from these sources. */
 function dayOf(slug: string, told: string[] = [], names: string[] = [], tellingOf = slug) {
   const days = new ReleaseDays('2026-11-21')
-  for (const day of told) days.tell(tellingOf, day)
-  for (const id of names) days.takeNames(tellingOf, { id, priced: undefined })
-  return days.of(slug)
+  for (const day of told) days.add(tellingOf, day)
+  for (const id of names) days.addNames(tellingOf, { id, priced: undefined })
+  return days.find(slug)
 }
 
 describe('the day of a release', () => {

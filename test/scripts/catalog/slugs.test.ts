@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { newSlug, partsOf, SLUG, Slugs } from '../../../scripts/catalog/slugs.ts'
+import { createSlug, parseProviderName, SLUG, Slugs } from '../../../scripts/catalog/slugs.ts'
 
 const slugs = new Slugs()
 for (const slug of [
@@ -17,7 +17,7 @@ for (const slug of [
   slugs.add(slug)
 
 const joined = (own: string, home?: string) => {
-  const parts = partsOf(own, home)
+  const parts = parseProviderName(own, home)
   return parts && slugs.find(parts)
 }
 
@@ -52,7 +52,7 @@ describe('a provider’s own name', () => {
   })
 
   test('contains the quantization', () => {
-    expect(partsOf('zai-org/GLM-4.6-FP8', undefined)).toEqual({
+    expect(parseProviderName('zai-org/GLM-4.6-FP8', undefined)).toEqual({
       author: 'z-ai',
       name: 'glm-4.6-fp8',
       quantization: 'fp8',
@@ -60,12 +60,12 @@ describe('a provider’s own name', () => {
   })
 
   test('without an author has none, unless its family is known', () => {
-    expect(partsOf('mystery-7b', undefined)).toBeUndefined()
-    expect(partsOf('mixtral-8x7b', undefined)?.author).toBe('mistralai')
+    expect(parseProviderName('mystery-7b', undefined)).toBeUndefined()
+    expect(parseProviderName('mixtral-8x7b', undefined)?.author).toBe('mistralai')
   })
 
   test('that matches no slug becomes one of its own', () => {
-    expect(newSlug({ author: 'acme', name: 'big_model-1.5' })).toMatch(SLUG)
+    expect(createSlug({ author: 'acme', name: 'big_model-1.5' })).toMatch(SLUG)
   })
 })
 

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { createScimToken, revokeScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import { createApp } from '../../../src/server/app.ts'
-import { testGateway, testKeys } from '../../support/gateway.ts'
+import { createTestKeys, testGateway } from '../../support/gateway.ts'
 import {
   ENTERPRISE,
   ERROR,
   GROUP_ID,
   type IdentityProvider,
-  identityProvider,
+  openIdentityProvider,
   PATCH_OP,
   SEARCH,
   USER_ID,
@@ -22,7 +22,7 @@ let idp: IdentityProvider
 
 beforeEach(async () => {
   gateway = await testGateway()
-  idp = await identityProvider(gateway, 'https://gateway.example')
+  idp = await openIdentityProvider(gateway, 'https://gateway.example')
 })
 
 const userOf = (userName: string, more: object = {}) => ({ schemas: [USER_ID], userName, ...more })
@@ -472,7 +472,7 @@ describe('authentication', () => {
   ]
 
   test('refuses requests without a token, and every key of another kind', async () => {
-    const keys = await testKeys(gateway)
+    const keys = await createTestKeys(gateway)
     for (const path of PATHS) {
       expect(await idp.ask('GET', path, undefined, { token: null })).toMatchObject({
         status: 401,
@@ -489,9 +489,9 @@ describe('authentication', () => {
   })
 
   test('accepts every token that is not revoked', async () => {
-    const { token, data } = await createScimToken(gateway, operator(gateway), { name: 'next' })
+    const { token, data } = await createScimToken(gateway, getOperator(gateway), { name: 'next' })
     expect((await idp.ask('GET', '/Users', undefined, { token })).status).toBe(200)
-    await revokeScimToken(gateway, operator(gateway), data.id)
+    await revokeScimToken(gateway, getOperator(gateway), data.id)
     expect((await idp.ask('GET', '/Users', undefined, { token })).status).toBe(401)
     expect((await idp.ask('GET', '/Users')).status).toBe(200)
   })

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { updateMember } from '../../../src/core/identity/members.ts'
@@ -15,7 +15,7 @@ import {
   ENTERPRISE,
   GROUP_ID,
   type IdentityProvider,
-  identityProvider,
+  openIdentityProvider,
   USER_ID,
 } from '../../support/scim.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
@@ -26,15 +26,15 @@ let workspace_id: string
 
 beforeEach(async () => {
   gateway = await testGateway()
-  idp = await identityProvider(gateway)
+  idp = await openIdentityProvider(gateway)
   workspace_id = (
-    await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+    await createWorkspace(gateway, getOperator(gateway), { name: 'Other', slug: 'other' })
   ).data.id
 })
 
 const map = async (scim_group_id: string, role: 'admin' | 'member') =>
-  (await createGroupMapping(gateway, operator(gateway), { scim_group_id, workspace_id, role })).data
-    .id
+  (await createGroupMapping(gateway, getOperator(gateway), { scim_group_id, workspace_id, role }))
+    .data.id
 
 const memberOf = async (id: string) => {
   const user = await gateway.store.scim.users.byId(id)
@@ -45,7 +45,7 @@ const memberOf = async (id: string) => {
 
 /** Lists the active members of the workspace by address, with role and source. */
 async function inWorkspace(): Promise<string[]> {
-  const rows = await gateway.store.members.inWorkspace(workspace_id)
+  const rows = await gateway.store.members.listInWorkspace(workspace_id)
   const members = await gateway.store.members.byIds(rows.map(one => one.user_id))
   return rows
     .map(row => `${members.find(one => one.id === row.user_id)?.email} ${row.role} ${row.source}`)
@@ -104,7 +104,7 @@ test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactiv
   })
   expect(pushed.body.members).toMatchObject([{ value: id, display: 'Isaac Brock' }])
   expect(await inWorkspace()).toEqual(['isaac@acme.example member scim'])
-  await updateGroupMapping(gateway, operator(gateway), mapping, { role: 'admin' })
+  await updateGroupMapping(gateway, getOperator(gateway), mapping, { role: 'admin' })
   expect(await inWorkspace()).toEqual(['isaac@acme.example admin scim'])
 
   // The group is renamed: Okta sends its id again.
@@ -121,7 +121,7 @@ test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactiv
   await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id }] })
 
   // The user is unassigned and assigned again: their keys stay disabled.
-  const { key, data } = await createKey(gateway, operator(gateway), {
+  const { key, data } = await createKey(gateway, getOperator(gateway), {
     name: 'his',
     creator_user_id: (await memberOf(id)).id,
   })
@@ -141,7 +141,7 @@ test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactiv
     ['isaac@acme.example admin scim'],
     true,
   ])
-  await updateKey(gateway, operator(gateway), data.hash, { disabled: false })
+  await updateKey(gateway, getOperator(gateway), data.hash, { disabled: false })
   expect(await opens(key)).toBe(200)
 
   expect((await idp.ask('DELETE', `/Groups/${group}`)).status).toBe(204)
@@ -220,14 +220,14 @@ test('Entra ID: the same in its own format, with a user deleted and created agai
 
   await setWorkspaceMember(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     gateway.memory.owner.workspace_id,
     (await memberOf(id)).id,
     'admin',
     'manual',
   )
   const before = await memberOf(id)
-  const { key } = await createKey(gateway, operator(gateway), {
+  const { key } = await createKey(gateway, getOperator(gateway), {
     name: 'his',
     creator_user_id: before.id,
   })
@@ -245,7 +245,7 @@ test('Entra ID: the same in its own format, with a user deleted and created agai
   expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
   expect([await opens(key), await inWorkspace()]).toEqual([401, []])
   expect(
-    await gateway.store.members.workspaceMember(gateway.memory.owner.workspace_id, before.id),
+    await gateway.store.members.findWorkspaceMember(gateway.memory.owner.workspace_id, before.id),
   ).toMatchObject({
     role: 'admin',
     source: 'manual',
@@ -254,7 +254,7 @@ test('Entra ID: the same in its own format, with a user deleted and created agai
 
 describe('an existing member', () => {
   test('becomes managed by the identity provider by address, and keeps their role', async () => {
-    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
+    await updateMember(gateway, getOperator(gateway), gateway.memory.owner.user_id, {
       email: 'Owner@acme.example',
     })
     const id = await idp.user('owner@acme.example', { name: { givenName: 'O' } })
@@ -267,7 +267,7 @@ describe('an existing member', () => {
   })
 
   test('who owns the data directory cannot be deactivated, and stays a member', async () => {
-    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
+    await updateMember(gateway, getOperator(gateway), gateway.memory.owner.user_id, {
       email: 'owner@acme.example',
     })
     expect(
@@ -300,7 +300,7 @@ test('every change by an identity provider is audited as its own', async () => {
   await idp.patch(`/Users/${ada}`, { op: 'replace', path: 'title', value: 'Dr' })
   await idp.patch(`/Users/${ada}`, { op: 'replace', path: 'title', value: 'Dr' })
   await idp.ask('DELETE', `/Users/${ada}`)
-  const { data } = await listAudit(gateway, operator(gateway), { limit: 100 })
+  const { data } = await listAudit(gateway, getOperator(gateway), { limit: 100 })
   const his = data.filter(one => one.actor === 'scim').map(one => one.action)
   expect(his.reverse()).toEqual([
     ...[

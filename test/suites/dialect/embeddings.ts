@@ -1,4 +1,4 @@
-import { member, objects } from '../../../src/core/kernel/json.ts'
+import { readObject, readObjects } from '../../../src/core/kernel/json.ts'
 import type { Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 
@@ -11,9 +11,9 @@ export const sample: Sample = {
     [{ encoding_format: 'hex' }, 'encoding_format'],
   ],
   readWhole: answer => ({
-    text: JSON.stringify(objects(answer.data).map(({ embedding }) => embedding)),
+    text: JSON.stringify(readObjects(answer.data).map(({ embedding }) => embedding)),
     finish: null,
-    tokens: { input: Number(member(answer, 'usage').prompt_tokens), output: 0 },
+    tokens: { input: Number(readObject(answer, 'usage').prompt_tokens), output: 0 },
     failure: null,
     isFinished: answer.object === 'list',
   }),

@@ -1,6 +1,12 @@
-import { isObject, type Json, member, objects, text } from '../../../src/core/kernel/json.ts'
+import {
+  isObject,
+  type Json,
+  readObject,
+  readObjects,
+  readString,
+} from '../../../src/core/kernel/json.ts'
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
-import type { Reading, Refused, Sample } from '../dialect.ts'
+import type { Reading, RefusalReading, Sample } from '../dialect.ts'
 
 /** The sample of Anthropic's Messages API. */
 export const sample: Sample = {
@@ -11,13 +17,13 @@ export const sample: Sample = {
     [{ temperature: 1.5 }, 'temperature'],
   ],
   readWhole: message => ({
-    text: objects(message.content)
-      .map(block => text(block.text) ?? '')
+    text: readObjects(message.content)
+      .map(block => readString(block.text) ?? '')
       .join(''),
-    finish: text(message.stop_reason),
+    finish: readString(message.stop_reason),
     tokens: readTokens(message),
     failure: null,
-    isFinished: text(message.stop_reason) !== null,
+    isFinished: readString(message.stop_reason) !== null,
   }),
   readEvents,
   readRefusal,
@@ -30,18 +36,22 @@ function readEvents(frames: Frame[]): Reading {
   const [error] = of('error')
   return {
     text: of('content_block_delta')
-      .map(event => text(member(event, 'delta').text) ?? '')
+      .map(event => readString(readObject(event, 'delta').text) ?? '')
       .join(''),
-    finish: text(member(last, 'delta').stop_reason),
+    finish: readString(readObject(last, 'delta').stop_reason),
     tokens: readTokens(last),
     failure: error ? readRefusal(error).message : null,
     isFinished: of('message_stop').length === 1,
   }
 }
 
-function readRefusal(refusal: Json): Refused {
-  const { error_type, message } = member(refusal, 'error')
-  return { type: text(error_type), message: text(message) ?? '', id: text(refusal.request_id) }
+function readRefusal(refusal: Json): RefusalReading {
+  const { error_type, message } = readObject(refusal, 'error')
+  return {
+    type: readString(error_type),
+    message: readString(message) ?? '',
+    id: readString(refusal.request_id),
+  }
 }
 
 function readTokens({ usage }: Json): Reading['tokens'] {

@@ -1,49 +1,53 @@
 import { expect, test } from 'bun:test'
-import { told } from '../../support/audit.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 import {
-  budgetOf,
+  buildBudget,
   countAudit,
+  type GetStore,
   LARGEST,
   LATER,
-  type Opened,
-  refusalOf,
-  sortedBy,
-  typeOf,
+  readErrorType,
+  readRefusal,
+  sortByField,
   WORKSPACE,
 } from './rows.ts'
 
 /** Tests what every store promises about budgets. */
-export function budgetCases(store: Opened): void {
+export function testBudgets(store: GetStore): void {
   test('a budget is read as last set, including what counts against it', async () => {
     const { budgets, workspaces } = store()
     const isCounted = async () => (await workspaces.all())[0]?.include_byok_in_budgets
-    await budgets.upsert(budgetOf('lifetime', LARGEST), true, told())
-    await budgets.upsert(budgetOf('daily', 5n), undefined, told())
+    await budgets.upsert(buildBudget('lifetime', LARGEST), true, buildAuditEntry())
+    await budgets.upsert(buildBudget('daily', 5n), undefined, buildAuditEntry())
     expect(await isCounted()).toBe(true)
-    const changed = { ...budgetOf('daily', 4n), created_at: 'another time', updated_at: LATER }
-    await budgets.upsert(changed, false, told())
+    const changed = { ...buildBudget('daily', 4n), created_at: 'another time', updated_at: LATER }
+    await budgets.upsert(changed, false, buildAuditEntry())
     expect(await isCounted()).toBe(false)
-    expect(sortedBy(await budgets.all(), 'id')).toEqual([
-      { ...budgetOf('daily', 4n), updated_at: LATER },
-      budgetOf('lifetime', LARGEST),
+    expect(sortByField(await budgets.all(), 'id')).toEqual([
+      { ...buildBudget('daily', 4n), updated_at: LATER },
+      buildBudget('lifetime', LARGEST),
     ])
-    await budgets.remove('budget daily', told())
-    await budgets.remove('budget daily', told())
-    expect(await budgets.all()).toEqual([budgetOf('lifetime', LARGEST)])
+    await budgets.remove('budget daily', buildAuditEntry())
+    await budgets.remove('budget daily', buildAuditEntry())
+    expect(await budgets.all()).toEqual([buildBudget('lifetime', LARGEST)])
   })
 
   test('budgets decrease as their windows narrow; one that breaks this is refused', async () => {
     const { budgets } = store()
-    await budgets.upsert(budgetOf('monthly', 10n), undefined, told())
+    await budgets.upsert(buildBudget('monthly', 10n), undefined, buildAuditEntry())
     const entries = await countAudit(store())
-    for (const wrong of [budgetOf('daily', 10n), budgetOf('lifetime', 9n)])
-      expect(await typeOf(budgets.upsert(wrong, true, told()))).toBe('invalid_request')
-    const second = { ...budgetOf('monthly', 11n), id: 'second' }
-    expect(await typeOf(budgets.upsert(second, true, told()))).toBe('conflict')
-    const nowhere = { ...budgetOf('daily', 1n), workspace_id: 'none' }
-    expect(await refusalOf(budgets.upsert(nowhere, true, told()))).toBe('404 Workspace not found')
+    for (const wrong of [buildBudget('daily', 10n), buildBudget('lifetime', 9n)])
+      expect(await readErrorType(budgets.upsert(wrong, true, buildAuditEntry()))).toBe(
+        'invalid_request',
+      )
+    const second = { ...buildBudget('monthly', 11n), id: 'second' }
+    expect(await readErrorType(budgets.upsert(second, true, buildAuditEntry()))).toBe('conflict')
+    const nowhere = { ...buildBudget('daily', 1n), workspace_id: 'none' }
+    expect(await readRefusal(budgets.upsert(nowhere, true, buildAuditEntry()))).toBe(
+      '404 Workspace not found',
+    )
     expect([await budgets.all(), await countAudit(store())]).toEqual([
-      [budgetOf('monthly', 10n)],
+      [buildBudget('monthly', 10n)],
       entries,
     ])
     const [{ include_byok_in_budgets } = {}] = await store().workspaces.all()

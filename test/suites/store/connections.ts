@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Store } from '../../../src/core/store/store.ts'
-import { told } from '../../support/audit.ts'
-import { CREATED, keyOf, typeOf, WORKSPACE } from './rows.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import { buildKey, CREATED, readErrorType, WORKSPACE } from './rows.ts'
 
 /** Tests two processes that have opened the same empty store. */
-export function connectionCases(name: string, openTwo: () => Promise<[Store, Store]>): void {
+export function testConnections(name: string, openTwo: () => Promise<[Store, Store]>): void {
   describe(`two that opened the same store: ${name}`, () => {
     test('the version changes exactly when the other one has written', async () => {
       const [server, terminal] = await openTwo()
@@ -13,12 +13,14 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
       await terminal.workspaces.all()
       await terminal.members.count()
       expect(await server.version()).toBe(before)
-      await terminal.workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
+      await terminal.workspaces.insertIfAbsent(
+        buildDefaultWorkspace(WORKSPACE, 'user_1', new Date(CREATED)),
+      )
       const after = await server.version()
       expect(after).not.toBe(before)
-      await server.keys.insert(keyOf(), told())
+      await server.keys.insert(buildKey(), buildAuditEntry())
       expect(await server.version()).toBe(after)
-      expect(await terminal.keys.all()).toEqual([keyOf()])
+      expect(await terminal.keys.all()).toEqual([buildKey()])
       await Promise.all([server.close(), terminal.close()])
     })
 
@@ -30,7 +32,9 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
       expect(owners[0]).toEqual(owners[1] as never)
       const made = new Date(CREATED)
       await Promise.all(
-        stores.map((one, i) => one.workspaces.first(firstWorkspace(`w${i}`, 'u', made))),
+        stores.map((one, i) =>
+          one.workspaces.insertIfAbsent(buildDefaultWorkspace(`w${i}`, 'u', made)),
+        ),
       )
       expect(await stores[0].workspaces.all()).toHaveLength(1)
       await Promise.all(stores.map(one => one.close()))
@@ -38,9 +42,11 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
 
     test('of two that insert the same row at once, one gets a conflict', async () => {
       const stores = await openTwo()
-      await stores[0].workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
+      await stores[0].workspaces.insertIfAbsent(
+        buildDefaultWorkspace(WORKSPACE, 'user_1', new Date(CREATED)),
+      )
       const outcomes = await Promise.all(
-        stores.map(one => typeOf(one.keys.insert(keyOf(), told()))),
+        stores.map(one => readErrorType(one.keys.insert(buildKey(), buildAuditEntry()))),
       )
       expect(outcomes.toSorted()).toEqual(['conflict', undefined])
       await Promise.all(stores.map(one => one.close()))

@@ -1,50 +1,55 @@
 import { expect, test } from 'bun:test'
-import { told } from '../../support/audit.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 import {
+  buildDisabling,
+  buildKey,
+  buildMember,
+  buildWorkspaceMember,
   CREATED,
   countAudit,
-  disablingOf,
-  keyOf,
+  type GetStore,
   LATER,
-  memberOf,
-  type Opened,
-  placeOf,
-  refusalOf,
-  typeOf,
+  readErrorType,
+  readRefusal,
   WORKSPACE,
 } from './rows.ts'
 
 const TAKEN = '409 A member of the organization has this e-mail address'
 
 /** Tests what every store promises about members and their workspaces. */
-export function memberCases(store: Opened): void {
+export function testMembers(store: GetStore): void {
   const insert = (...ids: string[]) =>
-    Promise.all(ids.map(id => store().members.insert(memberOf(id), told())))
+    Promise.all(ids.map(id => store().members.insert(buildMember(id), buildAuditEntry())))
 
   test('a member is read as inserted, in every field, and the first of an id stays', async () => {
     const { members } = store()
-    await members.first(memberOf('a'))
-    await members.first(memberOf('a', { email: 'other@acme.example' }))
-    const gone = memberOf('b', {
+    await members.insertIfAbsent(buildMember('a'))
+    await members.insertIfAbsent(buildMember('a', { email: 'other@acme.example' }))
+    const gone = buildMember('b', {
       active: false,
       role: 'org:admin',
       last_name: `o'Hara`,
       updated_at: LATER,
     })
-    await members.insert(gone, told())
-    expect(await members.byIds(['a'])).toEqual([memberOf('a')])
+    await members.insert(gone, buildAuditEntry())
+    expect(await members.byIds(['a'])).toEqual([buildMember('a')])
     expect(await members.byIds(['b', 'none'])).toEqual([gone])
     expect(await members.byIds([])).toEqual([])
-    expect(await typeOf(members.insert(memberOf('a', { email: 'new@acme.example' }), told()))).toBe(
-      'conflict',
-    )
+    expect(
+      await readErrorType(
+        members.insert(buildMember('a', { email: 'new@acme.example' }), buildAuditEntry()),
+      ),
+    ).toBe('conflict')
   })
 
   test('active members are listed and counted, the oldest first', async () => {
     const { members } = store()
     const ages = { d: CREATED, b: LATER, a: LATER, c: CREATED, gone: CREATED }
     for (const [id, created_at] of Object.entries(ages))
-      await members.insert(memberOf(id, { created_at, active: id !== 'gone' }), told())
+      await members.insert(
+        buildMember(id, { created_at, active: id !== 'gone' }),
+        buildAuditEntry(),
+      )
     const ids = async (offset: number, limit: number) =>
       (await members.list(offset, limit)).map(({ id }) => id)
     expect([await ids(0, 9), await ids(1, 2), await ids(9, 9)]).toEqual([
@@ -59,16 +64,20 @@ export function memberCases(store: Opened): void {
     const { members } = store()
     await insert('ada', 'bob')
     const email = 'ADA@Acme.example'
-    expect(await refusalOf(members.insert(memberOf('eve', { email }), told()))).toBe(TAKEN)
-    expect(await refusalOf(members.update('bob', { email }, told()))).toBe(TAKEN)
-    await members.update('ada', { email }, told())
-    await members.deactivate('ada', disablingOf(), told())
-    await members.update('bob', { email, updated_at: LATER }, told())
-    expect(await refusalOf(members.update('ada', { active: true }, told()))).toBe(TAKEN)
-    await members.update('bob', { email: 'bob@acme.example' }, told())
-    await members.update('ada', { active: true, first_name: null }, told())
+    expect(
+      await readRefusal(members.insert(buildMember('eve', { email }), buildAuditEntry())),
+    ).toBe(TAKEN)
+    expect(await readRefusal(members.update('bob', { email }, buildAuditEntry()))).toBe(TAKEN)
+    await members.update('ada', { email }, buildAuditEntry())
+    await members.deactivate('ada', buildDisabling(), buildAuditEntry())
+    await members.update('bob', { email, updated_at: LATER }, buildAuditEntry())
+    expect(await readRefusal(members.update('ada', { active: true }, buildAuditEntry()))).toBe(
+      TAKEN,
+    )
+    await members.update('bob', { email: 'bob@acme.example' }, buildAuditEntry())
+    await members.update('ada', { active: true, first_name: null }, buildAuditEntry())
     expect(await members.byIds(['ada'])).toEqual([
-      memberOf('ada', { email, first_name: null, updated_at: LATER }),
+      buildMember('ada', { email, first_name: null, updated_at: LATER }),
     ])
   })
 
@@ -80,26 +89,28 @@ export function memberCases(store: Opened): void {
       ['b', 'bob'],
       ['c', 'ada'],
     ] as const)
-      await keys.insert(keyOf({ hash, creator_user_id }), told())
-    await keys.update('c', { disabled: true }, told())
+      await keys.insert(buildKey({ hash, creator_user_id }), buildAuditEntry())
+    await keys.update('c', { disabled: true }, buildAuditEntry())
     const entries = await countAudit(store())
     const refusal = '409 A key of this member was changed at the same moment. Please try again.'
     for (const hashes of [[], ['a', 'b'], ['a', 'c']])
-      expect(await refusalOf(members.deactivate('ada', disablingOf(...hashes), told()))).toBe(
-        refusal,
-      )
+      expect(
+        await readRefusal(members.deactivate('ada', buildDisabling(...hashes), buildAuditEntry())),
+      ).toBe(refusal)
     expect([await countAudit(store()), await members.count()]).toEqual([entries, 2])
-    await members.deactivate('ada', disablingOf('a'), told())
+    await members.deactivate('ada', buildDisabling('a'), buildAuditEntry())
     expect(await countAudit(store())).toBe(entries + 2)
     expect(await members.byIds(['ada'])).toEqual([
-      memberOf('ada', { active: false, updated_at: LATER }),
+      buildMember('ada', { active: false, updated_at: LATER }),
     ])
     const open = (await keys.all()).filter(({ disabled }) => !disabled)
     expect(open.map(({ hash }) => hash)).toEqual(['b'])
-    expect(await refusalOf(keys.insert(keyOf({ hash: 'd', creator_user_id: 'ada' }), told()))).toBe(
-      '400 creator_user_id: expected a member who has not left',
-    )
-    expect(await refusalOf(keys.update('a', { disabled: false }, told()))).toBe(
+    expect(
+      await readRefusal(
+        keys.insert(buildKey({ hash: 'd', creator_user_id: 'ada' }), buildAuditEntry()),
+      ),
+    ).toBe('400 creator_user_id: expected a member who has not left')
+    expect(await readRefusal(keys.update('a', { disabled: false }, buildAuditEntry()))).toBe(
       '400 disabled: expected true, since the key’s workspace was deleted or its creator has left',
     )
   })
@@ -107,40 +118,55 @@ export function memberCases(store: Opened): void {
   test('a membership is unique, read as inserted, and changed atomically', async () => {
     const { members } = store()
     await insert('ada', 'bob', 'eve')
-    const [ada, bob] = [placeOf('ada', { created_at: LATER }), placeOf('bob', { source: 'scim' })]
-    const put = [ada, bob].map(after => ({ before: null, after, entry: told() }))
+    const [ada, bob] = [
+      buildWorkspaceMember('ada', { created_at: LATER }),
+      buildWorkspaceMember('bob', { source: 'scim' }),
+    ]
+    const put = [ada, bob].map(after => ({ before: null, after, entry: buildAuditEntry() }))
     await members.changeWorkspaceMembers(put)
-    expect(await members.inWorkspace(WORKSPACE)).toEqual([bob, ada])
-    expect(await members.workspaceMember(WORKSPACE, 'ada')).toEqual(ada)
-    expect(await members.workspaceMember(WORKSPACE, 'eve')).toBeUndefined()
+    expect(await members.listInWorkspace(WORKSPACE)).toEqual([bob, ada])
+    expect(await members.findWorkspaceMember(WORKSPACE, 'ada')).toEqual(ada)
+    expect(await members.findWorkspaceMember(WORKSPACE, 'eve')).toBeUndefined()
 
     const entries = await countAudit(store())
-    const eve = { before: null, after: placeOf('eve'), entry: told() }
-    const outdated = { before: { ...ada, role: 'admin' as const }, after: ada, entry: told() }
-    const late = { before: null, after: placeOf('ada', { id: 'other' }), entry: told() }
-    const stranger = { before: null, after: placeOf('nobody'), entry: told() }
+    const eve = { before: null, after: buildWorkspaceMember('eve'), entry: buildAuditEntry() }
+    const outdated = {
+      before: { ...ada, role: 'admin' as const },
+      after: ada,
+      entry: buildAuditEntry(),
+    }
+    const late = {
+      before: null,
+      after: buildWorkspaceMember('ada', { id: 'other' }),
+      entry: buildAuditEntry(),
+    }
+    const stranger = {
+      before: null,
+      after: buildWorkspaceMember('nobody'),
+      entry: buildAuditEntry(),
+    }
     for (const wrong of [
       outdated,
       late,
       stranger,
-      { before: { ...bob, id: 'old' }, after: null, entry: told() },
+      { before: { ...bob, id: 'old' }, after: null, entry: buildAuditEntry() },
     ])
-      expect(await typeOf(members.changeWorkspaceMembers([eve, wrong]))).toBe('conflict')
-    expect([await members.inWorkspace(WORKSPACE), await countAudit(store())]).toEqual([
+      expect(await readErrorType(members.changeWorkspaceMembers([eve, wrong]))).toBe('conflict')
+    expect([await members.listInWorkspace(WORKSPACE), await countAudit(store())]).toEqual([
       [bob, ada],
       entries,
     ])
 
     const higher = { ...ada, role: 'admin' as const }
     await members.changeWorkspaceMembers([
-      { before: ada, after: higher, entry: told() },
-      { before: bob, after: null, entry: told() },
-      { before: null, after: null, entry: told() },
+      { before: ada, after: higher, entry: buildAuditEntry() },
+      { before: bob, after: null, entry: buildAuditEntry() },
+      { before: null, after: null, entry: buildAuditEntry() },
     ])
-    expect(await members.inWorkspace(WORKSPACE)).toEqual([higher])
+    expect(await members.listInWorkspace(WORKSPACE)).toEqual([higher])
     expect(await countAudit(store())).toBe(entries + 2)
-    await members.deactivate('ada', disablingOf(), told())
-    expect(await members.inWorkspace(WORKSPACE)).toEqual([])
-    expect(await members.workspaceMember(WORKSPACE, 'ada')).toEqual(higher)
+    await members.deactivate('ada', buildDisabling(), buildAuditEntry())
+    expect(await members.listInWorkspace(WORKSPACE)).toEqual([])
+    expect(await members.findWorkspaceMember(WORKSPACE, 'ada')).toEqual(higher)
   })
 }

@@ -1,11 +1,11 @@
 import { GatewayError } from '../../../src/core/errors.ts'
-import type { Disabling, Key } from '../../../src/core/identity/keys/store.ts'
+import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
 import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Store } from '../../../src/core/store/store.ts'
-import { told } from '../../support/audit.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 
 /** The workspace that every empty store of the suite gets, and the creation time of everything. */
 export const WORKSPACE = '00000000-0000-7000-8000-000000000001'
@@ -16,9 +16,9 @@ export const LATER = '2026-03-05T05:06:07.000Z'
 export const LARGEST = 2n ** 63n - 1n
 
 /** Returns the store of the running test. */
-export type Opened = () => Store
+export type GetStore = () => Store
 
-export const keyOf = (more: Partial<Key> = {}): Key => ({
+export const buildKey = (more: Partial<Key> = {}): Key => ({
   hash: 'h1',
   name: 'ci “𝄞”',
   label: 'gw-v1-abc...def',
@@ -38,14 +38,14 @@ export const keyOf = (more: Partial<Key> = {}): Key => ({
   ...more,
 })
 
-export const workspaceOf = (more: Partial<Workspace> = {}): Workspace => ({
-  ...firstWorkspace('w2', 'user_1', new Date(CREATED)),
+export const buildWorkspace = (more: Partial<Workspace> = {}): Workspace => ({
+  ...buildDefaultWorkspace('w2', 'user_1', new Date(CREATED)),
   slug: 'other “𝄞”',
   is_default: false,
   ...more,
 })
 
-export const memberOf = (id: string, more: Partial<Member> = {}): Member => ({
+export const buildMember = (id: string, more: Partial<Member> = {}): Member => ({
   id,
   email: `${id}@acme.example`,
   first_name: 'Ada “𝄞”',
@@ -57,7 +57,10 @@ export const memberOf = (id: string, more: Partial<Member> = {}): Member => ({
   ...more,
 })
 
-export const placeOf = (user_id: string, more: Partial<WorkspaceMember> = {}): WorkspaceMember => ({
+export const buildWorkspaceMember = (
+  user_id: string,
+  more: Partial<WorkspaceMember> = {},
+): WorkspaceMember => ({
   id: `place of ${user_id}`,
   workspace_id: WORKSPACE,
   user_id,
@@ -67,7 +70,7 @@ export const placeOf = (user_id: string, more: Partial<WorkspaceMember> = {}): W
   ...more,
 })
 
-export const budgetOf = (interval: Budget['interval'], limit_usd: bigint): Budget => ({
+export const buildBudget = (interval: Budget['interval'], limit_usd: bigint): Budget => ({
   id: `budget ${interval}`,
   workspace_id: WORKSPACE,
   interval,
@@ -77,29 +80,29 @@ export const budgetOf = (interval: Budget['interval'], limit_usd: bigint): Budge
 })
 
 /** Builds the disabling of keys along with something else, each with its audit entry. */
-export const disablingOf = (...hashes: string[]): Disabling => ({
+export const buildDisabling = (...hashes: string[]): KeyDisabling => ({
   hashes,
   updated_at: LATER,
-  entries: hashes.map(hash => told({ action: 'keys.disable', resource_id: hash })),
+  entries: hashes.map(hash => buildAuditEntry({ action: 'keys.disable', resource_id: hash })),
 })
 
 /** Returns the error type that a promise rejects with; undefined if it resolves. */
-export const typeOf = (promise: Promise<unknown>) =>
+export const readErrorType = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
     thrown => GatewayError.from(thrown).type,
   )
 
 /** Returns the status and message that a promise rejects with; undefined if it resolves. */
-export const refusalOf = (promise: Promise<unknown>) =>
+export const readRefusal = (promise: Promise<unknown>) =>
   promise.then(
     () => undefined,
     thrown => `${GatewayError.from(thrown).status} ${GatewayError.from(thrown).message}`,
   )
 
 /** Counts the audit entries. A change that is undone leaves none. */
-export const countAudit = async (store: Store) => (await store.audit.page({}, 0, 1)).total
+export const countAudit = async (store: Store) => (await store.audit.listPage({}, 0, 1)).total
 
 /** Sorts by a field that no two rows share. */
-export const sortedBy = <Row>(rows: Row[], field: keyof Row): Row[] =>
+export const sortByField = <Row>(rows: Row[], field: keyof Row): Row[] =>
   rows.toSorted((a, b) => (a[field] < b[field] ? -1 : 1))

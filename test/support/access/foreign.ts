@@ -1,10 +1,16 @@
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import type { World } from '../access.ts'
-import { presetOf } from '../operations/readings.ts'
-import { type Asked, byokKeyOf, groupOf, keyOf, memberOf } from '../operations.ts'
+import { makePreset } from '../operations/readings.ts'
+import {
+  makeByokKey,
+  makeGroup,
+  makeKey,
+  makeMember,
+  type OperationRequest,
+} from '../operations.ts'
 
 /** Resources of a workspace that no credential belongs to, by their names in requests. */
-export interface Things {
+export interface ForeignResources {
   workspace: string
   key: string
   member: string
@@ -15,22 +21,25 @@ export interface Things {
 }
 
 /** Creates one of each in the third workspace. */
-export async function thingsOf({ gateway, actors: { third } }: World): Promise<Things> {
+export async function createForeignResources({
+  gateway,
+  actors: { third },
+}: World): Promise<ForeignResources> {
   return {
     workspace: third.workspace_id,
-    key: (await keyOf(gateway, third)).hash,
-    member: (await memberOf(gateway, 'eve@acme.example')).id,
-    group: await groupOf(gateway),
+    key: (await makeKey(gateway, third)).hash,
+    member: (await makeMember(gateway, 'eve@acme.example')).id,
+    group: await makeGroup(gateway),
     guardrail: (await createGuardrail(gateway, third, { name: 'Theirs' })).data.id,
-    'provider key': (await byokKeyOf(gateway, third)).id,
-    preset: await presetOf(gateway, third, 'theirs'),
+    'provider key': (await makeByokKey(gateway, third)).id,
+    preset: await makePreset(gateway, third, 'theirs'),
   }
 }
 
 const UUID = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
 /** Returns a name of the same form that does not exist. */
-export function otherThan(name: string): string {
+export function toUnknownName(name: string): string {
   if (/^[0-9a-f-]{36}$/.test(name)) return UUID
   if (/^[0-9a-f]{64}$/.test(name)) return 'f'.repeat(64)
   if (name.startsWith('gen-')) return name.replace(/\d/g, '9')
@@ -40,24 +49,36 @@ export function otherThan(name: string): string {
 /**
  * Returns the same request for resources that do not exist. Intervals and versions are not names.
  */
-export const nowhere = ({ params = {}, query, body }: Asked): Asked => ({
+export const toUnknownRequest = ({
+  params = {},
+  query,
+  body,
+}: OperationRequest): OperationRequest => ({
   params: Object.fromEntries(
-    Object.entries(params).map(([name, value]) => [name, isName(name) ? otherThan(value) : value]),
+    Object.entries(params).map(([name, value]) => [
+      name,
+      isName(name) ? toUnknownName(value) : value,
+    ]),
   ),
-  ...(query === undefined ? {} : { query: query.replace(/(?<=^id=).*/, otherThan) }),
+  ...(query === undefined ? {} : { query: query.replace(/(?<=^id=).*/, toUnknownName) }),
   ...(body === undefined ? {} : { body }),
 })
 
 const isName = (param: string) => param !== 'interval' && param !== 'version'
 
-type Named = [id: string, thing: keyof Things, say: (name: string) => Asked, status: number]
+type NamedField = [
+  id: string,
+  thing: keyof ForeignResources,
+  say: (name: string) => OperationRequest,
+  status: number,
+]
 
 const query =
   (field: string) =>
-  (name: string): Asked => ({ query: `${field}=${name}` })
+  (name: string): OperationRequest => ({ query: `${field}=${name}` })
 const body =
   (bodyOf: (name: string) => object) =>
-  (name: string): Asked => ({ body: bodyOf(name) })
+  (name: string): OperationRequest => ({ body: bodyOf(name) })
 
 const PROVIDER_KEY = { provider: 'openai', key: 'sk-canary-1' }
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -65,7 +86,7 @@ const messages = [{ role: 'user', content: 'Hi' }]
 /**
  * The places besides the path where requests name resources, and the status if those are foreign.
  */
-export const NAMED: Named[] = [
+export const NAMED_FIELDS: NamedField[] = [
   ['createKeys', 'workspace', body(workspace_id => ({ name: 'ci', workspace_id })), 400],
   ['createKeys', 'member', body(creator_user_id => ({ name: 'ci', creator_user_id })), 400],
   ['list', 'workspace', query('workspace_id'), 400],

@@ -1,13 +1,19 @@
 import OpenAI, { APIError } from 'openai'
 import type { ReasoningDetail } from '../../../src/core/language/reasoning.ts'
-import { addDetail } from '../../../src/core/language/reasoning.ts'
-import { type Asking, type Dialect, nothingRead, PARAMETERS, type Reading } from './dialect.ts'
+import { appendDetail } from '../../../src/core/language/reasoning.ts'
+import {
+  type ClientReading,
+  type ClientRequest,
+  createEmptyReading,
+  type DialectClient,
+  PARAMETERS,
+} from './dialect.ts'
 
 /** OpenAI's own client. */
-export const chat: Dialect = {
+export const chat: DialectClient = {
   async ask(base, key, asking) {
     const client = new OpenAI({ baseURL: `${base}/api/v1`, apiKey: key, maxRetries: 0 })
-    const reading = nothingRead()
+    const reading = createEmptyReading()
     const message = {
       role: 'assistant' as const,
       content: '',
@@ -19,13 +25,13 @@ export const chat: Dialect = {
     try {
       if (asking.stream)
         for await (const chunk of await client.chat.completions.create({
-          ...bodyOf(asking),
+          ...buildBody(asking),
           stream: true,
         }))
-          hear(chunk, message, reading)
+          addChunk(chunk, message, reading)
       else
-        hearWhole(
-          await client.chat.completions.create({ ...bodyOf(asking), stream: false }),
+        addWhole(
+          await client.chat.completions.create({ ...buildBody(asking), stream: false }),
           message,
           reading,
         )
@@ -37,7 +43,7 @@ export const chat: Dialect = {
         type: metadata?.error_type ?? String(code),
       }
     }
-    return finished(message, reading)
+    return finishReading(message, reading)
   },
 }
 
@@ -48,7 +54,7 @@ interface Message {
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[]
 }
 
-function bodyOf({
+function buildBody({
   model,
   system,
   text = 'Hi',
@@ -58,7 +64,7 @@ function bodyOf({
   schema,
   thinks,
   after,
-}: Asking) {
+}: ClientRequest) {
   const content = image
     ? [
         { type: 'text' as const, text },
@@ -101,7 +107,11 @@ function bodyOf({
   }
 }
 
-function hear(chunk: OpenAI.ChatCompletionChunk, message: Message, reading: Reading): void {
+function addChunk(
+  chunk: OpenAI.ChatCompletionChunk,
+  message: Message,
+  reading: ClientReading,
+): void {
   const [choice] = chunk.choices
   if (chunk.usage)
     reading.tokens = { input: chunk.usage.prompt_tokens, output: chunk.usage.completion_tokens }
@@ -110,12 +120,12 @@ function hear(chunk: OpenAI.ChatCompletionChunk, message: Message, reading: Read
   message.content = (message.content ?? '') + (delta.content ?? '')
   message.reasoning = (message.reasoning ?? '') + (delta.reasoning ?? '')
   for (const detail of delta.reasoning_details ?? [])
-    addDetail(message.reasoning_details ?? [], detail)
-  for (const call of delta.tool_calls ?? []) hearCall(call, message)
+    appendDetail(message.reasoning_details ?? [], detail)
+  for (const call of delta.tool_calls ?? []) addCall(call, message)
   reading.finish = choice.finish_reason ?? reading.finish
 }
 
-function hearCall(
+function addCall(
   call: OpenAI.ChatCompletionChunk.Choice.Delta.ToolCall,
   { tool_calls = [] }: Message,
 ): void {
@@ -128,7 +138,7 @@ function hearCall(
   if (known) known.function.arguments += call.function?.arguments ?? ''
 }
 
-function hearWhole(answer: OpenAI.ChatCompletion, message: Message, reading: Reading): void {
+function addWhole(answer: OpenAI.ChatCompletion, message: Message, reading: ClientReading): void {
   const [choice] = answer.choices
   Object.assign(message, choice?.message)
   reading.finish = choice?.finish_reason ?? null
@@ -138,7 +148,7 @@ function hearWhole(answer: OpenAI.ChatCompletion, message: Message, reading: Rea
 
 const FINISHES: Record<string, string> = { content_filter: 'refusal' }
 
-const finished = (message: Message, reading: Reading): Reading => ({
+const finishReading = (message: Message, reading: ClientReading): ClientReading => ({
   ...reading,
   text: message.content ?? '',
   thought: message.reasoning ?? '',
@@ -148,9 +158,9 @@ const finished = (message: Message, reading: Reading): Reading => ({
     input: JSON.parse(input),
   })),
   finish: reading.finish && (FINISHES[reading.finish] ?? reading.finish),
-  own: withoutEmpty(message),
+  own: dropEmptyCalls(message),
 })
 
 // Clients do not send an empty list of tool calls.
-const withoutEmpty = ({ tool_calls, ...message }: Message) =>
+const dropEmptyCalls = ({ tool_calls, ...message }: Message) =>
   tool_calls?.length ? { ...message, tool_calls } : message

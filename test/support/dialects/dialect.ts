@@ -1,5 +1,5 @@
 /** A client's request, independent of dialects. */
-export interface Asking {
+export interface ClientRequest {
   model: string
   stream: boolean
   system?: string
@@ -13,11 +13,11 @@ export interface Asking {
   schema?: Record<string, unknown>
   thinks?: boolean
   /** The previous answer as the client got it, and the results of its tools. */
-  after?: { answer: Reading; results: string[] }
+  after?: { answer: ClientReading; results: string[] }
 }
 
 /** What a client reads from an answer, independent of dialects. */
-export interface Reading {
+export interface ClientReading {
   text: string
   thought: string
   calls: { id: string; name: string; input: unknown }[]
@@ -30,8 +30,8 @@ export interface Reading {
 }
 
 /** An official client of one dialect that calls a gateway. */
-export interface Dialect {
-  ask(base: string, key: string, asking: Asking): Promise<Reading>
+export interface DialectClient {
+  ask(base: string, key: string, asking: ClientRequest): Promise<ClientReading>
 }
 
 /** The parameters of every tool. */
@@ -42,7 +42,7 @@ export const PARAMETERS = {
 }
 
 /** Creates an empty reading. */
-export const nothingRead = (): Reading => ({
+export const createEmptyReading = (): ClientReading => ({
   text: '',
   thought: '',
   calls: [],

@@ -1,16 +1,22 @@
 import Anthropic, { APIError } from '@anthropic-ai/sdk'
-import { type Asking, type Dialect, nothingRead, PARAMETERS, type Reading } from './dialect.ts'
+import {
+  type ClientReading,
+  type ClientRequest,
+  createEmptyReading,
+  type DialectClient,
+  PARAMETERS,
+} from './dialect.ts'
 
 /** Anthropic's own client. */
-export const messages: Dialect = {
+export const messages: DialectClient = {
   async ask(base, key, asking) {
     const client = new Anthropic({ baseURL: `${base}/api`, apiKey: key, maxRetries: 0 })
-    const reading = nothingRead()
+    const reading = createEmptyReading()
     try {
       const message = asking.stream
-        ? await streamed(client, asking, reading)
-        : await client.messages.create(bodyOf(asking))
-      return read(message, reading)
+        ? await streamMessage(client, asking, reading)
+        : await client.messages.create(buildBody(asking))
+      return readMessage(message, reading)
     } catch (thrown) {
       if (!(thrown instanceof APIError)) throw thrown
       const { error } = thrown.error as { error: { error_type: string } }
@@ -19,19 +25,19 @@ export const messages: Dialect = {
   },
 }
 
-async function streamed(
+async function streamMessage(
   client: Anthropic,
-  asking: Asking,
-  reading: Reading,
+  asking: ClientRequest,
+  reading: ClientReading,
 ): Promise<Anthropic.Message> {
-  const stream = client.messages.stream(bodyOf(asking))
+  const stream = client.messages.stream(buildBody(asking))
   stream.on('text', text => {
     reading.text += text
   })
   return stream.finalMessage()
 }
 
-function bodyOf({
+function buildBody({
   model,
   system,
   text = 'Hi',
@@ -41,12 +47,12 @@ function bodyOf({
   schema,
   thinks,
   after,
-}: Asking): Anthropic.MessageCreateParamsNonStreaming {
+}: ClientRequest): Anthropic.MessageCreateParamsNonStreaming {
   return {
     model,
     max_tokens: 4_000,
     messages: [
-      { role: 'user', content: [{ type: 'text', text }, ...(image ? [imageBlock(image)] : [])] },
+      { role: 'user', content: [{ type: 'text', text }, ...(image ? [toImageBlock(image)] : [])] },
       ...(after
         ? [
             {
@@ -60,7 +66,7 @@ function bodyOf({
             {
               role: 'user' as const,
               content: after.results.map((content, i) =>
-                resultBlock(after.answer.calls[i]?.id ?? '', content),
+                toResultBlock(after.answer.calls[i]?.id ?? '', content),
               ),
             },
           ]
@@ -74,14 +80,14 @@ function bodyOf({
   }
 }
 
-const imageBlock = (url: string): Anthropic.ImageBlockParam => ({
+const toImageBlock = (url: string): Anthropic.ImageBlockParam => ({
   type: 'image',
   source: url.startsWith('data:')
     ? { type: 'base64', media_type: 'image/png', data: url.slice(url.indexOf(',') + 1) }
     : { type: 'url', url },
 })
 
-const resultBlock = (tool_use_id: string, content: string): Anthropic.ToolResultBlockParam => ({
+const toResultBlock = (tool_use_id: string, content: string): Anthropic.ToolResultBlockParam => ({
   type: 'tool_result',
   tool_use_id,
   content,
@@ -93,7 +99,7 @@ const FINISHES: Record<string, string> = {
   tool_use: 'tool_calls',
 }
 
-function read(message: Anthropic.Message, reading: Reading): Reading {
+function readMessage(message: Anthropic.Message, reading: ClientReading): ClientReading {
   const calls = message.content.filter(block => block.type === 'tool_use')
   return {
     ...reading,

@@ -1,10 +1,10 @@
 import type { Assignment, AssignmentStore } from '../../../src/core/policy/assignments/store.ts'
 import { addAudit } from './audit.ts'
 import type { Connection, Memory } from './memory.ts'
-import { changedMeanwhile } from './table.ts'
+import { changedConcurrently } from './table.ts'
 
 /** Guardrail assignments in memory. */
-export const assignmentStore = (connection: Connection): AssignmentStore => ({
+export const createMemoryAssignmentStore = (connection: Connection): AssignmentStore => ({
   all: () =>
     connection.read(({ assignments }) => [...assignments.key.all(), ...assignments.member.all()]),
   assign: (assignments, entry) =>
@@ -23,7 +23,7 @@ function assign({ assignments, guardrails, keys }: Memory, assignment: Assignmen
   const { id, kind, assignee, guardrail_id } = assignment
   const table = assignments[kind]
   for (const before of table.all(one => one.assignee === assignee)) table.remove(before.id)
-  if (!guardrails.has(guardrail_id)) throw changedMeanwhile()
-  if (kind === 'key' && !keys.has(assignee)) throw changedMeanwhile()
+  if (!guardrails.has(guardrail_id)) throw changedConcurrently()
+  if (kind === 'key' && !keys.has(assignee)) throw changedConcurrently()
   table.insert(id, assignment)
 }

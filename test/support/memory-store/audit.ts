@@ -1,11 +1,11 @@
 import type { AuditEntry, AuditStore } from '../../../src/core/identity/audit.ts'
 import { parseObject } from '../../../src/core/kernel/json.ts'
-import { usdOf } from '../../../src/core/kernel/money.ts'
+import { toUsd } from '../../../src/core/kernel/money.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The audit trail in memory. */
-export const auditStore = (connection: Connection): AuditStore => ({
-  page: ({ since = '', until, ...equal }, offset, limit) =>
+export const createMemoryAuditStore = (connection: Connection): AuditStore => ({
+  listPage: ({ since = '', until, ...equal }, offset, limit) =>
     connection.read(({ audit }) => {
       const isEqual = (row: object) =>
         Object.entries(equal).every(([name, value]) => row[name as keyof typeof row] === value)
@@ -14,19 +14,23 @@ export const auditStore = (connection: Connection): AuditStore => ({
         .reverse()
       const entries = meant.slice(offset, offset + limit).map(({ before, after, ...row }) => ({
         ...row,
-        before: recordOf(before),
-        after: recordOf(after),
+        before: parseRecord(before),
+        after: parseRecord(after),
       }))
       return { entries, total: meant.length }
     }),
 })
 
-const recordOf = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
+const parseRecord = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
 
 /** Adds an entry, in the transaction of the change that it records. */
 export const addAudit = ({ audit }: Memory, entry: AuditEntry): void =>
-  audit.insert(entry.id, { ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
+  audit.insert(entry.id, {
+    ...entry,
+    before: renderRecord(entry.before),
+    after: renderRecord(entry.after),
+  })
 
 // Money is written as on the wire.
-const jsonOf = (record: object | null): string | null =>
-  record && JSON.stringify(record, (_, value) => (typeof value === 'bigint' ? usdOf(value) : value))
+const renderRecord = (record: object | null): string | null =>
+  record && JSON.stringify(record, (_, value) => (typeof value === 'bigint' ? toUsd(value) : value))

@@ -1,12 +1,12 @@
 import type { BudgetStore } from '../../../src/core/policy/budgets/store.ts'
-import { mustDecrease } from '../../../src/core/policy/budgets.ts'
+import { assertLimitsDecrease } from '../../../src/core/policy/budgets.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
 import type { Connection } from './memory.ts'
-import { changedMeanwhile } from './table.ts'
+import { changedConcurrently } from './table.ts'
 
 /** Budgets in memory. */
-export const budgetStore = (connection: Connection): BudgetStore => ({
+export const createMemoryBudgetStore = (connection: Connection): BudgetStore => ({
   all: () => connection.read(({ budgets }) => budgets.all()),
   upsert: (budget, include_byok_in_budgets, entry) =>
     connection.write(memory => {
@@ -15,10 +15,10 @@ export const budgetStore = (connection: Connection): BudgetStore => ({
       mustBeThere(memory, workspace_id)
       const own = (one: typeof budget) => one.workspace_id === workspace_id
       if (budgets.all(one => own(one) && one.interval === interval && one.id !== id).length > 0)
-        throw changedMeanwhile()
+        throw changedConcurrently()
       if (budgets.has(id)) budgets.update(id, { limit_usd, updated_at })
       else budgets.insert(id, budget)
-      mustDecrease(budgets.all(own))
+      assertLimitsDecrease(budgets.all(own))
       if (include_byok_in_budgets !== undefined)
         workspaces.update(workspace_id, { include_byok_in_budgets })
       addAudit(memory, entry)

@@ -4,7 +4,7 @@ import { mustBeLive } from './checks.ts'
 import type { Connection } from './memory.ts'
 
 /** Callers' own provider keys in memory. */
-export const byokStore = (connection: Connection): ByokStore => ({
+export const createMemoryByokStore = (connection: Connection): ByokStore => ({
   all: () =>
     connection.read(({ byok }) =>
       byok.all(row => row.deleted_at === null).map(({ deleted_at: _, ...key }) => key),

@@ -3,15 +3,15 @@ import { addAudit } from './audit.ts'
 import type { Connection } from './memory.ts'
 
 /** Credits in memory. */
-export const creditStore = (connection: Connection): CreditStore => ({
+export const createMemoryCreditStore = (connection: Connection): CreditStore => ({
   insert: (credit, entry) =>
     connection.write(memory => {
       memory.credits.insert(credit.id, credit)
       addAudit(memory, entry)
     }),
-  total: () =>
+  computeTotal: () =>
     connection.read(({ credits }) => credits.all().reduce((sum, { amount }) => sum + amount, 0n)),
-  page: (offset, limit) =>
+  listPage: (offset, limit) =>
     connection.read(({ credits }) => {
       const all = credits.all().reverse()
       return { credits: all.slice(offset, offset + limit), count: all.length }

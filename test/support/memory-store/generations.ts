@@ -1,20 +1,20 @@
 import { conflict, GatewayError } from '../../../src/core/errors.ts'
 import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
-import type { Entry } from '../../../src/core/telemetry/recorder.ts'
+import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import { addRow, addSpend } from './ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { addMessages } from './outbox.ts'
 
 /** Generations in memory. */
-export const generationStore = (connection: Connection): GenerationStore => ({
+export const createMemoryGenerationStore = (connection: Connection): GenerationStore => ({
   record: batch =>
     connection.write(memory => {
       for (const entry of batch) record(memory, entry)
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
-  recent: limit =>
+  listRecent: limit =>
     connection.read(({ generations }) => generations.all().reverse().slice(0, limit)),
-  freeSince: moment =>
+  countFreeCalls: moment =>
     connection.read(({ generations }) => {
       const since = moment.toISOString()
       const isFree = (model: string, router: string | null) =>
@@ -23,7 +23,7 @@ export const generationStore = (connection: Connection): GenerationStore => ({
     }),
 })
 
-function record(memory: Memory, entry: Entry): void {
+function record(memory: Memory, entry: RecorderEntry): void {
   const { generation, charge } = entry
   if (generation)
     refuseWhatNoColumnTakes(() => memory.generations.insert(generation.id, generation))

@@ -2,10 +2,10 @@ import type { GuardrailStore } from '../../../src/core/policy/guardrails/store.t
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'
-import { changedMeanwhile } from './table.ts'
+import { changedConcurrently } from './table.ts'
 
 /** Guardrails in memory. */
-export const guardrailStore = (connection: Connection): GuardrailStore => ({
+export const createMemoryGuardrailStore = (connection: Connection): GuardrailStore => ({
   all: () => connection.read(({ guardrails }) => guardrails.all()),
   insert: (guardrail, entry) =>
     connection.write(memory => {
@@ -16,7 +16,7 @@ export const guardrailStore = (connection: Connection): GuardrailStore => ({
   replace: (guardrail, entry) =>
     connection.write(memory => {
       const now = memory.guardrails.get(guardrail.id)
-      if (now?.revision !== guardrail.revision - 1) throw changedMeanwhile()
+      if (now?.revision !== guardrail.revision - 1) throw changedConcurrently()
       memory.guardrails.update(guardrail.id, guardrail)
       addAudit(memory, entry)
     }),

@@ -3,10 +3,10 @@ import type { Key, KeyStore } from '../../../src/core/identity/keys/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'
-import { changedMeanwhile } from './table.ts'
+import { changedConcurrently } from './table.ts'
 
 /** Keys in memory. */
-export const keyStore = (connection: Connection): KeyStore => ({
+export const createMemoryKeyStore = (connection: Connection): KeyStore => ({
   all: () => connection.read(({ keys }) => keys.all()),
   insert: (key, entry) =>
     connection.write(memory => {
@@ -33,7 +33,7 @@ function mustHavePlaceAndCreator(memory: Memory, key: Key): void {
   if (memory.members.get(key.creator_user_id ?? '')?.active === false)
     throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
   if (key.kind !== 'management' || !key.isUnscoped) mustBeLive(memory, key.workspace_id)
-  if (!memory.workspaces.has(key.workspace_id)) throw changedMeanwhile()
+  if (!memory.workspaces.has(key.workspace_id)) throw changedConcurrently()
 }
 
 function mustMayOpen({ workspaces, members }: Memory, key: Key | undefined): void {

@@ -1,5 +1,5 @@
-import { nextTurn } from '../../../src/core/kernel/clock.ts'
-import { chained } from '../../../src/core/ledger/chain.ts'
+import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
+import { hashLedgerRow } from '../../../src/core/ledger/chain.ts'
 import type {
   DaySpend,
   LedgerBooks,
@@ -7,20 +7,20 @@ import type {
   StepCharge,
 } from '../../../src/core/ledger/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
-import { byFields } from './table.ts'
+import { compareByFields } from './table.ts'
 
 /** Spending in memory. `generations.ts` writes it together with the calls it belongs to. */
-export const ledgerStore = (connection: Connection): LedgerStore => ({
-  days: since => connection.read(({ spend }) => spend.all(({ day }) => day >= since)),
-  totals: () => connection.read(({ spend }) => sumByPayer(spend.all())),
-  charges: id =>
+export const createMemoryLedgerStore = (connection: Connection): LedgerStore => ({
+  listDays: since => connection.read(({ spend }) => spend.all(({ day }) => day >= since)),
+  listTotals: () => connection.read(({ spend }) => sumByPayer(spend.all())),
+  listCharges: id =>
     connection.read(({ ledger }) =>
       ledger
         .all(row => row.id === id)
-        .sort(byFields('step'))
+        .sort(compareByFields('step'))
         .map(({ step, byok, nanos }) => ({ step, byok, nanos })),
     ),
-  head: () =>
+  readHead: () =>
     connection.read(({ ledger }) => {
       const last = ledger.all().at(-1)
       return last?.hash ? { seq: last.seq, hash: last.hash } : null
@@ -28,10 +28,10 @@ export const ledgerStore = (connection: Connection): LedgerStore => ({
   async inspect(see) {
     const { rows, books } = await connection.read(memory => ({
       rows: memory.ledger.all(),
-      books: booksOf(memory),
+      books: readBooks(memory),
     }))
     for (const row of rows) {
-      await nextTurn()
+      await yieldToEventLoop()
       see(row)
     }
     return books
@@ -49,7 +49,7 @@ function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
   })
 }
 
-function booksOf({ ledger, spend, generations }: Memory): LedgerBooks {
+function readBooks({ ledger, spend, generations }: Memory): LedgerBooks {
   const sums = new Map<string, bigint>()
   for (const { id, nanos } of ledger.all()) sums.set(id, (sums.get(id) ?? 0n) + nanos)
   const costs = new Map(
@@ -71,7 +71,7 @@ function booksOf({ ledger, spend, generations }: Memory): LedgerBooks {
 export function addRow({ ledger }: Memory, charge: StepCharge): void {
   const last = ledger.all().at(-1)
   const { day: _, ...row } = charge
-  const hash = chained(last?.hash ?? '', row)
+  const hash = hashLedgerRow(last?.hash ?? '', row)
   ledger.insert(`${row.id} ${row.step}`, { seq: (last?.seq ?? 0) + 1, ...row, hash })
 }
 

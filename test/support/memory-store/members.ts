@@ -1,30 +1,30 @@
 import { conflict } from '../../../src/core/errors.ts'
-import type { Disabling } from '../../../src/core/identity/keys/store.ts'
+import type { KeyDisabling } from '../../../src/core/identity/keys/store.ts'
 import type {
   Member,
   MemberStore,
-  Membership,
+  MembershipChange,
   WorkspaceMember,
 } from '../../../src/core/identity/members/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'
-import { byFields, changedMeanwhile, lower } from './table.ts'
+import { changedConcurrently, compareByFields, toAsciiLowerCase } from './table.ts'
 import { disable } from './workspaces.ts'
 
 /** Members in memory. */
-export const memberStore = (connection: Connection): MemberStore => ({
-  first: member =>
+export const createMemoryMemberStore = (connection: Connection): MemberStore => ({
+  insertIfAbsent: member =>
     connection.write(memory => {
       const isThere = memory.members.has(member.id)
-      if (!isThere && findOthersAt(memory, member).length === 0)
+      if (!isThere && findMembersWithAddress(memory, member).length === 0)
         memory.members.insert(member.id, member)
     }),
   list: (offset, limit) =>
     connection.read(({ members }) =>
       members
         .all(({ active }) => active)
-        .sort(byFields('created_at', 'id'))
+        .sort(compareByFields('created_at', 'id'))
         .slice(offset, offset + limit),
     ),
   count: () => connection.read(({ members }) => members.all(({ active }) => active).length),
@@ -48,13 +48,13 @@ export const memberStore = (connection: Connection): MemberStore => ({
       deactivateMember(memory, id, keys)
       addAudit(memory, entry)
     }),
-  inWorkspace: workspace_id =>
+  listInWorkspace: workspace_id =>
     connection.read(({ members, workspaceMembers }) =>
       workspaceMembers
         .all(one => one.workspace_id === workspace_id && members.get(one.user_id)?.active === true)
-        .sort(byFields('created_at', 'id')),
+        .sort(compareByFields('created_at', 'id')),
     ),
-  workspaceMember: (workspace_id, user_id) =>
+  findWorkspaceMember: (workspace_id, user_id) =>
     connection.read(memory => findWorkspaceMember(memory, { workspace_id, user_id })),
   changeWorkspaceMembers: changes =>
     connection.write(memory => {
@@ -65,16 +65,18 @@ export const memberStore = (connection: Connection): MemberStore => ({
 type Addressed = Pick<Member, 'id' | 'email'>
 
 /** Finds the other active members with the email address, in any case. */
-export const findOthersAt = ({ members }: Memory, { id, email }: Addressed): Member[] =>
-  members.all(one => one.active && one.id !== id && lower(one.email) === lower(email))
+export const findMembersWithAddress = ({ members }: Memory, { id, email }: Addressed): Member[] =>
+  members.all(
+    one => one.active && one.id !== id && toAsciiLowerCase(one.email) === toAsciiLowerCase(email),
+  )
 
 function mustHaveFreeAddress(memory: Memory, member: Addressed): void {
-  if (findOthersAt(memory, member).length > 0)
+  if (findMembersWithAddress(memory, member).length > 0)
     throw conflict('A member of the organization has this e-mail address')
 }
 
 /** Deactivates a member and disables the keys that they made. Throws 409 if there are others. */
-export function deactivateMember(memory: Memory, id: string, keys: Disabling): void {
+export function deactivateMember(memory: Memory, id: string, keys: KeyDisabling): void {
   const own = memory.keys.all(key => key.creator_user_id === id && !key.disabled)
   disable(memory, own, keys, () =>
     conflict('A key of this member was changed at the same moment. Please try again.'),
@@ -94,7 +96,7 @@ export function findWorkspaceMember(
   )[0]
 }
 
-function changeWorkspaceMember(memory: Memory, { before, after, entry }: Membership): void {
+function changeWorkspaceMember(memory: Memory, { before, after, entry }: MembershipChange): void {
   const place = after ?? before
   if (!place) return
   if (after) mustBeLive(memory, after.workspace_id)
@@ -109,7 +111,8 @@ function changeWorkspaceMember(memory: Memory, { before, after, entry }: Members
 /** Adds a member to a workspace. An existing membership keeps its id. */
 export function putIntoWorkspace(memory: Memory, member: WorkspaceMember): void {
   const { members, workspaces, workspaceMembers } = memory
-  if (!members.has(member.user_id) || !workspaces.has(member.workspace_id)) throw changedMeanwhile()
+  if (!members.has(member.user_id) || !workspaces.has(member.workspace_id))
+    throw changedConcurrently()
   const now = findWorkspaceMember(memory, member)
   if (now) workspaceMembers.update(now.id, { role: member.role, source: member.source })
   else workspaceMembers.insert(member.id, member)

@@ -9,7 +9,7 @@ import type { SyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
 import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
-import { nextTurn } from '../../../src/core/kernel/clock.ts'
+import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
 import type { LedgerRow } from '../../../src/core/ledger/chain.ts'
 import type { Credit } from '../../../src/core/ledger/credits.ts'
 import type { DaySpend } from '../../../src/core/ledger/ledger.ts'
@@ -128,7 +128,7 @@ export class Connection {
   }
 
   async #pass(turns: number): Promise<void> {
-    for (let i = 0; i < turns; i++) await nextTurn()
+    for (let i = 0; i < turns; i++) await yieldToEventLoop()
   }
 
   #chance(below: number): number {

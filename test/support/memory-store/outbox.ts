@@ -1,11 +1,11 @@
 import { conflict } from '../../../src/core/errors.ts'
 import type { OutboxStore } from '../../../src/core/telemetry/outbox.ts'
-import type { Entry } from '../../../src/core/telemetry/recorder.ts'
+import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The outbox in memory. */
-export const outboxStore = (connection: Connection): OutboxStore => ({
-  pending: (limit, after = 0) =>
+export const createMemoryOutboxStore = (connection: Connection): OutboxStore => ({
+  listPending: (limit, after = 0) =>
     connection.read(({ outbox }) => outbox.all(row => row.sequence > after).slice(0, limit)),
   remove: sequences =>
     connection.write(({ outbox }) => {
@@ -14,7 +14,7 @@ export const outboxStore = (connection: Connection): OutboxStore => ({
 })
 
 /** Adds the messages of an entry, in the transaction that records it. */
-export function addMessages({ outbox, counters }: Memory, entry: Entry): void {
+export function addMessages({ outbox, counters }: Memory, entry: RecorderEntry): void {
   const { generation, charge, outbox: messages } = entry
   if (!messages) return
   const about = generation ?? charge

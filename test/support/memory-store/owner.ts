@@ -3,7 +3,7 @@ import type { Store } from '../../../src/core/store/store.ts'
 import type { Connection } from './memory.ts'
 
 /** The owner of the gateway in memory. */
-export const ownerStore =
+export const createMemoryOwnerStore =
   (connection: Connection): Store['owner'] =>
   candidate =>
     connection.write(({ meta }) => {

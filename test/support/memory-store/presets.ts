@@ -3,15 +3,15 @@ import { parseObject } from '../../../src/core/kernel/json.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'
-import { byFields, changedMeanwhile } from './table.ts'
+import { changedConcurrently, compareByFields } from './table.ts'
 
 /** Presets in memory. */
-export const presetStore = (connection: Connection): PresetStore => ({
+export const createMemoryPresetStore = (connection: Connection): PresetStore => ({
   all: () =>
     connection.read(({ presets, presetVersions }) =>
       presets.all().flatMap(preset => {
         const version = presetVersions.get(preset.designated_version_id)
-        return version ? [{ ...preset, designated_version: versionOf(version) }] : []
+        return version ? [{ ...preset, designated_version: toVersion(version) }] : []
       }),
     ),
   insert: ({ designated_version, ...preset }, entry) =>
@@ -19,7 +19,7 @@ export const presetStore = (connection: Connection): PresetStore => ({
       const { id, workspace_id, slug } = preset
       mustBeLive(memory, workspace_id)
       const isTaken = (one: typeof preset) => one.workspace_id === workspace_id && one.slug === slug
-      if (memory.presets.all(isTaken).length > 0) throw changedMeanwhile()
+      if (memory.presets.all(isTaken).length > 0) throw changedConcurrently()
       memory.presets.insert(id, preset)
       addVersion(memory, designated_version)
       addAudit(memory, entry)
@@ -35,19 +35,19 @@ export const presetStore = (connection: Connection): PresetStore => ({
       memory.presets.update(id, change)
       addAudit(memory, entry)
     }),
-  versions: (preset_id, offset, limit) =>
+  listVersions: (preset_id, offset, limit) =>
     connection.read(({ presetVersions }) =>
       presetVersions
         .all(one => one.preset_id === preset_id)
-        .sort(byFields('version'))
+        .sort(compareByFields('version'))
         .slice(offset, offset + limit)
-        .map(versionOf),
+        .map(toVersion),
     ),
-  version: (preset_id, version) =>
+  findVersion: (preset_id, version) =>
     connection.read(({ presetVersions }) => {
       const isMeant = (one: Row) => one.preset_id === preset_id && one.version === version
       const [row] = presetVersions.all(isMeant)
-      return row && versionOf(row)
+      return row && toVersion(row)
     }),
 })
 
@@ -57,8 +57,8 @@ function addVersion({ presets, presetVersions }: Memory, version: PresetVersion)
   const isSame = (one: Row) =>
     one.preset_id === version.preset_id && one.version === version.version
   if (!presets.has(version.preset_id) || presetVersions.all(isSame).length > 0)
-    throw changedMeanwhile()
+    throw changedConcurrently()
   presetVersions.insert(version.id, { ...version, config: JSON.stringify(version.config) })
 }
 
-const versionOf = (row: Row): PresetVersion => ({ ...row, config: parseObject(row.config) ?? {} })
+const toVersion = (row: Row): PresetVersion => ({ ...row, config: parseObject(row.config) ?? {} })

@@ -1,16 +1,16 @@
 import type { ScimStore } from '../../../src/core/identity/scim.ts'
 import type { Connection } from './memory.ts'
-import { groupMappingStore } from './scim/group-mappings.ts'
-import { scimGroupStore } from './scim/groups.ts'
-import { syncJobStore } from './scim/sync-jobs.ts'
-import { scimTokenStore } from './scim/tokens.ts'
-import { scimUserStore } from './scim/users.ts'
+import { createMemoryGroupMappingStore } from './scim/group-mappings.ts'
+import { createMemoryScimGroupStore } from './scim/groups.ts'
+import { createMemorySyncJobStore } from './scim/sync-jobs.ts'
+import { createMemoryScimTokenStore } from './scim/tokens.ts'
+import { createMemoryScimUserStore } from './scim/users.ts'
 
 /** The data of identity providers in memory. */
-export const scimStore = (connection: Connection): ScimStore => ({
-  tokens: scimTokenStore(connection),
-  users: scimUserStore(connection),
-  groups: scimGroupStore(connection),
-  mappings: groupMappingStore(connection),
-  jobs: syncJobStore(connection),
+export const createMemoryScimStore = (connection: Connection): ScimStore => ({
+  tokens: createMemoryScimTokenStore(connection),
+  users: createMemoryScimUserStore(connection),
+  groups: createMemoryScimGroupStore(connection),
+  mappings: createMemoryGroupMappingStore(connection),
+  jobs: createMemorySyncJobStore(connection),
 })

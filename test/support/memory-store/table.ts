@@ -24,14 +24,14 @@ export class Table<Row extends object> {
 
   /** Inserts a row. Throws 409 if the id already exists. */
   insert(id: string, row: Row): void {
-    if (this.#rows.has(id)) throw changedMeanwhile()
-    this.#touch().set(id, withinSqlRange(structuredClone(row)))
+    if (this.#rows.has(id)) throw changedConcurrently()
+    this.#touch().set(id, assertSqlRange(structuredClone(row)))
   }
 
   /** Updates these fields of a row. Does nothing if there is no such row. */
   update(id: string, change: Partial<Row>): void {
     const row = this.#rows.get(id)
-    if (row) this.#touch().set(id, withinSqlRange(structuredClone({ ...row, ...change })))
+    if (row) this.#touch().set(id, assertSqlRange(structuredClone({ ...row, ...change })))
   }
 
   remove(id: string): void {
@@ -53,11 +53,11 @@ export class Table<Row extends object> {
 }
 
 /** The 409 for a row that already exists or that another row needs. */
-export const changedMeanwhile = () =>
+export const changedConcurrently = () =>
   conflict('It was changed at the same moment. Please try again.')
 
 /** Throws 409 for an amount that does not fit into 64 bits, as a database column would. */
-function withinSqlRange<Row extends object>(row: Row): Row {
+function assertSqlRange<Row extends object>(row: Row): Row {
   for (const value of Object.values(row))
     if (typeof value === 'bigint' && value !== BigInt.asIntN(64, value))
       throw conflict('An amount of money does not fit 64 bits')
@@ -65,7 +65,7 @@ function withinSqlRange<Row extends object>(row: Row): Row {
 }
 
 /** Compares by these fields in turn, as `order by` does. */
-export const byFields =
+export const compareByFields =
   <Row extends object>(...names: (keyof Row)[]) =>
   (a: Row, b: Row): number => {
     const name = names.find(one => a[one] !== b[one])
@@ -73,5 +73,5 @@ export const byFields =
   }
 
 /** Converts ASCII letters to lower case, as SQL does. */
-export const lower = (text: string): string =>
+export const toAsciiLowerCase = (text: string): string =>
   text.replace(/[A-Z]/g, letter => letter.toLowerCase())

@@ -1,5 +1,5 @@
 import { conflict, invalid } from '../../../src/core/errors.ts'
-import type { Disabling, Key } from '../../../src/core/identity/keys/store.ts'
+import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
@@ -7,12 +7,12 @@ import { removeGuardrail } from './guardrails.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** Workspaces in memory. */
-export const workspaceStore = (connection: Connection): WorkspaceStore => ({
+export const createMemoryWorkspaceStore = (connection: Connection): WorkspaceStore => ({
   all: () =>
     connection.read(({ workspaces }) =>
       workspaces.all(row => row.deleted_at === null).map(({ deleted_at: _, ...row }) => row),
     ),
-  first: workspace =>
+  insertIfAbsent: workspace =>
     connection.write(({ workspaces }) => {
       const isThere = workspaces.has(workspace.id)
       if (isThere || workspaces.all(({ slug }) => slug === workspace.slug).length > 0) return
@@ -50,7 +50,7 @@ function mustHaveFreeSlug({ workspaces }: Memory, { id, slug }: Named): void {
     throw invalid('slug: expected one that no other workspace has', 'slug')
 }
 
-function disableUnscoped(memory: Memory, { id }: Workspace, keys: Disabling): void {
+function disableUnscoped(memory: Memory, { id }: Workspace, keys: KeyDisabling): void {
   const unscoped = memory.keys.all(
     key => key.workspace_id === id && key.kind === 'inference' && key.isUnscoped && !key.disabled,
   )
@@ -58,7 +58,12 @@ function disableUnscoped(memory: Memory, { id }: Workspace, keys: Disabling): vo
 }
 
 /** Disables these keys if they are those that were passed; otherwise throws `refuse()`. */
-export function disable(memory: Memory, found: Key[], keys: Disabling, refuse: () => Error): void {
+export function disable(
+  memory: Memory,
+  found: Key[],
+  keys: KeyDisabling,
+  refuse: () => Error,
+): void {
   const hashes = new Set(found.map(({ hash }) => hash))
   if (hashes.symmetricDifference(new Set(keys.hashes)).size > 0) throw refuse()
   for (const hash of hashes)

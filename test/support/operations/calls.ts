@@ -1,15 +1,15 @@
-import type { Asking } from '../operations.ts'
+import type { RequestBuilder } from '../operations.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
 
-const ofModel =
-  (body: object): Asking =>
+const buildCall =
+  (body: object): RequestBuilder =>
   async () => ({ body: { model: 'acme/small', ...body } })
 
 /** A valid call of every operation that calls a provider, by operation id. */
-export const CALLS: Record<string, Asking> = {
-  sendChatCompletionRequest: ofModel({ messages }),
-  sendCompletionRequest: ofModel({ prompt: 'Hi' }),
-  createMessages: ofModel({ max_tokens: 5, messages }),
-  createEmbeddings: ofModel({ model: 'sandbox/embed', input: 'Hi' }),
+export const CALLS: Record<string, RequestBuilder> = {
+  sendChatCompletionRequest: buildCall({ messages }),
+  sendCompletionRequest: buildCall({ prompt: 'Hi' }),
+  createMessages: buildCall({ max_tokens: 5, messages }),
+  createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
 }

@@ -1,37 +1,43 @@
 import { createPreset } from '../../../src/core/catalog/presets.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { createGroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
 import { finishSyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
-import { generationWith } from '../generation.ts'
-import { type Asking, byokKeyOf, groupOf, keyOf, workspaceOf } from '../operations.ts'
+import { buildGeneration } from '../generation.ts'
+import {
+  makeByokKey,
+  makeGroup,
+  makeKey,
+  makeWorkspace,
+  type RequestBuilder,
+} from '../operations.ts'
 
 const GENERATION = 'gen-1772600767-00000000000000000077'
 
-const plain: Asking = async () => ({})
-const ofModel: Asking = async () => ({ params: { author: 'acme', slug: 'small' } })
+const requestNothing: RequestBuilder = async () => ({})
+const requestModel: RequestBuilder = async () => ({ params: { author: 'acme', slug: 'small' } })
 
 /** Builds a request for a workspace that has a budget. */
-const inWorkspace =
-  (params: Record<string, string> = {}): Asking =>
+const requestWorkspace =
+  (params: Record<string, string> = {}): RequestBuilder =>
   async (gateway, actor) => {
-    const id = await workspaceOf(gateway, actor)
-    await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
+    const id = await makeWorkspace(gateway, actor)
+    await setBudget(gateway, getOperator(gateway), id, 'monthly', { limit_usd: 5 })
     return { params: { id, ...params } }
   }
 
 /** Builds a request for a guardrail that is assigned to a key. */
-const ofGuardrail: Asking = async (gateway, actor) => {
+const requestGuardrail: RequestBuilder = async (gateway, actor) => {
   const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
-  await assignKeys(gateway, actor, id, { key_hashes: [(await keyOf(gateway, actor)).hash] })
+  await assignKeys(gateway, actor, id, { key_hashes: [(await makeKey(gateway, actor)).hash] })
   return { params: { id } }
 }
 
 /** Creates a preset with an inference key of the workspace. */
-export async function presetOf(gateway: Gateway, actor: Actor, slug = 'brief'): Promise<string> {
+export async function makePreset(gateway: Gateway, actor: Actor, slug = 'brief'): Promise<string> {
   await createPreset(gateway, { ...actor, kind: 'inference' }, slug, {
     system_prompt: 'Be brief',
     config: { temperature: 0 },
@@ -39,72 +45,76 @@ export async function presetOf(gateway: Gateway, actor: Actor, slug = 'brief'): 
   return slug
 }
 
-const ofPreset =
-  (params: Record<string, string> = {}): Asking =>
-  async (gateway, actor) => ({ params: { slug: await presetOf(gateway, actor), ...params } })
+const requestPreset =
+  (params: Record<string, string> = {}): RequestBuilder =>
+  async (gateway, actor) => ({ params: { slug: await makePreset(gateway, actor), ...params } })
 
-async function generationOf(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
+async function makeGeneration(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
   await gateway.store.generations.record([
-    { generation: generationWith({ id: GENERATION, workspace_id }), charge: null },
+    { generation: buildGeneration({ id: GENERATION, workspace_id }), charge: null },
   ])
   return GENERATION
 }
 
-async function mappingOf(gateway: Gateway): Promise<string> {
+async function makeMapping(gateway: Gateway): Promise<string> {
   const input = {
-    scim_group_id: await groupOf(gateway),
+    scim_group_id: await makeGroup(gateway),
     workspace_id: gateway.memory.owner.workspace_id,
     role: 'member' as const,
   }
-  return (await createGroupMapping(gateway, operator(gateway), input)).data.id
+  return (await createGroupMapping(gateway, getOperator(gateway), input)).data.id
 }
 
 /** A valid request of every operation that only reads, by operation id. */
-export const READINGS: Record<string, Asking> = {
-  health: plain,
-  ready: plain,
-  metrics: plain,
-  openapiJson: plain,
-  openapiYaml: plain,
-  docs: plain,
+export const READINGS: Record<string, RequestBuilder> = {
+  health: requestNothing,
+  ready: requestNothing,
+  metrics: requestNothing,
+  openapiJson: requestNothing,
+  openapiYaml: requestNothing,
+  docs: requestNothing,
   docsPart: async () => ({ params: { part: 'page.css' } }),
-  getModels: plain,
-  listModelsCount: plain,
-  listEmbeddingsModels: plain,
-  listEndpointsZdr: plain,
-  getModel: ofModel,
-  listEndpoints: ofModel,
-  listProviders: plain,
-  createCoinbaseCharge: plain,
-  getCurrentKey: plain,
-  listModelsUser: plain,
-  listPresets: plain,
-  getPreset: ofPreset(),
-  listPresetVersions: ofPreset(),
-  getPresetVersion: ofPreset({ version: '1' }),
-  getGeneration: async (gateway, actor) => ({ query: `id=${await generationOf(gateway, actor)}` }),
-  list: plain,
-  getKey: async (gateway, actor) => ({ params: { hash: (await keyOf(gateway, actor)).hash } }),
-  listBYOKKeys: plain,
-  getBYOKKey: async (gateway, actor) => ({ params: { id: (await byokKeyOf(gateway, actor)).id } }),
-  listWorkspaces: plain,
-  getWorkspace: inWorkspace(),
-  listOrganizationMembers: plain,
-  listWorkspaceMembers: inWorkspace(),
-  listWorkspaceBudgets: inWorkspace(),
-  getWorkspaceBudget: inWorkspace({ interval: 'monthly' }),
-  listAudit: plain,
-  getCredits: plain,
-  listGuardrails: plain,
-  getGuardrail: ofGuardrail,
-  listKeyAssignments: plain,
-  listMemberAssignments: plain,
-  listGuardrailKeyAssignments: ofGuardrail,
-  listGuardrailMemberAssignments: ofGuardrail,
-  listScimGroups: plain,
-  listScimGroupMappings: plain,
-  getScimGroupMapping: async gateway => ({ params: { id: await mappingOf(gateway) } }),
+  getModels: requestNothing,
+  listModelsCount: requestNothing,
+  listEmbeddingsModels: requestNothing,
+  listEndpointsZdr: requestNothing,
+  getModel: requestModel,
+  listEndpoints: requestModel,
+  listProviders: requestNothing,
+  createCoinbaseCharge: requestNothing,
+  getCurrentKey: requestNothing,
+  listModelsUser: requestNothing,
+  listPresets: requestNothing,
+  getPreset: requestPreset(),
+  listPresetVersions: requestPreset(),
+  getPresetVersion: requestPreset({ version: '1' }),
+  getGeneration: async (gateway, actor) => ({
+    query: `id=${await makeGeneration(gateway, actor)}`,
+  }),
+  list: requestNothing,
+  getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),
+  listBYOKKeys: requestNothing,
+  getBYOKKey: async (gateway, actor) => ({
+    params: { id: (await makeByokKey(gateway, actor)).id },
+  }),
+  listWorkspaces: requestNothing,
+  getWorkspace: requestWorkspace(),
+  listOrganizationMembers: requestNothing,
+  listWorkspaceMembers: requestWorkspace(),
+  listWorkspaceBudgets: requestWorkspace(),
+  getWorkspaceBudget: requestWorkspace({ interval: 'monthly' }),
+  listAudit: requestNothing,
+  getCredits: requestNothing,
+  listGuardrails: requestNothing,
+  getGuardrail: requestGuardrail,
+  listKeyAssignments: requestNothing,
+  listMemberAssignments: requestNothing,
+  listGuardrailKeyAssignments: requestGuardrail,
+  listGuardrailMemberAssignments: requestGuardrail,
+  listScimGroups: requestNothing,
+  listScimGroupMappings: requestNothing,
+  getScimGroupMapping: async gateway => ({ params: { id: await makeMapping(gateway) } }),
   getScimSyncJob: async gateway => ({
-    params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id },
+    params: { id: (await finishSyncJob(gateway, getOperator(gateway))).data.id },
   }),
 }

@@ -7,14 +7,14 @@ export const SECOND = 'And again'
 /** A test plugin: calls the model as many times as its entry says, with each answer appended. */
 export const again: Plugin<{ steps: number }> = {
   id: 'again',
-  read: ({ steps }) => ({ steps: typeof steps === 'number' ? steps : 2 }),
+  readOptions: ({ steps }) => ({ steps: typeof steps === 'number' ? steps : 2 }),
   around(_, step, { steps }) {
     if (step.number >= steps || step.call.kind !== 'text') return null
-    return asking(step.call)
+    return askAgain(step.call)
   },
 }
 
-const asking = (call: TextCall): TextCall => ({
+const askAgain = (call: TextCall): TextCall => ({
   ...call,
-  turns: [...call.turns, { role: 'user', blocks: [{ type: 'text', text: SECOND }] }],
+  messages: [...call.messages, { role: 'user', blocks: [{ type: 'text', text: SECOND }] }],
 })

@@ -20,7 +20,7 @@ import {
   usage,
   usageChunk,
 } from './answers.ts'
-import { bytesOf, type Script } from './steps.ts'
+import { renderBytes, type Script } from './steps.ts'
 
 // Every stream below that has content sends "Hello", so that tests know what was delivered.
 const hello = () => [sseHead(), delta('Hel'), delta('lo')]
@@ -203,10 +203,10 @@ export function extraBytesAfterBody(): Script {
 
 /** A valid stream, one byte at a time. */
 export function slowDrip(ms = 50): Script {
-  return [sseHead(), { drip: bytesOf([delta('Hel'), delta('lo'), ending()]), ms }]
+  return [sseHead(), { drip: renderBytes([delta('Hel'), delta('lo'), ending()]), ms }]
 }
 
 /** A complete valid stream in one write. */
 export function inOneWrite(texts?: string[]): Script {
-  return bytesOf(stream(texts))
+  return renderBytes(stream(texts))
 }

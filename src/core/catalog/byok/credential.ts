@@ -1,7 +1,7 @@
 import type { Auth } from '../../config/credentials.ts'
 import type { ProviderConfig } from '../../config.ts'
 import { parseObject } from '../../kernel/json.ts'
-import { type Fault, openProvider, type Provider } from '../providers.ts'
+import { openProvider, type Provider, type SettingIssue } from '../providers.ts'
 
 /**
  * Headers of the operator's own account. They would contradict a caller's key, or be a second
@@ -22,11 +22,11 @@ const ACCOUNT_HEADERS = [
  * credentials (`access_key_id`, `secret_access_key`, optionally `session_token`; also in camelCase,
  * as AWS prints them), or `api_key`. Each may have a `region`.
  */
-export function providerWith(
+export function openProviderWithCredential(
   { slug, protocol }: Provider,
   configured: ProviderConfig | undefined,
   text: string,
-): Provider | Fault {
+): Provider | SettingIssue {
   const {
     api_key: _,
     aws: __,
@@ -35,38 +35,38 @@ export function providerWith(
     headers = {},
     ...rest
   } = configured ?? {}
-  const credential = credentialIn(text)
+  const credential = parseCredential(text)
   if ('field' in credential) return credential
-  const travels = credential.api_key !== undefined && isHeader(auth) ? { auth } : {}
-  const own = Object.fromEntries(
+  const authSetting = credential.api_key !== undefined && isHeaderAuth(auth) ? { auth } : {}
+  const ownHeaders = Object.fromEntries(
     Object.entries(headers).filter(([name]) => !ACCOUNT_HEADERS.includes(name.toLowerCase())),
   )
-  const given: ProviderConfig = { ...rest, headers: own, ...credential, ...travels }
+  const config: ProviderConfig = { ...rest, headers: ownHeaders, ...credential, ...authSetting }
   // Google's own default for accounts that name no region.
-  if (given.service_account !== undefined) given.region ??= 'global'
-  return openProvider(slug, given, [protocol])
+  if (config.service_account !== undefined) config.region ??= 'global'
+  return openProvider(slug, config, [protocol])
 }
 
-const isHeader = (auth: Auth | undefined): auth is Auth =>
+const isHeaderAuth = (auth: Auth | undefined): auth is Auth =>
   auth !== undefined && ['bearer', 'x-api-key', 'api-key', 'x-goog-api-key'].includes(auth)
 
-type Given = Pick<ProviderConfig, 'api_key' | 'aws' | 'service_account' | 'region'>
+type CallerCredential = Pick<ProviderConfig, 'api_key' | 'aws' | 'service_account' | 'region'>
 
-function credentialIn(text: string): Given | Fault {
+function parseCredential(text: string): CallerCredential | SettingIssue {
   if (!text.startsWith('{')) return isKey(text) ? { api_key: text } : EXPECTED
   const object = parseObject(text)
   if (!object) return EXPECTED
   const { region } = object
   if (region !== undefined && !isRegion(region))
     return { field: 'region', expected: 'a region in the JSON' }
-  const place = region === undefined ? {} : { region }
-  if ('private_key' in object) return { service_account: withoutAddress(object), ...place }
-  const aws = awsIn(object)
-  if (aws) return { aws, ...place }
-  return isKey(object.api_key) ? { api_key: object.api_key, ...place } : EXPECTED
+  const regionSetting = region === undefined ? {} : { region }
+  if ('private_key' in object) return { service_account: removeTokenUri(object), ...regionSetting }
+  const aws = readAwsCredentials(object)
+  if (aws) return { aws, ...regionSetting }
+  return isKey(object.api_key) ? { api_key: object.api_key, ...regionSetting } : EXPECTED
 }
 
-const EXPECTED: Fault = {
+const EXPECTED: SettingIssue = {
   field: 'key',
   expected: 'a key in printable ASCII, or the JSON of a service account or of AWS credentials',
 }
@@ -80,9 +80,11 @@ const isRegion = (value: unknown): value is string =>
 
 // A caller must not choose where tokens are bought, or the gateway would send requests to any
 // address.
-const withoutAddress = ({ token_uri: _, ...account }: Record<string, unknown>) => account
+const removeTokenUri = ({ token_uri: _, ...account }: Record<string, unknown>) => account
 
-function awsIn(object: Record<string, unknown>): NonNullable<ProviderConfig['aws']> | undefined {
+function readAwsCredentials(
+  object: Record<string, unknown>,
+): NonNullable<ProviderConfig['aws']> | undefined {
   const access_key_id = object.access_key_id ?? object.accessKeyId
   const secret_access_key = object.secret_access_key ?? object.secretAccessKey
   const session_token = object.session_token ?? object.sessionToken
@@ -94,13 +96,13 @@ function awsIn(object: Record<string, unknown>): NonNullable<ProviderConfig['aws
  * Returns a short label by which the owner recognizes the credential. For a JSON object it shows
  * the account name, never the secret.
  */
-export function labelOf(text: string): string {
+export function createByokLabel(text: string): string {
   const object = text.startsWith('{') ? parseObject(text) : undefined
   const name =
     object && (object.client_email ?? object.access_key_id ?? object.accessKeyId ?? object.api_key)
-  return masked(object ? (typeof name === 'string' ? name : '') : text)
+  return maskText(object ? (typeof name === 'string' ? name : '') : text)
 }
 
 // Most of a short secret would be visible.
-const masked = (text: string) =>
+const maskText = (text: string) =>
   text.length < 16 ? '...' : `${text.slice(0, 4)}...${text.slice(-3)}`

@@ -1,6 +1,6 @@
-import { byId, defineAudit } from '../../identity/audit/entry.ts'
+import { defineAudit, identifyById } from '../../identity/audit/entry.ts'
 import type { CatalogWorld } from '../world.ts'
-import { textOf } from './opened.ts'
+import { decryptText } from './decrypted-keys.ts'
 import type { ByokKey } from './store.ts'
 
 /** Returns a provider key as the wire shows it, without the sealed credential. */
@@ -8,13 +8,13 @@ export const showByokKey = ({ sealed: _, ...shown }: ByokKey) => shown
 
 /** Makes the audit entry of a change of a provider key. */
 export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', {
-  identify: byId,
-  show: tellByokKey,
+  identify: identifyById,
+  show: showByokKeyForAudit,
 })
 
 // Of the key itself only a fingerprint, which tells whether it is the same again. Null where it
 // cannot be decrypted.
-function tellByokKey(key: ByokKey, gateway: CatalogWorld): object {
-  const text = textOf(gateway, key)
+function showByokKeyForAudit(key: ByokKey, gateway: CatalogWorld): object {
+  const text = decryptText(gateway, key)
   return { ...showByokKey(key), key: text === undefined ? null : gateway.secrets.fingerprint(text) }
 }

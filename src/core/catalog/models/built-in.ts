@@ -3,7 +3,7 @@ import data from '../models.data.json' with { type: 'file' }
 import type { CatalogData, ModelRow } from './rows.ts'
 
 /** The built-in models as the data file has them, by slug. */
-export interface BuiltIn {
+export interface BuiltInModels {
   rows: Map<string, ModelRow>
   /** Maps each alias to its slug. */
   aliases: Map<string, string>
@@ -13,8 +13,8 @@ export interface BuiltIn {
  * Returns a function that reads the data on its first call and keeps it: later the file may be that
  * of another version, while this process still runs.
  */
-export function readingOnce(): () => BuiltIn {
-  let builtIn: BuiltIn | undefined
+export function createBuiltInReader(): () => BuiltInModels {
+  let builtIn: BuiltInModels | undefined
   return () => {
     builtIn ??= readBuiltIn()
     return builtIn
@@ -25,13 +25,13 @@ export function readingOnce(): () => BuiltIn {
  * Returns whether the data is embedded in the executable, where it cannot change. In a checkout it
  * is a file.
  */
-export const isInProgram = (): boolean => data.startsWith('/$bunfs/')
+export const isEmbedded = (): boolean => data.startsWith('/$bunfs/')
 
 /**
  * Reads the data. It takes a few milliseconds, so it is deferred until a model is needed. Throws
  * where the file is damaged.
  */
-export function readBuiltIn(file: string = data): BuiltIn {
+export function readBuiltIn(file: string = data): BuiltInModels {
   try {
     const { models, aliases } = JSON.parse(readFileSync(file, 'utf8')) as CatalogData
     return {

@@ -1,24 +1,28 @@
 import type { ModelConfig } from '../../config.ts'
 import type { Model, Models } from '../models.ts'
-import type { BuiltIn } from './built-in.ts'
-import { FREE_VARIANT, freeVariantOf } from './free.ts'
-import { type Opening, openModel } from './open.ts'
+import type { BuiltInModels } from './built-in.ts'
+import { buildFreeVariant, FREE_VARIANT } from './free.ts'
+import { type ModelContext, openModel } from './open.ts'
 
 /**
  * The models of the config over the built-in ones. Each is opened on first use, and the built-in
  * data when the first model is.
  */
 export class LazyModels implements Models {
-  readonly #given: Map<string, ModelConfig>
-  readonly #read: () => BuiltIn
-  readonly #opening: Opening
+  readonly #configured: Map<string, ModelConfig>
+  readonly #read: () => BuiltInModels
+  readonly #context: ModelContext
   readonly #opened = new Map<string, Model>()
-  #builtIn: BuiltIn | undefined
+  #builtIn: BuiltInModels | undefined
 
-  constructor(given: Map<string, ModelConfig>, read: () => BuiltIn, opening: Opening) {
-    this.#given = given
+  constructor(
+    configured: Map<string, ModelConfig>,
+    read: () => BuiltInModels,
+    context: ModelContext,
+  ) {
+    this.#configured = configured
     this.#read = read
-    this.#opening = opening
+    this.#context = context
   }
 
   get(slug: string): Model | undefined {
@@ -42,20 +46,20 @@ export class LazyModels implements Models {
   }
 
   #slugs(): Set<string> {
-    return new Set([...this.#given.keys(), ...this.#data().rows.keys()])
+    return new Set([...this.#configured.keys(), ...this.#data().rows.keys()])
   }
 
-  #data(): BuiltIn {
+  #data(): BuiltInModels {
     this.#builtIn ??= this.#read()
     return this.#builtIn
   }
 
   #open(slug: string): Model | undefined {
     const { rows, aliases } = this.#data()
-    const id = this.#given.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
+    const id = this.#configured.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
     if (id === undefined) return this.#openFree(slug)
     const model =
-      this.#opened.get(id) ?? openModel(id, this.#given.get(id), rows.get(id), this.#opening)
+      this.#opened.get(id) ?? openModel(id, this.#configured.get(id), rows.get(id), this.#context)
     this.#opened.set(id, model).set(slug, model)
     return model
   }
@@ -64,7 +68,7 @@ export class LazyModels implements Models {
   #openFree(slug: string): Model | undefined {
     const base = slug.endsWith(FREE_VARIANT) ? slug.slice(0, -FREE_VARIANT.length) : ''
     const model = base === '' || base.includes(':') ? undefined : this.get(base)
-    const free = model && freeVariantOf(model)
+    const free = model && buildFreeVariant(model)
     if (free) this.#opened.set(free.id, free).set(slug, free)
     return free
   }

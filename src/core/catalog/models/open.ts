@@ -1,60 +1,64 @@
 import type { EndpointConfig, ModelConfig } from '../../config.ts'
 import type { Endpoint, Model } from '../models.ts'
-import type { Served } from '../parameters.ts'
-import { FREE, pricesOf } from '../prices.ts'
-import { dataPolicyOf } from '../providers/facts.ts'
+import type { EndpointTraits } from '../parameters.ts'
+import { FREE, toExactPrices } from '../prices.ts'
+import { getDataPolicy } from '../providers/facts.ts'
 import type { Provider } from '../providers.ts'
 import type { EndpointRow, ModelRow } from './rows.ts'
 
 /** Everything that opening a model needs. */
-export interface Opening {
+export interface ModelContext {
   providers: Map<string, Provider>
   /** The protocols that this version supports. */
   protocols: string[]
   /** In Unix seconds: the release time of models that only the config knows. */
   created: number
-  parametersOf: (served: Served) => Set<string>
+  listParameters: (served: EndpointTraits) => Set<string>
 }
 
 /** Opens a model from the config, from the built-in row, or from the config laid over the row. */
 export function openModel(
   id: string,
-  given: ModelConfig | undefined,
+  config: ModelConfig | undefined,
   row: ModelRow | undefined,
-  opening: Opening,
+  context: ModelContext,
 ): Model {
   const model = {
     id,
-    name: given?.name ?? row?.name ?? id,
-    description: given?.description ?? '',
-    created: row ? releaseOf(row) : opening.created,
-    context_length: given?.context_length ?? row?.context_length ?? null,
-    input_modalities: given?.input_modalities ?? row?.input ?? ['text'],
-    output_modalities: given?.output_modalities ?? row?.output ?? ['text'],
+    name: config?.name ?? row?.name ?? id,
+    description: config?.description ?? '',
+    created: row ? readReleaseTime(row) : context.created,
+    context_length: config?.context_length ?? row?.context_length ?? null,
+    input_modalities: config?.input_modalities ?? row?.input ?? ['text'],
+    output_modalities: config?.output_modalities ?? row?.output ?? ['text'],
     reasoning: row?.reasoning ?? null,
   }
-  const distillable = given?.distillable ?? false
-  const own = given?.endpoints ?? []
+  const distillable = config?.distillable ?? false
+  const configured = config?.endpoints ?? []
   const builtIn = (row?.endpoints ?? []).filter(
-    one => isSpoken(one, opening) && own.every(({ provider }) => provider !== one.provider),
+    one =>
+      hasKnownProtocol(one, context) &&
+      configured.every(({ provider }) => provider !== one.provider),
   )
   const endpoints = [
-    ...own.map(one => givenEndpoint({ ...model, distillable }, one, providerOf(one, opening))),
+    ...configured.map(one =>
+      openConfiguredEndpoint({ ...model, distillable }, one, getProvider(one, context)),
+    ),
     ...builtIn.map(one =>
-      builtInEndpoint({ ...model, distillable }, one, providerOf(one, opening), opening),
+      openBuiltInEndpoint({ ...model, distillable }, one, getProvider(one, context), context),
     ),
   ]
-  return { ...model, endpoints: distinct(endpoints) }
+  return { ...model, endpoints: distinguishIds(endpoints) }
 }
 
-const releaseOf = ({ created }: ModelRow) =>
+const readReleaseTime = ({ created }: ModelRow) =>
   created === undefined ? null : Date.parse(created) / 1000
 
 /**
  * Builds an endpoint's id from what it is, independent of its position in a list. Slugs of models
  * and providers have no space.
  */
-function idOf(
+function buildEndpointId(
   model: string,
   { slug, edition }: Provider,
   { model: upstreamModel, region, quantization }: EndpointConfig | EndpointRow,
@@ -66,7 +70,7 @@ function idOf(
 }
 
 /** Numbers endpoints that are listed twice, so that each has measurements of its own. */
-function distinct(endpoints: Endpoint[]): Endpoint[] {
+function distinguishIds(endpoints: Endpoint[]): Endpoint[] {
   const ids = new Set<string>()
   return endpoints.map(endpoint => {
     let { id } = endpoint
@@ -78,68 +82,72 @@ function distinct(endpoints: Endpoint[]): Endpoint[] {
 
 // A model cannot be called where its provider serves it in a protocol that this version does not
 // support.
-const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) =>
+const hasKnownProtocol = ({ protocol }: EndpointRow, { protocols }: ModelContext) =>
   protocol === undefined || protocols.includes(protocol)
 
 // The config was checked when it was read, the data when it was generated.
-function providerOf({ provider }: { provider: string }, { providers }: Opening): Provider {
+function getProvider({ provider }: { provider: string }, { providers }: ModelContext): Provider {
   const known = providers.get(provider)
   if (!known) throw new Error(`There is no provider ${provider}`)
   return known
 }
 
-type Described = Omit<Model, 'endpoints'> & Pick<Endpoint, 'distillable'>
+type ModelDescription = Omit<Model, 'endpoints'> & Pick<Endpoint, 'distillable'>
 
-function givenEndpoint(model: Described, given: EndpointConfig, provider: Provider): Endpoint {
-  const { usd_per_million_tokens: prices, data_policy } = given
-  const policy = dataPolicyOf(provider.slug)
+function openConfiguredEndpoint(
+  model: ModelDescription,
+  config: EndpointConfig,
+  provider: Provider,
+): Endpoint {
+  const { usd_per_million_tokens: prices, data_policy } = config
+  const policy = getDataPolicy(provider.slug)
   return {
-    id: idOf(model.id, provider, given),
+    id: buildEndpointId(model.id, provider, config),
     provider,
-    protocol: given.protocol ?? provider.protocol,
+    protocol: config.protocol ?? provider.protocol,
     model: model.id,
-    upstreamModel: given.model,
-    prices: prices ? pricesOf(prices) : provider.protocol === 'sandbox' ? FREE : null,
-    context_length: given.context_length ?? model.context_length,
-    max_completion_tokens: given.max_completion_tokens ?? null,
-    supported_parameters: given.supported_parameters ? new Set(given.supported_parameters) : null,
+    upstreamModel: config.model,
+    prices: prices ? toExactPrices(prices) : provider.protocol === 'sandbox' ? FREE : null,
+    context_length: config.context_length ?? model.context_length,
+    max_completion_tokens: config.max_completion_tokens ?? null,
+    supported_parameters: config.supported_parameters ? new Set(config.supported_parameters) : null,
     data_policy: {
       training: data_policy?.training ?? policy.training,
       retention_days: data_policy?.retention_days ?? policy.retention_days,
     },
-    region: given.region ?? null,
-    quantization: given.quantization ?? 'unknown',
+    region: config.region ?? null,
+    quantization: config.quantization ?? 'unknown',
     distillable: model.distillable,
     is_byok: false,
   }
 }
 
-function builtInEndpoint(
-  model: Described,
+function openBuiltInEndpoint(
+  model: ModelDescription,
   row: EndpointRow,
   provider: Provider,
-  { parametersOf }: Opening,
+  { listParameters }: ModelContext,
 ): Endpoint {
   const protocol = row.protocol ?? provider.protocol
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
-    id: idOf(model.id, provider, row),
+    id: buildEndpointId(model.id, provider, row),
     provider,
     protocol,
     model: model.id,
     upstreamModel: row.model,
-    prices: row.prices ? pricesOf(row.prices) : null,
+    prices: row.prices ? toExactPrices(row.prices) : null,
     context_length: row.context_length ?? model.context_length,
     max_completion_tokens: row.max_completion_tokens ?? null,
-    supported_parameters: parametersOf({
+    supported_parameters: listParameters({
       provider: row.provider,
       protocol,
       dropped,
       reasoning: row.reasoning ?? null,
       isText,
     }),
-    data_policy: dataPolicyOf(row.provider),
+    data_policy: getDataPolicy(row.provider),
     region: row.region ?? null,
     quantization: row.quantization ?? 'unknown',
     distillable: model.distillable,

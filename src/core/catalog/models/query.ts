@@ -1,12 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { attosPerToken } from '../../kernel/money.ts'
+import { toAttosPerToken } from '../../kernel/money.ts'
 import { pageQuery } from '../../kernel/pages.ts'
 import { oneOf, TrueOrFalse } from '../../kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { type Prices, sumPrices } from '../prices.ts'
-import { namesOf } from '../providers/called.ts'
-import { cheapest, tokenizerOf } from './shown.ts'
+import { listProviderNames } from '../providers/names.ts'
+import { findCheapestPrices, getTokenizerFamily } from './view.ts'
 
 const Amount = (description: string, maximum?: number) =>
   Type.Optional(
@@ -97,116 +97,124 @@ export const ModelQuery = Type.Object({
 })
 export type ModelQuery = Static<typeof ModelQuery>
 
-type Given<Name extends keyof ModelQuery> = NonNullable<ModelQuery[Name]>
-type Filter<Name extends keyof ModelQuery> = (
-  wanted: Given<Name>,
+type QueryValue<Name extends keyof ModelQuery> = NonNullable<ModelQuery[Name]>
+type FilterFactory<Name extends keyof ModelQuery> = (
+  wanted: QueryValue<Name>,
   now: Date,
 ) => (model: Model) => boolean
 
-const never = () => () => false
+const rejectAll = () => () => false
 
-const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
-  category: never,
-  supported_parameters: wanted => {
-    const names = listed(wanted)
+const FILTERS: { [Name in keyof ModelQuery]?: FilterFactory<Name> } = {
+  category: rejectAll,
+  supported_parameters: value => {
+    const names = splitCommas(value)
     return ({ endpoints }) =>
-      endpoints.some(endpoint => names.every(name => supports(endpoint, name)))
+      endpoints.some(endpoint => names.every(name => supportsParameter(endpoint, name)))
   },
-  input_modalities: wanted => model =>
-    listed(wanted).every(one => model.input_modalities.includes(one)),
-  q: wanted => {
-    const words = wanted.toLowerCase().split(/\s+/)
+  input_modalities: value => model =>
+    splitCommas(value).every(one => model.input_modalities.includes(one)),
+  q: value => {
+    const words = value.toLowerCase().split(/\s+/)
     return ({ id, name }) => words.every(word => `${id} ${name}`.toLowerCase().includes(word))
   },
-  context: wanted => model => model.context_length !== null && model.context_length >= wanted,
-  min_price: wanted => priced('prompt', price => price >= attosPerToken(wanted)),
-  max_price: wanted => priced('prompt', price => price <= attosPerToken(wanted)),
-  min_output_price: wanted => priced('completion', price => price >= attosPerToken(wanted)),
-  max_output_price: wanted => priced('completion', price => price <= attosPerToken(wanted)),
-  arch: wanted => model => tokenizerOf(model).toLowerCase().startsWith(wanted.toLowerCase()),
-  model_authors: wanted => model =>
-    listed(wanted).includes(model.id.slice(0, model.id.indexOf('/'))),
-  providers: wanted => {
-    const names = listed(wanted).map(name => name.toLowerCase())
+  context: value => model => model.context_length !== null && model.context_length >= value,
+  min_price: value => createPriceFilter('prompt', price => price >= toAttosPerToken(value)),
+  max_price: value => createPriceFilter('prompt', price => price <= toAttosPerToken(value)),
+  min_output_price: value =>
+    createPriceFilter('completion', price => price >= toAttosPerToken(value)),
+  max_output_price: value =>
+    createPriceFilter('completion', price => price <= toAttosPerToken(value)),
+  arch: value => model => getTokenizerFamily(model).toLowerCase().startsWith(value.toLowerCase()),
+  model_authors: value => model =>
+    splitCommas(value).includes(model.id.slice(0, model.id.indexOf('/'))),
+  providers: value => {
+    const names = splitCommas(value).map(name => name.toLowerCase())
     return ({ endpoints }) =>
-      endpoints.some(({ provider }) => namesOf(provider).some(name => names.includes(name)))
+      endpoints.some(({ provider }) =>
+        listProviderNames(provider).some(name => names.includes(name)),
+      )
   },
-  distillable: wanted => model =>
-    model.endpoints.some(({ distillable }) => distillable) === (wanted === 'true'),
-  zdr: () => model => model.endpoints.some(keepsNothing),
-  region: wanted => model => model.endpoints.some(endpoint => endpoint.region === wanted),
-  min_age_days: (wanted, now) => aged(now, days => days >= wanted),
-  max_age_days: (wanted, now) => aged(now, days => days <= wanted),
-  min_intelligence_index: never,
-  max_intelligence_index: never,
-  min_coding_index: never,
-  max_coding_index: never,
-  min_agentic_index: never,
-  max_agentic_index: never,
-  min_tool_success_rate: never,
-  max_tool_success_rate: never,
+  distillable: value => model =>
+    model.endpoints.some(({ distillable }) => distillable) === (value === 'true'),
+  zdr: () => model => model.endpoints.some(hasZeroRetention),
+  region: value => model => model.endpoints.some(endpoint => endpoint.region === value),
+  min_age_days: (value, now) => createAgeFilter(now, days => days >= value),
+  max_age_days: (value, now) => createAgeFilter(now, days => days <= value),
+  min_intelligence_index: rejectAll,
+  max_intelligence_index: rejectAll,
+  min_coding_index: rejectAll,
+  max_coding_index: rejectAll,
+  min_agentic_index: rejectAll,
+  max_agentic_index: rejectAll,
+  min_tool_success_rate: rejectAll,
+  max_tool_success_rate: rejectAll,
 }
 
 /**
  * Returns the models that match every filter of the query, sorted as it says. `output_modalities`
  * defaults to text.
  */
-export function matching(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
-  const filters = [byOutput(query.output_modalities ?? 'text'), ...filtersOf(query, now)]
+export function filterModels(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
+  const filters = [
+    createOutputFilter(query.output_modalities ?? 'text'),
+    ...buildFilters(query, now),
+  ]
   const found = [...models].filter(model => filters.every(filter => filter(model)))
   const order = query.sort && ORDERS[query.sort]
   return order ? found.sort(order) : found
 }
 
 // The query may hold anything, so only known names are read.
-function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
+function buildFilters(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
   return Object.entries(FILTERS).flatMap(([name, filter]) => {
-    const wanted = query[name as keyof ModelQuery]
-    return wanted === undefined ? [] : [(filter as Filter<keyof ModelQuery>)(wanted, now)]
+    const value = query[name as keyof ModelQuery]
+    return value === undefined ? [] : [(filter as FilterFactory<keyof ModelQuery>)(value, now)]
   })
 }
 
-function byOutput(wanted: string): (model: Model) => boolean {
-  const outputs = listed(wanted)
+function createOutputFilter(value: string): (model: Model) => boolean {
+  const outputs = splitCommas(value)
   return model =>
     outputs.includes('all') || model.output_modalities.some(one => outputs.includes(one))
 }
 
-const listed = (text: string) => text.split(',').map(one => one.trim())
+const splitCommas = (text: string) => text.split(',').map(one => one.trim())
 
-const supports = ({ supported_parameters }: Endpoint, name: string) =>
+const supportsParameter = ({ supported_parameters }: Endpoint, name: string) =>
   supported_parameters ? supported_parameters.has(name) : ALL_PARAMETERS.some(one => one === name)
 
 /** Returns whether an endpoint is known to retain nothing it is sent. */
-export const keepsNothing = ({ data_policy }: Endpoint): boolean => data_policy.retention_days === 0
+export const hasZeroRetention = ({ data_policy }: Endpoint): boolean =>
+  data_policy.retention_days === 0
 
-const priced =
+const createPriceFilter =
   (name: 'prompt' | 'completion', fits: (price: bigint) => boolean) => (model: Model) => {
-    const prices = cheapest(model.endpoints)
+    const prices = findCheapestPrices(model.endpoints)
     return prices !== null && fits(prices[name])
   }
 
-const aged =
+const createAgeFilter =
   (now: Date, fits: (days: number) => boolean) =>
   ({ created }: Model) =>
     created !== null && fits(Math.floor((now.getTime() / 1000 - created) / 86_400))
 
-type Order = (a: Model, b: Model) => number
+type ModelComparator = (a: Model, b: Model) => number
 
 /** Unknown values come last in both directions. */
-const ORDERS: Record<string, Order> = {
+const ORDERS: Record<string, ModelComparator> = {
   newest: (a, b) => (b.created ?? 0) - (a.created ?? 0),
   'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
-  'pricing-low-to-high': byPrice((a, b) => a - b),
-  'pricing-high-to-low': byPrice((a, b) => b - a),
+  'pricing-low-to-high': createPriceOrder((a, b) => a - b),
+  'pricing-high-to-low': createPriceOrder((a, b) => b - a),
 }
 
 // Twice the average, which sorts the same.
-function byPrice(compare: (a: bigint, b: bigint) => bigint): Order {
+function createPriceOrder(compare: (a: bigint, b: bigint) => bigint): ModelComparator {
   const sum = (prices: Prices | null) => prices && sumPrices(prices)
   return (first, second) => {
-    const a = sum(cheapest(first.endpoints))
-    const b = sum(cheapest(second.endpoints))
+    const a = sum(findCheapestPrices(first.endpoints))
+    const b = sum(findCheapestPrices(second.endpoints))
     if (a === null || b === null) return Number(a === null) - Number(b === null)
     return Number(compare(a, b))
   }

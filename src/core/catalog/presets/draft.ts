@@ -57,20 +57,20 @@ const CONFIG_KEYS = [
 ]
 
 /** Picks the fields of a chat body that a preset keeps. Null counts as absent. */
-export const configOf = (body: Json): Json =>
+export const pickPresetConfig = (body: Json): Json =>
   Object.fromEntries(CONFIG_KEYS.filter(key => body[key] != null).map(key => [key, body[key]]))
 
 /** The content of a preset, whichever dialect it was written in. */
-export type Draft = Pick<PresetVersion, 'system_prompt' | 'config'>
+export type PresetDraft = Pick<PresetVersion, 'system_prompt' | 'config'>
 
 /**
  * The most bytes of a version, system prompt and config together. It stays in memory as long as it
  * is current.
  */
-const LARGEST = 256 * 1024
+const MOST_BYTES = 256 * 1024
 
 /** Throws 400 for a draft that is too large to keep. */
-export function checkSize({ system_prompt, config }: Draft): void {
+export function checkDraftSize({ system_prompt, config }: PresetDraft): void {
   const size = Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
-  if (size > LARGEST) throw invalid(`body: expected at most ${LARGEST} bytes to keep`)
+  if (size > MOST_BYTES) throw invalid(`body: expected at most ${MOST_BYTES} bytes to keep`)
 }

@@ -53,6 +53,6 @@ export interface PresetStore {
   designate(version: PresetVersion, updated_at: string, entry: AuditEntry): Promise<void>
   update(id: string, change: Partial<Preset>, entry: AuditEntry): Promise<void>
   /** Returns one page of a preset's versions, oldest first. */
-  versions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>
-  version(preset_id: string, version: number): Promise<PresetVersion | undefined>
+  listVersions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>
+  findVersion(preset_id: string, version: number): Promise<PresetVersion | undefined>
 }

@@ -1,6 +1,6 @@
 import type { ProviderConfig } from '../../config.ts'
-import { own } from '../../kernel/json.ts'
-import type { Fault, ProviderRow } from '../providers.ts'
+import { getOwn } from '../../kernel/json.ts'
+import type { ProviderRow, SettingIssue } from '../providers.ts'
 import type { Credential } from './credential.ts'
 
 /** The blanks that a built-in address may have. */
@@ -10,28 +10,31 @@ type Blank = 'region' | 'project'
  * Builds the address of a configured provider: the config's, else the built-in one with its blanks
  * filled. Returns what is missing where a blank has no value.
  */
-export function addressOf(
-  given: ProviderConfig,
+export function buildAddress(
+  settings: ProviderConfig,
   row: ProviderRow | undefined,
   { service_account, aws }: Credential,
-): string | Fault {
-  if (given.base_url) return given.base_url.replace(/\/+$/, '')
-  const known = {
-    region: given.region ?? aws?.region,
-    project: given.project ?? service_account?.project_id ?? undefined,
+): string | SettingIssue {
+  if (settings.base_url) return settings.base_url.replace(/\/+$/, '')
+  const values = {
+    region: settings.region ?? aws?.region,
+    project: settings.project ?? service_account?.project_id ?? undefined,
   }
-  const template = own(row?.regions ?? {}, known.region) ?? row?.base_url
+  const template = getOwn(row?.regions ?? {}, values.region) ?? row?.base_url
   if (!template)
     return { field: 'base_url', expected: 'the address before the protocol’s own path' }
-  return filled(template, known)
+  return fillBlanks(template, values)
 }
 
-function filled(template: string, known: Record<Blank, string | undefined>): string | Fault {
+function fillBlanks(
+  template: string,
+  values: Record<Blank, string | undefined>,
+): string | SettingIssue {
   const missing = (['region', 'project'] as const).find(
-    blank => template.includes(`{${blank}}`) && !known[blank],
+    blank => template.includes(`{${blank}}`) && !values[blank],
   )
   if (missing) return { field: missing, expected: `the ${missing} in ${template}` }
   return template.replace(/\{(region|project)\}/g, (_, blank: Blank) =>
-    encodeURIComponent(known[blank] ?? ''),
+    encodeURIComponent(values[blank] ?? ''),
   )
 }

@@ -3,7 +3,7 @@ import type { Auth } from '../../config/credentials.ts'
 import type { ProviderConfig } from '../../config.ts'
 import { parseObject } from '../../kernel/json.ts'
 import { Secret } from '../../kernel/secret.ts'
-import type { Fault, ProviderRow } from '../providers.ts'
+import type { ProviderRow, SettingIssue } from '../providers.ts'
 
 /** Credentials that sign a request to AWS. */
 export interface AwsCredentials {
@@ -31,48 +31,53 @@ export interface Credential {
 }
 
 /** Builds the credential of a configured provider, or returns what is missing. */
-export function credentialOf(
-  given: ProviderConfig,
+export function buildCredential(
+  settings: ProviderConfig,
   row: ProviderRow | undefined,
   protocol: string,
-): Credential | Fault {
-  const auth = authOf(given, row, protocol)
+): Credential | SettingIssue {
+  const auth = pickAuth(settings, row, protocol)
   const none: Credential = { auth, api_key: null, aws: null, service_account: null }
   switch (auth) {
     case 'none':
       return none
     case 'sigv4':
-      return awsOf(given, none)
+      return buildAwsCredential(settings, none)
     case 'google-service-account':
-      return serviceAccountOf(given, none)
+      return buildServiceAccount(settings, none)
     default:
-      return given.api_key ? { ...none, api_key: new Secret(given.api_key) } : missingKey(row)
+      return settings.api_key
+        ? { ...none, api_key: new Secret(settings.api_key) }
+        : reportMissingKey(row)
   }
 }
 
 /** How each protocol's own provider authenticates. Every other one takes a bearer token. */
-const AUTH_OF: Record<string, Auth> = {
+const PROTOCOL_AUTH: Record<string, Auth> = {
   'anthropic-messages': 'x-api-key',
   gemini: 'x-goog-api-key',
 }
 
 // The config decides, then the kind of credential that it has, then the provider.
-function authOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Auth {
-  if (given.auth) return given.auth
-  if (given.service_account !== undefined) return 'google-service-account'
-  if (given.api_key) return row?.auth ?? AUTH_OF[protocol] ?? 'bearer'
-  if (given.aws) return 'sigv4'
-  return (row?.keyless ?? given.protocol !== undefined) ? 'none' : 'bearer'
+function pickAuth(settings: ProviderConfig, row: ProviderRow | undefined, protocol: string): Auth {
+  if (settings.auth) return settings.auth
+  if (settings.service_account !== undefined) return 'google-service-account'
+  if (settings.api_key) return row?.auth ?? PROTOCOL_AUTH[protocol] ?? 'bearer'
+  if (settings.aws) return 'sigv4'
+  return (row?.keyless ?? settings.protocol !== undefined) ? 'none' : 'bearer'
 }
 
-const missingKey = (row: ProviderRow | undefined): Fault => ({
+const reportMissingKey = (row: ProviderRow | undefined): SettingIssue => ({
   field: 'api_key',
   expected: row?.instead ? `the credential, or ${row.instead}` : 'the credential',
 })
 
-function awsOf({ aws, ...given }: ProviderConfig, none: Credential): Credential | Fault {
+function buildAwsCredential(
+  { aws, ...settings }: ProviderConfig,
+  none: Credential,
+): Credential | SettingIssue {
   if (!aws) return { field: 'aws', expected: 'access_key_id and secret_access_key' }
-  const region = aws.region ?? given.region
+  const region = aws.region ?? settings.region
   if (!region) return { field: 'region', expected: 'the region that requests are signed for' }
   const session_token = aws.session_token ? new Secret(aws.session_token) : null
   const secret_access_key = new Secret(aws.secret_access_key)
@@ -84,11 +89,11 @@ function awsOf({ aws, ...given }: ProviderConfig, none: Credential): Credential 
 
 const TOKEN_URI = 'https://oauth2.googleapis.com/token'
 
-function serviceAccountOf(
-  { service_account: given }: ProviderConfig,
+function buildServiceAccount(
+  { service_account: serviceAccount }: ProviderConfig,
   none: Credential,
-): Credential | Fault {
-  const account = typeof given === 'string' ? parseObject(given) : given
+): Credential | SettingIssue {
+  const account = typeof serviceAccount === 'string' ? parseObject(serviceAccount) : serviceAccount
   const {
     client_email,
     private_key,
@@ -104,15 +109,15 @@ function serviceAccountOf(
     return { field: 'service_account.private_key', expected: 'an RSA key in PEM' }
   if (!isText(token_uri) || !/^https?:/.test(token_uri) || !URL.canParse(token_uri))
     return { field: 'service_account.token_uri', expected: 'the address that sells tokens' }
-  const optional = (text: unknown) => (isText(text) ? text : null)
+  const toOptionalText = (text: unknown) => (isText(text) ? text : null)
   return {
     ...none,
     service_account: {
       client_email,
       private_key: new Secret(private_key),
-      private_key_id: optional(private_key_id),
+      private_key_id: toOptionalText(private_key_id),
       token_uri,
-      project_id: optional(project_id),
+      project_id: toOptionalText(project_id),
     },
   }
 }

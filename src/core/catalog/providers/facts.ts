@@ -1,4 +1,4 @@
-import { own } from '../../kernel/json.ts'
+import { getOwn } from '../../kernel/json.ts'
 import { FACTS } from './facts.data.ts'
 
 /** What a provider publishes about itself. Null where it is not certain. */
@@ -25,16 +25,19 @@ const UNKNOWN: ProviderFacts = {
   retention_days: null,
 }
 
-const known: Record<string, Partial<ProviderFacts>> = FACTS
+const providerFacts: Record<string, Partial<ProviderFacts>> = FACTS
 
 /** Returns the public facts of a provider. */
-export const factsOf = (slug: string): ProviderFacts => ({ ...UNKNOWN, ...own(known, slug) })
+export const getProviderFacts = (slug: string): ProviderFacts => ({
+  ...UNKNOWN,
+  ...getOwn(providerFacts, slug),
+})
 
 /**
  * Returns a provider's data policy as rules apply it. An unknown provider counts as one that
  * trains, and that keeps data for an unknown time.
  */
-export function dataPolicyOf(slug: string): { training: boolean; retention_days: number | null } {
-  const { training, retention_days } = factsOf(slug)
+export function getDataPolicy(slug: string): { training: boolean; retention_days: number | null } {
+  const { training, retention_days } = getProviderFacts(slug)
   return { training: training ?? true, retention_days }
 }

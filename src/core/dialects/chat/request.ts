@@ -1,33 +1,33 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Block, Turn } from '../../language/message.ts'
+import type { Block, Message } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
-import { callBase } from '../routing.ts'
-import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
+import { buildCallBase } from '../routing.ts'
+import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
-import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
+import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
-export function understand(
+export function toChatCall(
   gateway: DialectWorld,
   actor: Actor,
-  given: ChatRequest,
+  request: ChatRequest,
   context: CallContext,
 ): TextCall {
-  const body = modernize(given)
+  const body = modernizeRequest(request)
   return {
-    ...callBase(gateway, actor, body, context),
+    ...buildCallBase(gateway, actor, body, context),
     kind: 'text',
     dialect: 'chat',
-    turns: turnsOf(body),
-    tools: (body.tools ?? []).map(toolOf),
-    params: paramsOf(body),
+    messages: toMessages(body),
+    tools: (body.tools ?? []).map(toTool),
+    params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readUnknown(body, OURS) ?? {},
+    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
     betas: context.betas,
   }
 }
@@ -36,40 +36,43 @@ export function understand(
  * The fields that providers do not get, or get in another form. All other fields of a body are
  * forwarded unchanged.
  */
-const OURS = new Set([
+const KNOWN_FIELDS = new Set([
   ...Object.keys(ChatRequest.properties),
   // Legacy names that the public service still reads and no provider knows.
   'usage',
   'transforms',
 ])
 
-function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
+function toMessages({ messages, prompt }: ChatRequest): Message[] {
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
-  if (messages) return messages.map(turnOf)
+  if (messages) return messages.map(toMessage)
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]
 }
 
-function turnOf(message: Message): Turn {
-  const given = message as Message & AssistantFields & { tool_call_id?: string }
-  const turn: Turn = {
-    role: message.role === 'function' ? 'tool' : message.role,
-    blocks: blocksOf(given),
+function toMessage(wireMessage: ChatMessage): Message {
+  const fields = wireMessage as ChatMessage & AssistantFields & { tool_call_id?: string }
+  const message: Message = {
+    role: wireMessage.role === 'function' ? 'tool' : wireMessage.role,
+    blocks: toBlocks(fields),
   }
-  if (given.name !== undefined) turn.name = given.name
-  if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
-  if (given.model && turn.role === 'assistant') turn.model = given.model
-  const extra = readUnknown(
-    message,
-    message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS,
+  if (fields.name !== undefined) message.name = fields.name
+  if (fields.tool_call_id !== undefined) message.tool_call_id = fields.tool_call_id
+  if (fields.model && message.role === 'assistant') message.model = fields.model
+  const extra = readUnknownFields(
+    wireMessage,
+    wireMessage.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS,
   )
-  if (extra) turn.extra = extra
-  return turn
+  if (extra) message.extra = extra
+  return message
 }
 
-type AssistantFields = Omit<Extract<Message, { role: 'assistant' }>, 'role' | 'content' | 'name'>
+type AssistantFields = Omit<
+  Extract<ChatMessage, { role: 'assistant' }>,
+  'role' | 'content' | 'name'
+>
 
 const MESSAGE_FIELDS = new Set(['role', 'content', 'name', 'tool_call_id'])
 const ASSISTANT_FIELDS = new Set([
@@ -83,7 +86,7 @@ const ASSISTANT_FIELDS = new Set([
   'reasoning_details',
 ])
 
-function blocksOf(message: Message & AssistantFields): Block[] {
+function toBlocks(message: ChatMessage & AssistantFields): Block[] {
   if (typeof message.content === 'string' && message.role !== 'assistant')
     return [{ type: 'text', text: message.content }]
   const blocks: Block[] = []
@@ -93,7 +96,7 @@ function blocksOf(message: Message & AssistantFields): Block[] {
       message.reasoning ?? message.reasoning_content ?? null,
       message.reasoning_details,
     )
-  for (const part of contentOf(message.content)) blocks.push(blockOf(part))
+  for (const part of listParts(message.content)) blocks.push(toBlock(part))
   if (message.role !== 'assistant') return blocks
   for (const { image_url } of message.images ?? [])
     blocks.push({ type: 'image', url: image_url.url })
@@ -116,16 +119,16 @@ function pushReasoning(
   if (text !== null || details) blocks.push({ type: 'reasoning', text, details: details ?? null })
 }
 
-type Part = Exclude<NonNullable<Message['content']>, string>[number]
+type Part = Exclude<NonNullable<ChatMessage['content']>, string>[number]
 
-const contentOf = (content: Message['content']): Part[] =>
+const listParts = (content: ChatMessage['content']): Part[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
 
-function blockOf(part: Part): Block {
+function toBlock(part: Part): Block {
   switch (part.type) {
     case 'text': {
       const { type, text, cache_control, ...extra } = part
-      return { type, text, ...keepMarker(cache_control), ...keepExtra(extra) }
+      return { type, text, ...toCacheControlField(cache_control), ...toExtraField(extra) }
     }
     case 'image_url': {
       const { type: _, image_url, cache_control, ...extra } = part
@@ -134,38 +137,38 @@ function blockOf(part: Part): Block {
         type: 'image',
         url,
         ...(detail === undefined ? {} : { detail }),
-        ...keepMarker(cache_control),
-        ...keepExtra(extra),
+        ...toCacheControlField(cache_control),
+        ...toExtraField(extra),
       }
     }
     case 'input_audio':
       return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format }
     case 'file':
-      return { type: 'file', file: part.file, ...keepMarker(part.cache_control) }
+      return { type: 'file', file: part.file, ...toCacheControlField(part.cache_control) }
     case 'video_url':
     case 'input_video': {
       const { url, ...extra } = part.video_url
-      return { type: 'video', url, ...keepExtra(extra) }
+      return { type: 'video', url, ...toExtraField(extra) }
     }
     default:
       return { type: 'other', dialect: 'chat', value: part }
   }
 }
 
-function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
+function toTool(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
   if (!('function' in tool) || tool.type !== 'function')
     return { type: 'other', dialect: 'chat', value: tool }
-  const { type: _, function: definition, cache_control, ...extra } = tool as FunctionTool
+  const { type: _, function: definition, cache_control, ...extra } = tool as ChatFunctionTool
   return {
     ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>),
     type: 'function',
-    ...keepMarker(cache_control),
-    ...keepExtra(extra),
+    ...toCacheControlField(cache_control),
+    ...toExtraField(extra),
   }
 }
 
 /** The parameters that keep their names. */
-const PLAIN = [
+const UNCHANGED_PARAMS = [
   'temperature',
   'top_p',
   'min_p',
@@ -191,9 +194,9 @@ const PLAIN = [
   'prompt_cache_options',
 ] as const satisfies readonly (keyof Params & keyof ChatRequest)[]
 
-function paramsOf(body: ChatRequest): Params {
+function toParams(body: ChatRequest): Params {
   const params: Record<string, unknown> = {}
-  for (const name of PLAIN) if (body[name] != null) params[name] = body[name]
+  for (const name of UNCHANGED_PARAMS) if (body[name] != null) params[name] = body[name]
   const max_tokens = body.max_completion_tokens ?? body.max_tokens
   if (max_tokens != null) params.max_tokens = max_tokens
   // Zero is the public API's way to say "no limit".
@@ -202,7 +205,7 @@ function paramsOf(body: ChatRequest): Params {
     params.stop = typeof body.stop === 'string' ? [body.stop] : body.stop
   if (body.service_tier != null)
     params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
-  const reasoning = reasoningOf(body)
+  const reasoning = readReasoning(body)
   if (reasoning) params.reasoning = reasoning
   return params as Params
 }
@@ -211,21 +214,21 @@ function paramsOf(body: ChatRequest): Params {
  * Reads `reasoning`, merged with its flat alias and its legacy switch. Throws 400 if it has both an
  * effort and a budget.
  */
-function reasoningOf({
+function readReasoning({
   reasoning,
   reasoning_effort,
   include_reasoning,
 }: ChatRequest): Reasoning | undefined {
   if (reasoning?.effort != null && reasoning.max_tokens != null)
     throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
-  const wish: Record<string, unknown> = {}
+  const merged: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(reasoning ?? {}))
-    if (value !== null) wish[name] = value
-  if (reasoning_effort != null && wish.effort === undefined && wish.max_tokens === undefined)
-    wish.effort = reasoning_effort
-  if (include_reasoning === false) wish.exclude ??= true
-  if (include_reasoning === true) wish.enabled ??= true
-  return Object.keys(wish).length > 0 ? (wish as Reasoning) : undefined
+    if (value !== null) merged[name] = value
+  if (reasoning_effort != null && merged.effort === undefined && merged.max_tokens === undefined)
+    merged.effort = reasoning_effort
+  if (include_reasoning === false) merged.exclude ??= true
+  if (include_reasoning === true) merged.enabled ??= true
+  return Object.keys(merged).length > 0 ? (merged as Reasoning) : undefined
 }
 
 /**
@@ -233,47 +236,47 @@ function reasoningOf({
  * messages of role `function`, which old clients still send. Returns the body itself if it has
  * none.
  */
-export function modernize(body: ChatRequest): ChatRequest {
+export function modernizeRequest(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
   if (!functions && function_call == null && !messages?.some(isLegacy)) return body
   const tools = [
     ...(rest.tools ?? []),
     ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition })),
   ]
-  const choice = rest.tool_choice ?? legacyChoice(function_call)
+  const toolChoice = rest.tool_choice ?? toToolChoice(function_call)
   return {
     ...rest,
     ...(messages ? { messages: modernizeMessages(messages) } : {}),
     ...(tools.length > 0 ? { tools } : {}),
-    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...(toolChoice === undefined ? {} : { tool_choice: toolChoice }),
   }
 }
 
-const isLegacy = (message: Message) =>
+const isLegacy = (message: ChatMessage) =>
   message.role === 'function' || ('function_call' in message && message.function_call != null)
 
-const legacyChoice = (choice: ChatRequest['function_call']) =>
+const toToolChoice = (choice: ChatRequest['function_call']) =>
   typeof choice === 'object' && choice !== null
     ? { type: 'function' as const, function: choice }
     : (choice ?? undefined)
 
 // Function calls had no ids: a result belongs to the last call of the same name.
-function modernizeMessages(messages: Message[]): Message[] {
-  const last = new Map<string, string>()
-  return messages.map((message, at) => {
+function modernizeMessages(messages: ChatMessage[]): ChatMessage[] {
+  const lastCallIds = new Map<string, string>()
+  return messages.map((message, index) => {
     if (message.role === 'function') {
       const { name, content, ...rest } = message
       return {
         ...rest,
         role: 'tool',
         content: content ?? '',
-        tool_call_id: last.get(name) ?? `call_${name}`,
+        tool_call_id: lastCallIds.get(name) ?? `call_${name}`,
       }
     }
     if (message.role !== 'assistant' || message.function_call == null) return message
     const { function_call, ...rest } = message
-    const id = `call_${at}`
-    last.set(function_call.name, id)
+    const id = `call_${index}`
+    lastCallIds.set(function_call.name, id)
     return {
       ...rest,
       tool_calls: [...(rest.tool_calls ?? []), { id, type: 'function', function: function_call }],

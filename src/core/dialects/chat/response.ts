@@ -1,31 +1,35 @@
 import type { GatewayError } from '../../errors.ts'
-import { joinedBase64 } from '../../kernel/data-url.ts'
-import { usdOf } from '../../kernel/money.ts'
+import { joinBase64 } from '../../kernel/data-url.ts'
+import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { addDetail } from '../../language/reasoning.ts'
-import { inputTokens, outputTokens, type Receipt } from '../../language/usage.ts'
+import { appendDetail } from '../../language/reasoning.ts'
+import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import type { ChatRequest } from './schema.ts'
 
 /** The shape of an answer: where chat and text completions differ, and what the caller excluded. */
-export interface Shape {
+export interface ChatShape {
   object: 'chat.completion' | 'text_completion'
   /** Choices hold a `text` instead of a `message` or `delta`. */
-  text: boolean
+  usesText: boolean
   /** The model may reason, but its reasoning is left out (`reasoning.exclude`). */
-  hideReasoning: boolean
+  hidesReasoning: boolean
   /** The caller uses functions, not tools: the first call is also sent as a `function_call`. */
-  functions: boolean
+  usesFunctions: boolean
 }
 
 /** Derives the shape of an answer from its request: text for a `prompt` (specification E9). */
-export const readShape = (object: Shape['object'], call: TextCall, body: ChatRequest): Shape => ({
+export const readChatShape = (
+  object: ChatShape['object'],
+  call: TextCall,
+  body: ChatRequest,
+): ChatShape => ({
   object,
-  text: body.messages === undefined,
-  hideReasoning: call.params.reasoning?.exclude ?? false,
-  functions: (body.functions?.length ?? 0) > 0,
+  usesText: body.messages === undefined,
+  hidesReasoning: call.params.reasoning?.exclude ?? false,
+  usesFunctions: (body.functions?.length ?? 0) > 0,
 })
 
 interface ToolCall {
@@ -35,7 +39,7 @@ interface ToolCall {
 }
 
 /** One alternative of the answer while it is collected. */
-class Choice {
+class CollectedChoice {
   content: string | null = null
   refusal: string | null = null
   reasoning: string | null = null
@@ -60,7 +64,7 @@ class Choice {
         break
       case 'reasoning-delta':
         if (part.text) this.reasoning = (this.reasoning ?? '') + part.text
-        for (const detail of part.details) addDetail(this.details, detail)
+        for (const detail of part.details) appendDetail(this.details, detail)
         break
       case 'tool-call-start':
         this.calls[part.index] = {
@@ -94,7 +98,7 @@ class Choice {
 
   #addAudio({ data, transcript, ...rest }: AudioDelta): void {
     this.audio = { ...this.audio, ...rest }
-    if (data !== undefined) this.audio.data = joinedBase64(this.audio.data ?? '', data)
+    if (data !== undefined) this.audio.data = joinBase64(this.audio.data ?? '', data)
     if (transcript !== undefined) this.audio.transcript = (this.audio.transcript ?? '') + transcript
   }
 
@@ -113,17 +117,17 @@ class Choice {
  * Collects the parts of an answer into one `chat.completion`. Throws the error of an answer that
  * failed before it had any content.
  */
-export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
-  const choices: Choice[] = []
+export async function collectChatResponse(answer: Answer<'text'>, shape: ChatShape) {
+  const choices: CollectedChoice[] = []
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
   let error: GatewayError | null = null
   let receipt: ReceiptPart | null = null
-  for (const batch of await answer.parts.all()) {
+  for (const batch of await answer.parts.collect()) {
     for (const part of batch) {
       if (part.type === 'start') start = part
       else if (part.type === 'error') error = part.error
       else if (part.type === 'receipt') receipt = part
-      else if ('choice' in part) choiceAt(choices, part.choice).add(part)
+      else if ('choice' in part) getOrAddChoice(choices, part.choice).add(part)
     }
   }
   if (error && (choices.length === 0 || error.type === 'unavailable')) throw error
@@ -136,34 +140,39 @@ export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
     system_fingerprint: start.system_fingerprint,
     ...(start.service_tier === null ? {} : { service_tier: start.service_tier }),
     choices: choices.flatMap((choice, index) =>
-      choice ? [shownChoice(choice, index, error, shape)] : [],
+      choice ? [renderChoice(choice, index, error, shape)] : [],
     ),
-    ...(receipt ? { usage: chatUsage(receipt.receipt), ...receipt.besides } : {}),
+    ...(receipt ? { usage: renderChatUsage(receipt.receipt), ...receipt.siblingFields } : {}),
   }
 }
 
-function choiceAt(choices: Choice[], at: number): Choice {
-  const choice = choices[at] ?? new Choice()
-  choices[at] = choice
+function getOrAddChoice(choices: CollectedChoice[], index: number): CollectedChoice {
+  const choice = choices[index] ?? new CollectedChoice()
+  choices[index] = choice
   return choice
 }
 
-function shownChoice(choice: Choice, index: number, error: GatewayError | null, shape: Shape) {
+function renderChoice(
+  choice: CollectedChoice,
+  index: number,
+  error: GatewayError | null,
+  shape: ChatShape,
+) {
   const ending = {
     index,
     finish_reason: error ? 'error' : (choice.finish?.reason ?? null),
     native_finish_reason: choice.finish?.native ?? null,
     logprobs: choice.logprobs,
-    ...(error ? { error: chatError(error) } : {}),
+    ...(error ? { error: renderChatError(error) } : {}),
   }
-  return shape.text
+  return shape.usesText
     ? { ...ending, text: choice.content ?? '' }
-    : { ...ending, message: messageOf(choice, shape) }
+    : { ...ending, message: renderMessage(choice, shape) }
 }
 
-function messageOf(choice: Choice, { hideReasoning, functions }: Shape) {
-  const reasoning = hideReasoning ? null : choice.reasoning
-  const details = hideReasoning ? [] : detailsOf(choice)
+function renderMessage(choice: CollectedChoice, { hidesReasoning, usesFunctions }: ChatShape) {
+  const reasoning = hidesReasoning ? null : choice.reasoning
+  const details = hidesReasoning ? [] : listReasoningDetails(choice)
   return {
     role: 'assistant',
     content: choice.content,
@@ -171,18 +180,18 @@ function messageOf(choice: Choice, { hideReasoning, functions }: Shape) {
     reasoning,
     ...(details.length > 0 ? { reasoning_details: details } : {}),
     ...(choice.calls.length > 0 ? { tool_calls: choice.calls.filter(call => call) } : {}),
-    ...(functions && choice.calls[0] ? { function_call: choice.calls[0].function } : {}),
+    ...(usesFunctions && choice.calls[0] ? { function_call: choice.calls[0].function } : {}),
     ...(choice.images.length > 0 ? { images: choice.images } : {}),
     ...(choice.annotations.length > 0 ? { annotations: choice.annotations } : {}),
     ...(choice.audio ? { audio: choice.audio } : {}),
   }
 }
 
-const detailsOf = ({ details, reasoning }: Choice): ReasoningDetail[] =>
-  details.length > 0 || reasoning === null ? details : [plainDetail(reasoning)]
+const listReasoningDetails = ({ details, reasoning }: CollectedChoice): ReasoningDetail[] =>
+  details.length > 0 || reasoning === null ? details : [toReasoningDetail(reasoning)]
 
 /** Converts reasoning that came as bare text into the structured form that clients send back. */
-export const plainDetail = (text: string): ReasoningDetail => ({
+export const toReasoningDetail = (text: string): ReasoningDetail => ({
   type: 'reasoning.text',
   text,
   format: 'unknown',
@@ -190,7 +199,7 @@ export const plainDetail = (text: string): ReasoningDetail => ({
 })
 
 /** Renders an error inside an answer that has begun (wire reference C.6 and L.2). */
-export const chatError = ({ status, message, type, metadata }: GatewayError) => ({
+export const renderChatError = ({ status, message, type, metadata }: GatewayError) => ({
   code: status,
   message,
   metadata: { error_type: type, ...metadata },
@@ -200,16 +209,16 @@ export const chatError = ({ status, message, type, metadata }: GatewayError) => 
  * Renders the chat usage object (specification, Usage objects; wire reference A.9). The totals
  * include the tokens that their details name.
  */
-export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+export function renderChatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
   const { input, output, prediction } = usage
-  const prompt_tokens = inputTokens(usage)
-  const completion_tokens = outputTokens(usage)
+  const prompt_tokens = countInputTokens(usage)
+  const completion_tokens = countOutputTokens(usage)
   return {
     prompt_tokens,
     completion_tokens,
     total_tokens: prompt_tokens + completion_tokens,
     // Left out if unknown: the official clients accept a number or nothing.
-    ...(cost === null ? {} : { cost: usdOf(cost) }),
+    ...(cost === null ? {} : { cost: toUsd(cost) }),
     is_byok,
     prompt_tokens_details: {
       cached_tokens: input.cache_read,
@@ -229,9 +238,9 @@ export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
         : {}),
     },
     cost_details: cost_details && {
-      upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
-      upstream_inference_prompt_cost: usdOf(cost_details.prompt),
-      upstream_inference_completions_cost: usdOf(cost_details.completion),
+      upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
+      upstream_inference_prompt_cost: toUsd(cost_details.prompt),
+      upstream_inference_completions_cost: toUsd(cost_details.completion),
     },
   }
 }

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
-import { routing } from '../routing.ts'
-import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
+import { routingFields } from '../routing.ts'
+import { AnyObject, CacheControl, cacheMarkerField, dryRunFields } from '../schema.ts'
 
 /**
  * The chat request (specification E9, wire reference C.1–C.4). Fields that are not named here are
@@ -10,7 +10,10 @@ import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 
 const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
 
-const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
+const TextPart = Type.Object(
+  { type: Type.Literal('text'), text: Type.String(), ...cacheMarkerField },
+  open,
+)
 const ImagePart = Type.Object(
   {
     type: Type.Literal('image_url'),
@@ -21,7 +24,7 @@ const ImagePart = Type.Object(
       },
       open,
     ),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
@@ -43,7 +46,7 @@ const FilePart = Type.Object(
       },
       open,
     ),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
@@ -92,7 +95,7 @@ const AssistantMessage = Type.Object(
   open,
 )
 
-const Message = Type.Union([
+const ChatMessage = Type.Union([
   Type.Object({ role: Type.Literal('system'), content: TextContent, name }, open),
   Type.Object({ role: Type.Literal('developer'), content: TextContent, name }, open),
   Type.Object({ role: Type.Literal('user'), content: Content, name }, open),
@@ -106,22 +109,22 @@ const Message = Type.Union([
     open,
   ),
 ])
-export type Message = Static<typeof Message>
+export type ChatMessage = Static<typeof ChatMessage>
 
 const FunctionDefinition = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 64 }),
     description: optional(Type.String()),
-    parameters: optional(Anything),
+    parameters: optional(AnyObject),
     strict: optional(Type.Boolean()),
   },
   open,
 )
-const FunctionTool = Type.Object(
-  { type: Type.Literal('function'), function: FunctionDefinition, ...marked },
+const ChatFunctionTool = Type.Object(
+  { type: Type.Literal('function'), function: FunctionDefinition, ...cacheMarkerField },
   open,
 )
-export type FunctionTool = Static<typeof FunctionTool>
+export type ChatFunctionTool = Static<typeof ChatFunctionTool>
 const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
 
 const ToolChoice = Type.Union([
@@ -146,7 +149,7 @@ const ResponseFormat = Type.Union([
           name: Type.String({ minLength: 1, maxLength: 64 }),
           description: Type.Optional(Type.String()),
           strict: optional(Type.Boolean()),
-          schema: Type.Optional(Anything),
+          schema: Type.Optional(AnyObject),
         },
         open,
       ),
@@ -157,27 +160,30 @@ const ResponseFormat = Type.Union([
 ])
 
 /** A JSON number outside these bounds changes when it is parsed. */
-const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+const SafeInteger = Type.Integer({
+  minimum: Number.MIN_SAFE_INTEGER,
+  maximum: Number.MAX_SAFE_INTEGER,
+})
 
 const Penalty = Type.Number({ minimum: -2, maximum: 2 })
-const Share = Type.Number({ minimum: 0, maximum: 1 })
+const Probability = Type.Number({ minimum: 0, maximum: 1 })
 
 /** The fields that chat and text completions share. */
 const shared = {
   model: Type.Optional(Type.String({ minLength: 1 })),
-  ...routing,
+  ...routingFields,
   stream_options: optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, open)),
   max_tokens: optional(Type.Integer({ minimum: 1 })),
   max_completion_tokens: optional(Type.Integer({ minimum: 1 })),
   temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
   top_p: optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
   top_k: optional(Type.Integer({ minimum: 0 })),
-  min_p: optional(Share),
-  top_a: optional(Share),
+  min_p: optional(Probability),
+  top_a: optional(Probability),
   frequency_penalty: optional(Penalty),
   presence_penalty: optional(Penalty),
   repetition_penalty: optional(Type.Number({ exclusiveMinimum: 0, maximum: 2 })),
-  seed: optional(Whole),
+  seed: optional(SafeInteger),
   stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
   logit_bias: optional(
     Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), {
@@ -188,7 +194,7 @@ const shared = {
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
   response_format: optional(ResponseFormat),
   prediction: optional(Type.Object({ type: Type.Literal('content'), content: TextContent }, open)),
-  tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
+  tools: optional(Type.Array(Type.Union([ChatFunctionTool, OtherTool]))),
   tool_choice: optional(ToolChoice),
   functions: optional(Type.Array(FunctionDefinition)),
   function_call: optional(
@@ -211,23 +217,23 @@ const shared = {
   include_reasoning: optional(Type.Boolean()),
   verbosity: optional(oneOf('low', 'medium', 'high', 'xhigh', 'max')),
   modalities: optional(Type.Array(oneOf('text', 'image', 'audio'))),
-  audio: optional(Anything),
-  image_config: optional(Anything),
+  audio: optional(AnyObject),
+  image_config: optional(AnyObject),
   service_tier: optional(oneOf('auto', 'default', 'fast', 'flex', 'priority', 'scale')),
-  web_search_options: optional(Anything),
+  web_search_options: optional(AnyObject),
   cache_control: optional(CacheControl),
   prompt_cache_key: optional(Type.String()),
-  prompt_cache_options: optional(Anything),
+  prompt_cache_options: optional(AnyObject),
   metadata: optional(Type.Record(Type.String(), Type.String())),
   debug: optional(
-    Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRun }, open),
+    Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRunFields }, open),
   ),
 }
 
 /** The body of `POST /chat/completions`. Either `messages` or `prompt` is required. */
 export const ChatRequest = Type.Object(
   {
-    messages: Type.Optional(Type.Array(Message, { minItems: 1 })),
+    messages: Type.Optional(Type.Array(ChatMessage, { minItems: 1 })),
     prompt: Type.Optional(Type.String({ minLength: 1 })),
     ...shared,
   },

@@ -1,10 +1,10 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
-import { freeReceipt, textUsage } from '../../language/usage.ts'
-import type { Heading } from '../dialect.ts'
+import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
+import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import { chatError, chatUsage, plainDetail, type Shape } from './response.ts'
+import { type ChatShape, renderChatError, renderChatUsage, toReasoningDetail } from './response.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -13,16 +13,16 @@ const DONE = 'data: [DONE]\n\n'
  * the pieces, the finish reason, one usage chunk without choices, `[DONE]`. The fields that every
  * chunk repeats are serialized once.
  */
-export class ChatStream {
+export class ChatStreamWriter {
   readonly #head: string
-  readonly #shape: Shape
+  readonly #shape: ChatShape
   #fingerprint = ''
   readonly #roles = new Set<number>()
   readonly #natives = new Map<number, string>()
   /** Whether the provider sends details, so that none have to be made from bare text. */
   #hasDetails = false
 
-  constructor({ id, created, model, provider }: Heading, shape: Shape) {
+  constructor({ id, created, model, provider }: AnswerHeader, shape: ChatShape) {
     const object = shape.object === 'chat.completion' ? 'chat.completion.chunk' : shape.object
     this.#head = JSON.stringify({ id, object, created, model, provider }).slice(0, -1)
     this.#shape = shape
@@ -84,9 +84,9 @@ export class ChatStream {
     text,
     details,
   }: Extract<TextPart, { type: 'reasoning-delta' }>): string {
-    if (this.#shape.hideReasoning) return ''
+    if (this.#shape.hidesReasoning) return ''
     this.#hasDetails ||= details.length > 0
-    const reasoning_details = this.#hasDetails ? details : [plainDetail(text)]
+    const reasoning_details = this.#hasDetails ? details : [toReasoningDetail(text)]
     return this.#renderDelta(choice, {
       ...(text ? { reasoning: text } : {}),
       ...(reasoning_details.length > 0 ? { reasoning_details } : {}),
@@ -101,7 +101,9 @@ export class ChatStream {
     const tool_calls = [{ index, ...fields, function: call }]
     return this.#renderDelta(
       choice,
-      this.#shape.functions && index === 0 ? { tool_calls, function_call: call } : { tool_calls },
+      this.#shape.usesFunctions && index === 0
+        ? { tool_calls, function_call: call }
+        : { tool_calls },
     )
   }
 
@@ -111,7 +113,7 @@ export class ChatStream {
 
   // Clients expect the role in the first delta of each choice.
   #renderRole(choice: number): string {
-    if (this.#shape.text || this.#roles.has(choice)) return ''
+    if (this.#shape.usesText || this.#roles.has(choice)) return ''
     this.#roles.add(choice)
     return this.#renderChoice(choice, { role: 'assistant', content: '' }, null, null)
   }
@@ -128,21 +130,24 @@ export class ChatStream {
     logprobs: unknown,
   ): string {
     const native_finish_reason = finish_reason === null ? null : (this.#natives.get(index) ?? null)
-    const content = this.#shape.text ? { text: delta.content ?? '' } : { delta }
+    const content = this.#shape.usesText ? { text: delta.content ?? '' } : { delta }
     const fields = { index, ...content, finish_reason, native_finish_reason, logprobs }
     return this.#renderEvent(`,"choices":[${JSON.stringify(fields)}]`)
   }
 
   #renderError(error: GatewayError): string {
-    const content = this.#shape.text ? { text: '' } : { delta: { content: '' } }
+    const content = this.#shape.usesText ? { text: '' } : { delta: { content: '' } }
     const choices = [{ index: 0, ...content, finish_reason: 'error', native_finish_reason: null }]
     return this.#renderEvent(
-      `,"error":${JSON.stringify(chatError(error))},"choices":${JSON.stringify(choices)}`,
+      `,"error":${JSON.stringify(renderChatError(error))},"choices":${JSON.stringify(choices)}`,
     )
   }
 
-  #renderReceipt({ receipt, besides }: ReceiptPart): string {
-    const fields = JSON.stringify({ usage: chatUsage(receipt), ...besides }).slice(1, -1)
+  #renderReceipt({ receipt, siblingFields }: ReceiptPart): string {
+    const fields = JSON.stringify({ usage: renderChatUsage(receipt), ...siblingFields }).slice(
+      1,
+      -1,
+    )
     return this.#renderEvent(`,"choices":[],${fields}`)
   }
 
@@ -152,15 +157,23 @@ export class ChatStream {
 }
 
 /** Streams the events of an answer. */
-export function chatEvents(answer: Answer<'text'>, shape: Shape): AsyncIterator<string> {
-  const stream = new ChatStream(answer, shape)
+export function streamChatEvents(answer: Answer<'text'>, shape: ChatShape): AsyncIterator<string> {
+  const stream = new ChatStreamWriter(answer, shape)
   return writeEvents(answer, parts => stream.write(parts))
 }
 
 /** Renders a failure after keep-alive comments: the error, an empty usage, and the end. */
-export function chatFailure(heading: Heading, error: GatewayError, shape: Shape): string {
-  return new ChatStream(heading, shape).write([
+export function renderChatFailure(
+  heading: AnswerHeader,
+  error: GatewayError,
+  shape: ChatShape,
+): string {
+  return new ChatStreamWriter(heading, shape).write([
     { type: 'error', error },
-    { type: 'receipt', receipt: freeReceipt(textUsage(0, 0)), besides: error.besides },
+    {
+      type: 'receipt',
+      receipt: createFreeReceipt(createTextUsage(0, 0)),
+      siblingFields: error.siblingFields,
+    },
   ])
 }

@@ -3,13 +3,13 @@ import { isDataUrl } from '../../kernel/data-url.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { CallContext } from '../dialect.ts'
-import { callBase } from '../routing.ts'
-import { readUnknown } from '../schema.ts'
+import { buildCallBase } from '../routing.ts'
+import { readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
-import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
+import { type EmbeddingsContentPart, type EmbeddingsInput, EmbeddingsRequest } from './schema.ts'
 
 /** Translates a checked body into a call. Throws 400 for an empty list of allowed providers. */
-export function understand(
+export function toEmbeddingCall(
   gateway: DialectWorld,
   actor: Actor,
   body: EmbeddingsRequest,
@@ -17,28 +17,30 @@ export function understand(
 ): EmbeddingCall {
   const { model, provider, user, session_id, trace } = body
   return {
-    ...callBase(
+    ...buildCallBase(
       gateway,
       actor,
-      { model, ...given({ provider, user, session_id, trace }) },
+      { model, ...dropUndefined({ provider, user, session_id, trace }) },
       context,
     ),
     kind: 'embedding',
-    inputs: inputsOf(body.input),
-    params: paramsOf(body),
-    extra: readUnknown(body, OURS) ?? {},
+    inputs: toInputs(body.input),
+    params: toParams(body),
+    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
   }
 }
 
 /** The fields that providers do not get, or get in another form. Vectors do not stream. */
-const OURS = new Set([...Object.keys(EmbeddingsRequest.properties), 'stream', 'models'])
+const KNOWN_FIELDS = new Set([...Object.keys(EmbeddingsRequest.properties), 'stream', 'models'])
 
-type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
+type Defined<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
 
-const given = <T extends object>(fields: T): Given<T> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<T>
+const dropUndefined = <T extends object>(fields: T): Defined<T> =>
+  Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined),
+  ) as Defined<T>
 
-function paramsOf({ dimensions, input_type, encoding_format }: EmbeddingsRequest): EmbeddingParams {
+function toParams({ dimensions, input_type, encoding_format }: EmbeddingsRequest): EmbeddingParams {
   const params: EmbeddingParams = {}
   if (dimensions != null) params.dimensions = dimensions
   if (input_type != null) params.input_type = input_type
@@ -46,21 +48,22 @@ function paramsOf({ dimensions, input_type, encoding_format }: EmbeddingsRequest
   return params
 }
 
-function inputsOf(input: Input): EmbeddingInput[] {
+function toInputs(input: EmbeddingsInput): EmbeddingInput[] {
   if (typeof input === 'string') return [{ type: 'text', text: input }]
-  return isTokens(input) ? [{ type: 'tokens', tokens: input }] : input.map(inputOf)
+  return isTokens(input) ? [{ type: 'tokens', tokens: input }] : input.map(toInput)
 }
 
-const isTokens = (input: Exclude<Input, string>): input is number[] => typeof input[0] === 'number'
+const isTokens = (input: Exclude<EmbeddingsInput, string>): input is number[] =>
+  typeof input[0] === 'number'
 
-function inputOf(given: string | number[] | { content: Part[] }): EmbeddingInput {
-  if (typeof given === 'string') return { type: 'text', text: given }
-  return Array.isArray(given)
-    ? { type: 'tokens', tokens: given }
-    : { type: 'content', blocks: given.content.map(blockOf) }
+function toInput(input: string | number[] | { content: EmbeddingsContentPart[] }): EmbeddingInput {
+  if (typeof input === 'string') return { type: 'text', text: input }
+  return Array.isArray(input)
+    ? { type: 'tokens', tokens: input }
+    : { type: 'content', blocks: input.content.map(toBlock) }
 }
 
-function blockOf(part: Part): Block {
+function toBlock(part: EmbeddingsContentPart): Block {
   switch (part.type) {
     case 'text':
       return { type: 'text', text: part.text }
@@ -73,19 +76,22 @@ function blockOf(part: Part): Block {
         format: part.input_audio.format ?? 'wav',
       }
     case 'input_video':
-      return { type: 'video', url: urlOf(part.input_video, 'video', 'mp4') }
+      return { type: 'video', url: toMediaUrl(part.input_video, 'video', 'mp4') }
     case 'input_file':
-      return { type: 'file', file: { file_data: urlOf(part.input_file, 'application', 'pdf') } }
+      return {
+        type: 'file',
+        file: { file_data: toMediaUrl(part.input_file, 'application', 'pdf') },
+      }
   }
 }
 
 /** Returns a URL unchanged, and base64 as a data URL. `format` is `mp4`, or a whole media type. */
-function urlOf(
+function toMediaUrl(
   { data, format }: { data: string; format?: string },
   family: string,
-  usual: string,
+  defaultSubtype: string,
 ): string {
   if (isDataUrl(data) || /^https?:/i.test(data)) return data
-  const subtype = format ?? usual
+  const subtype = format ?? defaultSubtype
   return `data:${subtype.includes('/') ? subtype : `${family}/${subtype}`};base64,${data}`
 }

@@ -1,19 +1,19 @@
-import { usdOf } from '../../kernel/money.ts'
+import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { Vector } from '../../language/embedding.ts'
-import { inputTokens, type Receipt } from '../../language/usage.ts'
+import { countInputTokens, type Receipt } from '../../language/usage.ts'
 
 /**
  * Collects the parts of an answer into one list of vectors in the encoding that the client
  * requested. Throws the error of a failed answer.
  */
-export async function embeddingsResponse(
+export async function collectEmbeddingsResponse(
   answer: Answer<'embedding'>,
   encoding: 'float' | 'base64',
 ) {
   const data: { object: 'embedding'; index: number; embedding: Vector }[] = []
   let receipt: Receipt | null = null
-  for (const batch of await answer.parts.all()) {
+  for (const batch of await answer.parts.collect()) {
     for (const part of batch) {
       if (part.type === 'error') throw part.error
       if (part.type === 'receipt') receipt = part.receipt
@@ -21,7 +21,7 @@ export async function embeddingsResponse(
         data.push({
           object: 'embedding',
           index: part.index,
-          embedding: written(part.vector, encoding),
+          embedding: encodeVector(part.vector, encoding),
         })
     }
   }
@@ -31,54 +31,54 @@ export async function embeddingsResponse(
     data,
     model: answer.model,
     provider: answer.provider,
-    ...(receipt ? { usage: usageOf(receipt) } : {}),
+    ...(receipt ? { usage: renderUsage(receipt) } : {}),
   }
 }
 
-function written(vector: Vector, encoding: 'float' | 'base64'): Vector {
-  if (encoding === 'base64') return typeof vector === 'string' ? vector : base64Of(vector)
-  return typeof vector === 'string' ? floatsOf(vector) : vector
+function encodeVector(vector: Vector, encoding: 'float' | 'base64'): Vector {
+  if (encoding === 'base64') return typeof vector === 'string' ? vector : toBase64(vector)
+  return typeof vector === 'string' ? toFloats(vector) : vector
 }
 
-const FLOAT = 4
+const FLOAT_BYTES = 4
 
 // Little-endian as OpenAI sends it, whatever the byte order of the machine.
-function base64Of(vector: number[]): string {
-  const bytes = Buffer.alloc(vector.length * FLOAT)
-  for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * FLOAT)
+function toBase64(vector: number[]): string {
+  const bytes = Buffer.alloc(vector.length * FLOAT_BYTES)
+  for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * FLOAT_BYTES)
   return bytes.toString('base64')
 }
 
-function floatsOf(base64: string): number[] {
+function toFloats(base64: string): number[] {
   const bytes = Buffer.from(base64, 'base64')
-  return Array.from({ length: Math.floor(bytes.length / FLOAT) }, (_, i) =>
-    bytes.readFloatLE(i * FLOAT),
+  return Array.from({ length: Math.floor(bytes.length / FLOAT_BYTES) }, (_, i) =>
+    bytes.readFloatLE(i * FLOAT_BYTES),
   )
 }
 
 /** Renders the usage of embeddings (wire reference B.3). Details need at least two token types. */
-function usageOf({ usage, cost, cost_details, is_byok }: Receipt) {
-  const prompt_tokens = inputTokens(usage)
+function renderUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+  const prompt_tokens = countInputTokens(usage)
   const { audio, video } = usage.input
   const details = {
     text_tokens: prompt_tokens - audio - video,
     audio_tokens: audio,
     video_tokens: video,
   }
-  const several = Object.entries(details).filter(([, tokens]) => tokens > 0)
+  const counted = Object.entries(details).filter(([, tokens]) => tokens > 0)
   return {
     prompt_tokens,
     total_tokens: prompt_tokens,
-    ...(several.length > 1 ? { prompt_tokens_details: Object.fromEntries(several) } : {}),
+    ...(counted.length > 1 ? { prompt_tokens_details: Object.fromEntries(counted) } : {}),
     // Left out if unknown: the official clients accept a number or nothing.
-    ...(cost === null ? {} : { cost: usdOf(cost) }),
+    ...(cost === null ? {} : { cost: toUsd(cost) }),
     is_byok,
     ...(cost_details
       ? {
           cost_details: {
-            upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
-            upstream_inference_prompt_cost: usdOf(cost_details.prompt),
-            upstream_inference_completions_cost: usdOf(cost_details.completion),
+            upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
+            upstream_inference_prompt_cost: toUsd(cost_details.prompt),
+            upstream_inference_completions_cost: toUsd(cost_details.completion),
           },
         }
       : {}),

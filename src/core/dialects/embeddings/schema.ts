@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
-import { routing } from '../routing.ts'
-import { dryRun } from '../schema.ts'
+import { routingFields } from '../routing.ts'
+import { dryRunFields } from '../schema.ts'
 
 /**
  * The embeddings request (wire reference B.3). Fields that are not named here are forwarded
@@ -19,7 +19,7 @@ const Media = Type.Object(
   open,
 )
 
-const Part = Type.Union([
+const EmbeddingsContentPart = Type.Union([
   Type.Object({ type: Type.Literal('text'), text: Text }, open),
   Type.Object(
     { type: Type.Literal('image_url'), image_url: Type.Object({ url: Text }, open) },
@@ -29,27 +29,27 @@ const Part = Type.Union([
   Type.Object({ type: Type.Literal('input_video'), input_video: Media }, open),
   Type.Object({ type: Type.Literal('input_file'), input_file: Media }, open),
 ])
-export type Part = Static<typeof Part>
+export type EmbeddingsContentPart = Static<typeof EmbeddingsContentPart>
 
-const Content = Type.Object({ content: Type.Array(Part, { minItems: 1 }) }, open)
+const Content = Type.Object({ content: Type.Array(EmbeddingsContentPart, { minItems: 1 }) }, open)
 
 /** A text, a text as tokens, or a list of texts, of token lists or of contents. */
-const Input = Type.Union([
+const EmbeddingsInput = Type.Union([
   Text,
   Type.Array(Text, { minItems: 1 }),
   Tokens,
   Type.Array(Tokens, { minItems: 1 }),
   Type.Array(Content, { minItems: 1 }),
 ])
-export type Input = Static<typeof Input>
+export type EmbeddingsInput = Static<typeof EmbeddingsInput>
 
-const { user, session_id, trace, provider } = routing
+const { user, session_id, trace, provider } = routingFields
 
 /** The body of `POST /embeddings`. */
 export const EmbeddingsRequest = Type.Object(
   {
     model: Text,
-    input: Input,
+    input: EmbeddingsInput,
     dimensions: optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
     encoding_format: optional(oneOf('float', 'base64')),
     input_type: optional(Type.String({ minLength: 1, maxLength: 64 })),
@@ -57,7 +57,7 @@ export const EmbeddingsRequest = Type.Object(
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRun, open)),
+    debug: optional(Type.Object(dryRunFields, open)),
   },
   open,
 )

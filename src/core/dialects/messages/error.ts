@@ -1,5 +1,5 @@
 import type { ErrorType, GatewayError } from '../../errors.ts'
-import type { Refusal } from '../dialect.ts'
+import type { ErrorFormat } from '../dialect.ts'
 
 /** Anthropic's name for each error type (wire reference L.2). All others are an `api_error`. */
 const TYPES: Partial<Record<ErrorType, string>> = {
@@ -36,8 +36,8 @@ const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable']
  * Renders an error in Anthropic's format, as a body or as the data of an `error` event.
  * `request_id` is the generation's id, if there is one.
  */
-export const messagesError = (
-  { type, message, metadata, besides }: GatewayError,
+export const renderMessagesError = (
+  { type, message, metadata, siblingFields }: GatewayError,
   request_id: string | null,
 ) => ({
   type: 'error' as const,
@@ -48,11 +48,11 @@ export const messagesError = (
   },
   request_id,
   ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
-  ...besides,
+  ...siblingFields,
 })
 
 /** Anthropic's error format. It also applies to requests that fail before their body is read. */
-export const REFUSAL: Refusal = {
+export const MESSAGES_ERROR_FORMAT: ErrorFormat = {
   name: 'AnthropicError',
   schema: {
     type: 'object',
@@ -72,5 +72,5 @@ export const REFUSAL: Refusal = {
       metadata: { type: 'object' },
     },
   },
-  envelope: messagesError,
+  renderError: renderMessagesError,
 }

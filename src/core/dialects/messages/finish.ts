@@ -3,7 +3,7 @@ import type { Json } from '../../kernel/json.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
 
 /** Anthropic's stop reasons and the finish reason that each stands for. */
-const NATIVE: Record<string, FinishReason> = {
+const FINISH_REASONS_BY_NATIVE: Record<string, FinishReason> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
   pause_turn: 'stop',
@@ -14,7 +14,7 @@ const NATIVE: Record<string, FinishReason> = {
   refusal: 'content_filter',
 }
 
-const REASONS: Record<FinishReason, string | null> = {
+const STOP_REASONS: Record<FinishReason, string | null> = {
   stop: 'end_turn',
   length: 'max_tokens',
   tool_calls: 'tool_use',
@@ -25,7 +25,7 @@ const REASONS: Record<FinishReason, string | null> = {
 type Finish = Extract<TextPart, { type: 'finish' }>
 
 /** What the content tells about why the message ended. */
-interface Said {
+interface ContentOutcome {
   calledTool: boolean
   refused: boolean
 }
@@ -35,38 +35,46 @@ interface Said {
  * kept if it is one of Anthropic's and matches the finish reason. They differ if an answer was
  * unwrapped from a forced tool: it did not end in a tool call.
  */
-export function endingOf(finish: Finish | null, said: Said) {
-  const stop_reason = reasonOf(finish, said)
+export function renderEnding(finish: Finish | null, outcome: ContentOutcome) {
+  const stop_reason = pickStopReason(finish, outcome)
   return {
     stop_reason,
     stop_sequence: finish?.sequence ?? null,
     stop_details:
       stop_reason === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null,
     container: null,
-    ...pick(finish?.extra, ['stop_details', 'container']),
+    ...pickFields(finish?.extra, ['stop_details', 'container']),
   }
 }
 
 /** Reads the provider's further fields about the whole message, which are siblings of the usage. */
-export const besidesOf = (finish: Finish | null) =>
-  pick(finish?.extra, ['context_management', 'safeguard_results', 'input_transformations'])
+export const readSiblingFields = (finish: Finish | null) =>
+  pickFields(finish?.extra, ['context_management', 'safeguard_results', 'input_transformations'])
 
-const pick = (from: Json | undefined, names: string[]): Json =>
-  Object.fromEntries(names.flatMap(name => (from?.[name] == null ? [] : [[name, from[name]]])))
+const pickFields = (fields: Json | undefined, names: string[]): Json =>
+  Object.fromEntries(names.flatMap(name => (fields?.[name] == null ? [] : [[name, fields[name]]])))
 
-function reasonOf(finish: Finish | null, { calledTool, refused }: Said): string | null {
+function pickStopReason(
+  finish: Finish | null,
+  { calledTool, refused }: ContentOutcome,
+): string | null {
   if (refused) return 'refusal'
   if (!finish) return null
   const { reason, native, sequence } = finish
-  if (native !== null && Object.hasOwn(NATIVE, native) && NATIVE[native] === reason) return native
+  if (
+    native !== null &&
+    Object.hasOwn(FINISH_REASONS_BY_NATIVE, native) &&
+    FINISH_REASONS_BY_NATIVE[native] === reason
+  )
+    return native
   if (reason === 'stop' && typeof sequence === 'string') return 'stop_sequence'
   // Some servers end a tool call with the same reason as a text.
-  return reason === 'stop' && calledTool ? 'tool_use' : REASONS[reason]
+  return reason === 'stop' && calledTool ? 'tool_use' : STOP_REASONS[reason]
 }
 
 /**
  * The provider stopped with an error of its own and no details. Anthropic's format has no stop
  * reason for that.
  */
-export const endedInError = (besides: ReceiptPart['besides']) =>
-  new GatewayError('provider_unavailable', 'Provider returned error', { besides })
+export const providerError = (siblingFields: ReceiptPart['siblingFields']) =>
+  new GatewayError('provider_unavailable', 'Provider returned error', { siblingFields })

@@ -2,7 +2,7 @@
  * Scans the text of one JSON value as it streams, and finds where the object in it ends. It reads
  * each character once.
  */
-export class JsonText {
+export class JsonTextScanner {
   /** Whether the value is an object; undefined until it has begun. */
   isObject: boolean | undefined
   /** Whether the object is complete. */

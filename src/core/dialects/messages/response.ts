@@ -2,22 +2,22 @@ import { type Json, parseObject } from '../../kernel/json.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
-import { Content } from './content.ts'
-import { besidesOf, endedInError, endingOf } from './finish.ts'
-import { type Delta, oddInput, type Step } from './lanes.ts'
-import { costsOf, messageUsage } from './usage.ts'
+import { type BlockDelta, type BlockEvent, wrapInvalidInput } from './block-queue.ts'
+import { MessageContent } from './content.ts'
+import { providerError, readSiblingFields, renderEnding } from './finish.ts'
+import { renderCosts, renderMessageUsage } from './usage.ts'
 
 /**
  * Collects the parts of an answer into one message. Throws the error of a failed answer: a message
  * cannot contain an error.
  */
-export async function messagesResponse(answer: Answer<'text'>, { params }: TextCall) {
-  const content = new Content(params.reasoning?.exclude ?? false)
-  const blocks = new Blocks()
+export async function collectMessagesResponse(answer: Answer<'text'>, { params }: TextCall) {
+  const content = new MessageContent(params.reasoning?.exclude ?? false)
+  const blocks = new BlockAssembler()
   let finish: Extract<TextPart, { type: 'finish' }> | null = null
   let tier: string | null = null
   let receipt: ReceiptPart | null = null
-  for (const batch of await answer.parts.all()) {
+  for (const batch of await answer.parts.collect()) {
     for (const part of batch) {
       if (part.type === 'error') throw part.error
       if (part.type === 'start') tier = part.service_tier
@@ -26,7 +26,7 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
       else blocks.add(content.read(part))
     }
   }
-  if (finish?.reason === 'error') throw endedInError(receipt?.besides)
+  if (finish?.reason === 'error') throw providerError(receipt?.siblingFields)
   blocks.add(content.end())
   return {
     id: answer.id,
@@ -35,27 +35,27 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
     model: answer.model,
     provider: answer.provider,
     content: blocks.content,
-    ...endingOf(finish, content),
-    ...besidesOf(finish),
+    ...renderEnding(finish, content),
+    ...readSiblingFields(finish),
     ...(receipt
       ? {
           usage: {
-            ...messageUsage(receipt.receipt.usage, content.webFetches, tier),
-            ...costsOf(receipt.receipt),
+            ...renderMessageUsage(receipt.receipt.usage, content.webFetches, tier),
+            ...renderCosts(receipt.receipt),
           },
-          ...receipt.besides,
+          ...receipt.siblingFields,
         }
       : {}),
   }
 }
 
 /** Assembles content blocks from events, as a client does. */
-class Blocks {
+class BlockAssembler {
   readonly content: Json[] = []
   #text = ''
   #citations: Json[] = []
 
-  add(steps: Step[]): void {
+  add(steps: BlockEvent[]): void {
     for (const step of steps) {
       if (step.type === 'content_block_start') this.#begin(step.content_block)
       else if (step.type === 'content_block_delta') this.#addDelta(step.delta)
@@ -69,7 +69,7 @@ class Blocks {
     this.#citations = []
   }
 
-  #addDelta(delta: Delta): void {
+  #addDelta(delta: BlockDelta): void {
     switch (delta.type) {
       case 'text_delta':
         this.#text += delta.text
@@ -98,7 +98,7 @@ class Blocks {
         this.#set('thinking', this.#text)
         break
       default:
-        if (this.#text) this.#set('input', parseObject(this.#text) ?? oddInput(this.#text))
+        if (this.#text) this.#set('input', parseObject(this.#text) ?? wrapInvalidInput(this.#text))
     }
   }
 

@@ -1,14 +1,17 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
-import { routing } from '../routing.ts'
-import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
+import { routingFields } from '../routing.ts'
+import { AnyObject, CacheControl, cacheMarkerField, dryRunFields } from '../schema.ts'
 
 /**
  * The Messages request (wire reference M; Anthropic's Messages API). Fields that are not named here
  * are kept unchanged.
  */
 
-const Text = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
+const Text = Type.Object(
+  { type: Type.Literal('text'), text: Type.String(), ...cacheMarkerField },
+  open,
+)
 const TextContent = Type.Union([Type.String(), Type.Array(Text)])
 
 const Base64 = Type.Object(
@@ -21,13 +24,13 @@ const File = Type.Object(
   open,
 )
 
-const Image = Type.Object(
-  { type: Type.Literal('image'), source: Type.Union([Base64, Url, File]), ...marked },
+const AnthropicImage = Type.Object(
+  { type: Type.Literal('image'), source: Type.Union([Base64, Url, File]), ...cacheMarkerField },
   open,
 )
-export type Image = Static<typeof Image>
+export type AnthropicImage = Static<typeof AnthropicImage>
 
-const Document = Type.Object(
+const AnthropicDocument = Type.Object(
   {
     type: Type.Literal('document'),
     source: Type.Union([
@@ -49,11 +52,11 @@ const Document = Type.Object(
     title: optional(Type.String()),
     context: optional(Type.String()),
     citations: optional(Type.Object({ enabled: Type.Optional(Type.Boolean()) }, open)),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
-export type Document = Static<typeof Document>
+export type AnthropicDocument = Static<typeof AnthropicDocument>
 
 const ToolUse = Type.Object(
   {
@@ -61,7 +64,7 @@ const ToolUse = Type.Object(
     id: Type.String({ minLength: 1 }),
     name: Type.String({ minLength: 1 }),
     input: Type.Optional(Type.Unknown()),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
@@ -76,34 +79,34 @@ const RedactedThinking = Type.Object(
 )
 
 /** Builds the schema of objects of any type except these. */
-const otherThan = (...types: string[]) =>
+const anyTypeExcept = (...types: string[]) =>
   Type.Object({ type: Type.String({ pattern: `^(?!(${types.join('|')})$).` }) }, open)
 const ResultContent = Type.Union([
   Type.String(),
   Type.Array(
     Type.Union([
       Text,
-      Image,
-      Document,
-      otherThan('text', 'image', 'document', 'tool_use', 'tool_result'),
+      AnthropicImage,
+      AnthropicDocument,
+      anyTypeExcept('text', 'image', 'document', 'tool_use', 'tool_result'),
     ]),
   ),
 ])
 
-const ToolResult = Type.Object(
+const AnthropicToolResult = Type.Object(
   {
     type: Type.Literal('tool_result'),
     tool_use_id: Type.String({ minLength: 1 }),
     content: optional(ResultContent),
     is_error: optional(Type.Boolean()),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
-export type ToolResult = Static<typeof ToolResult>
+export type AnthropicToolResult = Static<typeof AnthropicToolResult>
 
 /** A kind of content that only providers of the same dialect have a type for. */
-const OtherBlock = otherThan(
+const OtherBlock = anyTypeExcept(
   'text',
   'image',
   'document',
@@ -113,71 +116,71 @@ const OtherBlock = otherThan(
   'redacted_thinking',
 )
 
-const ContentBlock = Type.Union([
+const AnthropicContentBlock = Type.Union([
   Text,
-  Image,
-  Document,
+  AnthropicImage,
+  AnthropicDocument,
   ToolUse,
-  ToolResult,
+  AnthropicToolResult,
   Thinking,
   RedactedThinking,
   OtherBlock,
 ])
-export type ContentBlock = Static<typeof ContentBlock>
+export type AnthropicContentBlock = Static<typeof AnthropicContentBlock>
 
-const Message = Type.Object(
+const AnthropicMessage = Type.Object(
   {
     role: oneOf('user', 'assistant', 'system'),
-    content: Type.Union([Type.String(), Type.Array(ContentBlock)]),
+    content: Type.Union([Type.String(), Type.Array(AnthropicContentBlock)]),
   },
   open,
 )
-export type Message = Static<typeof Message>
+export type AnthropicMessage = Static<typeof AnthropicMessage>
 
-const CustomTool = Type.Object(
+const AnthropicCustomTool = Type.Object(
   {
     type: optional(Type.Literal('custom')),
     name: Type.String({ minLength: 1, maxLength: 128 }),
     description: Type.Optional(Type.String()),
-    input_schema: Anything,
+    input_schema: AnyObject,
     strict: optional(Type.Boolean()),
-    ...marked,
+    ...cacheMarkerField,
   },
   open,
 )
-export type CustomTool = Static<typeof CustomTool>
-const OtherTool = otherThan('custom')
+export type AnthropicCustomTool = Static<typeof AnthropicCustomTool>
+const OtherTool = anyTypeExcept('custom')
 
-const parallel = { disable_parallel_tool_use: Type.Optional(Type.Boolean()) }
+const parallelField = { disable_parallel_tool_use: Type.Optional(Type.Boolean()) }
 const ToolChoice = Type.Union([
-  Type.Object({ type: Type.Literal('auto'), ...parallel }, open),
-  Type.Object({ type: Type.Literal('any'), ...parallel }, open),
+  Type.Object({ type: Type.Literal('auto'), ...parallelField }, open),
+  Type.Object({ type: Type.Literal('any'), ...parallelField }, open),
   Type.Object(
-    { type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallel },
+    { type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallelField },
     open,
   ),
   Type.Object({ type: Type.Literal('none') }, open),
 ])
 
-const display = { display: optional(oneOf('summarized', 'omitted', 'updates')) }
-const LEAST_BUDGET = 1_024
+const displayField = { display: optional(oneOf('summarized', 'omitted', 'updates')) }
+const MIN_THINKING_BUDGET = 1_024
 const ThinkingConfig = Type.Union([
   Type.Object(
     {
       type: Type.Literal('enabled'),
-      budget_tokens: Type.Integer({ minimum: LEAST_BUDGET }),
-      ...display,
+      budget_tokens: Type.Integer({ minimum: MIN_THINKING_BUDGET }),
+      ...displayField,
     },
     open,
   ),
-  Type.Object({ type: Type.Literal('adaptive'), ...display }, open),
+  Type.Object({ type: Type.Literal('adaptive'), ...displayField }, open),
   Type.Object({ type: Type.Literal('disabled') }, open),
 ])
 
 const OutputConfig = Type.Object(
   {
     effort: optional(oneOf('low', 'medium', 'high', 'xhigh', 'max')),
-    format: optional(Type.Object({ type: Type.Literal('json_schema'), schema: Anything }, open)),
+    format: optional(Type.Object({ type: Type.Literal('json_schema'), schema: AnyObject }, open)),
   },
   open,
 )
@@ -186,8 +189,8 @@ const OutputConfig = Type.Object(
 export const MessagesRequest = Type.Object(
   {
     model: Type.String({ minLength: 1 }),
-    messages: Type.Array(Message, { minItems: 1 }),
-    ...routing,
+    messages: Type.Array(AnthropicMessage, { minItems: 1 }),
+    ...routingFields,
     fallbacks: optional(Type.Array(Type.Object({ model: Type.String({ minLength: 1 }) }, open))),
     system: optional(TextContent),
     max_tokens: optional(Type.Integer({ minimum: 1 })),
@@ -195,7 +198,7 @@ export const MessagesRequest = Type.Object(
     top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
     top_k: optional(Type.Integer({ minimum: 0 })),
     stop_sequences: optional(Type.Array(Type.String())),
-    tools: optional(Type.Array(Type.Union([CustomTool, OtherTool]))),
+    tools: optional(Type.Array(Type.Union([AnthropicCustomTool, OtherTool]))),
     tool_choice: optional(ToolChoice),
     thinking: optional(ThinkingConfig),
     output_config: optional(OutputConfig),
@@ -204,7 +207,7 @@ export const MessagesRequest = Type.Object(
     speed: optional(oneOf('fast', 'standard')),
     cache_control: optional(CacheControl),
     stop_server_tools_when: optional(Type.Unknown()),
-    debug: optional(Type.Object(dryRun, open)),
+    debug: optional(Type.Object(dryRunFields, open)),
   },
   open,
 )

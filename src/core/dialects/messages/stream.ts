@@ -2,37 +2,37 @@ import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
-import { textUsage, type Usage } from '../../language/usage.ts'
-import { promptEstimate } from '../../tokenizers/prompt.ts'
-import { ruleOfThumb } from '../../tokenizers/rule-of-thumb.ts'
-import type { Heading } from '../dialect.ts'
+import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { estimatePrompt } from '../../tokenizers/prompt.ts'
+import { estimateByRuleOfThumb } from '../../tokenizers/rule-of-thumb.ts'
+import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import { Content } from './content.ts'
-import { messagesError } from './error.ts'
-import { besidesOf, endedInError, endingOf } from './finish.ts'
-import type { Step } from './lanes.ts'
-import { costsOf, countsOf, messageUsage } from './usage.ts'
+import type { BlockEvent } from './block-queue.ts'
+import { MessageContent } from './content.ts'
+import { renderMessagesError } from './error.ts'
+import { providerError, readSiblingFields, renderEnding } from './finish.ts'
+import { renderCosts, renderCounts, renderMessageUsage } from './usage.ts'
 
 /** The event that keeps a waiting stream alive. */
-export const PING = event({ type: 'ping' })
+export const PING = renderEvent({ type: 'ping' })
 
 /**
  * Turns the parts of an answer into Anthropic's events (wire reference M): one `message_start`, the
  * content blocks in turn, `message_delta` with the stop reason and the final usage,
  * `message_stop`. A failure is an `error` event, and the last event.
  */
-class MessagesStream {
+class MessagesStreamWriter {
   readonly #call: TextCall
-  readonly #answer: Heading
-  readonly #content: Content
+  readonly #answer: AnswerHeader
+  readonly #content: MessageContent
   #failed = false
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
 
-  constructor(answer: Heading, call: TextCall) {
+  constructor(answer: AnswerHeader, call: TextCall) {
     this.#answer = answer
     this.#call = call
-    this.#content = new Content(call.params.reasoning?.exclude ?? false)
+    this.#content = new MessageContent(call.params.reasoning?.exclude ?? false)
   }
 
   /** Renders the events of one batch. */
@@ -50,9 +50,9 @@ class MessagesStream {
   async #renderStart(parts: TextPart[]): Promise<string> {
     for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
     const counted = parts.find(part => part.type === 'usage')
-    const usage = counted ? counted.usage : await expectedUsage(this.#call)
+    const usage = counted ? counted.usage : await estimateUsage(this.#call)
     const { id, model, provider } = this.#answer
-    const ending = endingOf(null, this.#content)
+    const ending = renderEnding(null, this.#content)
     const message = {
       id,
       type: 'message',
@@ -61,9 +61,9 @@ class MessagesStream {
       provider,
       content: [],
       ...ending,
-      usage: messageUsage(usage, 0, this.#tier),
+      usage: renderMessageUsage(usage, 0, this.#tier),
     }
-    return event({ type: 'message_start', message })
+    return renderEvent({ type: 'message_start', message })
   }
 
   #render(part: TextPart): string {
@@ -76,47 +76,56 @@ class MessagesStream {
       case 'receipt':
         return this.#renderEnd(part)
       default:
-        return events(this.#content.read(part))
+        return renderEvents(this.#content.read(part))
     }
   }
 
-  #renderEnd({ receipt, besides }: ReceiptPart): string {
+  #renderEnd({ receipt, siblingFields }: ReceiptPart): string {
     if (this.#failed) return ''
-    const rest = events(this.#content.end())
-    if (this.#finish?.reason === 'error') return rest + this.#renderError(endedInError(besides))
-    const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
-    const delta = endingOf(this.#finish, this.#content)
+    const rest = renderEvents(this.#content.end())
+    if (this.#finish?.reason === 'error')
+      return rest + this.#renderError(providerError(siblingFields))
+    const usage = {
+      ...renderCounts(receipt.usage, this.#content.webFetches),
+      ...renderCosts(receipt),
+    }
+    const delta = renderEnding(this.#finish, this.#content)
     return (
       rest +
-      event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) +
-      event({ type: 'message_stop', ...besides })
+      renderEvent({ type: 'message_delta', delta, usage, ...readSiblingFields(this.#finish) }) +
+      renderEvent({ type: 'message_stop', ...siblingFields })
     )
   }
 
   #renderError(error: GatewayError): string {
     this.#failed = true
-    return event(messagesError(error, this.#answer.id))
+    return renderEvent(renderMessagesError(error, this.#answer.id))
   }
 }
 
-async function expectedUsage(call: TextCall): Promise<Usage> {
-  const { text, audio, video } = await promptEstimate(call, async texts => ruleOfThumb(texts))
-  return textUsage(text + audio + video, 0)
+async function estimateUsage(call: TextCall): Promise<Usage> {
+  const { text, audio, video } = await estimatePrompt(call, async texts =>
+    estimateByRuleOfThumb(texts),
+  )
+  return createTextUsage(text + audio + video, 0)
 }
 
-function event<Data extends { type: string }>(data: Data): string {
+function renderEvent<Data extends { type: string }>(data: Data): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
-const events = (steps: Step[]): string => {
+const renderEvents = (steps: BlockEvent[]): string => {
   let text = ''
-  for (const step of steps) text += event(step)
+  for (const step of steps) text += renderEvent(step)
   return text
 }
 
 /** Streams the events of an answer. The first batch determines how the message begins. */
-export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIterator<string> {
-  const stream = new MessagesStream(answer, call)
+export function streamMessagesEvents(
+  answer: Answer<'text'>,
+  call: TextCall,
+): AsyncIterator<string> {
+  const stream = new MessagesStreamWriter(answer, call)
   let hasBegun = false
   return writeEvents(answer, parts => {
     if (hasBegun) return stream.write(parts)
@@ -126,5 +135,5 @@ export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIte
 }
 
 /** Renders the event of a call that failed after its stream had begun with pings. */
-export const messagesFailure = (error: GatewayError, id: string): string =>
-  event(messagesError(error, id))
+export const renderMessagesFailure = (error: GatewayError, id: string): string =>
+  renderEvent(renderMessagesError(error, id))

@@ -1,15 +1,20 @@
-import { usdOf } from '../../kernel/money.ts'
-import { outputTokens, type Receipt, searchesIn, type Usage } from '../../language/usage.ts'
+import { toUsd } from '../../kernel/money.ts'
+import {
+  countOutputTokens,
+  getSearchCount,
+  type Receipt,
+  type Usage,
+} from '../../language/usage.ts'
 
-const TIERS = ['standard', 'priority', 'batch']
+const PUBLIC_TIERS = ['standard', 'priority', 'batch']
 
 /**
  * Renders Anthropic's token counts (wire reference M). `input_tokens` excludes tokens read from or
  * written to a cache (translation trap 85). Fetched pages are counted from the content.
  */
-export function countsOf(usage: Usage, web_fetch_requests: number) {
+export function renderCounts(usage: Usage, web_fetch_requests: number) {
   const { input, output } = usage
-  const web_search_requests = searchesIn(usage)
+  const web_search_requests = getSearchCount(usage)
   return {
     input_tokens: input.text + input.audio + input.video,
     cache_creation_input_tokens: input.cache_write + input.cache_write_1h,
@@ -18,7 +23,7 @@ export function countsOf(usage: Usage, web_fetch_requests: number) {
       ephemeral_5m_input_tokens: input.cache_write,
       ephemeral_1h_input_tokens: input.cache_write_1h,
     },
-    output_tokens: outputTokens(usage),
+    output_tokens: countOutputTokens(usage),
     output_tokens_details: { thinking_tokens: output.reasoning },
     server_tool_use:
       web_search_requests === null && web_fetch_requests === 0
@@ -28,23 +33,23 @@ export function countsOf(usage: Usage, web_fetch_requests: number) {
 }
 
 /** Renders the usage of a message, with the service tier if Anthropic's clients know it. */
-export const messageUsage = (
+export const renderMessageUsage = (
   usage: Usage,
   web_fetch_requests: number,
   service_tier: string | null,
 ) => ({
-  ...countsOf(usage, web_fetch_requests),
+  ...renderCounts(usage, web_fetch_requests),
   inference_geo: null,
-  service_tier: service_tier !== null && TIERS.includes(service_tier) ? service_tier : null,
+  service_tier: service_tier !== null && PUBLIC_TIERS.includes(service_tier) ? service_tier : null,
 })
 
 /** Renders the cost of the call in dollars, as fields next to the counts. */
-export const costsOf = ({ cost, cost_details, is_byok }: Receipt) => ({
-  cost: cost === null ? null : usdOf(cost),
+export const renderCosts = ({ cost, cost_details, is_byok }: Receipt) => ({
+  cost: cost === null ? null : toUsd(cost),
   is_byok,
   cost_details: cost_details && {
-    upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
-    upstream_inference_prompt_cost: usdOf(cost_details.prompt),
-    upstream_inference_completions_cost: usdOf(cost_details.completion),
+    upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
+    upstream_inference_prompt_cost: toUsd(cost_details.prompt),
+    upstream_inference_completions_cost: toUsd(cost_details.completion),
   },
 })

@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { configOf, type Draft } from '../../catalog/presets/draft.ts'
+import { type PresetDraft, pickPresetConfig } from '../../catalog/presets/draft.ts'
 import { isObject } from '../../kernel/json.ts'
 import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { ChatRequest } from '../chat/schema.ts'
 import type { PresetForm } from '../dialect.ts'
-import { routing } from '../routing.ts'
-import { Anything, caching } from '../schema.ts'
+import { routingFields } from '../routing.ts'
+import { AnyObject, presetCacheFields } from '../schema.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =
   ChatRequest.properties
@@ -14,7 +14,7 @@ const { parallel_tool_calls, reasoning, modalities, image_config, service_tier }
 const { cache_control, prompt_cache_key, prompt_cache_options, verbosity } = ChatRequest.properties
 
 /** The fields that have the same names in chat requests. */
-const alike = {
+const sharedFields = {
   ...{ model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs },
   ...{ parallel_tool_calls, reasoning, modalities, image_config, service_tier },
   ...{ cache_control, prompt_cache_key, prompt_cache_options },
@@ -26,7 +26,7 @@ const FunctionTool = Type.Object(
     type: Type.Literal('function'),
     name: Name,
     description: optional(Type.String()),
-    parameters: optional(Anything),
+    parameters: optional(AnyObject),
     strict: optional(Type.Boolean()),
   },
   open,
@@ -34,27 +34,27 @@ const FunctionTool = Type.Object(
 type FunctionTool = Static<typeof FunctionTool>
 const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$).' }) }, open)
 
-const Schema = Type.Object(
+const JsonSchemaFormat = Type.Object(
   {
     type: Type.Literal('json_schema'),
     name: Name,
     description: Type.Optional(Type.String()),
     strict: optional(Type.Boolean()),
-    schema: Anything,
+    schema: AnyObject,
   },
   open,
 )
-const Plain = [
+const PLAIN_FORMATS = [
   Type.Object({ type: Type.Literal('text') }, open),
   Type.Object({ type: Type.Literal('json_object') }, open),
 ]
-const Format = Type.Union([...Plain, Schema])
+const Format = Type.Union([...PLAIN_FORMATS, JsonSchemaFormat])
 
 const ResponsesPreset = Type.Object(
   {
-    ...routing,
-    ...alike,
-    ...caching,
+    ...routingFields,
+    ...sharedFields,
+    ...presetCacheFields,
     input: Type.Optional(Type.Unknown()),
     instructions: optional(Type.String()),
     max_output_tokens: optional(Type.Integer({ minimum: 1 })),
@@ -81,35 +81,39 @@ export const responsesPreset: PresetForm<ResponsesPreset> = {
     summary: 'Create a preset, or its next version, from a Responses request',
   },
   body: ResponsesPreset,
-  toDraft,
+  toPresetDraft,
 }
 
 // Under the chat API's field names: `max_output_tokens` is `max_tokens`, and so on.
-function toDraft(body: ResponsesPreset): Draft {
-  const config = configOf({
-    ...known(body),
+function toPresetDraft(body: ResponsesPreset): PresetDraft {
+  const config = pickPresetConfig({
+    ...pickKnownFields(body),
     max_tokens: body.max_output_tokens,
-    response_format: formatOf(body.text?.format),
+    response_format: toResponseFormat(body.text?.format),
     verbosity: body.text?.verbosity,
-    tools: body.tools?.map(toolOf),
-    tool_choice: choiceOf(body.tool_choice),
+    tools: body.tools?.map(toChatTool),
+    tool_choice: toToolChoice(body.tool_choice),
   })
   return { system_prompt: body.instructions || null, config }
 }
 
-const KNOWN = new Set([...Object.keys(routing), ...Object.keys(alike), ...Object.keys(caching)])
+const KNOWN_FIELDS = new Set([
+  ...Object.keys(routingFields),
+  ...Object.keys(sharedFields),
+  ...Object.keys(presetCacheFields),
+])
 
 // The Responses API does not document other fields, even those that a chat request has.
-const known = (body: ResponsesPreset) =>
-  Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN.has(name)))
+const pickKnownFields = (body: ResponsesPreset) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN_FIELDS.has(name)))
 
-function formatOf(format: Static<typeof Format> | null | undefined): unknown {
+function toResponseFormat(format: Static<typeof Format> | null | undefined): unknown {
   if (format?.type !== 'json_schema') return format
   const { type, ...json_schema } = format
   return { type, json_schema }
 }
 
-function toolOf(tool: NonNullable<ResponsesPreset['tools']>[number]): unknown {
+function toChatTool(tool: NonNullable<ResponsesPreset['tools']>[number]): unknown {
   if (tool.type !== 'function') return tool
   const { type, name, description, parameters, strict, ...extra } = tool as FunctionTool
   const definition = { name, description, parameters, strict }
@@ -120,7 +124,7 @@ function toolOf(tool: NonNullable<ResponsesPreset['tools']>[number]): unknown {
   }
 }
 
-const choiceOf = (choice: ResponsesPreset['tool_choice']): unknown =>
+const toToolChoice = (choice: ResponsesPreset['tool_choice']): unknown =>
   isObject(choice) && choice.type === 'function' && 'name' in choice
     ? { type: 'function', function: { name: choice.name } }
     : choice

@@ -5,23 +5,23 @@ import type { AuditEntry } from '../audit.ts'
 import type { IdentityWorld } from '../world.ts'
 
 /** The resource that was changed. */
-export interface Audited {
+export interface AuditTarget {
   id: string
   workspace_id: string | null
 }
 
 /** Identifies a record by its own id, and by its workspace if it has one. */
-export const byId = ({
+export const identifyById = ({
   id,
   workspace_id = null,
 }: {
   id: string
   workspace_id?: string | null
-}): Audited => ({ id, workspace_id })
+}): AuditTarget => ({ id, workspace_id })
 
 /** How a noun appears in the audit trail. */
 export interface AuditedNoun<Noun, World> {
-  identify(record: Noun): Audited
+  identify(record: Noun): AuditTarget
   /** Shows the record as the trail keeps it, never with a secret. Default: the record itself. */
   show?(record: Noun, gateway: World): object
   /** The verbs of its changes, if they differ from the usual ones. */
@@ -32,7 +32,7 @@ export interface AuditedNoun<Noun, World> {
  * Creates the entry of a change. It is a creation when `before` is null, a deletion when `after`
  * is null.
  */
-export type Audit<Noun, World> = (
+export type CreateNounEntry<Noun, World> = (
   gateway: World,
   actor: Actor,
   before: Noun | null,
@@ -46,14 +46,21 @@ export type Audit<Noun, World> = (
 export function defineAudit<Noun extends object, World extends IdentityWorld = IdentityWorld>(
   noun: string,
   { identify, show = record => record, verbs = {} }: AuditedNoun<Noun, World>,
-): Audit<Noun, World> {
+): CreateNounEntry<Noun, World> {
   return (gateway, actor, before, after, verb) => {
     const kind = before === null ? 'create' : after === null ? 'delete' : 'update'
     const action = `${noun}.${verb ?? verbs[kind] ?? kind}`
     const changed = after ?? before
     if (changed === null) throw new Error(`${action}: nothing was changed`)
-    const tell = (record: Noun | null) => record && show(record, gateway)
-    return auditEntry(gateway, actor, action, identify(changed), tell(before), tell(after))
+    const showRecord = (record: Noun | null) => record && show(record, gateway)
+    return createAuditEntry(
+      gateway,
+      actor,
+      action,
+      identify(changed),
+      showRecord(before),
+      showRecord(after),
+    )
   }
 }
 
@@ -62,18 +69,18 @@ export function defineAudit<Noun extends object, World extends IdentityWorld = I
  * `before` and `after` are the complete records; money in them may be nano-dollars. A text whose
  * name marks it as a secret is replaced by its fingerprint, at any depth.
  */
-export function auditEntry(
+export function createAuditEntry(
   { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
   { kind, user_id, key_hash }: Actor,
   action: string,
-  { id, workspace_id }: Audited,
+  { id, workspace_id }: AuditTarget,
   before: object | null,
   after: object | null,
 ): AuditEntry {
   const created_at = clock.now().toISOString()
-  const told = {
-    before: withoutSecrets(before, fingerprint),
-    after: withoutSecrets(after, fingerprint),
+  const redacted = {
+    before: redactSecrets(before, fingerprint),
+    after: redactSecrets(after, fingerprint),
   }
   return {
     id: ids.uuid(),
@@ -84,7 +91,7 @@ export function auditEntry(
     workspace_id,
     action,
     resource_id: id,
-    ...told,
+    ...redacted,
   }
 }
 
@@ -99,15 +106,15 @@ const SECRET = new RegExp(
 )
 const SECRETS = 'headers'
 
-function withoutSecrets<T>(value: T, fingerprint: Fingerprint, within?: string): T
-function withoutSecrets(value: unknown, fingerprint: Fingerprint, within?: string): unknown {
-  if (Array.isArray(value)) return value.map(item => withoutSecrets(item, fingerprint))
+function redactSecrets<T>(value: T, fingerprint: Fingerprint, parentName?: string): T
+function redactSecrets(value: unknown, fingerprint: Fingerprint, parentName?: string): unknown {
+  if (Array.isArray(value)) return value.map(item => redactSecrets(item, fingerprint))
   if (!isObject(value) || isRawJson(value)) return value
-  const told = (name: string, member: unknown) =>
-    typeof member === 'string' && (within === SECRETS || SECRET.test(name))
+  const redactMember = (name: string, member: unknown) =>
+    typeof member === 'string' && (parentName === SECRETS || SECRET.test(name))
       ? fingerprint(member)
-      : withoutSecrets(member, fingerprint, name)
+      : redactSecrets(member, fingerprint, name)
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, told(name, member)]),
+    Object.entries(value).map(([name, member]) => [name, redactMember(name, member)]),
   )
 }

@@ -48,7 +48,7 @@ export interface KeyStore {
 }
 
 /** Keys that are disabled in the transaction of another change. */
-export interface Disabling {
+export interface KeyDisabling {
   hashes: string[]
   updated_at: string
   entries: AuditEntry[]

@@ -1,5 +1,5 @@
 import type { Period } from '../../kernel/clock.ts'
-import { usdOf } from '../../kernel/money.ts'
+import { toUsd } from '../../kernel/money.ts'
 import { defineAudit } from '../audit/entry.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { Key } from './store.ts'
@@ -7,14 +7,14 @@ import type { Key } from './store.ts'
 /** Shows a key in its wire form, with its spending. */
 export function showKey(gateway: IdentityWorld, key: Key) {
   const spend = (period: Period | null, byok: boolean) =>
-    usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
+    toUsd(gateway.ledger.getSpent(`key ${key.hash}`, period, byok))
   return {
     hash: key.hash,
     name: key.name,
     label: key.label,
     disabled: key.disabled,
-    limit: key.limit === null ? null : usdOf(key.limit),
-    limit_remaining: limitRemaining(gateway, key),
+    limit: key.limit === null ? null : toUsd(key.limit),
+    limit_remaining: computeLimitRemaining(gateway, key),
     limit_reset: key.limit_reset,
     include_byok_in_limit: key.include_byok_in_limit,
     usage: spend(null, false),
@@ -34,26 +34,29 @@ export function showKey(gateway: IdentityWorld, key: Key) {
   }
 }
 
-function limitRemaining(
+function computeLimitRemaining(
   { ledger }: IdentityWorld,
   { hash, limit, limit_reset, include_byok_in_limit: byok }: Key,
 ): number | null {
   if (limit === null) return null
   const spent =
-    ledger.spent(`key ${hash}`, limit_reset, false) +
-    (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
-  const left = limit - spent - ledger.held(`key ${hash}`, byok)
-  return usdOf(left > 0n ? left : 0n)
+    ledger.getSpent(`key ${hash}`, limit_reset, false) +
+    (byok ? ledger.getSpent(`key ${hash}`, limit_reset, true) : 0n)
+  const left = limit - spent - ledger.getHeld(`key ${hash}`, byok)
+  return toUsd(left > 0n ? left : 0n)
 }
 
 /** Creates the audit entry of a change of a key. */
 export const auditKey = defineAudit<Key>('keys', {
   identify: ({ hash, workspace_id }) => ({ id: hash, workspace_id }),
-  show: tellKey,
+  show: showAuditedKey,
 })
 
 // The hash of a partner's key stays private. Its fingerprint still shows whether two are equal.
-function tellKey({ external_api_key_hash, ...key }: Key, { secrets }: IdentityWorld): object {
+function showAuditedKey(
+  { external_api_key_hash, ...key }: Key,
+  { secrets }: IdentityWorld,
+): object {
   return {
     ...key,
     external_api_key: external_api_key_hash && secrets.fingerprint(external_api_key_hash),

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../audit.ts'
-import type { Disabling } from '../keys/store.ts'
+import type { KeyDisabling } from '../keys/store.ts'
 
 /** A person in the organization. Records name them by id as `user_id`. Times in ISO 8601. */
 export interface Member {
@@ -31,7 +31,7 @@ export interface WorkspaceMember {
  */
 export interface MemberStore {
   /** Inserts a member, unless one with this id exists. */
-  first(member: Member): Promise<void>
+  insertIfAbsent(member: Member): Promise<void>
   /** Lists active members, the oldest first. */
   list(offset: number, limit: number): Promise<Member[]>
   /** Counts active members. */
@@ -48,20 +48,20 @@ export interface MemberStore {
    * Deactivates a member and disables every key that they created. Throws 409 when one of their
    * keys was created or deleted at the same moment.
    */
-  deactivate(id: string, keys: Disabling, entry: AuditEntry): Promise<void>
+  deactivate(id: string, keys: KeyDisabling, entry: AuditEntry): Promise<void>
   /** Lists the active members of a workspace, the oldest membership first. */
-  inWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
+  listInWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
   /** Finds one membership, whether the member is active or not. */
-  workspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
+  findWorkspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
   /**
    * Adds, removes or changes memberships of a workspace, all or none. Throws 409 when a membership
    * no longer equals its `before`, and 400 when the workspace was deleted.
    */
-  changeWorkspaceMembers(changes: Membership[]): Promise<void>
+  changeWorkspaceMembers(changes: MembershipChange[]): Promise<void>
 }
 
 /** The change of one membership. Null means that there is none. */
-export interface Membership {
+export interface MembershipChange {
   before: WorkspaceMember | null
   after: WorkspaceMember | null
   entry: AuditEntry

@@ -1,4 +1,4 @@
-import { byId, defineAudit } from '../audit/entry.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { Member, WorkspaceMember } from './store.ts'
 
 /** Shows a member in the form of `GET /organization/members`. */
@@ -26,7 +26,7 @@ export const showWorkspaceMember = ({
 })
 
 /** Creates the audit entry of a change of a member. */
-export const auditMember = defineAudit<Member>('members', { identify: byId })
+export const auditMember = defineAudit<Member>('members', { identify: identifyById })
 
 /** Creates the audit entry of a change of a workspace's members. */
 export const auditWorkspaceMember = defineAudit<WorkspaceMember>('workspace_members', {

@@ -31,13 +31,13 @@ export interface ResourceType {
   extensions: Schema[]
 }
 
-type Rest = Partial<Omit<Attribute, 'name' | 'type' | 'description'>>
+type AttributeOptions = Partial<Omit<Attribute, 'name' | 'type' | 'description'>>
 
 /** Defines an attribute. By default it is one case-insensitive text, readable and writable. */
-export const attribute = (
+export const defineAttribute = (
   name: string,
   description: string,
-  rest: Rest & { type?: Attribute['type'] } = {},
+  options: AttributeOptions & { type?: Attribute['type'] } = {},
 ): Attribute => ({
   name,
   type: 'string',
@@ -48,40 +48,46 @@ export const attribute = (
   mutability: 'readWrite',
   returned: 'default',
   uniqueness: 'none',
-  ...rest,
+  ...options,
 })
 
 /** The attributes of every resource (RFC 7643, 3.1). No schema lists them. */
 const COMMON: Attribute[] = [
-  attribute('schemas', 'The schemas of the resource', {
+  defineAttribute('schemas', 'The schemas of the resource', {
     multiValued: true,
     caseExact: true,
     mutability: 'readOnly',
     returned: 'always',
   }),
-  attribute('id', 'The identifier at the gateway', {
+  defineAttribute('id', 'The identifier at the gateway', {
     caseExact: true,
     mutability: 'readOnly',
     returned: 'always',
     uniqueness: 'server',
   }),
-  attribute('externalId', 'The identifier at the identity provider', { caseExact: true }),
-  attribute('meta', 'Metadata of the resource', {
+  defineAttribute('externalId', 'The identifier at the identity provider', { caseExact: true }),
+  defineAttribute('meta', 'Metadata of the resource', {
     type: 'complex',
     mutability: 'readOnly',
     subAttributes: [
-      attribute('resourceType', 'The resource type', { caseExact: true, mutability: 'readOnly' }),
-      attribute('created', 'The time of creation', { type: 'dateTime', mutability: 'readOnly' }),
-      attribute('lastModified', 'The time of the last change', {
+      defineAttribute('resourceType', 'The resource type', {
+        caseExact: true,
+        mutability: 'readOnly',
+      }),
+      defineAttribute('created', 'The time of creation', {
         type: 'dateTime',
         mutability: 'readOnly',
       }),
-      attribute('location', 'The URL of the resource', {
+      defineAttribute('lastModified', 'The time of the last change', {
+        type: 'dateTime',
+        mutability: 'readOnly',
+      }),
+      defineAttribute('location', 'The URL of the resource', {
         type: 'reference',
         caseExact: true,
         mutability: 'readOnly',
       }),
-      attribute('version', 'The version, which changes with the resource', {
+      defineAttribute('version', 'The version, which changes with the resource', {
         caseExact: true,
         mutability: 'readOnly',
       }),
@@ -90,19 +96,22 @@ const COMMON: Attribute[] = [
 ]
 
 /** Finds an attribute by name, in any case (RFC 7643, 2.1). */
-export function named(attributes: Attribute[] | undefined, name: string): Attribute | undefined {
-  const wanted = name.toLowerCase()
-  return attributes?.find(one => one.name.toLowerCase() === wanted)
+export function findAttribute(
+  attributes: Attribute[] | undefined,
+  name: string,
+): Attribute | undefined {
+  const lowerName = name.toLowerCase()
+  return attributes?.find(candidate => candidate.name.toLowerCase() === lowerName)
 }
 
 /** Lists the top-level attributes of a resource type. */
-export const attributesOf = ({ schema }: ResourceType): Attribute[] => [
+export const listAttributes = ({ schema }: ResourceType): Attribute[] => [
   ...COMMON,
   ...schema.attributes,
 ]
 
 /** Finds an extension by id, in any case. */
-export function extensionOf({ extensions }: ResourceType, id: string): Schema | undefined {
-  const wanted = id.toLowerCase()
-  return extensions.find(one => one.id.toLowerCase() === wanted)
+export function findExtension({ extensions }: ResourceType, id: string): Schema | undefined {
+  const lowerId = id.toLowerCase()
+  return extensions.find(extension => extension.id.toLowerCase() === lowerId)
 }

@@ -1,11 +1,11 @@
 import { notFound } from '../../errors.ts'
-import { defined, type Json } from '../../kernel/json.ts'
+import { type Json, omitUndefined } from '../../kernel/json.ts'
 import type { Attribute, ResourceType, Schema } from './attributes.ts'
 import { MOST_RESULTS } from './query.ts'
 import { RESOURCE_TYPES, SCHEMAS } from './schemas.data.ts'
 
 /** Describes the supported features of SCIM (RFC 7643, 5). `base` is the URL of SCIM. */
-export const serviceProviderConfig = (base: string): Json => ({
+export const describeServiceProvider = (base: string): Json => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
   patch: { supported: true },
   bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
@@ -25,17 +25,17 @@ export const serviceProviderConfig = (base: string): Json => ({
 })
 
 /** Lists all resource types (RFC 7643, 6). */
-export const resourceTypes = (base: string): Json[] =>
-  RESOURCE_TYPES.map(type => resourceType(base, type))
+export const listResourceTypes = (base: string): Json[] =>
+  RESOURCE_TYPES.map(type => showResourceType(base, type))
 
 /** Gets a resource type by name. Throws 404. */
-export function resourceTypeNamed(base: string, name: string): Json {
-  const type = RESOURCE_TYPES.find(one => one.name === name)
+export function getResourceType(base: string, name: string): Json {
+  const type = RESOURCE_TYPES.find(candidate => candidate.name === name)
   if (!type) throw notFound()
-  return resourceType(base, type)
+  return showResourceType(base, type)
 }
 
-const resourceType = (
+const showResourceType = (
   base: string,
   { name, endpoint, description, schema, extensions }: ResourceType,
 ): Json => ({
@@ -50,23 +50,23 @@ const resourceType = (
 })
 
 /** Lists all schemas (RFC 7643, 7). */
-export const schemas = (base: string): Json[] => SCHEMAS.map(schema => shownSchema(base, schema))
+export const listSchemas = (base: string): Json[] => SCHEMAS.map(schema => showSchema(base, schema))
 
 /** Gets a schema by id. Throws 404. */
-export function schemaNamed(base: string, id: string): Json {
-  const schema = SCHEMAS.find(one => one.id === id)
+export function getSchema(base: string, id: string): Json {
+  const schema = SCHEMAS.find(candidate => candidate.id === id)
   if (!schema) throw notFound()
-  return shownSchema(base, schema)
+  return showSchema(base, schema)
 }
 
-const shownSchema = (base: string, { id, name, description, attributes }: Schema): Json => ({
+const showSchema = (base: string, { id, name, description, attributes }: Schema): Json => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:Schema'],
   id,
   name,
   description,
-  attributes: attributes.map(shownAttribute),
+  attributes: attributes.map(showAttribute),
   meta: { resourceType: 'Schema', location: `${base}/Schemas/${id}` },
 })
 
-const shownAttribute = ({ subAttributes, ...attribute }: Attribute): Json =>
-  defined({ ...attribute, subAttributes: subAttributes?.map(shownAttribute) })
+const showAttribute = ({ subAttributes, ...attribute }: Attribute): Json =>
+  omitUndefined({ ...attribute, subAttributes: subAttributes?.map(showAttribute) })

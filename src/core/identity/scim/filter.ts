@@ -1,23 +1,23 @@
 import { refused, type ScimType } from './refusal.ts'
 
 /** A parsed filter (RFC 7644, 3.4.2.2). Names are as the client wrote them. */
-export type Filter =
-  | { op: 'and' | 'or'; filters: Filter[] }
-  | { op: 'not'; filter: Filter }
-  | { op: 'pr'; path: Path }
-  | { op: Comparison; path: Path; value: Value }
+export type ScimFilter =
+  | { op: 'and' | 'or'; filters: ScimFilter[] }
+  | { op: 'not'; filter: ScimFilter }
+  | { op: 'pr'; path: AttributePath }
+  | { op: Comparison; path: AttributePath; value: FilterValue }
 
 export type Comparison = (typeof COMPARISONS)[number]
-export type Value = string | number | boolean | null
+export type FilterValue = string | number | boolean | null
 
 /** A parsed path: `name.givenName`, `emails[type eq "work"].value` (RFC 7644, 3.5.2). */
-export interface Path {
+export interface AttributePath {
   /** The attribute as the client wrote it, with its schema and its sub-attribute. */
   name: string
   /** Selects values of the attribute; null selects all. */
-  filter: Filter | null
+  filter: ScimFilter | null
   /** The sub-attribute after the filter. */
-  sub: string | null
+  subAttribute: string | null
 }
 
 const COMPARISONS = ['eq', 'ne', 'co', 'sw', 'ew', 'gt', 'ge', 'lt', 'le'] as const
@@ -27,73 +27,73 @@ const LONGEST = 10_000
 const DEEPEST = 20
 
 /** Parses a filter. Throws 400 `invalidFilter`. */
-export function parseFilter(text: string): Filter {
+export function parseFilter(text: string): ScimFilter {
   const tokens = new Tokens(text, 'invalidFilter')
-  const filter = disjunction(tokens, 0, false)
-  return tokens.end(filter)
+  const filter = parseDisjunction(tokens, 0, false)
+  return tokens.finish(filter)
 }
 
 /** Parses a path. Throws 400 `invalidPath`. */
-export function parsePath(text: string): Path {
+export function parsePath(text: string): AttributePath {
   const tokens = new Tokens(text, 'invalidPath')
-  return tokens.end(pathFrom(tokens, 0, false))
+  return tokens.finish(readPath(tokens, 0, false))
 }
 
-function disjunction(tokens: Tokens, depth: number, within: boolean): Filter {
-  const filters = [conjunction(tokens, depth, within)]
-  while (tokens.takes('or')) filters.push(conjunction(tokens, depth, within))
-  return joined('or', filters)
+function parseDisjunction(tokens: Tokens, depth: number, within: boolean): ScimFilter {
+  const filters = [parseConjunction(tokens, depth, within)]
+  while (tokens.take('or')) filters.push(parseConjunction(tokens, depth, within))
+  return joinFilters('or', filters)
 }
 
-function conjunction(tokens: Tokens, depth: number, within: boolean): Filter {
-  const filters = [term(tokens, depth, within)]
-  while (tokens.takes('and')) filters.push(term(tokens, depth, within))
-  return joined('and', filters)
+function parseConjunction(tokens: Tokens, depth: number, within: boolean): ScimFilter {
+  const filters = [parseTerm(tokens, depth, within)]
+  while (tokens.take('and')) filters.push(parseTerm(tokens, depth, within))
+  return joinFilters('and', filters)
 }
 
-const joined = (op: 'and' | 'or', filters: Filter[]): Filter =>
+const joinFilters = (op: 'and' | 'or', filters: ScimFilter[]): ScimFilter =>
   filters.length === 1 && filters[0] ? filters[0] : { op, filters }
 
-function term(tokens: Tokens, depth: number, within: boolean): Filter {
-  if (tokens.takes('(')) return bracketed(tokens, depth, within)
-  if (!tokens.isNegation()) return comparison(tokens, depth, within)
+function parseTerm(tokens: Tokens, depth: number, within: boolean): ScimFilter {
+  if (tokens.take('(')) return parseBrackets(tokens, depth, within)
+  if (!tokens.isNegation()) return parseComparison(tokens, depth, within)
   tokens.expect('not')
   tokens.expect('(')
-  return { op: 'not', filter: bracketed(tokens, depth, within) }
+  return { op: 'not', filter: parseBrackets(tokens, depth, within) }
 }
 
-function bracketed(tokens: Tokens, depth: number, within: boolean): Filter {
+function parseBrackets(tokens: Tokens, depth: number, within: boolean): ScimFilter {
   if (depth === DEEPEST) throw tokens.refusal(`at most ${DEEPEST} levels of brackets`)
-  const filter = disjunction(tokens, depth + 1, within)
+  const filter = parseDisjunction(tokens, depth + 1, within)
   tokens.expect(')')
   return filter
 }
 
 // `emails[type eq "work"]` without an operator tests whether such a value exists.
-function comparison(tokens: Tokens, depth: number, within: boolean): Filter {
-  const path = pathFrom(tokens, depth, within)
-  if (tokens.takes('pr')) return { op: 'pr', path }
-  const op = COMPARISONS.find(one => tokens.takes(one))
-  if (op) return { op, path, value: tokens.value() }
-  if (path.filter && path.sub === null) return { op: 'pr', path }
+function parseComparison(tokens: Tokens, depth: number, within: boolean): ScimFilter {
+  const path = readPath(tokens, depth, within)
+  if (tokens.take('pr')) return { op: 'pr', path }
+  const op = COMPARISONS.find(operator => tokens.take(operator))
+  if (op) return { op, path, value: tokens.takeValue() }
+  if (path.filter && path.subAttribute === null) return { op: 'pr', path }
   throw tokens.refusal('an operator')
 }
 
 // A filter within brackets matches one value, which has no list of values itself (RFC 7644,
 // figure 1: valFilter).
-function pathFrom(tokens: Tokens, depth: number, within: boolean): Path {
-  const name = tokens.name()
-  if (!tokens.takes('[')) return { name, filter: null, sub: null }
+function readPath(tokens: Tokens, depth: number, within: boolean): AttributePath {
+  const name = tokens.takeName()
+  if (!tokens.take('[')) return { name, filter: null, subAttribute: null }
   if (within) throw tokens.refusal('no brackets within brackets')
-  const filter = disjunction(tokens, depth + 1, true)
+  const filter = parseDisjunction(tokens, depth + 1, true)
   tokens.expect(']')
-  return { name, filter, sub: tokens.sub() }
+  return { name, filter, subAttribute: tokens.takeSubAttribute() }
 }
 
 interface Token {
   /** A bracket, a word, or a text with its quotes. */
   text: string
-  at: number
+  start: number
 }
 
 /** The tokens of a text. Split by character: no regular expression runs on untrusted text. */
@@ -106,14 +106,14 @@ class Tokens {
     this.#scimType = scimType
     if (text.length > LONGEST)
       throw refused(scimType, `expected at most ${LONGEST} characters, found ${text.length}`)
-    this.#tokens = this.#tokensOf(text)
+    this.#tokens = this.#splitTokens(text)
   }
 
   /** Takes the next token if it is this text, in any case. Returns whether it did. */
-  takes(text: string): boolean {
-    const is = this.#peek()?.text.toLowerCase() === text
-    if (is) this.#next += 1
-    return is
+  take(text: string): boolean {
+    const isNext = this.#peek()?.text.toLowerCase() === text
+    if (isNext) this.#next += 1
+    return isNext
   }
 
   /** Whether the next token is `not` before a bracket. Elsewhere it is an ordinary word. */
@@ -122,11 +122,11 @@ class Tokens {
   }
 
   expect(text: string): void {
-    if (!this.takes(text)) throw this.refusal(`“${text}”`)
+    if (!this.take(text)) throw this.refusal(`“${text}”`)
   }
 
   /** Takes the name of an attribute. */
-  name(): string {
+  takeName(): string {
     const token = this.#peek()
     if (!token || !isNameStart(token.text)) throw this.refusal('the name of an attribute')
     this.#next += 1
@@ -134,7 +134,7 @@ class Tokens {
   }
 
   /** Takes the sub-attribute after a bracket, such as `.value`, if there is one. */
-  sub(): string | null {
+  takeSubAttribute(): string | null {
     const token = this.#peek()
     if (!token?.text.startsWith('.')) return null
     if (!isNameStart(token.text.slice(1))) throw this.refusal('the name of a sub-attribute')
@@ -143,27 +143,27 @@ class Tokens {
   }
 
   /** Takes a value: a text in quotes, a number, true, false or null. */
-  value(): Value {
+  takeValue(): FilterValue {
     const token = this.#peek()
     const value =
-      token && jsonOf(token.text.startsWith('"') ? token.text : token.text.toLowerCase())
+      token && parseJson(token.text.startsWith('"') ? token.text : token.text.toLowerCase())
     if (value === undefined || (typeof value === 'object' && value !== null))
       throw this.refusal('a value')
     this.#next += 1
-    return value as Value
+    return value as FilterValue
   }
 
   /** Returns the result of parsing. Throws if tokens are left. */
-  end<T>(made: T): T {
+  finish<T>(result: T): T {
     if (this.#peek()) throw this.refusal('the end')
-    return made
+    return result
   }
 
   refusal(expected: string) {
     const token = this.#peek()
     return refused(
       this.#scimType,
-      `expected ${expected} ${token ? `at character ${token.at + 1}` : 'at the end'}`,
+      `expected ${expected} ${token ? `at character ${token.start + 1}` : 'at the end'}`,
     )
   }
 
@@ -171,39 +171,39 @@ class Tokens {
     return this.#tokens[this.#next]
   }
 
-  #tokensOf(text: string): Token[] {
+  #splitTokens(text: string): Token[] {
     const tokens: Token[] = []
-    for (let at = 0; at < text.length; ) {
-      const end = this.#endOf(text, at)
-      if (end > at) tokens.push({ text: text.slice(at, end), at })
-      at = Math.max(end, at + 1)
+    for (let start = 0; start < text.length; ) {
+      const end = this.#findTokenEnd(text, start)
+      if (end > start) tokens.push({ text: text.slice(start, end), start })
+      start = Math.max(end, start + 1)
     }
     return tokens
   }
 
   /** Returns the end of the token that starts at this index; the same index for a space. */
-  #endOf(text: string, at: number): number {
-    const first = text.charAt(at)
-    if (first === ' ') return at
-    if ('()[]'.includes(first)) return at + 1
-    const end = first === '"' ? endOfText(text, at) : endOfWord(text, at)
-    if (end === at) throw refused(this.#scimType, `expected nothing like character ${at + 1}`)
+  #findTokenEnd(text: string, start: number): number {
+    const first = text.charAt(start)
+    if (first === ' ') return start
+    if ('()[]'.includes(first)) return start + 1
+    const end = first === '"' ? findTextEnd(text, start) : findWordEnd(text, start)
+    if (end === start) throw refused(this.#scimType, `expected nothing like character ${start + 1}`)
     return end
   }
 }
 
-function endOfText(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    if (text.charAt(at) === '\\') at += 1
-    else if (text.charAt(at) === '"') return at + 1
+function findTextEnd(text: string, start: number): number {
+  for (let index = start + 1; index < text.length; index++) {
+    if (text.charAt(index) === '\\') index += 1
+    else if (text.charAt(index) === '"') return index + 1
   }
   return start
 }
 
-function endOfWord(text: string, start: number): number {
-  let at = start
-  while (at < text.length && isWordPart(text.charCodeAt(at))) at += 1
-  return at
+function findWordEnd(text: string, start: number): number {
+  let index = start
+  while (index < text.length && isWordPart(text.charCodeAt(index))) index += 1
+  return index
 }
 
 const isLetter = (code: number) => (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
@@ -213,7 +213,7 @@ const isWordPart = (code: number) =>
   isLetter(code) || isDigit(code) || '-_.:$+'.includes(String.fromCharCode(code))
 const isNameStart = (text: string) => isLetter(text.charCodeAt(0)) || text.startsWith('$')
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,17 +1,21 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { conflict, requireFound } from '../../errors.ts'
-import { isoNow } from '../../kernel/clock.ts'
+import { getIsoTime } from '../../kernel/clock.ts'
 import { PAGE_SIZE } from '../../kernel/pages.ts'
 import { oneOf, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
 import type { Actor } from '../actor.ts'
-import { byId, defineAudit } from '../audit/entry.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit.ts'
-import { mustManageAll } from '../management.ts'
+import { assertCanManageAll } from '../management.ts'
 import type { WorkspaceMember } from '../members/store.ts'
-import { organizationId } from '../organization.ts'
-import type { ScimPage } from '../scim.ts'
+import { getOrganizationId } from '../organization.ts'
+import type { ScimPageQuery } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-import { keeperFor, type Mover, moverFor } from './memberships.ts'
+import {
+  createMembershipDecider,
+  createMembershipKeeper,
+  type DecideMembership,
+} from './memberships.ts'
 
 /** Puts the members of a group into a workspace with a role. Times in ISO 8601. */
 export interface GroupMapping {
@@ -30,7 +34,7 @@ export interface GroupMapping {
 export interface GroupMappingStore {
   byId(id: string): Promise<GroupMapping | undefined>
   /** Returns one page, the oldest first. */
-  page(offset: number, limit: number): Promise<GroupMapping[]>
+  listPage(offset: number, limit: number): Promise<GroupMapping[]>
   count(): Promise<number>
   /**
    * Inserts a new mapping, or applies the existing one again. `decide` chooses; its entry is null
@@ -39,11 +43,11 @@ export interface GroupMappingStore {
    */
   insert(
     mapping: GroupMapping,
-    decide: (there: GroupMapping | undefined) => Created,
-    move: Mover,
-  ): Promise<Created>
+    decide: (existing: GroupMapping | undefined) => MappingResult,
+    move: DecideMembership,
+  ): Promise<MappingResult>
   /** Changes the role of a mapping. Throws 404. */
-  update(mapping: GroupMapping, entry: AuditEntry, move: Mover): Promise<void>
+  update(mapping: GroupMapping, entry: AuditEntry, move: DecideMembership): Promise<void>
   /**
    * Deletes a mapping. With `keep`, members that this group added stay as if added by hand. Without
    * it, they stay only if another mapping adds them.
@@ -51,13 +55,13 @@ export interface GroupMappingStore {
   remove(
     mapping: GroupMapping,
     entry: AuditEntry,
-    move: Mover,
+    move: DecideMembership,
     keep: ((current: WorkspaceMember) => AuditEntry) | null,
   ): Promise<void>
 }
 
 /** The mapping that results from creating one, and the audit entry if it is new. */
-export interface Created {
+export interface MappingResult {
   mapping: GroupMapping
   entry: AuditEntry | null
 }
@@ -86,9 +90,9 @@ export async function createGroupMapping(
   actor: Actor,
   input: NewGroupMapping,
 ) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const { scim_group_id, workspace_id, role } = input
-  const now = isoNow(gateway)
+  const now = getIsoTime(gateway)
   const mapping = {
     id: gateway.ids.uuid(),
     scim_group_id,
@@ -98,34 +102,37 @@ export async function createGroupMapping(
     updated_at: now,
   }
   const entry = auditMapping(gateway, actor, null, mapping)
-  const decide = (there: GroupMapping | undefined): Created => {
-    if (there && there.role !== role)
+  const decide = (existing: GroupMapping | undefined): MappingResult => {
+    if (existing && existing.role !== role)
       throw conflict('This group already has another role in this workspace')
-    return there ? { mapping: there, entry: null } : { mapping, entry }
+    return existing ? { mapping: existing, entry: null } : { mapping, entry }
   }
   const created = await gateway.store.scim.mappings.insert(
     mapping,
     decide,
-    moverFor(gateway, actor),
+    createMembershipDecider(gateway, actor),
   )
-  return { data: shown(gateway, created.mapping) }
+  return { data: showMapping(gateway, created.mapping) }
 }
 
 /** Lists one page of the mappings, the oldest first. Throws 403. */
 export async function listGroupMappings(
   gateway: IdentityWorld,
   actor: Actor,
-  { offset = 0, limit = PAGE_SIZE }: ScimPage,
+  { offset = 0, limit = PAGE_SIZE }: ScimPageQuery,
 ) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const { mappings } = gateway.store.scim
-  const page = await mappings.page(offset, limit)
-  return { data: page.map(mapping => shown(gateway, mapping)), total_count: await mappings.count() }
+  const page = await mappings.listPage(offset, limit)
+  return {
+    data: page.map(mapping => showMapping(gateway, mapping)),
+    total_count: await mappings.count(),
+  }
 }
 
 /** Gets a mapping. Throws 403, and 404. */
 export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: string) => ({
-  data: shown(gateway, await mappingOf(gateway, actor, id)),
+  data: showMapping(gateway, await requireMapping(gateway, actor, id)),
 })
 
 /** Changes the role of a group in its workspace. Throws 403, and 404. */
@@ -135,11 +142,11 @@ export async function updateGroupMapping(
   id: string,
   { role }: GroupMappingChange,
 ) {
-  const mapping = await mappingOf(gateway, actor, id)
-  const changed = { ...mapping, role, updated_at: isoNow(gateway) }
+  const mapping = await requireMapping(gateway, actor, id)
+  const changed = { ...mapping, role, updated_at: getIsoTime(gateway) }
   const entry = auditMapping(gateway, actor, mapping, changed)
-  await gateway.store.scim.mappings.update(changed, entry, moverFor(gateway, actor))
-  return { data: shown(gateway, changed) }
+  await gateway.store.scim.mappings.update(changed, entry, createMembershipDecider(gateway, actor))
+  return { data: showMapping(gateway, changed) }
 }
 
 /**
@@ -153,21 +160,30 @@ export async function deleteGroupMapping(
   id: string,
   { keep_members }: GroupMappingDeletion,
 ) {
-  const mapping = await mappingOf(gateway, actor, id)
+  const mapping = await requireMapping(gateway, actor, id)
   const entry = auditMapping(gateway, actor, mapping, null)
-  const keep = keep_members === 'true' ? keeperFor(gateway, actor) : null
-  await gateway.store.scim.mappings.remove(mapping, entry, moverFor(gateway, actor), keep)
+  const keep = keep_members === 'true' ? createMembershipKeeper(gateway, actor) : null
+  await gateway.store.scim.mappings.remove(
+    mapping,
+    entry,
+    createMembershipDecider(gateway, actor),
+    keep,
+  )
   return { deleted: true as const }
 }
 
-async function mappingOf(gateway: IdentityWorld, actor: Actor, id: string): Promise<GroupMapping> {
-  mustManageAll(gateway, actor)
+async function requireMapping(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+): Promise<GroupMapping> {
+  assertCanManageAll(gateway, actor)
   return requireFound(await gateway.store.scim.mappings.byId(id), 'SCIM group mapping')
 }
 
-const shown = (gateway: IdentityWorld, mapping: GroupMapping) => ({
+const showMapping = (gateway: IdentityWorld, mapping: GroupMapping) => ({
   ...mapping,
-  organization_id: organizationId(gateway),
+  organization_id: getOrganizationId(gateway),
 })
 
-const auditMapping = defineAudit<GroupMapping>('scim_group_mappings', { identify: byId })
+const auditMapping = defineAudit<GroupMapping>('scim_group_mappings', { identify: identifyById })

@@ -1,21 +1,21 @@
 import { requireFound } from '../../errors.ts'
-import { isoNow } from '../../kernel/clock.ts'
-import { type Json, objects, text } from '../../kernel/json.ts'
+import { getIsoTime } from '../../kernel/clock.ts'
+import { type Json, readObjects, readString } from '../../kernel/json.ts'
 import { PAGE_SIZE } from '../../kernel/pages.ts'
 import type { Actor } from '../actor.ts'
-import { byId, defineAudit } from '../audit/entry.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit.ts'
-import { mustManageAll } from '../management.ts'
-import { organizationId } from '../organization.ts'
-import type { ScimPage } from '../scim.ts'
+import { assertCanManageAll } from '../management.ts'
+import { getOrganizationId } from '../organization.ts'
+import type { ScimPageQuery } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-import { type Mover, moverFor } from './memberships.ts'
-import { operationsOf, patched } from './patch.ts'
-import type { Known } from './query.ts'
+import { createMembershipDecider, type DecideMembership } from './memberships.ts'
+import { applyPatch, parseOperations } from './patch.ts'
+import type { LookupKey } from './query.ts'
 import { refused } from './refusal.ts'
-import { resourceOf } from './resource.ts'
+import { parseResource } from './resource.ts'
 import { GROUP } from './schemas.data.ts'
-import { mustBeCurrent, type Precondition } from './version.ts'
+import { assertCurrent, type Precondition } from './version.ts'
 
 /** A group of the identity provider. Times in ISO 8601. */
 export interface ScimGroup {
@@ -29,7 +29,7 @@ export interface ScimGroup {
 }
 
 /** A member of a group, with the user's resource. */
-export interface MemberOfGroup {
+export interface GroupMember {
   group_id: string
   scim_user_id: string
   resource: Json
@@ -47,19 +47,19 @@ export interface GroupChange<Group extends ScimGroup | null = ScimGroup | null> 
 export interface ScimGroupStore {
   byId(id: string): Promise<ScimGroup | undefined>
   /** Lists the groups with this key, or all, the oldest first. */
-  find(known?: Known): Promise<ScimGroup[]>
+  find(known?: LookupKey): Promise<ScimGroup[]>
   /** Returns one page, the oldest first. */
-  page(offset: number, limit: number): Promise<ScimGroup[]>
+  listPage(offset: number, limit: number): Promise<ScimGroup[]>
   count(): Promise<number>
   /** Lists the members of these groups. */
-  membersOf(ids: string[]): Promise<MemberOfGroup[]>
+  listMembers(ids: string[]): Promise<GroupMember[]>
   /** Inserts a new group. Throws 400 when one of its members does not exist. */
   insert(group: ScimGroup, members: string[], entry: AuditEntry): Promise<void>
   /** Changes or deletes a group. Throws 404, and 400 as above. */
   change<Change extends GroupChange>(
     id: string,
     decide: (group: ScimGroup, members: string[]) => Change,
-    move: Mover,
+    move: DecideMembership,
   ): Promise<Change>
 }
 
@@ -69,20 +69,20 @@ export async function createScimGroup(
   actor: Actor,
   body: unknown,
 ): Promise<ScimGroup> {
-  const resource = resourceOf(GROUP, body)
-  const now = isoNow(gateway)
+  const resource = parseResource(GROUP, body)
+  const now = getIsoTime(gateway)
   const group = {
     id: gateway.ids.uuid(),
-    ...namesOf(resource),
+    ...readNames(resource),
     version: 1,
     created_at: now,
     updated_at: now,
   }
-  const members = memberIds(resource)
+  const members = readMemberIds(resource)
   await gateway.store.scim.groups.insert(
     group,
     members,
-    auditGroup(gateway, actor, null, told(group, [], members)),
+    auditGroup(gateway, actor, null, showAuditedGroup(group, [], members)),
   )
   return group
 }
@@ -98,10 +98,10 @@ export function replaceScimGroup(
   actor: Actor,
   id: string,
   body: unknown,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<ScimGroup> {
-  const resource = resourceOf(GROUP, body)
-  return changeGroup(gateway, actor, { id, when }, () => resource)
+  const resource = parseResource(GROUP, body)
+  return changeGroup(gateway, actor, { id, when: precondition }, () => resource)
 }
 
 /**
@@ -113,10 +113,12 @@ export function patchScimGroup(
   actor: Actor,
   id: string,
   body: unknown,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<ScimGroup> {
-  const operations = operationsOf(body)
-  return changeGroup(gateway, actor, { id, when }, before => patched(GROUP, before, operations))
+  const operations = parseOperations(body)
+  return changeGroup(gateway, actor, { id, when: precondition }, before =>
+    applyPatch(GROUP, before, operations),
+  )
 }
 
 async function changeGroup(
@@ -126,27 +128,35 @@ async function changeGroup(
   next: (before: Json) => Json,
 ): Promise<ScimGroup> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<ScimGroup> => {
-    mustBeCurrent(when, before)
-    const resource = next(groupResource(before, members))
-    const after = memberIds(resource)
-    if (isSame(before, members, resource, after)) return { group: before, members, entry: null }
+    assertCurrent(when, before)
+    const resource = next(toGroupResource(before, members))
+    const after = readMemberIds(resource)
+    if (isSameGroup(before, members, resource, after))
+      return { group: before, members, entry: null }
     const group = {
       ...before,
-      ...namesOf(resource),
+      ...readNames(resource),
       version: before.version + 1,
-      updated_at: isoNow(gateway),
+      updated_at: getIsoTime(gateway),
     }
     return {
       group,
       members: after,
-      entry: auditGroup(gateway, actor, before, told(group, members, after)),
+      entry: auditGroup(gateway, actor, before, showAuditedGroup(group, members, after)),
     }
   }
-  return (await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))).group
+  return (
+    await gateway.store.scim.groups.change(id, decide, createMembershipDecider(gateway, actor))
+  ).group
 }
 
-const isSame = (before: ScimGroup, members: string[], resource: Json, after: string[]): boolean => {
-  const { display_name, external_id } = namesOf(resource)
+const isSameGroup = (
+  before: ScimGroup,
+  members: string[],
+  resource: Json,
+  after: string[],
+): boolean => {
+  const { display_name, external_id } = readNames(resource)
   return (
     display_name === before.display_name &&
     external_id === before.external_id &&
@@ -159,29 +169,29 @@ export async function deleteScimGroup(
   gateway: IdentityWorld,
   actor: Actor,
   id: string,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<void> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<null> => {
-    mustBeCurrent(when, before)
+    assertCurrent(precondition, before)
     return {
       group: null,
       members: [],
-      entry: auditGroup(gateway, actor, told(before, members, []), null),
+      entry: auditGroup(gateway, actor, showAuditedGroup(before, members, []), null),
     }
   }
-  await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))
+  await gateway.store.scim.groups.change(id, decide, createMembershipDecider(gateway, actor))
 }
 
 /** Lists one page of the groups for the management API, the oldest first. Throws 403. */
 export async function listScimGroups(
   gateway: IdentityWorld,
   actor: Actor,
-  { offset = 0, limit = PAGE_SIZE }: ScimPage,
+  { offset = 0, limit = PAGE_SIZE }: ScimPageQuery,
 ) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const { groups } = gateway.store.scim
-  const organization_id = organizationId(gateway)
-  const data = (await groups.page(offset, limit)).map(({ version: _, ...group }) => ({
+  const organization_id = getOrganizationId(gateway)
+  const data = (await groups.listPage(offset, limit)).map(({ version: _, ...group }) => ({
     ...group,
     organization_id,
   }))
@@ -189,7 +199,7 @@ export async function listScimGroups(
 }
 
 /** Converts a group to a resource with the names of the schema, to which patches apply. */
-export const groupResource = (
+export const toGroupResource = (
   { display_name, external_id }: ScimGroup,
   members: string[],
 ): Json => ({
@@ -198,14 +208,14 @@ export const groupResource = (
   ...(members.length === 0 ? {} : { members: members.map(value => ({ value })) }),
 })
 
-const namesOf = ({ displayName, externalId }: Json) => ({
-  display_name: text(displayName) ?? '',
-  external_id: text(externalId),
+const readNames = ({ displayName, externalId }: Json) => ({
+  display_name: readString(displayName) ?? '',
+  external_id: readString(externalId),
 })
 
 /** Reads the ids of the members, each once. */
-function memberIds({ members }: Json): string[] {
-  const ids = objects(members).flatMap(({ value }) => text(value) ?? [])
+function readMemberIds({ members }: Json): string[] {
+  const ids = readObjects(members).flatMap(({ value }) => readString(value) ?? [])
   if (ids.length > MOST_MEMBERS)
     throw refused('invalidValue', `members: expected at most ${MOST_MEMBERS}`)
   return [...new Set(ids)]
@@ -214,15 +224,15 @@ function memberIds({ members }: Json): string[] {
 const MOST_MEMBERS = 100_000
 
 // Shows only who joined and who left: a group of ten thousand is not copied for each of them.
-const told = (group: ScimGroup, before: string[], after: string[]) => ({
+const showAuditedGroup = (group: ScimGroup, before: string[], after: string[]) => ({
   ...group,
-  members_added: after.filter(isMissingIn(before)),
-  members_removed: before.filter(isMissingIn(after)),
+  members_added: after.filter(createMissingFilter(before)),
+  members_removed: before.filter(createMissingFilter(after)),
 })
 
-const isMissingIn = (ids: string[]) => {
-  const there = new Set(ids)
-  return (id: string) => !there.has(id)
+const createMissingFilter = (ids: string[]) => {
+  const present = new Set(ids)
+  return (id: string) => !present.has(id)
 }
 
-const auditGroup = defineAudit<ScimGroup>('scim_groups', { identify: byId })
+const auditGroup = defineAudit<ScimGroup>('scim_groups', { identify: identifyById })

@@ -2,11 +2,11 @@ import type { Actor } from '../actor.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { WorkspaceMember } from '../members/store.ts'
 import { auditWorkspaceMember } from '../members/view.ts'
-import { newWorkspaceMember } from '../workspace-members.ts'
+import { buildWorkspaceMember } from '../workspace-members.ts'
 import type { IdentityWorld } from '../world.ts'
 
 /** A difference between the role that a member's groups grant and their role in a workspace. */
-export interface Difference {
+export interface MembershipDifference {
   workspace_id: string
   user_id: string
   /** The highest role that a mapping of their groups grants; null if none does. */
@@ -16,21 +16,21 @@ export interface Difference {
 }
 
 /** How a difference is resolved, with the audit entry. */
-export interface Move {
+export interface MembershipDecision {
   /** The new membership; null if the member is removed. */
   after: WorkspaceMember | null
   entry: AuditEntry
 }
 
 /** Decides how a difference is resolved. */
-export type Mover = (difference: Difference) => Move
+export type DecideMembership = (difference: MembershipDifference) => MembershipDecision
 
 /** Creates a function that gives members their granted role and removes those without one. */
-export const moverFor =
-  (gateway: IdentityWorld, actor: Actor): Mover =>
+export const createMembershipDecider =
+  (gateway: IdentityWorld, actor: Actor): DecideMembership =>
   ({ workspace_id, user_id, granted, current }) => {
     const after = granted && {
-      ...(current ?? newWorkspaceMember(gateway, workspace_id, user_id)),
+      ...(current ?? buildWorkspaceMember(gateway, workspace_id, user_id)),
       role: granted,
       source: 'scim' as const,
     }
@@ -41,7 +41,7 @@ export const moverFor =
  * Creates a function for the audit entry of a member who stays in a workspace, as if added by hand,
  * when a mapping is deleted.
  */
-export const keeperFor =
+export const createMembershipKeeper =
   (gateway: IdentityWorld, actor: Actor) =>
   (current: WorkspaceMember): AuditEntry =>
     auditWorkspaceMember(gateway, actor, current, { ...current, source: 'manual' })

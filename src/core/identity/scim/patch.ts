@@ -1,9 +1,9 @@
-import { isObject, type Json, objects } from '../../kernel/json.ts'
-import { type Attribute, named, type ResourceType } from './attributes.ts'
-import { type Filter, parsePath } from './filter.ts'
-import { locate, type Place, placeOf } from './match.ts'
+import { isObject, type Json, readObjects } from '../../kernel/json.ts'
+import { type Attribute, findAttribute, type ResourceType } from './attributes.ts'
+import { parsePath, type ScimFilter } from './filter.ts'
+import { type ResolvedPath, resolvePath, tryResolvePath } from './match.ts'
 import { refused } from './refusal.ts'
-import { checkedResource, isKept, keptSingle, keptValue } from './resource.ts'
+import { isStored, toStoredSingle, toStoredValue, validateResource } from './resource.ts'
 
 /** One operation of a patch (RFC 7644, 3.5.2). */
 export interface Operation {
@@ -18,7 +18,7 @@ const PATCH_OP = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 const MOST_OPERATIONS = 1_000
 
 /** Parses the operations of a body. Throws 400 `invalidSyntax` for a body that is no PatchOp. */
-export function operationsOf(body: unknown): Operation[] {
+export function parseOperations(body: unknown): Operation[] {
   const schemas = isObject(body) ? body.schemas : undefined
   if (!isObject(body) || !Array.isArray(schemas) || !schemas.includes(PATCH_OP))
     throw refused('invalidSyntax', `schemas: expected ${PATCH_OP} among them`)
@@ -28,21 +28,22 @@ export function operationsOf(body: unknown): Operation[] {
     throw refused('invalidSyntax', 'Operations: expected a list of at least one')
   if (operations.length > MOST_OPERATIONS)
     throw refused('invalidSyntax', `Operations: expected at most ${MOST_OPERATIONS}`)
-  return operations.map(operationOf)
+  return operations.map(parseOperation)
 }
 
 // Entra ID writes "Add" and "Replace".
-function operationOf(given: unknown, i: number): Operation {
-  const { op, path, value }: Json = isObject(given) ? given : {}
-  const known = (['add', 'remove', 'replace'] as const).find(
-    one => typeof op === 'string' && op.toLowerCase() === one,
+function parseOperation(operation: unknown, i: number): Operation {
+  const { op, path, value }: Json = isObject(operation) ? operation : {}
+  const knownOp = (['add', 'remove', 'replace'] as const).find(
+    candidate => typeof op === 'string' && op.toLowerCase() === candidate,
   )
-  if (!known) throw refused('invalidSyntax', `Operations.${i}.op: expected add, remove or replace`)
+  if (!knownOp)
+    throw refused('invalidSyntax', `Operations.${i}.op: expected add, remove or replace`)
   if (path !== undefined && path !== null && typeof path !== 'string')
     throw refused('invalidPath', `Operations.${i}.path: expected a text`)
-  if (known !== 'remove' && value === undefined)
+  if (knownOp !== 'remove' && value === undefined)
     throw refused('invalidValue', `Operations.${i}.value: expected a value`)
-  return { op: known, path: path || undefined, value }
+  return { op: knownOp, path: path || undefined, value }
 }
 
 /**
@@ -50,21 +51,21 @@ function operationOf(given: unknown, i: number): Operation {
  * written. Throws 400: `invalidPath`, `invalidValue`, `noTarget`, and `mutability` for a read-only
  * attribute.
  */
-export function patched(type: ResourceType, resource: Json, operations: Operation[]): Json {
+export function applyPatch(type: ResourceType, resource: Json, operations: Operation[]): Json {
   const draft = structuredClone(resource)
   for (const { op, path, value } of operations) {
     if (path === undefined) applyWhole(type, draft, { op, value })
-    else applyLocated(type, draft, { op, value, place: locateWritable(type, path) })
+    else applyOperation(type, draft, { op, value, target: resolveWritablePath(type, path) })
   }
-  return checkedResource(type, draft)
+  return validateResource(type, draft)
 }
 
 /** What an operation does to a value, apart from where. */
 type ValueChange = Pick<Operation, 'op' | 'value'>
 
 /** An operation whose path is resolved. */
-interface LocatedOperation extends ValueChange {
-  place: Place
+interface ResolvedOperation extends ValueChange {
+  target: ResolvedPath
 }
 
 /**
@@ -76,29 +77,31 @@ function applyWhole(type: ResourceType, draft: Json, { op, value }: ValueChange)
   if (!isObject(value))
     throw refused('invalidValue', 'value: expected an object where no path is given')
   for (const [path, member] of Object.entries(value)) {
-    const place = placeOf(type, path)
-    if (place && place.attribute?.mutability !== 'readOnly')
-      applyLocated(type, draft, { op, value: member, place })
+    const target = tryResolvePath(type, path)
+    if (target && target.attribute?.mutability !== 'readOnly')
+      applyOperation(type, draft, { op, value: member, target })
   }
 }
 
-function locateWritable(type: ResourceType, path: string): Place {
-  const place = locate(type, parsePath(path))
-  if (!place) throw refused('invalidPath', 'path: expected an attribute of the schema')
-  if ([place.attribute, place.sub].some(attribute => attribute?.mutability === 'readOnly'))
-    throw refused('mutability', `${place.attribute?.name} may not be written`)
-  return place
+function resolveWritablePath(type: ResourceType, path: string): ResolvedPath {
+  const target = resolvePath(type, parsePath(path))
+  if (!target) throw refused('invalidPath', 'path: expected an attribute of the schema')
+  if (
+    [target.attribute, target.subAttribute].some(attribute => attribute?.mutability === 'readOnly')
+  )
+    throw refused('mutability', `${target.attribute?.name} may not be written`)
+  return target
 }
 
-function applyLocated(type: ResourceType, draft: Json, operation: LocatedOperation): void {
-  const { attribute, extension } = operation.place
+function applyOperation(type: ResourceType, draft: Json, operation: ResolvedOperation): void {
+  const { attribute, extension } = operation.target
   if (!attribute) applyToExtension(type, draft, extension ?? '', operation)
-  else if (isKept(attribute)) applyToAttribute(draft, attribute, operation)
+  else if (isStored(attribute)) applyToAttribute(draft, attribute, operation)
 }
 
-function applyToAttribute(draft: Json, attribute: Attribute, operation: LocatedOperation): void {
-  const { extension } = operation.place
-  const holder = extension === null ? draft : objectAt(draft, extension)
+function applyToAttribute(draft: Json, attribute: Attribute, operation: ResolvedOperation): void {
+  const { extension } = operation.target
+  const holder = extension === null ? draft : ensureObject(draft, extension)
   // Null means no value (RFC 7643, 2.5).
   const change = operation.value === null ? { ...operation, op: 'remove' as const } : operation
   if (attribute.multiValued) applyToList(holder, attribute, change)
@@ -122,21 +125,21 @@ function applyToExtension(
 function applyToSingle(
   holder: Json,
   attribute: Attribute,
-  { op, value, place: { sub } }: LocatedOperation,
+  { op, value, target: { subAttribute } }: ResolvedOperation,
 ): void {
-  if (sub) {
-    const inner = objectAt(holder, attribute.name)
-    assign(inner, sub, op === 'remove' ? undefined : keptSingle(sub, value))
+  if (subAttribute) {
+    const inner = ensureObject(holder, attribute.name)
+    assign(inner, subAttribute, op === 'remove' ? undefined : toStoredSingle(subAttribute, value))
     if (Object.keys(inner).length === 0) delete holder[attribute.name]
     return
   }
   const before = holder[attribute.name]
-  const after = op === 'remove' ? undefined : (keptSingle(attribute, value) ?? before)
+  const after = op === 'remove' ? undefined : (toStoredSingle(attribute, value) ?? before)
   assign(holder, attribute, isObject(before) && isObject(after) ? { ...before, ...after } : after)
 }
 
-function applyToList(holder: Json, attribute: Attribute, operation: LocatedOperation): void {
-  const before = objects(holder[attribute.name])
+function applyToList(holder: Json, attribute: Attribute, operation: ResolvedOperation): void {
+  const before = readObjects(holder[attribute.name])
   const after =
     operation.op === 'remove'
       ? removeValues(before, attribute, operation)
@@ -147,43 +150,46 @@ function applyToList(holder: Json, attribute: Attribute, operation: LocatedOpera
 function removeValues(
   before: Json[],
   attribute: Attribute,
-  { value, place: { isMeant, sub } }: LocatedOperation,
+  { value, target: { matchesValue, subAttribute } }: ResolvedOperation,
 ): Json[] {
-  if (sub)
+  if (subAttribute)
     return before
-      .map(element => (isMeant?.(element) === false ? element : withoutMember(element, sub.name)))
+      .map(element =>
+        matchesValue?.(element) === false ? element : omitMember(element, subAttribute.name),
+      )
       .filter(element => Object.keys(element).length > 0)
-  if (isMeant) return before.filter(element => !isMeant(element))
+  if (matchesValue) return before.filter(element => !matchesValue(element))
   // Azure AD removes members by `path: "members"` and a list of them in `value`.
   if (value === undefined || value === null) return []
-  const removed = new Set(objects(keptValue(attribute, value)).map(identity))
-  return before.filter(element => !removed.has(identity(element)))
+  const removed = new Set(readObjects(toStoredValue(attribute, value)).map(renderIdentity))
+  return before.filter(element => !removed.has(renderIdentity(element)))
 }
 
-function writeValues(before: Json[], attribute: Attribute, operation: LocatedOperation): Json[] {
-  const { op, value, place } = operation
-  if (place.isMeant || place.sub) return changeMatching(before, attribute, operation)
-  const added = objects(keptValue(attribute, value))
-  if (op === 'replace') return distinct(added)
-  return preferringLast(distinct([...before, ...added]), added)
+function writeValues(before: Json[], attribute: Attribute, operation: ResolvedOperation): Json[] {
+  const { op, value, target } = operation
+  if (target.matchesValue || target.subAttribute)
+    return changeMatching(before, attribute, operation)
+  const added = readObjects(toStoredValue(attribute, value))
+  if (op === 'replace') return removeDuplicates(added)
+  return keepLastPrimary(removeDuplicates([...before, ...added]), added)
 }
 
 function changeMatching(
   before: Json[],
   attribute: Attribute,
-  { op, value, place }: LocatedOperation,
+  { op, value, target }: ResolvedOperation,
 ): Json[] {
-  const { isMeant, sub } = place
-  const fields = sub
-    ? { [sub.name]: keptSingle(sub, value) }
-    : (objects([keptSingle(attribute, value)])[0] ?? {})
-  const matching = new Set(isMeant ? before.filter(isMeant) : before)
-  if (matching.size === 0) return [...before, { ...buildFromFilter(place, attribute), ...fields }]
+  const { matchesValue, subAttribute } = target
+  const fields = subAttribute
+    ? { [subAttribute.name]: toStoredSingle(subAttribute, value) }
+    : (readObjects([toStoredSingle(attribute, value)])[0] ?? {})
+  const matching = new Set(matchesValue ? before.filter(matchesValue) : before)
+  if (matching.size === 0) return [...before, { ...buildFromFilter(target, attribute), ...fields }]
   const after = before.map(element => {
     if (!matching.has(element)) return element
-    return op === 'replace' && !sub ? fields : { ...element, ...fields }
+    return op === 'replace' && !subAttribute ? fields : { ...element, ...fields }
   })
-  return preferringLast(
+  return keepLastPrimary(
     after,
     after.filter((_, i) => matching.has(before[i] ?? {})),
   )
@@ -194,52 +200,57 @@ function changeMatching(
  * address as a replacement of `emails[type eq "work"].value`. Throws 400 `noTarget` when the filter
  * describes no value, or when the whole value should be changed.
  */
-function buildFromFilter({ filter, sub }: Place, attribute: Attribute): Json {
-  const fields = sub ? (filter === null ? {} : equalities(filter, attribute)) : undefined
+function buildFromFilter({ filter, subAttribute }: ResolvedPath, attribute: Attribute): Json {
+  const fields = subAttribute
+    ? filter === null
+      ? {}
+      : readEqualities(filter, attribute)
+    : undefined
   if (!fields) throw refused('noTarget', 'path: expected a value that is there')
   return fields
 }
 
-function equalities(filter: Filter, attribute: Attribute): Json | undefined {
+function readEqualities(filter: ScimFilter, attribute: Attribute): Json | undefined {
   if (filter.op === 'and') {
-    const all = filter.filters.map(part => equalities(part, attribute))
+    const all = filter.filters.map(part => readEqualities(part, attribute))
     return all.every(fields => fields !== undefined) ? Object.assign({}, ...all) : undefined
   }
-  const sub = filter.op === 'eq' ? named(attribute.subAttributes, filter.path.name) : undefined
-  return sub && filter.op === 'eq' && isKept(sub)
-    ? { [sub.name]: keptSingle(sub, filter.value) }
+  const sub =
+    filter.op === 'eq' ? findAttribute(attribute.subAttributes, filter.path.name) : undefined
+  return sub && filter.op === 'eq' && isStored(sub)
+    ? { [sub.name]: toStoredSingle(sub, filter.value) }
     : undefined
 }
 
 // A new primary value makes the others non-primary (RFC 7644, 3.5.2).
-function preferringLast(values: Json[], changed: Json[]): Json[] {
-  const preferred = changed.findLast(one => one.primary === true)
+function keepLastPrimary(values: Json[], changed: Json[]): Json[] {
+  const preferred = changed.findLast(value => value.primary === true)
   if (!preferred) return values
-  return values.map(one =>
-    one.primary === true && identity(one) !== identity(preferred)
-      ? { ...one, primary: false }
-      : one,
+  return values.map(value =>
+    value.primary === true && renderIdentity(value) !== renderIdentity(preferred)
+      ? { ...value, primary: false }
+      : value,
   )
 }
 
-function distinct(values: Json[]): Json[] {
+function removeDuplicates(values: Json[]): Json[] {
   const seen = new Set<string>()
-  return values.filter(one => !seen.has(identity(one)) && seen.add(identity(one)))
+  return values.filter(value => !seen.has(renderIdentity(value)) && seen.add(renderIdentity(value)))
 }
 
 // The order of an object's members does not matter.
-const identity = (value: Json): string =>
+const renderIdentity = (value: Json): string =>
   JSON.stringify(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
-const withoutMember = (value: Json, name: string): Json =>
+const omitMember = (value: Json, name: string): Json =>
   Object.fromEntries(Object.entries(value).filter(([key]) => key !== name))
 
-function objectAt(holder: Json, name: string): Json {
+function ensureObject(holder: Json, name: string): Json {
   const found = holder[name]
   if (isObject(found)) return found
-  const made: Json = {}
-  holder[name] = made
-  return made
+  const created: Json = {}
+  holder[name] = created
+  return created
 }
 
 function assign(holder: Json, { name }: Attribute, value: unknown): void {

@@ -1,12 +1,12 @@
 import { isObject, type Json } from '../../kernel/json.ts'
 import {
   type Attribute,
-  attributesOf,
-  extensionOf,
-  named,
+  findAttribute,
+  findExtension,
+  listAttributes,
   type ResourceType,
 } from './attributes.ts'
-import { booleanOf, type Place, placeOf } from './match.ts'
+import { parseBoolean, type ResolvedPath, tryResolvePath } from './match.ts'
 import { refused } from './refusal.ts'
 
 // The most values of a list and characters of a text. Only the size of the body limits the members
@@ -20,29 +20,31 @@ const LONGEST_BINARY = 65_536
  * only, are not stored or are unknown (RFC 7644, 3.3). Throws 400 `invalidSyntax` without the
  * schema's id, and 400 `invalidValue` for an invalid value.
  */
-export function resourceOf(type: ResourceType, body: unknown): Json {
+export function parseResource(type: ResourceType, body: unknown): Json {
   if (!isObject(body)) throw refused('invalidSyntax', 'expected an object')
   const { schemas } = body
-  if (!Array.isArray(schemas) || !schemas.some(one => isSame(one, type.schema.id)))
+  if (!Array.isArray(schemas) || !schemas.some(schemaId => isSameId(schemaId, type.schema.id)))
     throw refused('invalidSyntax', `schemas: expected ${type.schema.id} among them`)
-  const resource = membersOf(attributesOf(type), body, '')
+  const resource = readAttributes(listAttributes(type), body, '')
   for (const [id, value] of Object.entries(body)) {
-    const extension = extensionOf(type, id)
+    const extension = findExtension(type, id)
     const members =
-      extension && isObject(value) ? membersOf(extension.attributes, value, `${extension.id}:`) : {}
+      extension && isObject(value)
+        ? readAttributes(extension.attributes, value, `${extension.id}:`)
+        : {}
     if (extension && Object.keys(members).length > 0) resource[extension.id] = members
   }
-  return checkedResource(type, resource)
+  return validateResource(type, resource)
 }
 
-const isSame = (one: unknown, other: string) =>
-  typeof one === 'string' && one.toLowerCase() === other.toLowerCase()
+const isSameId = (a: unknown, b: string) =>
+  typeof a === 'string' && a.toLowerCase() === b.toLowerCase()
 
 /**
  * Returns the resource if it has all required attributes and no list with two primary values.
  * Throws 400 `invalidValue`.
  */
-export function checkedResource(type: ResourceType, resource: Json): Json {
+export function validateResource(type: ResourceType, resource: Json): Json {
   for (const { name, required } of type.schema.attributes) {
     if (required && (typeof resource[name] !== 'string' || resource[name].trim() === ''))
       throw refused('invalidValue', `${name}: expected a text`)
@@ -50,67 +52,77 @@ export function checkedResource(type: ResourceType, resource: Json): Json {
   for (const [name, value] of Object.entries(resource)) {
     if (
       Array.isArray(value) &&
-      value.filter(one => isObject(one) && one.primary === true).length > 1
+      value.filter(element => isObject(element) && element.primary === true).length > 1
     )
       throw refused('invalidValue', `${name}: expected one that is primary at most`)
   }
   return resource
 }
 
-function membersOf(attributes: Attribute[], body: Json, path: string): Json {
-  const found = Object.entries(body).flatMap(([name, value]) => {
-    const attribute = named(attributes, name)
+function readAttributes(attributes: Attribute[], body: Json, path: string): Json {
+  const entries = Object.entries(body).flatMap(([name, value]) => {
+    const attribute = findAttribute(attributes, name)
     const read =
-      attribute && isKept(attribute)
-        ? keptValue(attribute, value, path + attribute.name)
+      attribute && isStored(attribute)
+        ? toStoredValue(attribute, value, path + attribute.name)
         : undefined
     return attribute && read !== undefined ? [[attribute.name, read] as const] : []
   })
-  return Object.fromEntries(found)
+  return Object.fromEntries(entries)
 }
 
 /** Whether a client can write the attribute and it is stored. */
-export const isKept = ({ mutability, returned }: Attribute): boolean =>
+export const isStored = ({ mutability, returned }: Attribute): boolean =>
   mutability === 'readWrite' && returned !== 'never'
 
 /** Converts the value of an attribute to its stored form. Throws 400 `invalidValue`. */
-export function keptValue(attribute: Attribute, value: unknown, path = attribute.name): unknown {
+export function toStoredValue(
+  attribute: Attribute,
+  value: unknown,
+  path = attribute.name,
+): unknown {
   if (value === null || value === undefined) return undefined
-  if (!attribute.multiValued) return keptSingle(attribute, value, path)
+  if (!attribute.multiValued) return toStoredSingle(attribute, value, path)
   const values = Array.isArray(value) ? value : [value]
   if (values.length > MOST_VALUES && attribute.name !== 'members')
     throw refused('invalidValue', `${path}: expected at most ${MOST_VALUES} values`)
-  const read = values.map(one => keptSingle(attribute, one, path)).filter(one => one !== undefined)
-  return read.length > 0 ? read : undefined
+  const stored = values
+    .map(element => toStoredSingle(attribute, element, path))
+    .filter(element => element !== undefined)
+  return stored.length > 0 ? stored : undefined
 }
 
 /** Converts one value of an attribute to its stored form. Throws 400 `invalidValue`. */
-export function keptSingle(attribute: Attribute, value: unknown, path = attribute.name): unknown {
+export function toStoredSingle(
+  attribute: Attribute,
+  value: unknown,
+  path = attribute.name,
+): unknown {
   switch (attribute.type) {
     case 'complex':
-      return complexOf(attribute, value, path)
+      return readComplex(attribute, value, path)
     case 'boolean':
-      return booleanFrom(value, path)
+      return readBoolean(value, path)
     case 'dateTime':
-      return timeFrom(value, path)
+      return readTime(value, path)
     default:
-      return textFrom(value, path, attribute.type === 'binary' ? LONGEST_BINARY : LONGEST_TEXT)
+      return readText(value, path, attribute.type === 'binary' ? LONGEST_BINARY : LONGEST_TEXT)
   }
 }
 
 // A plain text may stand for an object with only a `value`: Entra ID sends a manager like this.
-function complexOf(
+function readComplex(
   { subAttributes = [] }: Attribute,
   value: unknown,
   path: string,
 ): Json | undefined {
   const whole = isObject(value)
     ? value
-    : named(subAttributes, 'value') && typeof value === 'string'
+    : findAttribute(subAttributes, 'value') && typeof value === 'string'
       ? { value }
       : undefined
   if (!whole) throw refused('invalidValue', `${path}: expected an object`)
-  const members = membersOf(subAttributes, whole, `${path}.`)
+  const members = readAttributes(subAttributes, whole, `${path}.`)
   const missing = subAttributes.find(
     ({ required, name }) => required && members[name] === undefined,
   )
@@ -119,22 +131,22 @@ function complexOf(
 }
 
 // Entra ID writes "True" and "False".
-function booleanFrom(value: unknown, path: string): boolean {
-  const said = typeof value === 'string' ? booleanOf(value) : value
-  if (typeof said !== 'boolean') throw refused('invalidValue', `${path}: expected true or false`)
-  return said
+function readBoolean(value: unknown, path: string): boolean {
+  const boolean = typeof value === 'string' ? parseBoolean(value) : value
+  if (typeof boolean !== 'boolean') throw refused('invalidValue', `${path}: expected true or false`)
+  return boolean
 }
 
-function timeFrom(value: unknown, path: string): string {
+function readTime(value: unknown, path: string): string {
   if (typeof value !== 'string' || Number.isNaN(Date.parse(value)))
     throw refused('invalidValue', `${path}: expected a time`)
   return value
 }
 
-function textFrom(value: unknown, path: string, longest: number): string {
+function readText(value: unknown, path: string, maximum: number): string {
   if (typeof value !== 'string') throw refused('invalidValue', `${path}: expected a text`)
-  if (value.length > longest)
-    throw refused('invalidValue', `${path}: expected at most ${longest} characters`)
+  if (value.length > maximum)
+    throw refused('invalidValue', `${path}: expected at most ${maximum} characters`)
   return value
 }
 
@@ -145,68 +157,83 @@ export interface Projection {
 }
 
 /** Returns only the selected attributes of a resource, and those that are always shown. */
-export function projected(
+export function applyProjection(
   type: ResourceType,
   resource: Json,
   { attributes, excludedAttributes }: Projection,
 ): Json {
-  if (attributes) return only(type, resource, attributes)
-  return excludedAttributes ? without(type, resource, excludedAttributes) : resource
+  if (attributes) return pickAttributes(type, resource, attributes)
+  return excludedAttributes ? omitAttributes(type, resource, excludedAttributes) : resource
 }
 
-function only(type: ResourceType, resource: Json, names: string[]): Json {
-  const always = attributesOf(type).filter(one => one.returned === 'always')
-  const shown: Json = Object.fromEntries(always.map(({ name }) => [name, resource[name]]))
-  for (const place of placesOf(type, names)) copy(place, resource, shown)
-  return shown
+function pickAttributes(type: ResourceType, resource: Json, names: string[]): Json {
+  const alwaysReturned = listAttributes(type).filter(attribute => attribute.returned === 'always')
+  const projection: Json = Object.fromEntries(
+    alwaysReturned.map(({ name }) => [name, resource[name]]),
+  )
+  for (const path of resolvePaths(type, names)) copyAttribute(path, resource, projection)
+  return projection
 }
 
-function copy({ extension, attribute, sub }: Place, from: Json, to: Json): void {
+function copyAttribute(
+  { extension, attribute, subAttribute }: ResolvedPath,
+  from: Json,
+  to: Json,
+): void {
   if (extension !== null && attribute) {
     const [inner, outer] = [from[extension], isObject(to[extension]) ? to[extension] : {}]
     if (isObject(inner)) to[extension] = outer
     if (isObject(inner))
-      copy({ extension: null, attribute, sub, isMeant: null, filter: null }, inner, outer)
+      copyAttribute(
+        { extension: null, attribute, subAttribute, matchesValue: null, filter: null },
+        inner,
+        outer,
+      )
     return
   }
   const name = attribute?.name ?? extension ?? ''
   if (from[name] !== undefined)
-    to[name] = sub ? merged(to[name], picked(from[name], sub.name)) : from[name]
+    to[name] = subAttribute
+      ? mergeSelections(to[name], pickSubAttribute(from[name], subAttribute.name))
+      : from[name]
 }
 
-const picked = (value: unknown, sub: string): unknown =>
+const pickSubAttribute = (value: unknown, sub: string): unknown =>
   Array.isArray(value)
-    ? value.map(one => picked(one, sub))
+    ? value.map(element => pickSubAttribute(element, sub))
     : isObject(value) && value[sub] !== undefined
       ? { [sub]: value[sub] }
       : {}
 
 /** Merges two selections from the same value. */
-function merged(one: unknown, other: unknown): unknown {
-  if (Array.isArray(one) && Array.isArray(other))
-    return one.map((value, i) => merged(value, other[i]))
-  return isObject(one) && isObject(other) ? { ...one, ...other } : other
+function mergeSelections(a: unknown, b: unknown): unknown {
+  if (Array.isArray(a) && Array.isArray(b)) return a.map((value, i) => mergeSelections(value, b[i]))
+  return isObject(a) && isObject(b) ? { ...a, ...b } : b
 }
 
-function without(type: ResourceType, resource: Json, names: string[]): Json {
-  const shown = { ...resource }
-  for (const { extension, attribute, sub } of placesOf(type, names)) {
+function omitAttributes(type: ResourceType, resource: Json, names: string[]): Json {
+  const projection = { ...resource }
+  for (const { extension, attribute, subAttribute } of resolvePaths(type, names)) {
     if (attribute?.returned === 'always') continue
     if (extension !== null && attribute)
-      shown[extension] = omitted(shown[extension], sub ? null : attribute.name)
-    else if (attribute && sub) shown[attribute.name] = omitted(shown[attribute.name], sub.name)
-    else delete shown[attribute?.name ?? extension ?? '']
+      projection[extension] = omitMember(
+        projection[extension],
+        subAttribute ? null : attribute.name,
+      )
+    else if (attribute && subAttribute)
+      projection[attribute.name] = omitMember(projection[attribute.name], subAttribute.name)
+    else delete projection[attribute?.name ?? extension ?? '']
   }
-  return shown
+  return projection
 }
 
-const omitted = (value: unknown, name: string | null): unknown =>
+const omitMember = (value: unknown, name: string | null): unknown =>
   Array.isArray(value)
-    ? value.map(one => omitted(one, name))
+    ? value.map(element => omitMember(element, name))
     : isObject(value)
       ? Object.fromEntries(Object.entries(value).filter(([key]) => key !== name))
       : value
 
 // Unknown names select nothing.
-const placesOf = (type: ResourceType, names: string[]) =>
-  names.flatMap(name => placeOf(type, name) ?? [])
+const resolvePaths = (type: ResourceType, names: string[]) =>
+  names.flatMap(name => tryResolvePath(type, name) ?? [])

@@ -1,67 +1,67 @@
-import { type Attribute, attribute, type ResourceType, type Schema } from './attributes.ts'
+import { type Attribute, defineAttribute, type ResourceType, type Schema } from './attributes.ts'
 
 const readOnly = { mutability: 'readOnly' as const }
 
 /** Defines a list of values with their usual sub-attributes (RFC 7643, 2.4). */
-function plural(
+function defineMultiValued(
   name: string,
   description: string,
   canonicalValues: string[] = [],
   value: Partial<Attribute> = {},
 ): Attribute {
-  return attribute(name, description, {
+  return defineAttribute(name, description, {
     type: 'complex',
     multiValued: true,
     subAttributes: [
-      attribute('value', 'The value itself', value),
-      attribute('display', 'The text to show'),
-      attribute('type', 'The purpose', canonicalValues.length > 0 ? { canonicalValues } : {}),
-      attribute('primary', 'Whether this is the preferred value', { type: 'boolean' }),
+      defineAttribute('value', 'The value itself', value),
+      defineAttribute('display', 'The text to show'),
+      defineAttribute('type', 'The purpose', canonicalValues.length > 0 ? { canonicalValues } : {}),
+      defineAttribute('primary', 'Whether this is the preferred value', { type: 'boolean' }),
     ],
   })
 }
 
-const NAME = attribute('name', 'The parts of the name', {
+const NAME = defineAttribute('name', 'The parts of the name', {
   type: 'complex',
   subAttributes: [
-    attribute('formatted', 'The whole name'),
-    attribute('familyName', 'The family name'),
-    attribute('givenName', 'The given name'),
-    attribute('middleName', 'The middle names'),
-    attribute('honorificPrefix', 'The prefix of the name, such as a title'),
-    attribute('honorificSuffix', 'The suffix of the name'),
+    defineAttribute('formatted', 'The whole name'),
+    defineAttribute('familyName', 'The family name'),
+    defineAttribute('givenName', 'The given name'),
+    defineAttribute('middleName', 'The middle names'),
+    defineAttribute('honorificPrefix', 'The prefix of the name, such as a title'),
+    defineAttribute('honorificSuffix', 'The suffix of the name'),
   ],
 })
 
-const ADDRESSES = attribute('addresses', 'Postal addresses', {
+const ADDRESSES = defineAttribute('addresses', 'Postal addresses', {
   type: 'complex',
   multiValued: true,
   subAttributes: [
-    attribute('formatted', 'The whole address'),
-    attribute('streetAddress', 'Street and number'),
-    attribute('locality', 'The city'),
-    attribute('region', 'The state or region'),
-    attribute('postalCode', 'The postal code'),
-    attribute('country', 'The country'),
-    attribute('type', 'The purpose', { canonicalValues: ['work', 'home', 'other'] }),
-    attribute('primary', 'Whether this is the preferred address', { type: 'boolean' }),
+    defineAttribute('formatted', 'The whole address'),
+    defineAttribute('streetAddress', 'Street and number'),
+    defineAttribute('locality', 'The city'),
+    defineAttribute('region', 'The state or region'),
+    defineAttribute('postalCode', 'The postal code'),
+    defineAttribute('country', 'The country'),
+    defineAttribute('type', 'The purpose', { canonicalValues: ['work', 'home', 'other'] }),
+    defineAttribute('primary', 'Whether this is the preferred address', { type: 'boolean' }),
   ],
 })
 
-const GROUPS = attribute('groups', 'The groups of the user', {
+const GROUPS = defineAttribute('groups', 'The groups of the user', {
   ...readOnly,
   type: 'complex',
   multiValued: true,
   subAttributes: [
-    attribute('value', 'The group’s id', { ...readOnly, caseExact: true }),
-    attribute('$ref', 'The URL of the group', {
+    defineAttribute('value', 'The group’s id', { ...readOnly, caseExact: true }),
+    defineAttribute('$ref', 'The URL of the group', {
       ...readOnly,
       type: 'reference',
       caseExact: true,
       referenceTypes: ['Group'],
     }),
-    attribute('display', 'The group’s name', readOnly),
-    attribute('type', 'The kind of membership', { ...readOnly, canonicalValues: ['direct'] }),
+    defineAttribute('display', 'The group’s name', readOnly),
+    defineAttribute('type', 'The kind of membership', { ...readOnly, canonicalValues: ['direct'] }),
   ],
 })
 
@@ -70,28 +70,31 @@ const USER_SCHEMA: Schema = {
   name: 'User',
   description: 'A member of the organization',
   attributes: [
-    attribute('userName', 'The name to sign in with', { required: true, uniqueness: 'server' }),
+    defineAttribute('userName', 'The name to sign in with', {
+      required: true,
+      uniqueness: 'server',
+    }),
     NAME,
-    attribute('displayName', 'The name to show'),
-    attribute('nickName', 'The nickname'),
-    attribute('profileUrl', 'The URL of the profile page', {
+    defineAttribute('displayName', 'The name to show'),
+    defineAttribute('nickName', 'The nickname'),
+    defineAttribute('profileUrl', 'The URL of the profile page', {
       type: 'reference',
       caseExact: true,
       referenceTypes: ['external'],
     }),
-    attribute('title', 'The job title, such as “Vice President”'),
-    attribute('userType', 'The relation to the organization'),
-    attribute('preferredLanguage', 'The preferred languages'),
-    attribute('locale', 'The locale for numbers and dates'),
-    attribute('timezone', 'The time zone'),
-    attribute('active', 'Whether the user is active', { type: 'boolean' }),
-    attribute('password', 'Accepted and not stored', {
+    defineAttribute('title', 'The job title, such as “Vice President”'),
+    defineAttribute('userType', 'The relation to the organization'),
+    defineAttribute('preferredLanguage', 'The preferred languages'),
+    defineAttribute('locale', 'The locale for numbers and dates'),
+    defineAttribute('timezone', 'The time zone'),
+    defineAttribute('active', 'Whether the user is active', { type: 'boolean' }),
+    defineAttribute('password', 'Accepted and not stored', {
       caseExact: true,
       mutability: 'writeOnly',
       returned: 'never',
     }),
-    plural('emails', 'E-mail addresses', ['work', 'home', 'other']),
-    plural('phoneNumbers', 'Telephone numbers', [
+    defineMultiValued('emails', 'E-mail addresses', ['work', 'home', 'other']),
+    defineMultiValued('phoneNumbers', 'Telephone numbers', [
       'work',
       'home',
       'mobile',
@@ -99,17 +102,17 @@ const USER_SCHEMA: Schema = {
       'pager',
       'other',
     ]),
-    plural('ims', 'Addresses of instant messaging'),
-    plural('photos', 'URLs of photos', ['photo', 'thumbnail'], {
+    defineMultiValued('ims', 'Addresses of instant messaging'),
+    defineMultiValued('photos', 'URLs of photos', ['photo', 'thumbnail'], {
       type: 'reference',
       caseExact: true,
       referenceTypes: ['external'],
     }),
     ADDRESSES,
     GROUPS,
-    plural('entitlements', 'Entitlements'),
-    plural('roles', 'Roles'),
-    plural('x509Certificates', 'Certificates', [], { type: 'binary', caseExact: true }),
+    defineMultiValued('entitlements', 'Entitlements'),
+    defineMultiValued('roles', 'Roles'),
+    defineMultiValued('x509Certificates', 'Certificates', [], { type: 'binary', caseExact: true }),
   ],
 }
 
@@ -118,21 +121,21 @@ const ENTERPRISE_SCHEMA: Schema = {
   name: 'EnterpriseUser',
   description: 'Attributes of employees',
   attributes: [
-    attribute('employeeNumber', 'The employee number'),
-    attribute('costCenter', 'The cost center'),
-    attribute('organization', 'The organization'),
-    attribute('division', 'The division'),
-    attribute('department', 'The department'),
-    attribute('manager', 'The manager', {
+    defineAttribute('employeeNumber', 'The employee number'),
+    defineAttribute('costCenter', 'The cost center'),
+    defineAttribute('organization', 'The organization'),
+    defineAttribute('division', 'The division'),
+    defineAttribute('department', 'The department'),
+    defineAttribute('manager', 'The manager', {
       type: 'complex',
       subAttributes: [
-        attribute('value', 'The manager’s id', { caseExact: true }),
-        attribute('$ref', 'The URL of the manager', {
+        defineAttribute('value', 'The manager’s id', { caseExact: true }),
+        defineAttribute('$ref', 'The URL of the manager', {
           type: 'reference',
           caseExact: true,
           referenceTypes: ['User'],
         }),
-        attribute('displayName', 'The manager’s name', readOnly),
+        defineAttribute('displayName', 'The manager’s name', readOnly),
       ],
     }),
   ],
@@ -143,20 +146,23 @@ const GROUP_SCHEMA: Schema = {
   name: 'Group',
   description: 'A group of users',
   attributes: [
-    attribute('displayName', 'The group’s name', { required: true }),
-    attribute('members', 'The members of the group', {
+    defineAttribute('displayName', 'The group’s name', { required: true }),
+    defineAttribute('members', 'The members of the group', {
       type: 'complex',
       multiValued: true,
       subAttributes: [
-        attribute('value', 'The user’s id', { caseExact: true, required: true }),
-        attribute('$ref', 'The URL of the user', {
+        defineAttribute('value', 'The user’s id', { caseExact: true, required: true }),
+        defineAttribute('$ref', 'The URL of the user', {
           ...readOnly,
           type: 'reference',
           caseExact: true,
           referenceTypes: ['User'],
         }),
-        attribute('display', 'The user’s name', readOnly),
-        attribute('type', 'The type of the member', { ...readOnly, canonicalValues: ['User'] }),
+        defineAttribute('display', 'The user’s name', readOnly),
+        defineAttribute('type', 'The type of the member', {
+          ...readOnly,
+          canonicalValues: ['User'],
+        }),
       ],
     }),
   ],

@@ -1,11 +1,11 @@
 import { GatewayError, requireFound } from '../../errors.ts'
-import { isoNow, nextTurn } from '../../kernel/clock.ts'
+import { getIsoTime, yieldToEventLoop } from '../../kernel/clock.ts'
 import type { Actor } from '../actor.ts'
-import { byId, defineAudit } from '../audit/entry.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit.ts'
-import { mustManageAll } from '../management.ts'
+import { assertCanManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
-import { type Mover, moverFor } from './memberships.ts'
+import { createMembershipDecider, type DecideMembership } from './memberships.ts'
 
 /** A job that applies every mapping again. Times in ISO 8601. */
 export interface SyncJob {
@@ -26,9 +26,9 @@ export interface SyncJobStore {
   /** Changes a job that has not ended. */
   update(id: string, change: Partial<SyncJob>): Promise<void>
   /** Lists the workspaces that groups are or were mapped to. */
-  workspaces(): Promise<string[]>
+  listWorkspaces(): Promise<string[]>
   /** Brings all memberships of this workspace in line with the members' groups. */
-  apply(workspace_id: string, move: Mover): Promise<void>
+  apply(workspace_id: string, move: DecideMembership): Promise<void>
 }
 
 /** A job that runs longer than this, in milliseconds, is abandoned: its process has ended. */
@@ -39,27 +39,29 @@ const PATIENCE = 60_000
  * workspace only.
  */
 export async function createSyncJob(gateway: IdentityWorld, actor: Actor) {
-  const job = await queued(gateway, actor)
-  void run(gateway, actor, job.id)
+  const job = await queueJob(gateway, actor)
+  void runJob(gateway, actor, job.id)
   return { data: job }
 }
 
 /** Applies every mapping again and returns the finished job. Throws 403. */
 export async function finishSyncJob(gateway: IdentityWorld, actor: Actor) {
-  const { id } = await queued(gateway, actor)
-  await run(gateway, actor, id)
+  const { id } = await queueJob(gateway, actor)
+  await runJob(gateway, actor, id)
   return getSyncJob(gateway, actor, id)
 }
 
 /** Gets a job. A job whose process has ended counts as failed. Throws 403, and 404. */
 export async function getSyncJob(gateway: IdentityWorld, actor: Actor, id: string) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const job = requireFound(await gateway.store.scim.jobs.byId(id), 'SCIM sync job')
-  return { data: isAbandoned(job, gateway.clock.now()) ? await abandoned(gateway, job) : job }
+  return {
+    data: isAbandoned(job, gateway.clock.now()) ? await failAbandonedJob(gateway, job) : job,
+  }
 }
 
-async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
-  mustManageAll(gateway, actor)
+async function queueJob(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
+  assertCanManageAll(gateway, actor)
   const nothing = {
     synced_groups: null,
     deleted_groups: null,
@@ -71,34 +73,34 @@ async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
     id: gateway.ids.uuid(),
     status: 'queued',
     ...nothing,
-    created_at: isoNow(gateway),
+    created_at: getIsoTime(gateway),
   }
   await gateway.store.scim.jobs.insert(job, auditJob(gateway, actor, null, job))
   return job
 }
 
 /** Runs a job and records its result. Never throws, since no caller may be waiting for it. */
-async function run(gateway: IdentityWorld, actor: Actor, id: string): Promise<void> {
+async function runJob(gateway: IdentityWorld, actor: Actor, id: string): Promise<void> {
   try {
-    await gateway.store.scim.jobs.update(id, { status: 'running', started_at: isoNow(gateway) })
-    const synced_groups = await applied(gateway, actor)
+    await gateway.store.scim.jobs.update(id, { status: 'running', started_at: getIsoTime(gateway) })
+    const synced_groups = await applyMappings(gateway, actor)
     // A group that the identity provider deletes is removed at once, with all it granted.
-    await ended(gateway, id, { status: 'succeeded', synced_groups, deleted_groups: 0 })
+    await endJob(gateway, id, { status: 'succeeded', synced_groups, deleted_groups: 0 })
   } catch (thrown) {
-    await ended(gateway, id, {
+    await endJob(gateway, id, {
       status: 'failed',
       error_message: GatewayError.from(thrown).message,
     }).catch(() => undefined)
   }
 }
 
-async function applied(gateway: IdentityWorld, actor: Actor): Promise<number> {
+async function applyMappings(gateway: IdentityWorld, actor: Actor): Promise<number> {
   const { jobs, groups } = gateway.store.scim
   const count = await groups.count()
-  for (const workspace_id of await jobs.workspaces()) {
-    await jobs.apply(workspace_id, moverFor(gateway, actor))
+  for (const workspace_id of await jobs.listWorkspaces()) {
+    await jobs.apply(workspace_id, createMembershipDecider(gateway, actor))
     // Lets running streams continue between two workspaces.
-    await nextTurn()
+    await yieldToEventLoop()
   }
   return count
 }
@@ -107,17 +109,17 @@ const isAbandoned = ({ status, started_at, created_at }: SyncJob, now: Date): bo
   (status === 'queued' || status === 'running') &&
   now.getTime() - Date.parse(started_at ?? created_at) > PATIENCE
 
-async function abandoned(gateway: IdentityWorld, job: SyncJob): Promise<SyncJob> {
+async function failAbandonedJob(gateway: IdentityWorld, job: SyncJob): Promise<SyncJob> {
   const change = {
     status: 'failed' as const,
     error_message: 'The gateway was stopped before the sync ended. Please start another.',
-    finished_at: isoNow(gateway),
+    finished_at: getIsoTime(gateway),
   }
   await gateway.store.scim.jobs.update(job.id, change)
   return { ...job, ...change }
 }
 
-const ended = (gateway: IdentityWorld, id: string, change: Partial<SyncJob>) =>
-  gateway.store.scim.jobs.update(id, { ...change, finished_at: isoNow(gateway) })
+const endJob = (gateway: IdentityWorld, id: string, change: Partial<SyncJob>) =>
+  gateway.store.scim.jobs.update(id, { ...change, finished_at: getIsoTime(gateway) })
 
-const auditJob = defineAudit<SyncJob>('scim_sync_jobs', { identify: byId })
+const auditJob = defineAudit<SyncJob>('scim_sync_jobs', { identify: identifyById })

@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { denied, requireFound, unauthenticated } from '../../errors.ts'
-import { isoNow } from '../../kernel/clock.ts'
-import { type Actor, bearerOf, identify } from '../actor.ts'
-import { byId, defineAudit } from '../audit/entry.ts'
+import { getIsoTime } from '../../kernel/clock.ts'
+import { type Actor, identify, parseBearerToken } from '../actor.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit.ts'
-import { hashOf, masked, withChecksum } from '../keys/secret.ts'
-import { mustManageAll } from '../management.ts'
+import { addChecksum, hashSecret, maskSecret } from '../keys/secret.ts'
+import { assertCanManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
 
 /**
@@ -44,24 +44,24 @@ export async function createScimToken(
   actor: Actor,
   { name }: NewScimToken,
 ) {
-  mustManageAll(gateway, actor)
-  const plaintext = withChecksum(`gw-scim-v1-${gateway.ids.secret()}`)
+  assertCanManageAll(gateway, actor)
+  const plaintext = addChecksum(`gw-scim-v1-${gateway.ids.secret()}`)
   const token: ScimToken = {
     id: gateway.ids.uuid(),
     name,
-    label: masked(plaintext),
-    hash: hashOf(plaintext),
+    label: maskSecret(plaintext),
+    hash: hashSecret(plaintext),
     created_by: actor.user_id,
-    created_at: isoNow(gateway),
+    created_at: getIsoTime(gateway),
   }
   await gateway.store.scim.tokens.insert(token, auditToken(gateway, actor, null, token))
-  return { data: shown(token), token: plaintext }
+  return { data: showToken(token), token: plaintext }
 }
 
 /** Lists all tokens, the oldest first. Throws 403. */
 export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
-  mustManageAll(gateway, actor)
-  return { data: (await gateway.store.scim.tokens.all()).map(shown) }
+  assertCanManageAll(gateway, actor)
+  return { data: (await gateway.store.scim.tokens.all()).map(showToken) }
 }
 
 /**
@@ -69,10 +69,10 @@ export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
  * with it stays. Throws 403, and 404.
  */
 export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: string) {
-  mustManageAll(gateway, actor)
+  assertCanManageAll(gateway, actor)
   const tokens = await gateway.store.scim.tokens.all()
   const token = requireFound(
-    tokens.find(one => one.id === id),
+    tokens.find(stored => stored.id === id),
     'SCIM token',
   )
   await gateway.store.scim.tokens.remove(id, auditToken(gateway, actor, token, null))
@@ -90,7 +90,7 @@ export async function identifyScim(
 ): Promise<Actor> {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
-  const token = await gateway.store.scim.tokens.byHash(hashOf(bearerOf(authorization)))
+  const token = await gateway.store.scim.tokens.byHash(hashSecret(parseBearerToken(authorization)))
   if (token)
     return {
       kind: 'scim',
@@ -102,9 +102,9 @@ export async function identifyScim(
   throw denied('Only SCIM tokens can perform this operation')
 }
 
-const shown = ({ hash: _, ...token }: ScimToken) => token
+const showToken = ({ hash: _, ...token }: ScimToken) => token
 
 const auditToken = defineAudit<ScimToken>('scim_tokens', {
-  identify: byId,
+  identify: identifyById,
   verbs: { delete: 'revoke' },
 })

@@ -1,20 +1,20 @@
 import { requireFound } from '../../errors.ts'
-import { isoNow } from '../../kernel/clock.ts'
-import { type Json, member, objects, text } from '../../kernel/json.ts'
+import { getIsoTime } from '../../kernel/clock.ts'
+import { type Json, readObject, readObjects, readString } from '../../kernel/json.ts'
 import type { Actor } from '../actor.ts'
-import { byId, defineAudit } from '../audit/entry.ts'
+import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit.ts'
-import { disableKeys, disablingOf } from '../keys/disabling.ts'
+import { disableKeys, prepareKeyDisabling } from '../keys/disabling.ts'
 import type { Member } from '../members/store.ts'
 import { auditMember } from '../members/view.ts'
 import type { IdentityWorld } from '../world.ts'
-import { moverFor } from './memberships.ts'
-import { operationsOf, patched } from './patch.ts'
+import { createMembershipDecider } from './memberships.ts'
+import { applyPatch, parseOperations } from './patch.ts'
 import { isConflict, refused, taken } from './refusal.ts'
-import { resourceOf } from './resource.ts'
+import { parseResource } from './resource.ts'
 import { USER } from './schemas.data.ts'
-import type { MemberChange, Namesake, ScimUser, UserChange } from './users/store.ts'
-import { mustBeCurrent, type Precondition } from './version.ts'
+import type { AddressHolder, MemberTransition, ScimUser, UserChange } from './users/store.ts'
+import { assertCurrent, type Precondition } from './version.ts'
 
 /**
  * Creates a user, who is a member of the organization. A former member with the same address
@@ -26,24 +26,26 @@ export async function createScimUser(
   actor: Actor,
   body: unknown,
 ): Promise<ScimUser> {
-  const resource = active(resourceOf(USER, body), true)
-  const decide = (namesakes: Namesake[]) => arrival(gateway, actor, resource, namesakes)
+  const resource = setActive(parseResource(USER, body), true)
+  const decide = (holders: AddressHolder[]) => decideArrival(gateway, actor, resource, holders)
   return (
-    await settled(gateway, () => gateway.store.scim.users.insert(addressOf(resource), decide))
+    await runUserChange(gateway, () =>
+      gateway.store.scim.users.insert(readAddress(resource), decide),
+    )
   ).user
 }
 
-function arrival(
+function decideArrival(
   gateway: IdentityWorld,
   actor: Actor,
   resource: Json,
-  namesakes: Namesake[],
+  holders: AddressHolder[],
 ): UserChange<ScimUser> {
-  const known = namesakes.find(({ isKnown, member }) => isKnown && member.active)
-  if (known) throw taken('emails: expected an address that no other user has')
-  const before = namesakes.find(({ isKnown }) => !isKnown)?.member ?? null
-  const now = isoNow(gateway)
-  const change = memberChange(gateway, actor, before, resource)
+  const provisioned = holders.find(({ isProvisioned, member }) => isProvisioned && member.active)
+  if (provisioned) throw taken('emails: expected an address that no other user has')
+  const before = holders.find(({ isProvisioned }) => !isProvisioned)?.member ?? null
+  const now = getIsoTime(gateway)
+  const change = buildMemberTransition(gateway, actor, before, resource)
   const user: ScimUser = {
     id: gateway.ids.uuid(),
     user_id: change.after.id,
@@ -52,7 +54,7 @@ function arrival(
     created_at: now,
     updated_at: now,
   }
-  return { user, member: withEntry(change, auditUser(gateway, actor, null, user)) }
+  return { user, member: addEntry(change, auditUser(gateway, actor, null, user)) }
 }
 
 /** Gets a user. Throws 404. */
@@ -69,11 +71,11 @@ export function replaceScimUser(
   actor: Actor,
   id: string,
   body: unknown,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<ScimUser> {
-  const resource = resourceOf(USER, body)
-  return changeUser(gateway, actor, { id, when }, before =>
-    active(resource, before.active !== false),
+  const resource = parseResource(USER, body)
+  return changeUser(gateway, actor, { id, when: precondition }, before =>
+    setActive(resource, before.active !== false),
   )
 }
 
@@ -86,11 +88,11 @@ export function patchScimUser(
   actor: Actor,
   id: string,
   body: unknown,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<ScimUser> {
-  const operations = operationsOf(body)
-  return changeUser(gateway, actor, { id, when }, before =>
-    active(patched(USER, before, operations), before.active !== false),
+  const operations = parseOperations(body)
+  return changeUser(gateway, actor, { id, when: precondition }, before =>
+    setActive(applyPatch(USER, before, operations), before.active !== false),
   )
 }
 
@@ -101,17 +103,22 @@ async function changeUser(
   next: (before: Json) => Json,
 ): Promise<ScimUser> {
   const decide = (before: ScimUser, member: Member): UserChange<ScimUser> => {
-    mustBeCurrent(when, before)
+    assertCurrent(when, before)
     const resource = next(before.resource)
     if (Bun.deepEquals(resource, before.resource))
-      return { user: before, member: unchanged(member) }
-    const user = { ...before, resource, version: before.version + 1, updated_at: isoNow(gateway) }
-    const change = memberChange(gateway, actor, member, resource)
-    return { user, member: withEntry(change, auditUser(gateway, actor, before, user)) }
+      return { user: before, member: keepMember(member) }
+    const user = {
+      ...before,
+      resource,
+      version: before.version + 1,
+      updated_at: getIsoTime(gateway),
+    }
+    const change = buildMemberTransition(gateway, actor, member, resource)
+    return { user, member: addEntry(change, auditUser(gateway, actor, before, user)) }
   }
   return (
-    await settled(gateway, () =>
-      gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)),
+    await runUserChange(gateway, () =>
+      gateway.store.scim.users.change(id, decide, createMembershipDecider(gateway, actor)),
     )
   ).user
 }
@@ -124,18 +131,18 @@ export async function deleteScimUser(
   gateway: IdentityWorld,
   actor: Actor,
   id: string,
-  when: Precondition,
+  precondition: Precondition,
 ): Promise<void> {
   const decide = (before: ScimUser, member: Member): UserChange<null> => {
-    mustBeCurrent(when, before)
-    const stays = member.id === gateway.memory.owner.user_id
-    const change = stays
-      ? unchanged(member)
-      : memberChange(gateway, actor, member, { ...before.resource, active: false })
-    return { user: null, member: withEntry(change, auditUser(gateway, actor, before, null)) }
+    assertCurrent(precondition, before)
+    const isOwner = member.id === gateway.memory.owner.user_id
+    const change = isOwner
+      ? keepMember(member)
+      : buildMemberTransition(gateway, actor, member, { ...before.resource, active: false })
+    return { user: null, member: addEntry(change, auditUser(gateway, actor, before, null)) }
   }
-  await settled(gateway, () =>
-    gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)),
+  await runUserChange(gateway, () =>
+    gateway.store.scim.users.change(id, decide, createMembershipDecider(gateway, actor)),
   )
 }
 
@@ -143,7 +150,7 @@ export async function deleteScimUser(
  * Runs a change and applies its effect on keys to memory. Retries once if another process created
  * or disabled a key at the same moment.
  */
-async function settled<Change extends UserChange>(
+async function runUserChange<Change extends UserChange>(
   gateway: IdentityWorld,
   run: () => Promise<Change>,
 ): Promise<Change> {
@@ -157,12 +164,12 @@ async function settled<Change extends UserChange>(
   return change
 }
 
-const withEntry = (change: MemberChange, entry: AuditEntry): MemberChange => ({
+const addEntry = (change: MemberTransition, entry: AuditEntry): MemberTransition => ({
   ...change,
   entries: [entry, ...change.entries],
 })
 
-const unchanged = (member: Member): MemberChange => ({
+const keepMember = (member: Member): MemberTransition => ({
   before: member,
   after: member,
   keys: null,
@@ -170,17 +177,17 @@ const unchanged = (member: Member): MemberChange => ({
 })
 
 /** Builds the change of the member that follows from the user's resource. */
-function memberChange(
+function buildMemberTransition(
   gateway: IdentityWorld,
   actor: Actor,
   before: Member | null,
   resource: Json,
-): MemberChange {
-  const now = isoNow(gateway)
-  const after = memberAfter(before ?? newMember(gateway, now), resource)
+): MemberTransition {
+  const now = getIsoTime(gateway)
+  const after = updateMemberFields(before ?? buildNewMember(gateway, now), resource)
   if (!before)
     return { before, after, keys: null, entries: [auditMember(gateway, actor, null, after)] }
-  if (Bun.deepEquals(before, after)) return unchanged(before)
+  if (Bun.deepEquals(before, after)) return keepMember(before)
   const leaves = before.active && !after.active
   if (leaves && before.id === gateway.memory.owner.user_id)
     throw refused(
@@ -192,15 +199,15 @@ function memberChange(
   return {
     before,
     after: changed,
-    keys: leaves ? keysOf(gateway, actor, before) : null,
+    keys: leaves ? prepareMemberKeyDisabling(gateway, actor, before) : null,
     entries: [entry],
   }
 }
 
-const keysOf = (gateway: IdentityWorld, actor: Actor, { id }: Member) =>
-  disablingOf(gateway, actor, key => key.creator_user_id === id)
+const prepareMemberKeyDisabling = (gateway: IdentityWorld, actor: Actor, { id }: Member) =>
+  prepareKeyDisabling(gateway, actor, key => key.creator_user_id === id)
 
-const newMember = ({ ids }: IdentityWorld, now: string): Member => ({
+const buildNewMember = ({ ids }: IdentityWorld, now: string): Member => ({
   id: `user_${ids.uuid().replaceAll('-', '')}`,
   email: '',
   first_name: null,
@@ -214,13 +221,13 @@ const newMember = ({ ids }: IdentityWorld, now: string): Member => ({
 const LONGEST_NAME = 255
 
 // Parts of the name that the identity provider does not send stay as they are.
-function memberAfter(before: Member, resource: Json): Member {
-  const { givenName, familyName } = member(resource, 'name')
+function updateMemberFields(before: Member, resource: Json): Member {
+  const { givenName, familyName } = readObject(resource, 'name')
   return {
     ...before,
-    email: addressOf(resource),
-    first_name: text(givenName)?.slice(0, LONGEST_NAME) ?? before.first_name,
-    last_name: text(familyName)?.slice(0, LONGEST_NAME) ?? before.last_name,
+    email: readAddress(resource),
+    first_name: readString(givenName)?.slice(0, LONGEST_NAME) ?? before.first_name,
+    last_name: readString(familyName)?.slice(0, LONGEST_NAME) ?? before.last_name,
     active: resource.active !== false,
   }
 }
@@ -228,10 +235,12 @@ function memberAfter(before: Member, resource: Json): Member {
 const LONGEST_ADDRESS = 320
 
 /** Returns the primary address, else the first one, else the user name. */
-function addressOf({ emails, userName }: Json): string {
-  const given = objects(emails).filter(({ value }) => text(value))
+function readAddress({ emails, userName }: Json): string {
+  const addresses = readObjects(emails).filter(({ value }) => readString(value))
   const address =
-    text((given.find(({ primary }) => primary === true) ?? given[0])?.value) ?? text(userName) ?? ''
+    readString((addresses.find(({ primary }) => primary === true) ?? addresses[0])?.value) ??
+    readString(userName) ??
+    ''
   if (address.length > LONGEST_ADDRESS)
     throw refused(
       'invalidValue',
@@ -240,12 +249,12 @@ function addressOf({ emails, userName }: Json): string {
   return address
 }
 
-const active = (resource: Json, usual: boolean): Json => ({
+const setActive = (resource: Json, fallback: boolean): Json => ({
   ...resource,
-  active: resource.active ?? usual,
+  active: resource.active ?? fallback,
 })
 
 const auditUser = defineAudit<ScimUser>('scim_users', {
-  identify: byId,
+  identify: identifyById,
   show: ({ user_id, version, resource }) => ({ user_id, version, ...resource }),
 })

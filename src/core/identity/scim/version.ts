@@ -6,16 +6,17 @@ export interface Precondition {
 }
 
 /** Renders the version for `ETag` and `meta.version` (RFC 7644, 3.14). */
-export const tagOf = ({ version }: { version: number }): string => `W/"${version}"`
+export const renderTag = ({ version }: { version: number }): string => `W/"${version}"`
 
 /** Whether the header names this version. */
-export const isNamed = (header: string, versioned: { version: number }): boolean =>
-  header.trim() === '*' || header.split(',').some(tag => weak(tag.trim()) === tagOf(versioned))
+export const matchesTag = (header: string, versioned: { version: number }): boolean =>
+  header.trim() === '*' ||
+  header.split(',').some(tag => toWeakTag(tag.trim()) === renderTag(versioned))
 
 // A strong tag with the same value counts as equal, since the gateway's own tags are all weak.
-const weak = (tag: string) => (tag.startsWith('W/') ? tag : `W/${tag}`)
+const toWeakTag = (tag: string) => (tag.startsWith('W/') ? tag : `W/${tag}`)
 
 /** Throws 412 when the client requires another version. */
-export function mustBeCurrent({ ifMatch }: Precondition, versioned: { version: number }): void {
-  if (ifMatch !== null && !isNamed(ifMatch, versioned)) throw outdated()
+export function assertCurrent({ ifMatch }: Precondition, versioned: { version: number }): void {
+  if (ifMatch !== null && !matchesTag(ifMatch, versioned)) throw outdated()
 }

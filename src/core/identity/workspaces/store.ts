@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../audit.ts'
-import type { Disabling } from '../keys/store.ts'
+import type { KeyDisabling } from '../keys/store.ts'
 
 /** A workspace groups keys and rules. A new gateway has a default one. Times in ISO 8601. */
 export interface Workspace {
@@ -30,7 +30,7 @@ export interface WorkspaceStore {
   /** Lists the workspaces that are not deleted. */
   all(): Promise<Workspace[]>
   /** Inserts a workspace, unless one with this id exists or existed. */
-  first(workspace: Workspace): Promise<void>
+  insertIfAbsent(workspace: Workspace): Promise<void>
   /** Inserts a new workspace. Throws 400 when another has its slug. */
   insert(workspace: Workspace, entry: AuditEntry): Promise<void>
   /**
@@ -43,7 +43,7 @@ export interface WorkspaceStore {
    * Throws 404 when it was deleted before, and 400 when another key is active in it. Throws 409
    * when one of its unscoped keys was created or deleted at the same moment.
    */
-  remove(workspace: Workspace, keys: Disabling, entry: AuditEntry): Promise<void>
+  remove(workspace: Workspace, keys: KeyDisabling, entry: AuditEntry): Promise<void>
 }
 
 /** The owner of this data directory, and the workspace of everything that names none. */

@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
 
 /** An attempt that failed. */
-export interface Failure {
+export interface AttemptFailure {
   endpoint: Endpoint
   /** The status of the provider's response; null if none came. */
   status: number | null
@@ -21,21 +21,21 @@ export const isWorthFallback = (error: GatewayError): boolean =>
  * Returns the error of a call without an answer: the last failure, with the previous ones and the
  * shortest wait that any provider asked for.
  */
-export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
+export function summarizeFailures(call: CallBase, failures: AttemptFailure[]): GatewayError {
   const last = failures.at(-1)
   if (!last) return new GatewayError('server', 'Internal Server Error')
   const { error, endpoint } = last
   if (error.type === 'server') return error
-  const retryAfter = shortestWait(failures)
-  const busy = failures.every(one => one.error.type === 'rate_limit_exceeded')
-    ? atCapacity(call, failures, retryAfter)
+  const retryAfter = findShortestWait(failures)
+  const busy = failures.every(failure => failure.error.type === 'rate_limit_exceeded')
+    ? describeBusyProviders(call, failures, retryAfter)
     : null
   return new GatewayError(error.type, busy?.message ?? error.message, {
     metadata: {
       ...error.metadata,
       provider_name: endpoint.provider.name,
-      ...byokOf(endpoint),
-      ...previousOf(failures),
+      ...renderByok(endpoint),
+      ...renderPreviousErrors(failures),
       ...busy?.metadata,
     },
     cause: error,
@@ -44,13 +44,13 @@ export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
   })
 }
 
-const byokOf = ({ is_byok }: Endpoint) => (is_byok ? { is_byok: true } : {})
+const renderByok = ({ is_byok }: Endpoint) => (is_byok ? { is_byok: true } : {})
 
 /**
  * `code` is the status that the failure would have had for the caller, `status` that of the
  * provider's response (wire reference K.2).
  */
-function previousOf(failures: Failure[]) {
+function renderPreviousErrors(failures: AttemptFailure[]) {
   const previous_errors = failures.slice(0, -1).map(({ endpoint, error, status }) => ({
     provider: endpoint.provider.name,
     code: error.status,
@@ -59,13 +59,17 @@ function previousOf(failures: Failure[]) {
   return previous_errors.length > 0 ? { previous_errors } : {}
 }
 
-function shortestWait(failures: Failure[]): number | undefined {
+function findShortestWait(failures: AttemptFailure[]): number | undefined {
   const waits = failures.flatMap(({ error }) => error.retryAfter ?? [])
   return waits.length > 0 ? Math.min(...waits) : undefined
 }
 
 /** All providers that were tried are busy (wire reference K.9 and L.3). */
-function atCapacity({ models }: CallBase, failures: Failure[], retry_after: number | undefined) {
+function describeBusyProviders(
+  { models }: CallBase,
+  failures: AttemptFailure[],
+  retry_after: number | undefined,
+) {
   const affected_providers = [...new Set(failures.map(({ endpoint }) => endpoint.provider.slug))]
   const wait = retry_after === undefined ? {} : { retry_after }
   const availability = {

@@ -2,8 +2,8 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
 import { kinds } from '../kinds.ts'
-import { type Dropped, SENTENCES } from '../plan/refusal.ts'
-import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/wishes.ts'
+import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/constraints.ts'
+import { type DroppedEndpoint, SENTENCES } from '../plan/refusal.ts'
 import { isPayable } from '../reserve.ts'
 import type { ExplainedDrop } from './explanation.ts'
 
@@ -12,11 +12,18 @@ const NOT_PICKED = 'allow_fallbacks'
 const NOT_PAYABLE = 'payment_required'
 
 /** Explains an endpoint that a constraint or a guardrail excludes. */
-export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): ExplainedDrop {
-  if (!rule) return drop(endpoint, by, reasonOf(kind, by))
+export function explainDrop(
+  kind: Kind,
+  { endpoint, excludedBy, rule }: DroppedEndpoint,
+): ExplainedDrop {
+  if (!rule) return buildDrop(endpoint, excludedBy, renderReason(kind, excludedBy))
   const guardrail = { id: rule.guardrail_id, field: rule.field }
   return {
-    ...drop(endpoint, by, `${rule.field} of guardrail ${rule.guardrail_id} excludes it`),
+    ...buildDrop(
+      endpoint,
+      excludedBy,
+      `${rule.field} of guardrail ${rule.guardrail_id} excludes it`,
+    ),
     guardrail,
   }
 }
@@ -41,33 +48,39 @@ const REASONS: Record<string, string> = {
   context_length: 'max_tokens is not below its context length',
 }
 
-const reasonOf = (kind: Kind, by: string): string =>
+const renderReason = (kind: Kind, by: string): string =>
   by === WRONG_ENDPOINT
-    ? `its provider cannot be asked for ${kinds[kind].gives}`
+    ? `its provider cannot be asked for ${kinds[kind].outputName}`
     : (REASONS[by] ?? SENTENCES[by] ?? by)
 
 /**
  * Explains endpoints that could serve but are left out, since another one comes first and fallbacks
  * are off.
  */
-export const notPicked = (candidates: Endpoint[], picked: Endpoint[]): ExplainedDrop[] =>
+export const explainNotPicked = (candidates: Endpoint[], picked: Endpoint[]): ExplainedDrop[] =>
   candidates
     .filter(endpoint => !picked.includes(endpoint))
     .map(endpoint =>
-      drop(endpoint, NOT_PICKED, 'provider.allow_fallbacks is false, and another one comes first'),
+      buildDrop(
+        endpoint,
+        NOT_PICKED,
+        'provider.allow_fallbacks is false, and another one comes first',
+      ),
     )
 
 /** Explains the endpoints of a plan for which no money can be set aside. */
-export const notPayable = (
+export const explainNotPayable = (
   endpoints: Endpoint[],
   amounts: Amounts,
   bounds: Bound[],
 ): ExplainedDrop[] =>
   endpoints
     .filter(endpoint => !isPayable(amounts, endpoint))
-    .map(endpoint => drop(endpoint, NOT_PAYABLE, bounds.map(({ message }) => message).join(' ')))
+    .map(endpoint =>
+      buildDrop(endpoint, NOT_PAYABLE, bounds.map(({ message }) => message).join(' ')),
+    )
 
-const drop = (
+const buildDrop = (
   { provider, model, is_byok }: Endpoint,
   excluded_by: string,
   reason: string,

@@ -1,15 +1,15 @@
 import { GatewayError } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
-import { managesAll, reaches } from '../../identity/management.ts'
-import { usdOf } from '../../kernel/money.ts'
-import type { Bound, Ledger, Need } from '../../ledger/ledger.ts'
-import { appliedTo, type Policy } from '../../policy/effective.ts'
-import type { OpenedRule } from '../../policy/filters/rule.ts'
+import { canManage, canManageAll } from '../../identity/management.ts'
+import { toUsd } from '../../kernel/money.ts'
+import type { Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
+import { listAppliedGuardrails, type Policy } from '../../policy/effective.ts'
+import type { CompiledRule } from '../../policy/filters/rule.ts'
 import type { Finding } from '../../telemetry/generations.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Explanation } from './explanation.ts'
 
-type Explained = Explanation['policy']
+type PolicyExplanation = Explanation['policy']
 
 /** The actor who asks for a dry run, the actor whose call it is, and the policy of the latter. */
 export interface Question {
@@ -23,95 +23,108 @@ export interface Question {
  * credits may belong to others. `findings` are what its filters found in this call, and
  * `costEstimate` is what it may cost; null if the call did not get that far.
  */
-export async function explainedPolicy(
+export async function explainPolicy(
   gateway: InferenceWorld,
   { asker, actor, policy }: Question,
   findings: Finding[] | null,
-  need: Need | null,
-): Promise<Explained> {
-  const applied = appliedTo(gateway, actor).map(
+  costEstimate: CostEstimate | null,
+): Promise<PolicyExplanation> {
+  const applied = listAppliedGuardrails(gateway, actor).map(
     ({ guardrail: { id, name, workspace_id }, scope }) => {
-      return { id, name: reaches(gateway, asker, workspace_id) ? name : null, scope }
+      return { id, name: canManage(gateway, asker, workspace_id) ? name : null, scope }
     },
   )
   const unnamed = new Set(applied.flatMap(({ id, name }) => (name === null ? id : [])))
-  const isOurs = ({ account }: Bound) =>
-    managesAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
+  const isVisible = ({ account }: Bound) =>
+    canManageAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
   return {
     guardrails: applied,
     regions: policy.regions,
-    filters: (await explainedFilters(policy, findings)).filter(
+    filters: (await explainFilters(policy, findings)).filter(
       ({ guardrail_id }) => !unnamed.has(guardrail_id),
     ),
     limits: policy.bounds.map(bound => ({
-      ...explainedLimit(gateway.ledger, bound, need),
-      ...(isOurs(bound) ? {} : UNTOLD),
+      ...explainLimit(gateway.ledger, bound, costEstimate),
+      ...(isVisible(bound) ? {} : HIDDEN_LIMIT),
     })),
   }
 }
 
-const UNTOLD = { limit_usd: null, remaining_usd: null }
+const HIDDEN_LIMIT = { limit_usd: null, remaining_usd: null }
 
 // Filters that cannot be compiled refuse the call: its error says so. Each filter of prompts looks
 // at the user's words; fewer may look at other words or at the answer.
-async function explainedFilters(
+async function explainFilters(
   { filters }: Policy,
   findings: Finding[] | null,
-): Promise<Explained['filters']> {
+): Promise<PolicyExplanation['filters']> {
   const opened = await filters?.catch(() => null)
   if (!opened) return []
-  const { asked, answered } = opened
-  const before = new Set([...(asked('user')?.rules ?? []), ...(asked('system')?.rules ?? [])])
-  const behind = new Set(answered?.rules)
-  return [...new Set([...before, ...behind])].map(rule => ({
+  const { getInputFilters, outputFilters } = opened
+  const promptRules = new Set([
+    ...(getInputFilters('user')?.rules ?? []),
+    ...(getInputFilters('system')?.rules ?? []),
+  ])
+  const answerRules = new Set(outputFilters?.rules)
+  return [...new Set([...promptRules, ...answerRules])].map(rule => ({
     guardrail_id: rule.guardrail_id,
     filter: rule.filter,
     action: rule.action,
     looks_at: [
-      ...(before.has(rule) ? (['prompt'] as const) : []),
-      ...(behind.has(rule) ? (['answer'] as const) : []),
+      ...(promptRules.has(rule) ? (['prompt'] as const) : []),
+      ...(answerRules.has(rule) ? (['answer'] as const) : []),
     ],
-    found: findings && countOf(findings, rule),
+    found: findings && countFindings(findings, rule),
   }))
 }
 
-const countOf = (findings: Finding[], { guardrail_id, filter }: OpenedRule): number =>
+const countFindings = (findings: Finding[], { guardrail_id, filter }: CompiledRule): number =>
   findings
     .filter(
-      one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === 'input',
+      finding =>
+        finding.guardrail_id === guardrail_id &&
+        finding.filter === filter &&
+        finding.where === 'input',
     )
     .reduce((sum, { count }) => sum + count, 0)
 
-function explainedLimit(
+function explainLimit(
   ledger: Ledger,
   bound: Bound,
-  need: Need | null,
-): Explained['limits'][number] {
+  costEstimate: CostEstimate | null,
+): PolicyExplanation['limits'][number] {
   const { account, limit, period, byok, message } = bound
-  const left = ledger.left(bound)
+  const remaining = ledger.getRemaining(bound)
   return {
     account,
-    limit_usd: usdOf(limit),
-    remaining_usd: usdOf(left > 0n ? left : 0n),
+    limit_usd: toUsd(limit),
+    remaining_usd: toUsd(remaining > 0n ? remaining : 0n),
     period,
     include_byok: byok,
-    pays: need && paidBy(ledger, bound, need),
+    pays: costEstimate && checkPayment(ledger, bound, costEstimate),
     refusal: message,
   }
 }
 
 /** Tells whether this bound alone lets the call have what it needs. */
-function paidBy(ledger: Ledger, bound: Bound, need: Need): 'yes' | 'less' | 'no' {
-  const amounts = granted(ledger, bound, need)
+function checkPayment(
+  ledger: Ledger,
+  bound: Bound,
+  costEstimate: CostEstimate,
+): 'yes' | 'less' | 'no' {
+  const amounts = tryGrant(ledger, bound, costEstimate)
   if (!amounts) return 'no'
-  const closes = (way: 'own' | 'byok') => need.most[way] !== null && amounts[way] === null
-  if (closes('own') || closes('byok')) return 'no'
-  return amounts.own === need.most.own && amounts.byok === need.most.byok ? 'yes' : 'less'
+  const isClosed = (source: 'own' | 'byok') =>
+    costEstimate.maximum[source] !== null && amounts[source] === null
+  if (isClosed('own') || isClosed('byok')) return 'no'
+  return amounts.own === costEstimate.maximum.own && amounts.byok === costEstimate.maximum.byok
+    ? 'yes'
+    : 'less'
 }
 
-function granted(ledger: Ledger, bound: Bound, need: Need) {
+function tryGrant(ledger: Ledger, bound: Bound, costEstimate: CostEstimate) {
   try {
-    return ledger.grant(need, [bound])
+    return ledger.computeGrant(costEstimate, [bound])
   } catch (thrown) {
     if (GatewayError.from(thrown).type === 'payment_required') return null
     throw thrown
@@ -119,5 +132,8 @@ function granted(ledger: Ledger, bound: Bound, need: Need) {
 }
 
 /** Lists the bounds that close a source of money which the call would use. */
-export const closing = (ledger: Ledger, bounds: Bound[], need: Need): Bound[] =>
-  bounds.filter(bound => paidBy(ledger, bound, need) === 'no')
+export const listExhaustedBounds = (
+  ledger: Ledger,
+  bounds: Bound[],
+  costEstimate: CostEstimate,
+): Bound[] => bounds.filter(bound => checkPayment(ledger, bound, costEstimate) === 'no')

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors.ts'
-import type { OpenedRule } from '../../policy/filters/rule.ts'
+import type { CompiledRule } from '../../policy/filters/rule.ts'
 import type { Filters } from '../../policy/filters.ts'
 import type { Finding } from '../../telemetry/generations.ts'
 
@@ -9,20 +9,23 @@ export class Filtering {
   /** Counts of what was found: never the words themselves. */
   readonly findings: Finding[] = []
   /** The rule of each finding, by its index. */
-  readonly rules: OpenedRule[] = []
+  readonly rules: CompiledRule[] = []
 
   constructor(filters: Filters) {
     this.filters = filters
   }
 
   /** Counts a match. */
-  note(rule: OpenedRule, where: Finding['where'], count = 1): void {
+  noteMatch(rule: CompiledRule, where: Finding['where'], count = 1): void {
     const { guardrail_id, filter, action } = rule
-    const known = this.findings.find(
-      one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === where,
+    const finding = this.findings.find(
+      finding =>
+        finding.guardrail_id === guardrail_id &&
+        finding.filter === filter &&
+        finding.where === where,
     )
-    if (known) {
-      known.count += count
+    if (finding) {
+      finding.count += count
       return
     }
     this.findings.push({ guardrail_id, filter, action, where, count })
@@ -31,5 +34,5 @@ export class Filtering {
 }
 
 /** The error for an answer that is blocked. */
-export const answerBlocked = ({ name, blocked: message }: OpenedRule): GatewayError =>
+export const answerBlocked = ({ name, blockedMessage: message }: CompiledRule): GatewayError =>
   new GatewayError('permission_denied', message ?? `Response blocked by content filter: ${name}`)

@@ -12,7 +12,7 @@ const FRESH = 1_000
 /** A rare event cannot be seen in fewer samples: of twenty, nineteen are 95 of 100. */
 const LEAST = 20
 
-interface Counted {
+interface CachedPercentiles {
   at: number
   span: number
   percentiles: Percentiles
@@ -24,8 +24,8 @@ export class Samples {
   readonly #values = new Float64Array(MOST)
   readonly #times = new Float64Array(MOST)
   readonly #better: 'less' | 'more'
-  #added = 0
-  #counted: Counted | null = null
+  #addedCount = 0
+  #cached: CachedPercentiles | null = null
 
   /** Takes which values are the better ones. */
   constructor(better: 'less' | 'more') {
@@ -34,7 +34,7 @@ export class Samples {
 
   /** Adds a measurement. Times are steady milliseconds. */
   add(now: number, value: number): void {
-    const at = this.#added++ % MOST
+    const at = this.#addedCount++ % MOST
     this.#values[at] = value
     this.#times[at] = now
   }
@@ -43,48 +43,48 @@ export class Samples {
    * Returns the values that a given share of the last `span` milliseconds did at least as well as.
    * They are at most a second old. Null without measurements.
    */
-  percentiles(now: number, span: number): Percentiles | null {
-    return this.#lately(now, span)?.percentiles ?? null
+  getPercentiles(now: number, span: number): Percentiles | null {
+    return this.#getCached(now, span)?.percentiles ?? null
   }
 
   /**
    * Returns the value that 95 of 100 did at least as well as. Null for fewer than twenty
    * measurements.
    */
-  p95(now: number, span: number): number | null {
-    return this.#lately(now, span)?.p95 ?? null
+  getP95(now: number, span: number): number | null {
+    return this.#getCached(now, span)?.p95 ?? null
   }
 
-  #lately(now: number, span: number): Counted | null {
-    if (this.#counted?.span !== span || now - this.#counted.at >= FRESH)
-      this.#counted = this.#count(now, span)
-    return this.#counted
+  #getCached(now: number, span: number): CachedPercentiles | null {
+    if (this.#cached?.span !== span || now - this.#cached.at >= FRESH)
+      this.#cached = this.#computeRecent(now, span)
+    return this.#cached
   }
 
-  #count(now: number, span: number): Counted | null {
+  #computeRecent(now: number, span: number): CachedPercentiles | null {
     const recent = this.#values
-      .subarray(0, Math.min(this.#added, MOST))
+      .subarray(0, Math.min(this.#addedCount, MOST))
       .filter((_, i) => now - (this.#times[i] ?? 0) <= span)
     if (recent.length === 0) return null
     recent.sort()
     if (this.#better === 'more') recent.reverse()
-    return { at: now, span, ...summaryOf(recent) }
+    return { at: now, span, ...summarizeSamples(recent) }
   }
 }
 
-function summaryOf(sorted: Float64Array): Pick<Counted, 'percentiles' | 'p95'> {
+function summarizeSamples(sorted: Float64Array): Pick<CachedPercentiles, 'percentiles' | 'p95'> {
   const percentiles = Object.fromEntries(
-    PERCENTILES.map(name => [name, at(sorted, Number(name.slice(1)) / 100)]),
+    PERCENTILES.map(name => [name, pickRank(sorted, Number(name.slice(1)) / 100)]),
   ) as Percentiles
-  return { percentiles, p95: sorted.length < LEAST ? null : at(sorted, 0.95) }
+  return { percentiles, p95: sorted.length < LEAST ? null : pickRank(sorted, 0.95) }
 }
 
 // The nearest rank: a measured value, never one in between.
-const at = (sorted: Float64Array, share: number): number =>
+const pickRank = (sorted: Float64Array, share: number): number =>
   sorted[Math.ceil(share * sorted.length) - 1] ?? 0
 
 /** How many succeeded and how many failed. */
-export interface Count {
+export interface OutcomeCount {
   ok: number
   failed: number
 }
@@ -93,26 +93,26 @@ export interface Count {
  * Counts successes and failures of a recent span, in slices: old ones are forgotten slice by slice.
  */
 export class Tally {
-  readonly #width: number
-  readonly #slices: Count[]
+  readonly #sliceLength: number
+  readonly #slices: OutcomeCount[]
   /** The last slice that was used, counted from time zero. */
-  #last = 0
+  #lastSlice = 0
 
   /** `span` is in milliseconds. */
   constructor(span: number, slices: number) {
-    this.#width = span / slices
+    this.#sliceLength = span / slices
     this.#slices = Array.from({ length: slices }, () => ({ ok: 0, failed: 0 }))
   }
 
   /** Counts one. Times are steady milliseconds. */
   add(now: number, ok: boolean): void {
-    const slice = this.#sliceAt(now)
+    const slice = this.#advanceTo(now)
     if (ok) slice.ok += 1
     else slice.failed += 1
   }
 
-  sum(now: number): Count {
-    this.#sliceAt(now)
+  sum(now: number): OutcomeCount {
+    this.#advanceTo(now)
     return this.#slices.reduce((sum, { ok, failed }) => ({
       ok: sum.ok + ok,
       failed: sum.failed + failed,
@@ -121,22 +121,22 @@ export class Tally {
 
   /** Forgets everything. */
   clear(): void {
-    for (const slice of this.#slices) this.#empty(slice)
+    for (const slice of this.#slices) this.#clearSlice(slice)
   }
 
-  #sliceAt(now: number): Count {
-    const at = Math.floor(now / this.#width)
-    const passed = Math.min(at - this.#last, this.#slices.length)
-    for (let i = 0; i < passed; i++) this.#empty(this.#at(at - i))
-    this.#last = Math.max(this.#last, at)
-    return this.#at(at)
+  #advanceTo(now: number): OutcomeCount {
+    const at = Math.floor(now / this.#sliceLength)
+    const passed = Math.min(at - this.#lastSlice, this.#slices.length)
+    for (let i = 0; i < passed; i++) this.#clearSlice(this.#getSlice(at - i))
+    this.#lastSlice = Math.max(this.#lastSlice, at)
+    return this.#getSlice(at)
   }
 
-  #at(slice: number): Count {
+  #getSlice(slice: number): OutcomeCount {
     return this.#slices[slice % this.#slices.length] ?? { ok: 0, failed: 0 }
   }
 
-  #empty(slice: Count): void {
+  #clearSlice(slice: OutcomeCount): void {
     slice.ok = 0
     slice.failed = 0
   }
@@ -147,32 +147,32 @@ const SPAN = 24 * 60 * 60_000
 const SLICES = 24
 
 /** The interval in which the true share lies, as far as the answers tell. */
-export interface Bounds {
+export interface QualityBounds {
   lower: number
   upper: number
 }
 
-interface CountedBounds {
+interface CachedBounds {
   at: number
-  bounds: Bounds | null
+  bounds: QualityBounds | null
 }
 
 /** How many answers of an endpoint called tools as they were offered. */
 export class Quality {
   readonly #answers = new Tally(SPAN, SLICES)
-  #counted: CountedBounds | null = null
+  #cached: CachedBounds | null = null
 
   /** Counts one. Times are steady milliseconds. */
   add(now: number, ok: boolean): void {
     this.#answers.add(now, ok)
-    this.#counted = null
+    this.#cached = null
   }
 
   /** Returns the interval of the share that did. Null if too few were judged. */
-  bounds(now: number): Bounds | null {
-    if (!this.#counted || now - this.#counted.at >= FRESH)
-      this.#counted = { at: now, bounds: boundsOf(this.#answers.sum(now)) }
-    return this.#counted.bounds
+  getBounds(now: number): QualityBounds | null {
+    if (!this.#cached || now - this.#cached.at >= FRESH)
+      this.#cached = { at: now, bounds: computeBounds(this.#answers.sum(now)) }
+    return this.#cached.bounds
   }
 }
 
@@ -184,7 +184,7 @@ const Z = 1.96
  * and Statistical Inference", 1927): it stays between 0 and 1 and is wide for few samples. Null for
  * fewer than twenty.
  */
-export function boundsOf({ ok, failed }: Count): Bounds | null {
+export function computeBounds({ ok, failed }: OutcomeCount): QualityBounds | null {
   const all = ok + failed
   if (all < LEAST) return null
   const share = ok / all

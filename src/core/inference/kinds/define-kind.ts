@@ -1,12 +1,12 @@
 import type { Block } from '../../language/message.ts'
-import { namesOfUnits, type Units } from '../../language/units.ts'
-import { textUsage, type Usage } from '../../language/usage.ts'
+import { listUnits, type Units } from '../../language/units.ts'
+import { createTextUsage, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import {
-  type Counter,
-  contentBound,
-  contentEstimate,
-  largestContent,
+  type CountTokens,
+  computeContentBound,
+  computeLargestContent,
+  estimateContent,
 } from '../../tokenizers/prompt.ts'
 import type {
   ContentFiltering,
@@ -16,16 +16,16 @@ import type {
   Metering,
   Understanding,
 } from '../kinds.ts'
-import { listMediaIn, replaceUrl } from '../media.ts'
+import { listContentMedia, replaceUrl } from '../media.ts'
 import { rewriteContents } from './rewrite.ts'
 
 /** What is specific to a kind. The first three fields are required; the rest has defaults. */
 export interface KindDefinition<K extends Kind> {
   apiType: string
   /** Also the output modality of its models, unless `matchesModalities` says otherwise. */
-  gives: string
+  outputName: string
   understanding: Contents<K> & Partial<Understanding<K>>
-  isGivenBy?: KindOfWork<K>['isGivenBy']
+  matchesModalities?: KindOfWork<K>['matchesModalities']
   isMeaningful?: IsMeaningful<K>
   costing?: Partial<Costing<K>>
   metering?: Partial<Metering<K>>
@@ -40,18 +40,19 @@ type Contents<K extends Kind> = Pick<Understanding<K>, 'readContents' | 'replace
  * whole and charges for its input: no variants, parameters, tools or conversations; no tokens of
  * output and no units. They are applied once, when the module is loaded.
  */
-export function defineKind<K extends Kind>(own: KindDefinition<K>): KindOfWork<K> {
-  const { apiType, gives, isMeaningful = isContent } = own
-  const isGivenBy = own.isGivenBy ?? ((modalities: string[]) => modalities.includes(gives))
+export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindOfWork<K> {
+  const { apiType, outputName, isMeaningful = isContent } = definition
+  const matchesModalities =
+    definition.matchesModalities ?? ((modalities: string[]) => modalities.includes(outputName))
   return {
     apiType,
-    gives,
-    isGivenBy,
+    outputName,
+    matchesModalities,
     isMeaningful,
-    understanding: buildUnderstanding(own),
-    costing: buildCosting(own),
-    metering: buildMetering(own),
-    filtering: buildFiltering(own),
+    understanding: buildUnderstanding(definition),
+    costing: buildCosting(definition),
+    metering: buildMetering(definition),
+    filtering: buildFiltering(definition),
   }
 }
 
@@ -60,67 +61,67 @@ const COMMON = new Set<string>(['start', 'usage', 'echo', 'error', 'receipt'])
 
 const isContent = ({ type }: { type: string }): boolean => !COMMON.has(type)
 
-function buildUnderstanding<K extends Kind>(own: KindDefinition<K>): Understanding<K> {
-  const { readContents, replaceContents } = own.understanding
+function buildUnderstanding<K extends Kind>(definition: KindDefinition<K>): Understanding<K> {
+  const { readContents, replaceContents } = definition.understanding
   return {
     listVariants: () => [],
     applyVariant: call => call,
-    serves: () => true,
-    suits: () => true,
+    checkEndpoint: () => true,
+    supportsPreferred: () => true,
     listIgnored: () => [],
     fitToEndpoint: call => call,
     removeNames: call => call,
-    listMedia: call => listMediaIn(readContents(call)),
+    listMedia: call => listContentMedia(readContents(call)),
     replaceUrls(call, urls) {
-      const replaceIn = (blocks: Block[]) => blocks.map(block => replaceUrl(block, urls))
-      return replaceContents(call, readContents(call).map(replaceIn))
+      const replaceBlocks = (blocks: Block[]) => blocks.map(block => replaceUrl(block, urls))
+      return replaceContents(call, readContents(call).map(replaceBlocks))
     },
     identifyConversation: null,
     offersTools: () => false,
-    ...own.understanding,
+    ...definition.understanding,
   }
 }
 
-const noUnits = (): Units => NO_UNITS
+const countNoUnits = (): Units => NO_UNITS
 
 const NO_UNITS: Units = {}
 
-function buildCosting<K extends Kind>(own: KindDefinition<K>): Costing<K> {
-  const { readContents } = own.understanding
-  const { estimateUnits = noUnits } = own.costing ?? {}
+function buildCosting<K extends Kind>(definition: KindDefinition<K>): Costing<K> {
+  const { readContents } = definition.understanding
+  const { estimateUnits = countNoUnits } = definition.costing ?? {}
   return {
-    estimateInput: call => contentBound(readContents(call).flat()),
-    boundInput: call => largestContent(readContents(call).flat()),
+    estimateInput: call => computeContentBound(readContents(call).flat()),
+    boundInput: call => computeLargestContent(readContents(call).flat()),
     estimateUnits,
     boundUnits: estimateUnits,
     boundOutput: () => 0,
-    leastOutput: () => 0,
-    asksForMore: () => false,
+    computeLeastOutput: () => 0,
+    needsOutputLimit: () => false,
     limitOutput: call => call,
     priceOutputToken: () => 0n,
     priceSurcharge: () => 0n,
-    ...own.costing,
+    ...definition.costing,
   }
 }
 
-function buildMetering<K extends Kind>(own: KindDefinition<K>): Metering<K> {
-  const { isMeaningful = isContent, understanding } = own
+function buildMetering<K extends Kind>(definition: KindDefinition<K>): Metering<K> {
+  const { isMeaningful = isContent, understanding } = definition
   const metering: Metering<K> = {
     startMeter: call => new WholeMeter(call, metering, isMeaningful),
-    countInput: (call, count) => contentEstimate(understanding.readContents(call).flat(), count),
-    countUnits: own.costing?.estimateUnits ?? noUnits,
-    ...own.metering,
+    countInput: (call, count) => estimateContent(understanding.readContents(call).flat(), count),
+    countUnits: definition.costing?.estimateUnits ?? countNoUnits,
+    ...definition.metering,
   }
   return metering
 }
 
-function buildFiltering<K extends Kind>(own: KindDefinition<K>): ContentFiltering<K> {
-  const { readContents, replaceContents } = own.understanding
+function buildFiltering<K extends Kind>(definition: KindDefinition<K>): ContentFiltering<K> {
+  const { readContents, replaceContents } = definition.understanding
   return {
-    async rewriteTexts(call, reword) {
-      return replaceContents(call, await rewriteContents(readContents(call), reword))
+    async rewriteTexts(call, rewriteSegment) {
+      return replaceContents(call, await rewriteContents(readContents(call), rewriteSegment))
     },
-    ...own.filtering,
+    ...definition.filtering,
   }
 }
 
@@ -132,8 +133,8 @@ const NOT_STARTED = { upstream_id: null, service_tier: null }
 /** The meter of an answer that comes whole: it has ended with the first part of its content. */
 class WholeMeter<K extends Kind> implements Meter<Part<K>> {
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
-  readonly soFar = 0
-  readonly isSound = () => null
+  readonly tokensSoFar = 0
+  readonly hasValidToolCalls = () => null
   readonly #call: Work[K]['call']
   readonly #metering: Metering<K>
   readonly #isMeaningful: IsMeaningful<K>
@@ -147,7 +148,7 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
   }
 
   read(parts: Part<K>[]): void {
-    for (const part of parts) this.#see(part)
+    for (const part of parts) this.#readPart(part)
   }
 
   get usage(): Usage | null {
@@ -162,22 +163,22 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
     return this.delivered ? ENDED : null
   }
 
-  async estimate(count: Counter): Promise<Usage> {
-    const usage = textUsage(0, 0)
+  async estimate(count: CountTokens): Promise<Usage> {
+    const usage = createTextUsage(0, 0)
     const input = await this.#metering.countInput(this.#call, count)
     return this.#addUnits({ ...usage, input: { ...usage.input, ...input } })
   }
 
-  #see(part: Part<K>): void {
-    const told: Work[Kind]['part'] = part
-    if (told.type === 'start') this.start = told
-    else if (told.type === 'usage') this.#counted = told.usage
+  #readPart(part: Part<K>): void {
+    const knownPart: Work[Kind]['part'] = part
+    if (knownPart.type === 'start') this.start = knownPart
+    else if (knownPart.type === 'usage') this.#counted = knownPart.usage
     else if (this.#isMeaningful(part)) this.#delivered.push(part)
   }
 
   // A unit that the provider counts takes precedence.
   #addUnits(usage: Usage): Usage {
     const units = { ...this.#metering.countUnits(this.#call, this.#delivered), ...usage.units }
-    return namesOfUnits(units).length === 0 ? usage : { ...usage, units }
+    return listUnits(units).length === 0 ? usage : { ...usage, units }
   }
 }

@@ -1,12 +1,12 @@
 import { denied } from '../../errors.ts'
 import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
-import type { Reword } from '../../language/passage.ts'
+import type { TextRewrite } from '../../language/text-segment.ts'
 import {
-  contentBound,
-  contentEstimate,
+  computeContentBound,
+  computeLargestContent,
   type ExpectedInput,
-  largestContent,
+  estimateContent,
 } from '../../tokenizers/prompt.ts'
 import { defineKind } from './define-kind.ts'
 import { rewriteContents } from './rewrite.ts'
@@ -14,15 +14,15 @@ import { rewriteContents } from './rewrite.ts'
 /** Vectors of texts, and of whatever else a model accepts. The charge is for the input. */
 export const embedding = defineKind<'embedding'>({
   apiType: 'embeddings',
-  gives: 'embeddings',
+  outputName: 'embeddings',
   understanding: { readContents, replaceContents },
   costing: {
-    estimateInput: call => addTokens(call, contentBound(readBlocks(call))),
-    boundInput: call => addTokens(call, largestContent(readBlocks(call))),
+    estimateInput: call => addTokens(call, computeContentBound(readBlocks(call))),
+    boundInput: call => addTokens(call, computeLargestContent(readBlocks(call))),
   },
   metering: {
     async countInput(call, count) {
-      return addTokens(call, await contentEstimate(readBlocks(call), count))
+      return addTokens(call, await estimateContent(readBlocks(call), count))
     },
   },
   filtering: { rewriteTexts },
@@ -49,15 +49,18 @@ function replaceInput(input: EmbeddingInput, blocks: Block[]): EmbeddingInput {
 
 /** Adds inputs that come as tokens, which are counted already. */
 function addTokens({ inputs }: EmbeddingCall, input: ExpectedInput) {
-  const given = inputs.map(one => (one.type === 'tokens' ? one.tokens.length : 0))
-  return { ...input, text: given.reduce((sum, tokens) => sum + tokens, input.text) }
+  const counts = inputs.map(entry => (entry.type === 'tokens' ? entry.tokens.length : 0))
+  return { ...input, text: counts.reduce((sum, tokens) => sum + tokens, input.text) }
 }
 
 const UNREADABLE = 'inputs given as tokens cannot be read, send them as text'
 
 // Inputs that cannot be filtered are blocked, and filters cannot read tokens.
-async function rewriteTexts(call: EmbeddingCall, reword: Reword): Promise<EmbeddingCall> {
+async function rewriteTexts(
+  call: EmbeddingCall,
+  rewriteSegment: TextRewrite,
+): Promise<EmbeddingCall> {
   const isUnreadable = call.inputs.some(({ type }) => type === 'tokens')
   if (isUnreadable) throw denied(`Request blocked by content filter: ${UNREADABLE}`)
-  return replaceContents(call, await rewriteContents(readContents(call), reword))
+  return replaceContents(call, await rewriteContents(readContents(call), rewriteSegment))
 }

@@ -1,17 +1,20 @@
-import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
+import { decodeMediaText, isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, parseExact } from '../../kernel/json.ts'
 import type { Block, Role } from '../../language/message.ts'
-import type { Reword } from '../../language/passage.ts'
+import type { TextRewrite } from '../../language/text-segment.ts'
 
 /** How texts are rewritten, and whose they are. */
 export interface Rewriter {
   role: Role
-  reword: Reword
+  rewriteSegment: TextRewrite
 }
 
 /** Rewrites the contents of a call as texts of the user. Each list is read as one. */
-export function rewriteContents(contents: Block[][], reword: Reword): Promise<Block[][]> {
-  return rewriteEach(contents, blocks => rewriteBlocks(blocks, { role: 'user', reword }))
+export function rewriteContents(
+  contents: Block[][],
+  rewriteSegment: TextRewrite,
+): Promise<Block[][]> {
+  return rewriteEach(contents, blocks => rewriteBlocks(blocks, { role: 'user', rewriteSegment }))
 }
 
 /**
@@ -29,8 +32,11 @@ export async function rewriteBlocks(blocks: Block[], rewriter: Rewriter): Promis
   return rewriteEach(blocks, block => rewriteBlock(block, wordsOf.get(block) ?? '', rewriter))
 }
 
-async function rewritePieces(pieces: string[], { role, reword }: Rewriter): Promise<string[]> {
-  return pieces.length === 0 ? [] : reword({ role, pieces, isJson: false })
+async function rewritePieces(
+  pieces: string[],
+  { role, rewriteSegment }: Rewriter,
+): Promise<string[]> {
+  return pieces.length === 0 ? [] : rewriteSegment({ role, pieces, isJson: false })
 }
 
 async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Promise<Block> {
@@ -42,7 +48,7 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
     case 'tool-call':
       return rewriteExtra({ ...block, input: await rewriteJson(block.input, rewriter) }, rewriter)
     case 'reasoning':
-      return rewriteThought(block, rewriter)
+      return rewriteReasoning(block, rewriter)
     case 'image':
     case 'video':
       return rewriteExtra({ ...block, url: await rewriteAddress(block.url, rewriter) }, rewriter)
@@ -60,15 +66,18 @@ interface Extra {
 }
 
 /** Rewrites the extra fields of a block or a message. */
-export async function rewriteExtra<T extends Extra>(given: T, rewriter: Rewriter): Promise<T> {
-  if (given.extra === undefined) return given
-  return { ...given, extra: await rewriteValue(given.extra, rewriter) }
+export async function rewriteExtra<T extends Extra>(item: T, rewriter: Rewriter): Promise<T> {
+  if (item.extra === undefined) return item
+  return { ...item, extra: await rewriteValue(item.extra, rewriter) }
 }
 
-type Thought = Extract<Block, { type: 'reasoning' }>
+type ReasoningBlock = Extract<Block, { type: 'reasoning' }>
 
 // A signature covers the original words: with others it would be refused, so it is removed.
-async function rewriteThought(block: Thought, rewriter: Rewriter): Promise<Thought> {
+async function rewriteReasoning(
+  block: ReasoningBlock,
+  rewriter: Rewriter,
+): Promise<ReasoningBlock> {
   const text = block.text === null ? null : await rewriteText(block.text, rewriter)
   const rewrite = <D extends Json>(detail: D) => rewriteDetail(detail, rewriter)
   return { ...block, text, details: block.details && (await rewriteEach(block.details, rewrite)) }
@@ -103,8 +112,8 @@ async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> 
   if (!isDataUrl(url)) return rewriteText(url, rewriter)
   const head = url.slice(0, 200)
   if (!TEXT.test(head) && !MARKUP.test(head)) return url
-  const media = dataUrl(url)
-  const text = textOf(media)
+  const media = parseDataUrl(url)
+  const text = decodeMediaText(media)
   const rewrite = media.media_type.endsWith('json') ? rewriteJson : rewriteText
   const words = await rewrite(text, rewriter)
   if (words === text) return url
@@ -113,22 +122,24 @@ async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> 
 
 /** Rewrites the texts in a value of unknown shape. */
 export async function rewriteValue<V>(value: V, rewriter: Rewriter): Promise<V> {
-  if (!mayHoldText(value)) return value
+  if (!hasText(value)) return value
   const json = JSON.stringify(value)
   const words = await rewriteJson(json, rewriter)
   return words === json ? value : (parseExact(words) as V)
 }
 
-function mayHoldText(value: unknown): boolean {
+function hasText(value: unknown): boolean {
   if (isObject(value)) return Object.keys(value).length > 0
   return Array.isArray(value) || typeof value === 'string'
 }
 
-export const rewriteText = async (text: string, { role, reword }: Rewriter): Promise<string> =>
-  (await reword({ role, pieces: [text], isJson: false }))[0] ?? ''
+export const rewriteText = async (
+  text: string,
+  { role, rewriteSegment }: Rewriter,
+): Promise<string> => (await rewriteSegment({ role, pieces: [text], isJson: false }))[0] ?? ''
 
-const rewriteJson = async (json: string, { role, reword }: Rewriter): Promise<string> =>
-  (await reword({ role, pieces: [json], isJson: true }))[0] ?? ''
+const rewriteJson = async (json: string, { role, rewriteSegment }: Rewriter): Promise<string> =>
+  (await rewriteSegment({ role, pieces: [json], isJson: true }))[0] ?? ''
 
 /** Rewrites items one after the other, so that findings are noted in the order of the call. */
 export async function rewriteEach<T>(items: T[], rewrite: (item: T) => Promise<T>): Promise<T[]> {

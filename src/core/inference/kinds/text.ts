@@ -2,13 +2,13 @@ import { defineKind } from './define-kind.ts'
 import { costing } from './text/costing.ts'
 import { filtering } from './text/filtering.ts'
 import { isMeaningful, metering } from './text/metering.ts'
-import { isGivenBy, understanding } from './text/understanding.ts'
+import { matchesModalities, understanding } from './text/understanding.ts'
 
 /** Conversations and completions: text in, text out, and whatever else models accept or return. */
 export const text = defineKind<'text'>({
   apiType: 'completions',
-  gives: 'text',
-  isGivenBy,
+  outputName: 'text',
+  matchesModalities,
   isMeaningful,
   understanding,
   costing,

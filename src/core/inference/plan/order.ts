@@ -8,17 +8,21 @@ import {
 } from '../../language/routing.ts'
 import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
-import { isCalled } from './wishes.ts'
+import { matchesProviderName } from './constraints.ts'
 
 /**
  * Moves the endpoints that the caller names to the front, in the order of the names. The others
  * keep their order.
  */
-export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
-  const rank = (endpoint: Endpoint) => names.findIndex(name => isCalled(endpoint, name))
-  const ranked = endpoints.map(endpoint => ({ endpoint, at: rank(endpoint) }))
-  const named = ranked.filter(({ at }) => at !== -1).sort((a, b) => a.at - b.at)
-  return [...named, ...ranked.filter(({ at }) => at === -1)].map(({ endpoint }) => endpoint)
+export function moveNamedFirst(endpoints: Endpoint[], names: string[]): Endpoint[] {
+  const rank = (endpoint: Endpoint) => names.findIndex(name => matchesProviderName(endpoint, name))
+  const ranked = endpoints.map(endpoint => ({ endpoint, position: rank(endpoint) }))
+  const named = ranked
+    .filter(({ position }) => position !== -1)
+    .sort((a, b) => a.position - b.position)
+  return [...named, ...ranked.filter(({ position }) => position === -1)].map(
+    ({ endpoint }) => endpoint,
+  )
 }
 
 /**
@@ -26,40 +30,40 @@ export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
  * well they call tools, as far as the answers of a day tell. Ties go to the cheaper one. Unknown
  * prices come last.
  */
-export function sorted(
+export function sortEndpoints(
   gateway: InferenceWorld,
   endpoints: Endpoint[],
   sort: SortKey,
   streamed: boolean,
 ): Endpoint[] {
   if (sort === 'exacto')
-    return by(
-      sorted(gateway, endpoints, 'price', streamed),
-      endpoint => -(gateway.traffic.health.quality(endpoint)?.lower ?? UNJUDGED),
+    return sortByNumber(
+      sortEndpoints(gateway, endpoints, 'price', streamed),
+      endpoint => -(gateway.traffic.health.getToolCallQuality(endpoint)?.lower ?? UNKNOWN_QUALITY),
     )
-  const badness = badnessBy(gateway, sort, streamed)
-  return by(endpoints, endpoint => badness(endpoint))
+  const getSortValue = createSortValue(gateway, sort, streamed)
+  return sortByNumber(endpoints, endpoint => getSortValue(endpoint))
 }
 
 // An endpoint without a known quality ranks as one that is equally likely good or bad: `exacto` is
 // no occasion to explore.
-const UNJUDGED = 0.5
+const UNKNOWN_QUALITY = 0.5
 
 // An endpoint without measurements goes first if this call would measure it; otherwise it would
 // never be measured.
-function badnessBy(
+function createSortValue(
   { traffic: { health } }: InferenceWorld,
   sort: Exclude<SortKey, 'exacto'>,
   streamed: boolean,
 ): (endpoint: Endpoint) => number {
   switch (sort) {
     case 'price':
-      return endpoint => priceOf(endpoint) ?? Number.POSITIVE_INFINITY
+      return endpoint => computePrice(endpoint) ?? Number.POSITIVE_INFINITY
     case 'throughput':
-      return endpoint => -(health.measured(endpoint, sort)?.p50 ?? Number.POSITIVE_INFINITY)
+      return endpoint => -(health.getPercentiles(endpoint, sort)?.p50 ?? Number.POSITIVE_INFINITY)
     case 'latency':
       return endpoint =>
-        health.measured(endpoint, sort)?.p50 ?? (streamed ? 0 : Number.POSITIVE_INFINITY)
+        health.getPercentiles(endpoint, sort)?.p50 ?? (streamed ? 0 : Number.POSITIVE_INFINITY)
   }
 }
 
@@ -69,73 +73,78 @@ function badnessBy(
  * equally likely. An unknown price counts as the highest known one. Keeps the listed order if the
  * config says so.
  */
-export function drawn(
+export function shuffleByWeight(
   { config, ids: { random } }: InferenceWorld,
   endpoints: Endpoint[],
 ): Endpoint[] {
   if (config.routing.choice === 'listed' || endpoints.length < 2) return endpoints
-  const price = lotPriceAmong(endpoints)
+  const getPrice = createPriceLookup(endpoints)
   // A race: if each waits for a random time with the mean 1/weight, each comes first with the
   // probability of its weight.
-  const racers = endpoints.map(endpoint => ({
+  const entries = endpoints.map(endpoint => ({
     endpoint,
-    price: price(endpoint),
+    price: getPrice(endpoint),
     luck: -Math.log(1 - random()),
   }))
-  racers.sort((a, b) => a.luck * a.price ** 2 - b.luck * b.price ** 2 || a.luck - b.luck)
-  return racers.map(({ endpoint }) => endpoint)
+  entries.sort((a, b) => a.luck * a.price ** 2 - b.luck * b.price ** 2 || a.luck - b.luck)
+  return entries.map(({ endpoint }) => endpoint)
 }
 
 /**
  * Returns a lookup of each endpoint's price for the shuffle. An unknown price counts as the highest
  * known one.
  */
-export function lotPriceAmong(endpoints: Endpoint[]): (endpoint: Endpoint) => number {
+export function createPriceLookup(endpoints: Endpoint[]): (endpoint: Endpoint) => number {
   const dearest =
-    endpoints.reduce((most, endpoint) => Math.max(most, priceOf(endpoint) ?? 0), 0) || 1
-  return endpoint => priceOf(endpoint) ?? dearest
+    endpoints.reduce((most, endpoint) => Math.max(most, computePrice(endpoint) ?? 0), 0) || 1
+  return endpoint => computePrice(endpoint) ?? dearest
 }
 
 /**
  * Finds the endpoints that call tools worse than the best one, beyond what chance explains. An
  * endpoint with too few answers is never among them.
  */
-export function worse(
+export function findPoorToolCallers(
   { traffic: { health } }: InferenceWorld,
   endpoints: Endpoint[],
 ): Set<Endpoint> {
   const best = endpoints.reduce(
-    (most, endpoint) => Math.max(most, health.quality(endpoint)?.lower ?? 0),
+    (most, endpoint) => Math.max(most, health.getToolCallQuality(endpoint)?.lower ?? 0),
     0,
   )
   return best === 0
-    ? NOBODY
-    : new Set(endpoints.filter(endpoint => (health.quality(endpoint)?.upper ?? 1) < best))
+    ? NO_ENDPOINTS
+    : new Set(
+        endpoints.filter(endpoint => (health.getToolCallQuality(endpoint)?.upper ?? 1) < best),
+      )
 }
 
-export const NOBODY = new Set<Endpoint>()
+export const NO_ENDPOINTS = new Set<Endpoint>()
 
 /**
  * Computes the price of a token read and a token written, or of one unit, in atto-dollars. Null if
  * unknown.
  */
-const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(sumPrices(prices)) : null)
+const computePrice = ({ prices }: Endpoint): number | null =>
+  prices ? Number(sumPrices(prices)) : null
 
 /**
  * Moves endpoints that miss a preferred throughput or latency to the back, and those in a cooldown
  * behind them, the first to end first. An endpoint without measurements misses nothing.
  */
-export function deferred(
+export function deferEndpoints(
   { traffic: { health } }: InferenceWorld,
   endpoints: Endpoint[],
   routing: RoutingPreferences,
 ): Endpoint[] {
-  const meeting = by(endpoints, endpoint => Number(misses(health, endpoint, routing)))
-  return by(meeting, endpoint => health.restsUntil(endpoint))
+  const preferredFirst = sortByNumber(endpoints, endpoint =>
+    Number(missesPreference(health, endpoint, routing)),
+  )
+  return sortByNumber(preferredFirst, endpoint => health.getCooldownEnd(endpoint))
 }
 
 /** Tells whether the measurements of the endpoint are worse than what the caller prefers. */
-export function misses(
+export function missesPreference(
   health: Health,
   endpoint: Endpoint,
   { preferred_min_throughput: least, preferred_max_latency: most }: RoutingPreferences,
@@ -145,7 +154,7 @@ export function misses(
     what: 'throughput' | 'latency',
     isMissed: (value: number, cutoff: number) => boolean,
   ) => {
-    const measured = health.measured(endpoint, what)
+    const measured = health.getPercentiles(endpoint, what)
     return (
       measured !== null &&
       PERCENTILES.some(name => isMissed(measured[name], cutoffs[name] ?? Number.NaN))
@@ -158,15 +167,15 @@ export function misses(
 }
 
 /** Sorts by a number. Ties keep their order. */
-export function by<T>(all: T[], numberOf: (one: T) => number): T[] {
-  if (all.length < 2) return all
-  const numbered = all.map(one => ({ one, number: numberOf(one) }))
-  const isSorted = numbered.every(
-    ({ number }, i) => i === 0 || (numbered[i - 1]?.number ?? 0) <= number,
+export function sortByNumber<T>(items: T[], toNumber: (item: T) => number): T[] {
+  if (items.length < 2) return items
+  const entries = items.map(item => ({ item, number: toNumber(item) }))
+  const isSorted = entries.every(
+    ({ number }, i) => i === 0 || (entries[i - 1]?.number ?? 0) <= number,
   )
   return isSorted
-    ? all
-    : numbered
+    ? items
+    : entries
         .sort((a, b) => (a.number < b.number ? -1 : Number(a.number > b.number)))
-        .map(({ one }) => one)
+        .map(({ item }) => item)
 }

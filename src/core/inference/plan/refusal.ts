@@ -5,13 +5,13 @@ import type { CallBase } from '../../language/call.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { kinds } from '../kinds.ts'
-import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
+import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
 
 /** An endpoint that a plan leaves out. */
-export interface Dropped {
+export interface DroppedEndpoint {
   endpoint: Endpoint
   /** The word for the reason in `error.availability.excluded_by` (wire reference L.3). */
-  by: string
+  excludedBy: string
   /** The rule of a guardrail that drops it, if one does. */
   rule?: Rule
 }
@@ -34,12 +34,12 @@ const LONGEST_SLUG = 200
 
 /** No model has this name, or the name has two variants at once. */
 export function unknownModel({ models }: Catalog, slug: string): GatewayError {
-  const said = slug.slice(0, LONGEST_SLUG)
-  const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(said) ?? []
+  const shortSlug = slug.slice(0, LONGEST_SLUG)
+  const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(shortSlug) ?? []
   const message = models.has(base)
     ? `${base} takes one variant, found ${variants}`
-    : `${JSON.stringify(said)} is not a valid model ID`
-  return unavailableModel('model_not_found', said, message)
+    : `${JSON.stringify(shortSlug)} is not a valid model ID`
+  return unavailableModel('model_not_found', shortSlug, message)
 }
 
 /** Variants that are models of their own, if they exist. */
@@ -50,14 +50,14 @@ export function unknownVariant(
   { models }: Catalog,
   base: string,
   variant: string,
-  known: string[],
+  knownVariants: string[],
 ): GatewayError {
-  const variants = [...STATIC.filter(one => models.has(base + one)), ...known]
+  const variants = [...STATIC.filter(one => models.has(base + one)), ...knownVariants]
   const why = variant === ':thinking' ? ', since it is not known to reason' : ''
-  const said = variant.slice(0, LONGEST_SLUG)
+  const shortVariant = variant.slice(0, LONGEST_SLUG)
   const expected = `${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
-  const message = `${base} has no variant ${said} here${why}: expected ${expected}`
-  return unavailableModel('model_not_found', base + said, message)
+  const message = `${base} has no variant ${shortVariant} here${why}: expected ${expected}`
+  return unavailableModel('model_not_found', base + shortVariant, message)
 }
 
 /**
@@ -83,24 +83,28 @@ export const SENTENCES: Record<string, string> = {
 }
 
 /** No endpoint is left; the message names what was in the way. */
-export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayError {
+export function noEndpointsLeft(
+  kind: Kind,
+  call: CallBase,
+  dropped: DroppedEndpoint[],
+): GatewayError {
   const [slug = ''] = call.models
-  if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
-    return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].gives}`)
-  const excluded_by = [...new Set(dropped.map(one => one.by))]
+  if (dropped.length > 0 && dropped.every(({ excludedBy }) => excludedBy === WRONG_ENDPOINT))
+    return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].outputName}`)
+  const excluded_by = [...new Set(dropped.map(one => one.excludedBy))]
   const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
-  if (rules.length > 0) return withheld(slug, rules, excluded_by)
+  if (rules.length > 0) return withheldByGuardrails(slug, rules, excluded_by)
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
-    return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
-  const providers = last === 'allowed_providers' ? served(dropped) : ''
+    return unavailableRoute('no_endpoints', call, renderUnconfigured(call, dropped), excluded_by)
+  const providers = last === 'allowed_providers' ? renderServingProviders(dropped) : ''
   const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${providers}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange)
     return new GatewayError('max_tokens_exceeded', message, {
       metadata: { field: 'max_tokens', excluded_by },
     })
-  return unavailable(
+  return unavailableRoute(
     last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered',
     call,
     message,
@@ -108,7 +112,7 @@ export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): Gate
   )
 }
 
-function unavailable(
+function unavailableRoute(
   code: string,
   { models }: CallBase,
   message: string,
@@ -119,27 +123,27 @@ function unavailable(
 }
 
 /** A router has nothing left to pick from. */
-export function nothingToChoose(
+export function noRouterCandidates(
   call: CallBase,
-  { by, rules }: { by: Set<string>; rules: Set<Rule> },
+  { reasons, rules }: { reasons: Set<string>; rules: Set<Rule> },
 ): GatewayError {
-  const excluded_by = by.size > 0 ? [...by] : [NOT_CONFIGURED]
+  const excluded_by = reasons.size > 0 ? [...reasons] : [NOT_CONFIGURED]
   const message = 'No models match your request and model restrictions'
   const guardrails = [...rules].map(({ guardrail_id, field }) => ({ guardrail_id, field }))
-  const { type, metadata } = unavailable(codeOf(excluded_by), call, message, excluded_by)
+  const { type, metadata } = unavailableRoute(pickCode(excluded_by), call, message, excluded_by)
   return new GatewayError(type, message, {
     metadata: { ...metadata, ...(guardrails.length > 0 ? { guardrails } : {}) },
   })
 }
 
-function codeOf(excluded_by: string[]): string {
+function pickCode(excluded_by: string[]): string {
   if (excluded_by.every(word => word === NOT_CONFIGURED)) return 'no_endpoints'
   return excluded_by.every(word => word.startsWith('data_policy'))
     ? 'privacy_restricted'
     : 'constraint_filtered'
 }
 
-function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
+function withheldByGuardrails(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
   const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
   const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
   const owner = rules.length === 1 ? 'a guardrail' : 'guardrails'
@@ -148,20 +152,20 @@ function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayEr
 }
 
 // The provider that the caller names may be misspelled or not configured.
-function served(dropped: Dropped[]): string {
-  const wanted = dropped[0]?.endpoint.model
+function renderServingProviders(dropped: DroppedEndpoint[]): string {
+  const model = dropped[0]?.endpoint.model
   const others = dropped.filter(
-    ({ endpoint }) => endpoint.model === wanted && endpoint.provider.configured,
+    ({ endpoint }) => endpoint.model === model && endpoint.provider.configured,
   )
-  return others.length > 0 ? `; here it is served by ${slugsOf(others).join(', ')}` : ''
+  return others.length > 0 ? `; here it is served by ${listProviderSlugs(others).join(', ')}` : ''
 }
 
-const slugsOf = (dropped: Dropped[]) => [
+const listProviderSlugs = (dropped: DroppedEndpoint[]) => [
   ...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug)),
 ]
 
-function unservedBy(call: CallBase, dropped: Dropped[]): string {
-  const names = slugsOf(dropped)
+function renderUnconfigured(call: CallBase, dropped: DroppedEndpoint[]): string {
+  const names = listProviderSlugs(dropped)
   if (names.length === 0) return `No endpoints found for ${call.models[0]}.`
   const none = names.length === 1 ? 'which is not configured' : 'and none of them is configured'
   return `No endpoints found for ${call.models[0]}: it is served by ${names.join(', ')}, ${none}.`

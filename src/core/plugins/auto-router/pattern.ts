@@ -2,18 +2,18 @@
 export type Characters = Pick<string, 'length' | 'startsWith' | 'endsWith' | 'indexOf'>
 
 /** A pattern in which `*` matches anything, split at its stars. */
-export interface Pattern {
+export interface SlugPattern {
   head: string
   /** The pieces that must come between head and tail, in this order. */
   middle: string[]
   /** Undefined if there is no star: then the head is the whole pattern. */
   tail: string | undefined
   /** The number of characters without the stars. */
-  least: number
+  minLength: number
 }
 
 /** Splits a pattern at its stars. */
-export function patternOf(text: string): Pattern {
+export function parsePattern(text: string): SlugPattern {
   const [head = '', ...rest] = text.split('*')
   const tail = rest.pop()
   const middle = rest.filter(piece => piece !== '')
@@ -21,7 +21,7 @@ export function patternOf(text: string): Pattern {
     head,
     middle,
     tail,
-    least: middle.reduce((sum, piece) => sum + piece.length, head.length + (tail?.length ?? 0)),
+    minLength: middle.reduce((sum, piece) => sum + piece.length, head.length + (tail?.length ?? 0)),
   }
 }
 
@@ -30,8 +30,11 @@ export function patternOf(text: string): Pattern {
  * before: the first match leaves the most room for the rest. A text that is shorter than the
  * pattern's own characters is not searched, however many stars there are.
  */
-export function isLike(text: Characters, { head, middle, tail, least }: Pattern): boolean {
-  if (text.length < least || !text.startsWith(head)) return false
+export function matchesPattern(
+  text: Characters,
+  { head, middle, tail, minLength }: SlugPattern,
+): boolean {
+  if (text.length < minLength || !text.startsWith(head)) return false
   if (tail === undefined) return text.length === head.length
   if (!text.endsWith(tail)) return false
   let at = head.length

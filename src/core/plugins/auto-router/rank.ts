@@ -1,22 +1,22 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { type Prices, pricesFor } from '../../catalog/prices.ts'
-import type { Choice, Needs } from '../../inference/plan/choices.ts'
+import { type Prices, pickPrices } from '../../catalog/prices.ts'
+import type { Requirements, RouterCandidate } from '../../inference/plan/router-candidates.ts'
 import type { TextCall } from '../../language/call.ts'
-import { COST_TIERS, type CostTier, type RouterWishes } from '../../language/routing.ts'
-import { type Task, thinks } from './task.ts'
+import { COST_TIERS, type CostTier, type RouterOptions } from '../../language/routing.ts'
+import { type Task, wantsReasoning } from './task.ts'
 
 /** A candidate with the probable cost of the call, in atto-dollars; null if it is unknown. */
-export interface Candidate extends Choice {
+export interface PricedCandidate extends RouterCandidate {
   price: number | null
 }
 
 /** A candidate with its rank: the percentage of candidates that are cheaper. */
-export interface Ranked extends Candidate {
+export interface RankedCandidate extends PricedCandidate {
   percentile: number
 }
 
 /** The assumed tokens of an answer, by task: a share of the prompt's tokens, with a minimum. */
-const ANSWERS: Record<Task, { least: number; share: number }> = {
+const ANSWER_LENGTHS: Record<Task, { least: number; share: number }> = {
   chat: { least: 500, share: 0 },
   vision: { least: 500, share: 0 },
   agentic: { least: 500, share: 0 },
@@ -31,33 +31,33 @@ const ANSWERS: Record<Task, { least: number; share: number }> = {
 }
 
 /** Adds the price of this call at the cheapest of the candidate's endpoints. */
-export function priced(
-  choice: Choice,
+export function priceCandidate(
+  choice: RouterCandidate,
   task: Task,
-  { tokens }: Needs,
+  { tokens }: Requirements,
   { params: { max_tokens } }: TextCall,
-): Candidate {
-  const { least, share } = ANSWERS[task]
+): PricedCandidate {
+  const { least, share } = ANSWER_LENGTHS[task]
   const answer = Math.min(Math.max(least, share * tokens), max_tokens ?? Number.POSITIVE_INFINITY)
   let price: number | null = null
   for (const { prices } of choice.endpoints) {
-    const one = prices && costAt(prices, tokens, answer)
-    if (one !== null && (price === null || one < price)) price = one
+    const cost = prices && computeCost(prices, tokens, answer)
+    if (cost !== null && (price === null || cost < price)) price = cost
   }
   return { ...choice, price }
 }
 
-function costAt(prices: Prices, prompt: number, answer: number): number {
-  const rates = pricesFor(prices, prompt)
+function computeCost(prices: Prices, prompt: number, answer: number): number {
+  const rates = pickPrices(prices, prompt)
   return (
     Number(rates.prompt) * prompt + Number(rates.completion) * answer + Number(rates.request ?? 0n)
   )
 }
 
 /** Ranks the candidates, cheapest first. Candidates of the same price have the same percentile. */
-export function ranked(candidates: Candidate[]): Ranked[] {
+export function rankCandidates(candidates: PricedCandidate[]): RankedCandidate[] {
   const sorted = candidates.toSorted(
-    (a, b) => (a.price ?? 0) - (b.price ?? 0) || compare(a.model.id, b.model.id),
+    (a, b) => (a.price ?? 0) - (b.price ?? 0) || compareText(a.model.id, b.model.id),
   )
   let cheaper = 0
   return sorted.map((candidate, i) => {
@@ -66,50 +66,56 @@ export function ranked(candidates: Candidate[]): Ranked[] {
   })
 }
 
-const compare = (a: string, b: string) => (a < b ? -1 : Number(a > b))
+const compareText = (a: string, b: string) => (a < b ? -1 : Number(a > b))
 
 /** The candidates within the cost that a call allows. */
 export interface Band {
-  inside: Ranked[]
+  inside: RankedCandidate[]
   /** Cheaper candidates, to fall back on; the most expensive first. */
-  below: Ranked[]
+  below: RankedCandidate[]
   tier?: CostTier
   /** The percentile that no candidate exceeds. */
   ceiling?: number
 }
 
 /** The tradeoff of calls that name neither tier nor tradeoff, as in the public service. */
-const USUAL_TRADEOFF = 9
+const DEFAULT_TRADEOFF = 9
 
 /**
  * Picks the candidates of the requested tier, or of the nearest tier that has any, preferring
  * cheaper tiers. Without a tier, picks those under the ceiling that the tradeoff sets.
  */
-export function bandOf(all: Ranked[], { tier, tradeoff = USUAL_TRADEOFF }: RouterWishes): Band {
+export function pickBand(
+  all: RankedCandidate[],
+  { tier, tradeoff = DEFAULT_TRADEOFF }: RouterOptions,
+): Band {
   // From 10, the cheapest tenth of the models, to 0, nine tenths.
-  if (!tier) return ceilingOf(all, 90 - 8 * tradeoff)
-  const wanted = COST_TIERS.indexOf(tier)
-  const nearest = COST_TIERS.toSorted((a, b) => distance(a, wanted) - distance(b, wanted))
-  const found = nearest.find(one => all.some(candidate => tierOf(candidate) === one)) ?? tier
-  const least = COST_TIERS.indexOf(found)
+  if (!tier) return pickBelowCeiling(all, 90 - 8 * tradeoff)
+  const requested = COST_TIERS.indexOf(tier)
+  const tiersByDistance = COST_TIERS.toSorted(
+    (a, b) => computeDistance(a, requested) - computeDistance(b, requested),
+  )
+  const nearestTier =
+    tiersByDistance.find(one => all.some(candidate => getCostTier(candidate) === one)) ?? tier
+  const least = COST_TIERS.indexOf(nearestTier)
   return {
-    tier: found,
-    inside: all.filter(candidate => tierOf(candidate) === found),
-    below: all.filter(candidate => COST_TIERS.indexOf(tierOf(candidate)) < least).toReversed(),
+    tier: nearestTier,
+    inside: all.filter(candidate => getCostTier(candidate) === nearestTier),
+    below: all.filter(candidate => COST_TIERS.indexOf(getCostTier(candidate)) < least).toReversed(),
   }
 }
 
-const ceilingOf = (all: Ranked[], ceiling: number): Band => ({
+const pickBelowCeiling = (all: RankedCandidate[], ceiling: number): Band => ({
   ceiling,
   inside: all.filter(({ percentile }) => percentile <= ceiling),
   below: [],
 })
 
-const tierOf = ({ percentile }: Ranked): CostTier =>
+const getCostTier = ({ percentile }: RankedCandidate): CostTier =>
   COST_TIERS[Math.min(Math.floor(percentile / 20), 4)] ?? 'max'
 
 // Of two tiers at the same distance the cheaper is nearer.
-const distance = (tier: CostTier, wanted: number) => {
+const computeDistance = (tier: CostTier, wanted: number) => {
   const apart = COST_TIERS.indexOf(tier) - wanted
   return apart <= 0 ? -apart : apart + 0.5
 }
@@ -128,16 +134,22 @@ const ROOMY = 100_000
  * in order: room for the prompt at its largest estimate; suitability for the task; room for the
  * conversation to continue; a newer model, if its age is known; a lower price.
  */
-export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
+export function orderByFitness(
+  candidates: RankedCandidate[],
+  task: Task,
+  needs: Requirements,
+  call: TextCall,
+): RankedCandidate[] {
   const latest = Math.max(...candidates.map(({ model }) => model.created ?? 0)) - GENERATION
-  const scored = candidates.map(candidate => ({
+  const scoredCandidates = candidates.map(candidate => ({
     candidate,
-    marks: marksOf(candidate, { task, tokens: needs.tokens, call, latest }),
+    scores: scoreCandidate(candidate, { task, tokens: needs.tokens, call, latest }),
   }))
-  return scored
+  return scoredCandidates
     .sort(
       (a, b) =>
-        compareMarks(a.marks, b.marks) || compare(a.candidate.model.id, b.candidate.model.id),
+        compareScores(a.scores, b.scores) ||
+        compareText(a.candidate.model.id, b.candidate.model.id),
     )
     .map(one => one.candidate)
 }
@@ -153,40 +165,42 @@ interface Goal {
 }
 
 /** Returns the scores of a candidate, the most important first; higher is better. */
-function marksOf(candidate: Ranked, goal: Goal): number[] {
-  const context = largest(candidate.endpoints, ({ context_length }) => context_length)
+function scoreCandidate(candidate: RankedCandidate, goal: Goal): number[] {
+  const context = findLargest(candidate.endpoints, ({ context_length }) => context_length)
   return [
     Number(context > goal.tokens),
-    suitability(candidate, context, goal),
+    scoreSuitability(candidate, context, goal),
     Number(context >= ROOMY),
     candidate.model.created ?? 0,
     -(candidate.price ?? 0),
   ]
 }
 
-function suitability(
-  { model, endpoints }: Ranked,
+function scoreSuitability(
+  { model, endpoints }: RankedCandidate,
   context: number,
   { task, call, latest }: Goal,
 ): number {
   const { reasoning, created } = model
-  if (thinks(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined))
+  if (wantsReasoning(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined))
     return Number(reasoning !== null)
   switch (task) {
     case 'long-context':
       return context
     case 'creative-writing':
-      return Number(largest(endpoints, endpoint => endpoint.max_completion_tokens) >= LONG_ANSWER)
+      return Number(
+        findLargest(endpoints, endpoint => endpoint.max_completion_tokens) >= LONG_ANSWER,
+      )
     default:
       // A model that always reasons answers late, but better than one of a previous generation.
       return Number((created ?? 0) >= latest) * 2 + Number(!reasoning?.mandatory)
   }
 }
 
-const largest = (endpoints: Endpoint[], of: (endpoint: Endpoint) => number | null) =>
+const findLargest = (endpoints: Endpoint[], of: (endpoint: Endpoint) => number | null) =>
   Math.max(...endpoints.map(endpoint => of(endpoint) ?? 0))
 
-function compareMarks(a: number[], b: number[]): number {
-  const at = a.findIndex((mark, i) => mark !== b[i])
+function compareScores(a: number[], b: number[]): number {
+  const at = a.findIndex((score, i) => score !== b[i])
   return at === -1 ? 0 : (b[at] ?? 0) - (a[at] ?? 0)
 }

@@ -1,5 +1,5 @@
 /** The tasks that words identify. Of two with the same weight the first counts. */
-export const TOLD = [
+export const WORD_TASKS = [
   'translation',
   'summarization',
   'creative-writing',
@@ -7,10 +7,10 @@ export const TOLD = [
   'code',
   'reasoning',
 ] as const
-export type Told = (typeof TOLD)[number]
+export type WordTask = (typeof WORD_TASKS)[number]
 
 /** The words and signs of a task, in lower case. */
-interface Words {
+interface TaskWords {
   /** Words that identify the task alone. */
   strong: string[]
   /** Words that identify the task together with another. */
@@ -19,35 +19,35 @@ interface Words {
   signs: string[]
 }
 
-const words = (strong: string, weak: string, signs: string[]): Words => ({
+const buildTaskWords = (strong: string, weak: string, signs: string[]): TaskWords => ({
   strong: strong.split(' '),
   weak: weak.split(' '),
   signs,
 })
 
 /** English and German, and the most common words of French, Spanish, Chinese and Japanese. */
-export const WORDS: Record<Told, Words> = {
-  translation: words(
+export const WORDS: Record<WordTask, TaskWords> = {
+  translation: buildTaskWords(
     'translate translated translation translator übersetze übersetzt übersetzen ' +
       'übersetzung übersetzer traduis traduire traduction traduce traducir traducción',
     'english german french spanish italian chinese japanese englisch englische deutsch ' +
       'deutsche französisch französische spanisch spanische italienisch language sprache',
     ['翻译', '翻訳', 'ins englische', 'ins deutsche', 'auf englisch übertragen'],
   ),
-  summarization: words(
+  summarization: buildTaskWords(
     'summarize summarise summarized summary summaries tldr condense zusammenfassen ' +
       'zusammenfassung zusammengefasst kernaussagen résumer résumé resumir resumen',
     'fasse zusammen shorten kürze points stichpunkte overview überblick article artikel',
     ['tl;dr', '总结', '要約', 'key points', 'main points'],
   ),
-  'creative-writing': words(
+  'creative-writing': buildTaskWords(
     'poem poems poetry haiku limerick sonnet lyrics screenplay fairytale gedicht gedichte ' +
       'märchen kurzgeschichte liedtext drehbuch sonett poème conte poema cuento',
     'story stories novel tale write rhyme character plot slogan joke geschichte roman ' +
       'schreibe reim figur erzählung erzähle witz creative kreativ fictional erfundene',
     ['once upon a time', 'es war einmal', '写一首', '物語を'],
   ),
-  math: words(
+  math: buildTaskWords(
     'equation equations integral derivative theorem lemma polynomial eigenvalue algebra ' +
       'calculus trigonometry logarithm gleichung gleichungen ableitung polynom eigenwert ' +
       'algebra bruchrechnung wahrscheinlichkeit beweise',
@@ -69,7 +69,7 @@ export const WORDS: Record<Told, Words> = {
       '方程',
     ],
   ),
-  code: words(
+  code: buildTaskWords(
     'python javascript typescript golang kotlin haskell sql regex dockerfile kubernetes ' +
       'refactor refactoring debug debugger stacktrace traceback compiler segfault npm github ' +
       'html css programmieren programmiere quellcode programmcode quelltext',
@@ -92,7 +92,7 @@ export const WORDS: Record<Told, Words> = {
       'コード',
     ],
   ),
-  reasoning: words(
+  reasoning: buildTaskWords(
     'puzzle riddle paradox deduce syllogism rätsel denksport paradoxon schlussfolgere ' +
       'schlussfolgerung folgere',
     'reason reasoning logic logical logically analyze analyse analysis compare evaluate ' +

@@ -1,5 +1,5 @@
 import type { Actor } from '../../identity/actor.ts'
-import { auditEntry } from '../../identity/audit/entry.ts'
+import { createAuditEntry } from '../../identity/audit/entry.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { Key } from '../../identity/keys/store.ts'
 import type { Guardrail } from '../guardrails/store.ts'
@@ -43,14 +43,14 @@ export function auditAssignment(
   { kind, before, after }: Reassignment,
 ): AuditEntry {
   const action = after === null ? 'guardrails.unassign' : 'guardrails.assign'
-  const now = before.map(([assignee]) => [assignee, after])
+  const changed = before.map(([assignee]) => [assignee, after])
   const audited = { id, workspace_id: kind === 'member' ? null : workspace_id }
-  return auditEntry(
+  return createAuditEntry(
     gateway,
     actor,
     action,
     audited,
     Object.fromEntries(before),
-    Object.fromEntries(now),
+    Object.fromEntries(changed),
   )
 }

@@ -1,6 +1,6 @@
-import { byId, defineAudit } from '../../identity/audit/entry.ts'
-import { usdOf } from '../../kernel/money.ts'
-import { periodOf } from './interval.ts'
+import { defineAudit, identifyById } from '../../identity/audit/entry.ts'
+import { toUsd } from '../../kernel/money.ts'
+import { toPeriod } from './interval.ts'
 import type { Budget } from './store.ts'
 
 /** Shows a budget as the wire has it. */
@@ -14,8 +14,8 @@ export const showBudget = ({
 }: Budget) => ({
   id,
   workspace_id,
-  limit_usd: usdOf(limit_usd),
-  reset_interval: periodOf(interval),
+  limit_usd: toUsd(limit_usd),
+  reset_interval: toPeriod(interval),
   created_at,
   updated_at,
 })
@@ -25,5 +25,5 @@ export const showBudget = ({
  * which applies to the whole workspace.
  */
 export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', {
-  identify: byId,
+  identify: identifyById,
 })

@@ -29,8 +29,8 @@ const FRENCH =
 export const address: Builtin = {
   label: LABELS.address,
   name: 'Address',
-  blocked: 'Blocked PII detected: LOCATION',
-  patterns: [
+  blockedMessage: 'Blocked PII detected: LOCATION',
+  detectors: [
     { pattern: ENGLISH },
     { pattern: `${GERMAN}|${FRENCH}` },
     { pattern: `\\b(?:P\\.? ?O\\.? ?Box|Postfach|PO Box) \\d{1,6}\\b|\\b${ZIP}|\\b${UK_POSTCODE}` },

@@ -1,13 +1,13 @@
 import type { Span } from '../patterns/machine.ts'
 
 /** A pattern in RE2's syntax that finds one kind of thing. */
-export interface Looking {
+export interface Detector {
   pattern: string
   /**
    * Returns the parts of the pattern's match that are the thing; none for a false match. Without it
    * the whole match counts.
    */
-  spans?: (found: string) => Span[]
+  findSpans?: (text: string) => Span[]
 }
 
 /** A built-in filter. */
@@ -17,13 +17,13 @@ export interface Builtin {
   /** Its name in the error of a blocked call (wire reference H.6). */
   name: string
   /** The message of a blocked call, where it is not the usual one. */
-  blocked?: string
+  blockedMessage?: string
   /** The patterns that find it in a text as it streams. */
-  patterns: Looking[]
+  detectors: Detector[]
   /** Finds it in a whole text only, so not in answers. */
   find?: (text: string) => Span[]
 }
 
 /** Returns a span of the whole text if it is a match, else nothing. */
-export const wholeIf = (found: string, isIt: boolean): Span[] =>
-  isIt ? [{ start: 0, end: found.length }] : []
+export const matchWhole = (text: string, isMatch: boolean): Span[] =>
+  isMatch ? [{ start: 0, end: text.length }] : []

@@ -11,22 +11,22 @@ export const creditCard: Builtin = {
   label: LABELS['credit-card'],
   name: 'Credit card number',
   // Takes all consecutive numbers together, so that a date before a card does not hide it.
-  patterns: [{ pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b', spans: cardsIn }],
+  detectors: [{ pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b', findSpans: findCards }],
 }
 
 const LONGEST = 19
 const SHORTEST = 13
 
 /** Finds the cards among groups of digits: each begins and ends with a group. */
-function cardsIn(found: string): Span[] {
-  const groups = [...found.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
+function findCards(text: string): Span[] {
+  const groups = [...text.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
     digits,
     start: index,
     end: index + digits.length,
   }))
   const cards: Span[] = []
   for (let i = 0; i < groups.length; ) {
-    const last = lastOfCard(groups, i)
+    const last = findLastGroup(groups, i)
     if (last !== undefined)
       cards.push({ start: groups[i]?.start ?? 0, end: groups[last]?.end ?? 0 })
     i = (last ?? i) + 1
@@ -35,7 +35,7 @@ function cardsIn(found: string): Span[] {
 }
 
 /** Finds the index of the last group of a card that begins with the group `first`. */
-function lastOfCard(groups: { digits: string }[], first: number): number | undefined {
+function findLastGroup(groups: { digits: string }[], first: number): number | undefined {
   let digits = ''
   for (let i = first; i < groups.length && digits.length < LONGEST; i++) {
     digits += groups[i]?.digits ?? ''

@@ -1,4 +1,4 @@
-import { type Builtin, wholeIf } from './builtin.ts'
+import { type Builtin, matchWhole } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // Letters with accents count as letters. Letters of other scripts do not, or words before an
@@ -9,24 +9,24 @@ const LETTER = '\\w\\x{C0}-\\x{24F}'
 export const email: Builtin = {
   label: LABELS.email,
   name: 'Email address',
-  patterns: [
+  detectors: [
     {
       pattern: `[${LETTER}.%+'-]+@(?:[${LETTER}-]+\\.)+[${LETTER}-]*[A-Za-z\\x{C0}-\\x{24F}]\\b`,
-      spans: found => wholeIf(found, isAddress(found)),
+      findSpans: text => matchWhole(text, isAddress(text)),
     },
   ],
 }
 
 // RFC 5321, 4.5.3.1: 64 octets before the @, 255 after it. The last label begins with a letter:
 // `pkg@1.2.x` is a version.
-function isAddress(found: string): boolean {
-  const at = found.indexOf('@')
-  const labels = found.slice(at + 1).split('.')
+function isAddress(text: string): boolean {
+  const at = text.indexOf('@')
+  const labels = text.slice(at + 1).split('.')
   return (
     at > 0 &&
     at <= 64 &&
-    found.length - at <= 256 &&
-    !found.startsWith('.') &&
+    text.length - at <= 256 &&
+    !text.startsWith('.') &&
     labels.every(isLabel) &&
     isTopLevel(labels.at(-1) ?? '')
   )

@@ -1,6 +1,6 @@
 import isIP from 'validator/es/lib/isIP.js'
 import type { Span } from '../patterns/machine.ts'
-import { type Builtin, wholeIf } from './builtin.ts'
+import { type Builtin, matchWhole } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // Words before other things with four numbers, which are no addresses.
@@ -13,24 +13,24 @@ export const ipAddress: Builtin = {
   name: 'IP address',
   // Both patterns match whole words, so that nothing is found inside a longer number, a time or a
   // C++ name.
-  patterns: [
+  detectors: [
     {
       pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`,
-      spans: found => wholeIf(found, found.length <= 15 && isIP(found, 4)),
+      findSpans: text => matchWhole(text, text.length <= 15 && isIP(text, 4)),
     },
-    { pattern: '[\\w.]*:[\\w.]*:[\\w:.]*', spans: versionSix },
+    { pattern: '[\\w.]*:[\\w.]*:[\\w:.]*', findSpans: findIpv6 },
   ],
 }
 
 // RFC 4291, 2.2, allows 45 characters at most. A digit is required: `A::B` is an address too, but
 // rarely meant as one.
-function versionSix(found: string): Span[] {
-  const label =
-    /^[a-z_.]*[g-z_.][a-z_.]*:(?!:)/i.exec(found.slice(0, LONGEST_LABEL))?.[0].length ?? 0
-  const end = found.length - (/[^:]([.:])$/.test(found.slice(-2)) ? 1 : 0)
-  const address = found.slice(label, end)
+function findIpv6(text: string): Span[] {
+  const labelLength =
+    /^[a-z_.]*[g-z_.][a-z_.]*:(?!:)/i.exec(text.slice(0, LONGEST_LABEL))?.[0].length ?? 0
+  const end = text.length - (/[^:]([.:])$/.test(text.slice(-2)) ? 1 : 0)
+  const address = text.slice(labelLength, end)
   return address.length <= 45 && /\d/.test(address) && isIP(address, 6)
-    ? [{ start: label, end }]
+    ? [{ start: labelLength, end }]
     : []
 }
 

@@ -1,10 +1,10 @@
 import { parseExact } from '../../kernel/json.ts'
 import type { Span } from '../patterns/machine.ts'
-import { redacted, replacementsOf } from './redact.ts'
+import { listReplacements, redactText } from './redact.ts'
 import type { Match } from './rule.ts'
 
 /** A string, a number or a literal in a JSON text, and where it stands. */
-interface Token extends Span {
+interface JsonToken extends Span {
   isText: boolean
   isName: boolean
 }
@@ -13,7 +13,7 @@ interface Token extends Span {
 export type Search = (text: string) => Match[] | Promise<Match[]>
 
 /** The JSON text after redaction, and the matches found in it. */
-export interface Screened {
+export interface FilteredText {
   text: string
   matches: Match[]
 }
@@ -23,14 +23,14 @@ export interface Screened {
  * nothing. JSON stays JSON: only strings and numbers are replaced, and where a match covers several
  * (a name and its value), the values.
  */
-export async function screenedJson(json: string, search: Search): Promise<Screened> {
-  const written = await search(json)
-  const tokens = isJson(json) ? tokensOf(json) : []
-  if (tokens.length === 0) return { text: redacted(json, written), matches: written }
-  const meant = await meantMatches(json, tokens, written, search)
+export async function redactJson(json: string, search: Search): Promise<FilteredText> {
+  const rawMatches = await search(json)
+  const tokens = isJson(json) ? tokenizeJson(json) : []
+  if (tokens.length === 0) return { text: redactText(json, rawMatches), matches: rawMatches }
+  const decoded = await findDecodedMatches(json, tokens, rawMatches, search)
   return {
-    text: rewritten(json, tokens, written, meant.byToken),
-    matches: [...written, ...meant.hidden],
+    text: rewriteJson(json, tokens, rawMatches, decoded.byToken),
+    matches: [...rawMatches, ...decoded.hidden],
   }
 }
 
@@ -46,85 +46,98 @@ function isJson(text: string): boolean {
 /**
  * Searches each decoded string. `hidden` are the matches that were not visible in the JSON text.
  */
-async function meantMatches(json: string, tokens: Token[], written: Match[], search: Search) {
-  const byToken = new Map<Token, Match[]>()
+async function findDecodedMatches(
+  json: string,
+  tokens: JsonToken[],
+  rawMatches: Match[],
+  search: Search,
+) {
+  const byToken = new Map<JsonToken, Match[]>()
   const hidden: Match[] = []
   for (const token of tokens) {
     if (!token.isText) continue
-    const meaning = meaningOf(json, token)
-    const matches = await search(meaning)
+    const text = decodeToken(json, token)
+    const matches = await search(text)
     if (matches.length === 0) continue
     byToken.set(token, matches)
     hidden.push(
       ...matches
-        .filter(match => !isSeen(match, token, written))
-        .map(match => ({ ...match, found: meaning.slice(match.start, match.end) })),
+        .filter(match => !isVisible(match, token, rawMatches))
+        .map(match => ({ ...match, matchedText: text.slice(match.start, match.end) })),
     )
   }
   return { byToken, hidden }
 }
 
-const isSeen = ({ rule }: Match, { start, end }: Span, written: Match[]): boolean =>
-  written.some(one => one.rule === rule && one.start < end && one.end > start)
+const isVisible = ({ rule }: Match, { start, end }: Span, rawMatches: Match[]): boolean =>
+  rawMatches.some(match => match.rule === rule && match.start < end && match.end > start)
 
-const meaningOf = (json: string, { start, end }: Span): string =>
+const decodeToken = (json: string, { start, end }: Span): string =>
   String(JSON.parse(json.slice(start, end)))
 
-function rewritten(
+function rewriteJson(
   json: string,
-  tokens: Token[],
-  written: Match[],
-  byToken: Map<Token, Match[]>,
+  tokens: JsonToken[],
+  rawMatches: Match[],
+  byToken: Map<JsonToken, Match[]>,
 ): string {
-  const replacements = replacementsOf(written)
+  const replacements = listReplacements(rawMatches)
   let result = ''
   let from = 0
   for (const token of tokens) {
-    const over = replacements.find(one => one.start < token.end && one.end > token.start)
-    const meant = byToken.get(token) ?? []
-    if (!over && meant.length === 0) continue
-    result += json.slice(from, token.start) + tokenText(json, token, meant, over)
+    const replacement = replacements.find(
+      candidate => candidate.start < token.end && candidate.end > token.start,
+    )
+    const decodedMatches = byToken.get(token) ?? []
+    if (!replacement && decodedMatches.length === 0) continue
+    result += json.slice(from, token.start) + renderToken(json, token, decodedMatches, replacement)
     from = token.end
   }
   return result + json.slice(from)
 }
 
-function tokenText(
+function renderToken(
   json: string,
-  token: Token,
-  meant: Match[],
-  over: (Span & { label: string }) | undefined,
+  token: JsonToken,
+  decodedMatches: Match[],
+  replacement: (Span & { label: string }) | undefined,
 ): string {
-  const own = json.slice(token.start, token.end)
-  if (token.isText && replacementsOf(meant).length > 0)
-    return JSON.stringify(redacted(meaningOf(json, token), meant))
-  if (!over) return own
-  const isInside = over.start >= token.start && over.end <= token.end
-  if (token.isName && !isInside) return own
-  return token.isText ? JSON.stringify(textWithout(json, token, over)) : JSON.stringify(over.label)
+  const original = json.slice(token.start, token.end)
+  if (token.isText && listReplacements(decodedMatches).length > 0)
+    return JSON.stringify(redactText(decodeToken(json, token), decodedMatches))
+  if (!replacement) return original
+  const isInside = replacement.start >= token.start && replacement.end <= token.end
+  if (token.isName && !isInside) return original
+  return token.isText
+    ? JSON.stringify(replacePart(json, token, replacement))
+    : JSON.stringify(replacement.label)
 }
 
 /**
  * Returns a string in which a part of the JSON text was replaced. With escapes in it the exact part
  * is unknown, so all of it is.
  */
-function textWithout(json: string, { start, end }: Token, over: Span & { label: string }): string {
+function replacePart(
+  json: string,
+  { start, end }: JsonToken,
+  replacement: Span & { label: string },
+): string {
   const inner = json.slice(start + 1, end - 1)
-  if (inner.includes('\\')) return over.label
+  if (inner.includes('\\')) return replacement.label
   return (
-    inner.slice(0, Math.max(0, over.start - start - 1)) +
-    over.label +
-    inner.slice(Math.max(0, over.end - start - 1))
+    inner.slice(0, Math.max(0, replacement.start - start - 1)) +
+    replacement.label +
+    inner.slice(Math.max(0, replacement.end - start - 1))
   )
 }
 
 /** Lists every string, number and literal of a JSON text, in order. */
-function tokensOf(json: string): Token[] {
-  const tokens: Token[] = []
+function tokenizeJson(json: string): JsonToken[] {
+  const tokens: JsonToken[] = []
   for (let i = 0; i < json.length; i++) {
     const code = json.charCodeAt(i)
     if (code !== QUOTE && !isScalar(code)) continue
-    const end = code === QUOTE ? endOfText(json, i) : endOfScalar(json, i)
+    const end = code === QUOTE ? findTextEnd(json, i) : findScalarEnd(json, i)
     tokens.push({
       start: i,
       end,
@@ -139,7 +152,7 @@ function tokensOf(json: string): Token[] {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-function endOfText(json: string, start: number): number {
+function findTextEnd(json: string, start: number): number {
   for (let i = start + 1; i < json.length; i++) {
     const code = json.charCodeAt(i)
     if (code === BACKSLASH) i += 1
@@ -151,7 +164,7 @@ function endOfText(json: string, start: number): number {
 const isScalar = (code: number) =>
   code === 0x2d || (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a)
 
-function endOfScalar(json: string, start: number): number {
+function findScalarEnd(json: string, start: number): number {
   let end = start + 1
   while (end < json.length && /[\w.+-]/.test(json.charAt(end))) end += 1
   return end

@@ -18,10 +18,10 @@ const INTRODUCTION =
 export const personName: Builtin = {
   label: LABELS['person-name'],
   name: 'Person name',
-  blocked: 'Blocked PII detected: PERSON',
-  patterns: [
-    { pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`, spans: namesIn },
-    { pattern: `${INTRODUCTION}${WORD}(?: ${WORD}){0,2}`, spans: introduced },
+  blockedMessage: 'Blocked PII detected: PERSON',
+  detectors: [
+    { pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`, findSpans: findNames },
+    { pattern: `${INTRODUCTION}${WORD}(?: ${WORD}){0,2}`, findSpans: findIntroducedName },
   ],
 }
 
@@ -31,8 +31,8 @@ interface Word {
   end: number
 }
 
-const wordsIn = (found: string): Word[] =>
-  [...found.matchAll(/\S+/g)].map(({ 0: text, index }) => ({
+const splitWords = (text: string): Word[] =>
+  [...text.matchAll(/\S+/g)].map(({ 0: text, index }) => ({
     text,
     start: index,
     end: index + text.length,
@@ -42,24 +42,28 @@ const wordsIn = (found: string): Word[] =>
  * Finds every name among these words: it begins with a title or a given name, and continues as long
  * as capitalised words follow that can belong to it.
  */
-function namesIn(found: string): Span[] {
-  const words = wordsIn(found)
+function findNames(text: string): Span[] {
+  const words = splitWords(text)
   const names: Span[] = []
   for (let i = 0; i < words.length; ) {
-    const last = nameFrom(words, i)
-    if (last !== undefined) names.push(spanOf(words, i + (isTitle(words[i]) ? 1 : 0), last))
+    const last = findNameEnd(words, i)
+    if (last !== undefined) names.push(toSpan(words, i + (isTitle(words[i]) ? 1 : 0), last))
     i = (last ?? i) + 1
   }
   return names
 }
 
 /** Finds the index of the last word of the name that begins at `first`. */
-function nameFrom(words: Word[], first: number): number | undefined {
-  const titled = isTitle(words[first])
-  if (!titled && !isGiven(words[first])) return undefined
+function findNameEnd(words: Word[], first: number): number | undefined {
+  const hasTitle = isTitle(words[first])
+  if (!hasTitle && !isGivenName(words[first])) return undefined
   let last = first
-  for (let i = first + 1; i < words.length && i <= first + MOST_WORDS && goesOn(words, i); i++) {
-    if (isFamilys(words[i])) last = i
+  for (
+    let i = first + 1;
+    i < words.length && i <= first + MOST_WORDS && canContinueName(words, i);
+    i++
+  ) {
+    if (isFamilyName(words[i])) last = i
     if (words[i]?.text.endsWith('.') && !isInitial(words[i])) break
   }
   return last > first ? last : undefined
@@ -67,25 +71,29 @@ function nameFrom(words: Word[], first: number): number | undefined {
 
 const MOST_WORDS = 5
 
-const goesOn = (words: Word[], i: number): boolean =>
-  isFamilys(words[i]) || isInitial(words[i]) || (isParticle(words[i]) && i < words.length - 1)
+const canContinueName = (words: Word[], i: number): boolean =>
+  isFamilyName(words[i]) || isInitial(words[i]) || (isParticle(words[i]) && i < words.length - 1)
 
-const bare = (word: Word | undefined): string => (word?.text ?? '').replace(/\.$/, '').toLowerCase()
-const isTitle = (word: Word | undefined): boolean => TITLES.has(bare(word))
-const isGiven = (word: Word | undefined): boolean =>
+const normalizeWord = (word: Word | undefined): string =>
+  (word?.text ?? '').replace(/\.$/, '').toLowerCase()
+const isTitle = (word: Word | undefined): boolean => TITLES.has(normalizeWord(word))
+const isGivenName = (word: Word | undefined): boolean =>
   !word?.text.endsWith('.') &&
-  bare(word)
+  normalizeWord(word)
     .split('-')
-    .every(part => GIVEN_NAMES.has(withoutAccents(part)))
+    .every(part => GIVEN_NAMES.has(removeAccents(part)))
 const isInitial = (word: Word | undefined): boolean => /^\p{Lu}\.?$/u.test(word?.text ?? '')
 const isParticle = (word: Word | undefined): boolean => /^\p{Ll}/u.test(word?.text ?? '')
-const isFamilys = (word: Word | undefined): boolean =>
-  !isParticle(word) && bare(word).length > 1 && !isTitle(word) && !NO_NAMES.has(bare(word))
+const isFamilyName = (word: Word | undefined): boolean =>
+  !isParticle(word) &&
+  normalizeWord(word).length > 1 &&
+  !isTitle(word) &&
+  !NO_NAMES.has(normalizeWord(word))
 
-const withoutAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu, '')
+const removeAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu, '')
 
 /** Returns the span of these words, without the full stop of a sentence. */
-function spanOf(words: Word[], first: number, last: number): Span {
+function toSpan(words: Word[], first: number, last: number): Span {
   const end = words[last]
   return {
     start: words[first]?.start ?? 0,
@@ -93,14 +101,14 @@ function spanOf(words: Word[], first: number, last: number): Span {
   }
 }
 
-function introduced(found: string): Span[] {
-  const words = wordsIn(found)
+function findIntroducedName(text: string): Span[] {
+  const words = splitWords(text)
   const first = words.findIndex(
     (word, i) => i >= 2 && /^\p{Lu}/u.test(word.text) && !/^(?:Name|Nom)$/.test(word.text),
   )
-  if (first === -1 || NO_NAMES.has(bare(words[first]))) return []
+  if (first === -1 || NO_NAMES.has(normalizeWord(words[first]))) return []
   const stop = words.findIndex(
     (word, i) => i >= first && word.text.endsWith('.') && word.text.length > 2,
   )
-  return [spanOf(words, first, stop === -1 ? words.length - 1 : stop)]
+  return [toSpan(words, first, stop === -1 ? words.length - 1 : stop)]
 }

@@ -1,5 +1,5 @@
 import parsePhoneNumber from 'libphonenumber-js/min'
-import { type Builtin, wholeIf } from './builtin.ts'
+import { type Builtin, matchWhole } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // Documented forms: `914-309-4996`, with dots, spaces or nothing between. Area codes and exchanges
@@ -16,10 +16,10 @@ const INTERNATIONAL = '\\+\\d(?:[ ().\\x{A0}/-]{0,2}\\d){6,14}\\b'
 export const phone: Builtin = {
   label: LABELS.phone,
   name: 'Phone number',
-  patterns: [
+  detectors: [
     {
       pattern: INTERNATIONAL,
-      spans: found => wholeIf(found, parsePhoneNumber(found)?.isPossible() ?? false),
+      findSpans: text => matchWhole(text, parsePhoneNumber(text)?.isPossible() ?? false),
     },
     { pattern: `${AMERICAN}|${BRACKETED}` },
   ],

@@ -1,5 +1,5 @@
-import { byPlace } from './lane.ts'
 import type { Match } from './rule.ts'
+import { compareSpans } from './stream-scanner.ts'
 
 /** A part of a text and the label that replaces it. Replacements do not overlap. */
 interface Replacement {
@@ -12,11 +12,11 @@ interface Replacement {
  * Lists what is to be replaced. Overlapping matches are merged, with the label of the one that
  * begins first, and of several the longest.
  */
-export function replacementsOf(matches: Match[]): Replacement[] {
+export function listReplacements(matches: Match[]): Replacement[] {
   const found: Replacement[] = []
   for (const { start, end, rule } of matches
     .filter(({ rule }) => rule.action === 'redact')
-    .toSorted(byPlace)) {
+    .toSorted(compareSpans)) {
     const last = found.at(-1)
     if (last && start < last.end) last.end = Math.max(last.end, end)
     else found.push({ start, end, label: rule.label })
@@ -25,10 +25,10 @@ export function replacementsOf(matches: Match[]): Replacement[] {
 }
 
 /** Returns the text with labels in place of its matches. */
-export function redacted(text: string, matches: Match[]): string {
+export function redactText(text: string, matches: Match[]): string {
   let result = ''
   let from = 0
-  for (const { start, end, label } of replacementsOf(matches)) {
+  for (const { start, end, label } of listReplacements(matches)) {
     result += text.slice(from, start) + label
     from = end
   }
@@ -38,23 +38,24 @@ export function redacted(text: string, matches: Match[]): string {
 /**
  * Redacts the pieces of a text as one text. A label goes into the piece in which its match begins.
  */
-export function redactedPieces(pieces: string[], matches: Match[]): string[] {
-  const replacements = replacementsOf(matches)
-  let at = 0
+export function redactPieces(pieces: string[], matches: Match[]): string[] {
+  const replacements = listReplacements(matches)
+  let offset = 0
   return pieces.map(piece => {
-    const from = at
-    at += piece.length
-    return replacements.length === 0 ? piece : pieceOf(piece, from, replacements)
+    const from = offset
+    offset += piece.length
+    return replacements.length === 0 ? piece : redactPiece(piece, from, replacements)
   })
 }
 
-function pieceOf(piece: string, at: number, replacements: Replacement[]): string {
+function redactPiece(piece: string, offset: number, replacements: Replacement[]): string {
   let result = ''
-  let from = at
+  let from = offset
   for (const { start, end, label } of replacements) {
-    if (end <= at || start >= at + piece.length) continue
-    result += piece.slice(from - at, Math.max(start, from) - at) + (start >= at ? label : '')
+    if (end <= offset || start >= offset + piece.length) continue
+    result +=
+      piece.slice(from - offset, Math.max(start, from) - offset) + (start >= offset ? label : '')
     from = end
   }
-  return result + piece.slice(Math.max(0, from - at))
+  return result + piece.slice(Math.max(0, from - offset))
 }

@@ -9,7 +9,7 @@ export type Action = (typeof ACTIONS)[number]
  * A compiled filter rule. Rules of several guardrails that look for the same thing become one: the
  * strictest.
  */
-export interface OpenedRule {
+export interface CompiledRule {
   guardrail_id: string
   scope: 'workspace' | 'member' | 'key'
   /**
@@ -22,25 +22,25 @@ export interface OpenedRule {
   label: string
   /** Its name in the error of a blocked call; `blockedMessage` is the whole message instead. */
   name: string
-  blocked?: string
+  blockedMessage?: string
   /** The patterns that find it in a text as it streams. */
-  lookings: OpenedLooking[]
+  detectors: CompiledDetector[]
   /** Finds it in a whole text only. */
   find?: (text: string) => Span[]
 }
 
-export interface OpenedLooking {
+export interface CompiledDetector {
   program: Program
   /**
    * Whether it belongs to a builtin: with its few states a text without a match is known at once.
    */
-  isKnown: boolean
-  spans?: (found: string) => Span[]
+  isBuiltin: boolean
+  findSpans?: (text: string) => Span[]
 }
 
 /** Where a rule matched. */
 export interface Match extends Span {
-  rule: OpenedRule
+  rule: CompiledRule
   /** The matched text, where it does not appear literally in the text that was searched. */
-  found?: string
+  matchedText?: string
 }

@@ -22,34 +22,34 @@ const ASSIGNED =
 export const secrets: Builtin = {
   label: LABELS.secrets,
   name: 'Secret or API key',
-  patterns: [
+  detectors: [
     { pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})` },
     { pattern: PRIVATE_KEY },
-    { pattern: IN_ADDRESS, spans: inAddress },
-    { pattern: ASSIGNED, spans: assigned },
+    { pattern: IN_ADDRESS, findSpans: findUrlPassword },
+    { pattern: ASSIGNED, findSpans: findAssignedSecret },
   ],
 }
 
-function inAddress(found: string): Span[] {
-  const start = found.lastIndexOf(':') + 1
-  return isPlaceholder(found.slice(start, -1)) ? [] : [{ start, end: found.length - 1 }]
+function findUrlPassword(text: string): Span[] {
+  const start = text.lastIndexOf(':') + 1
+  return isPlaceholder(text.slice(start, -1)) ? [] : [{ start, end: text.length - 1 }]
 }
 
 /**
  * Finds an assigned value if it looks random and not like a word: `password=changeme` reveals
  * nothing.
  */
-function assigned(found: string): Span[] {
-  const start = valueStart(found)
-  const value = found.slice(start, start + LONGEST_VALUE)
-  return isPlaceholder(value) || !looksRandom(value) ? [] : [{ start, end: found.length }]
+function findAssignedSecret(text: string): Span[] {
+  const start = findValueStart(text)
+  const value = text.slice(start, start + LONGEST_VALUE)
+  return isPlaceholder(value) || !isLikelyRandom(value) ? [] : [{ start, end: text.length }]
 }
 
 const LONGEST_VALUE = 512
 
 /** Finds the offset after the last character of an assignment that is not part of the value. */
-const valueStart = (found: string): number =>
-  /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(found)?.[0].length ?? 0
+const findValueStart = (text: string): number =>
+  /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(text)?.[0].length ?? 0
 
 const PLACEHOLDER = new RegExp(
   '^(?:\\$|%|\\{|<|\\*{3}|\\.{3}|x{4}|your|my[-_]|example|change|placeholder' +
@@ -63,11 +63,11 @@ const isPlaceholder = (value: string): boolean => PLACEHOLDER.test(value)
 // three. A secret has both digits and letters.
 const RANDOM_BITS = 2.75
 
-const looksRandom = (value: string): boolean =>
-  /[0-9]/.test(value) && /[A-Za-z]/.test(value) && bitsOf(value) >= RANDOM_BITS
+const isLikelyRandom = (value: string): boolean =>
+  /[0-9]/.test(value) && /[A-Za-z]/.test(value) && computeEntropy(value) >= RANDOM_BITS
 
 /** Computes Shannon's entropy of the value's characters, in bits per character. */
-function bitsOf(value: string): number {
+function computeEntropy(value: string): number {
   const counts = new Map<string, number>()
   for (const character of value) counts.set(character, (counts.get(character) ?? 0) + 1)
   let bits = 0

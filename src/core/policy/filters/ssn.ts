@@ -1,4 +1,4 @@
-import { type Builtin, wholeIf } from './builtin.ts'
+import { type Builtin, matchWhole } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // A run of digits and dashes is matched whole, so that no number is found inside a longer one. Nine
@@ -11,16 +11,16 @@ const NAMED = '(?i)\\b(?:ssn|social security(?: number| no\\.?)?)[ :#=]{0,3}(?:i
 export const ssn: Builtin = {
   label: LABELS.ssn,
   name: 'Social Security number',
-  patterns: [
+  detectors: [
     {
       pattern: DASHED,
-      spans: found => wholeIf(found, /^\d{3}-\d{2}-\d{4}$/.test(found) && isIssued(found)),
+      findSpans: text => matchWhole(text, /^\d{3}-\d{2}-\d{4}$/.test(text) && isIssued(text)),
     },
-    { pattern: SPACED, spans: found => wholeIf(found, isIssued(found)) },
+    { pattern: SPACED, findSpans: text => matchWhole(text, isIssued(text)) },
     {
       pattern: NAMED,
-      spans: found =>
-        isIssued(found.slice(-9)) ? [{ start: found.length - 9, end: found.length }] : [],
+      findSpans: text =>
+        isIssued(text.slice(-9)) ? [{ start: text.length - 9, end: text.length }] : [],
     },
   ],
 }

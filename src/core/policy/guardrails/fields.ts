@@ -1,22 +1,22 @@
 import { PUBLIC_PROVIDERS } from '../../catalog/byok/providers.data.ts'
-import { modelCalled } from '../../catalog/models.ts'
-import { slugsOfCalled } from '../../catalog/providers/called.ts'
+import { findModel } from '../../catalog/models.ts'
+import { findProviderSlugs } from '../../catalog/providers/names.ts'
 import { invalid } from '../../errors.ts'
-import { defined, pickGiven } from '../../kernel/json.ts'
-import { nanosOf } from '../../kernel/money.ts'
+import { omitUndefined, pickDefined } from '../../kernel/json.ts'
+import { toNanos } from '../../kernel/money.ts'
 import { checkPattern } from '../filters.ts'
 import type { PolicyWorld } from '../world.ts'
 import { FIELDS, type GuardrailChange } from './schema.ts'
 import type { Guardrail } from './store.ts'
 
 /** The settings of a guardrail, without its identity and dates. */
-export type Fields = Omit<
+export type GuardrailFields = Omit<
   Guardrail,
   'id' | 'workspace_id' | 'name' | 'revision' | 'created_at' | 'updated_at'
 >
 
 /** The fields of a guardrail that sets nothing. */
-export const NOTHING: Fields = {
+export const EMPTY_FIELDS: GuardrailFields = {
   description: null,
   allowed_data_regions: null,
   allowed_models: null,
@@ -40,13 +40,13 @@ export const NOTHING: Fields = {
   include_byok_in_budgets: false,
 }
 
-const ZDR_GROUPS = [
+const ZDR_FIELDS = [
   'enforce_zdr_anthropic',
   'enforce_zdr_google',
   'enforce_zdr_openai',
   'enforce_zdr_other',
   'enforce_zdr_xai',
-] as const satisfies (keyof Fields)[]
+] as const satisfies (keyof GuardrailFields)[]
 
 /**
  * Reads the fields that a body sets, as they are stored. Models are stored by their slug, whichever
@@ -54,10 +54,10 @@ const ZDR_GROUPS = [
  * set. Throws 400 for an unknown model or provider, since a misspelt one would ignore nothing, and
  * for an invalid pattern.
  */
-export async function fieldsOf(
+export async function readGuardrailFields(
   gateway: PolicyWorld,
-  given: GuardrailChange,
-): Promise<Partial<Fields>> {
+  change: GuardrailChange,
+): Promise<Partial<GuardrailFields>> {
   const {
     allowed_models,
     ignored_models,
@@ -66,76 +66,80 @@ export async function fieldsOf(
     content_filter_builtins,
     content_filters,
     limit_usd,
-  } = given
+  } = change
   for (const [i, { pattern }] of content_filters?.entries() ?? [])
     await checkPattern(pattern, `content_filters.${i}.pattern`)
   const fields = {
-    ...plainFieldsOf(given),
-    ...copiedZdr(given),
-    allowed_models: modelsOf(gateway, 'allowed_models', allowed_models),
-    ignored_models: modelsOf(gateway, 'ignored_models', ignored_models),
-    allowed_providers: providersOf(gateway, 'allowed_providers', allowed_providers),
-    ignored_providers: providersOf(gateway, 'ignored_providers', ignored_providers),
+    ...pickPlainFields(change),
+    ...copyZdr(change),
+    allowed_models: resolveModelSlugs(gateway, 'allowed_models', allowed_models),
+    ignored_models: resolveModelSlugs(gateway, 'ignored_models', ignored_models),
+    allowed_providers: checkProviderNames(gateway, 'allowed_providers', allowed_providers),
+    ignored_providers: checkProviderNames(gateway, 'ignored_providers', ignored_providers),
     // Field by field: an entry may have more fields than are stored, and the label is the system's.
     content_filter_builtins:
-      content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ??
+      content_filter_builtins?.map(({ label: _, ...builtin }) => toBuiltinEntry(builtin)) ??
       (content_filter_builtins as null | undefined),
     content_filters:
       content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ??
       (content_filters as null | undefined),
-    limit_usd: limit_usd == null ? limit_usd : nanosOf(limit_usd),
+    limit_usd: limit_usd == null ? limit_usd : toNanos(limit_usd),
   }
-  return defined(fields)
+  return omitUndefined(fields)
 }
 
-function plainFieldsOf(given: GuardrailChange): Partial<Fields> {
-  const distinct = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
+function pickPlainFields(change: GuardrailChange): Partial<GuardrailFields> {
+  const removeDuplicates = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
   return Object.fromEntries(
-    Object.entries(pickGiven(given, FIELDS)).map(([name, value]) => [name, distinct(value)]),
+    Object.entries(pickDefined(change, FIELDS)).map(([name, value]) => [
+      name,
+      removeDuplicates(value),
+    ]),
   )
 }
 
-function copiedZdr({ enforce_zdr, ...given }: GuardrailChange): Partial<Fields> {
+function copyZdr({ enforce_zdr, ...groups }: GuardrailChange): Partial<GuardrailFields> {
   return enforce_zdr === undefined
     ? {}
     : Object.fromEntries(
-        ZDR_GROUPS.filter(one => given[one] === undefined).map(one => [one, enforce_zdr]),
+        ZDR_FIELDS.filter(field => groups[field] === undefined).map(field => [field, enforce_zdr]),
       )
 }
 
-type Builtin = NonNullable<GuardrailChange['content_filter_builtins']>[number]
+type BuiltinEntry = NonNullable<GuardrailChange['content_filter_builtins']>[number]
 
-const builtinOf = ({ slug, action, scan_scope }: Omit<Builtin, 'label'>) => ({
+const toBuiltinEntry = ({ slug, action, scan_scope }: Omit<BuiltinEntry, 'label'>) => ({
   slug,
   action,
   ...(scan_scope === undefined ? {} : { scan_scope }),
 })
 
-function modelsOf(
+function resolveModelSlugs(
   gateway: PolicyWorld,
   field: string,
-  said: string[] | null | undefined,
+  names: string[] | null | undefined,
 ): string[] | null | undefined {
-  const slugs = said?.map(
+  const slugs = names?.map(
     (name, i) =>
-      modelCalled(gateway, name)?.id ?? unknown(field, i, name, 'a model of this gateway'),
+      findModel(gateway, name)?.id ?? throwUnknownName(field, i, name, 'a model of this gateway'),
   )
-  return slugs ? [...new Set(slugs)] : (said as null | undefined)
+  return slugs ? [...new Set(slugs)] : (names as null | undefined)
 }
 
-function providersOf(
+function checkProviderNames(
   { catalog }: PolicyWorld,
   field: string,
-  said: string[] | null | undefined,
+  names: string[] | null | undefined,
 ): string[] | null | undefined {
   const isKnown = (name: string) =>
-    PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
-  for (const [i, name] of said?.entries() ?? [])
-    if (!isKnown(name)) unknown(field, i, name, 'a known provider')
-  return said && [...new Set(said)]
+    PUBLIC_PROVIDERS.includes(name) ||
+    findProviderSlugs(catalog.providers.values(), name).length > 0
+  for (const [i, name] of names?.entries() ?? [])
+    if (!isKnown(name)) throwUnknownName(field, i, name, 'a known provider')
+  return names && [...new Set(names)]
 }
 
-function unknown(field: string, i: number, name: string, expected: string): never {
+function throwUnknownName(field: string, i: number, name: string, expected: string): never {
   throw invalid(
     `${field}.${i}: expected ${expected}, found ${JSON.stringify(name)}`,
     `${field}.${i}`,

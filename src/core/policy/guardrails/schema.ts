@@ -72,8 +72,8 @@ export const GuardrailChange = Type.Object({ ...FIELDS, name: Type.Optional(Name
 export type GuardrailChange = Static<typeof GuardrailChange>
 
 /** The query of the lists of assignments. */
-export const GuardrailPage = PageQuery
-export type GuardrailPage = Static<typeof GuardrailPage>
+export const AssignmentQuery = PageQuery
+export type AssignmentQuery = Static<typeof AssignmentQuery>
 
 /** The query of `GET /guardrails`. */
 export const GuardrailQuery = Type.Object({

@@ -1,5 +1,5 @@
-import { byId, defineAudit } from '../../identity/audit/entry.ts'
-import { usdOf } from '../../kernel/money.ts'
+import { defineAudit, identifyById } from '../../identity/audit/entry.ts'
+import { toUsd } from '../../kernel/money.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import type { Guardrail } from './store.ts'
 
@@ -15,7 +15,7 @@ export function showGuardrail({
     ...shown,
     content_filter_builtins:
       builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
-    limit_usd: limit_usd === null ? null : usdOf(limit_usd),
+    limit_usd: limit_usd === null ? null : toUsd(limit_usd),
     // Our own field, shown only where it is set.
     ...(filterOutput ? { filterOutput } : {}),
   }
@@ -23,6 +23,6 @@ export function showGuardrail({
 
 /** Creates the audit entry of a change of a guardrail. */
 export const auditGuardrail = defineAudit<Guardrail>('guardrails', {
-  identify: byId,
+  identify: identifyById,
   show: showGuardrail,
 })

@@ -7,7 +7,7 @@ export interface Span {
 }
 
 /** Is called for each match, in the order of their starts. */
-type Found = (start: number, end: number) => void
+type OnMatch = (start: number, end: number) => void
 
 /**
  * Reads one text and reports every match of a pattern in it, however the text is cut. It finds what
@@ -22,7 +22,7 @@ export class Machine {
   /** How many instructions ran: the cost of the text. */
   steps = 0
   readonly #program: Program
-  readonly #found: Found
+  readonly #onMatch: OnMatch
   readonly #patience: number
   /**
    * Threads that may still match: their next instruction, and where they began. In order of
@@ -46,9 +46,9 @@ export class Machine {
   /**
    * Reports a match that began more than `patience` units ago although a longer one may still come.
    */
-  constructor(program: Program, found: Found, patience = Number.POSITIVE_INFINITY) {
+  constructor(program: Program, onMatch: OnMatch, patience = Number.POSITIVE_INFINITY) {
     this.#program = program
-    this.#found = found
+    this.#onMatch = onMatch
     this.#patience = patience
   }
 
@@ -56,46 +56,46 @@ export class Machine {
    * The start of the earliest possible match that is still open; the end of what was read if there
    * is none.
    */
-  get open(): number {
+  get earliestOpen(): number {
     return Math.min(this.#starts[0] ?? this.#position, this.#candidates[0]?.start ?? this.#position)
   }
 
   /** Reads more text. */
   feed(text: string): void {
-    const { begins, beginsBeyond } = this.#program
+    const { canBegin, canBeginBeyondAscii } = this.#program
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i)
       // Most of a text cannot begin a match and is skipped.
       if (
         this.#threads.length === 0 &&
         this.#high === NOTHING &&
-        (code < ASCII ? begins[code] === 0 : !beginsBeyond)
+        (code < ASCII ? canBegin[code] === 0 : !canBeginBeyondAscii)
       ) {
         this.#before = code
         this.#position += 1
-      } else this.#unit(code)
+      } else this.#readUnit(code)
     }
   }
 
   /** Ends the text. */
   end(): void {
-    if (this.#high !== NOTHING) this.#rune(this.#high, 1)
+    if (this.#high !== NOTHING) this.#readRune(this.#high, 1)
     this.#high = NOTHING
     this.#step(NOTHING)
   }
 
   // The two halves of a surrogate pair may come in two pieces.
-  #unit(code: number): void {
+  #readUnit(code: number): void {
     const high = this.#high
     this.#high = NOTHING
     const isWhole = high !== NOTHING && isLow(code)
-    if (high !== NOTHING && !isWhole) this.#rune(high, 1)
-    if (isWhole) this.#rune(((high - 0xd800) << 10) + (code - 0xdc00) + 0x10000, 2)
+    if (high !== NOTHING && !isWhole) this.#readRune(high, 1)
+    if (isWhole) this.#readRune(((high - 0xd800) << 10) + (code - 0xdc00) + 0x10000, 2)
     else if (isHigh(code)) this.#high = code
-    else this.#rune(code, 1)
+    else this.#readRune(code, 1)
   }
 
-  #rune(rune: number, width: number): void {
+  #readRune(rune: number, width: number): void {
     this.#step(rune)
     this.#position += width
     this.#before = rune
@@ -106,20 +106,20 @@ export class Machine {
     const program = this.#program
     const threads = this.#threads
     const starts = this.#starts
-    const context = program.looksAround ? contextOf(this.#before, rune) : 0
-    const visit = program.newVisit()
+    const context = program.needsContext ? computeContext(this.#before, rune) : 0
+    const visit = program.startVisit()
     this.#cut = 0
     for (let i = 0; i < threads.length; i++)
       this.#follow(threads[i] ?? 0, starts[i] ?? 0, rune, context, visit)
-    if (rune >= 0 && rune < ASCII) this.#begin(program.beginning(rune, context))
+    if (rune >= 0 && rune < ASCII) this.#beginThreads(program.getFirstThreads(rune, context))
     else this.#follow(program.start, this.#position, rune, context, visit)
-    this.#turn()
-    if (this.#candidates.length > 0) this.#settle()
+    this.#swapThreads()
+    if (this.#candidates.length > 0) this.#reportSettled()
   }
 
   // What a character may begin is cached. A thread that another one has overtaken is dropped in the
   // next step.
-  #begin(threads: number[]): void {
+  #beginThreads(threads: number[]): void {
     this.steps += 1 + threads.length
     for (let i = 0; i < threads.length; i++) {
       this.#nextThreads.push(threads[i] ?? 0)
@@ -127,7 +127,7 @@ export class Machine {
     }
   }
 
-  #turn(): void {
+  #swapThreads(): void {
     const threads = this.#threads
     const starts = this.#starts
     this.#threads = this.#nextThreads
@@ -157,10 +157,10 @@ export class Machine {
           pc = out[pc] ?? 0
           continue
         case OP.match:
-          if (start < this.#position) this.#matched(start)
+          if (start < this.#position) this.#addCandidate(start)
           return
         case OP.rune:
-          if (rune !== NOTHING && this.#program.takes(pc, rune)) {
+          if (rune !== NOTHING && this.#program.accepts(pc, rune)) {
             this.#nextThreads.push(out[pc] ?? 0)
             this.#nextStarts.push(start)
           }
@@ -172,7 +172,7 @@ export class Machine {
   }
 
   // Drops less preferred matches from the same start, and those that begin inside.
-  #matched(start: number): void {
+  #addCandidate(start: number): void {
     const candidates = this.#candidates
     for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1))
       candidates.pop()
@@ -180,14 +180,14 @@ export class Machine {
     this.#cut = this.#position
   }
 
-  #settle(): void {
+  #reportSettled(): void {
     const earliest = this.#starts[0] ?? Number.POSITIVE_INFINITY
     const late = this.#position - this.#patience
     let settled = 0
     for (const { start, end } of this.#candidates) {
       if (start >= earliest && start >= late) break
       settled += 1
-      this.#found(start, end)
+      this.#onMatch(start, end)
     }
     if (settled > 0) this.#candidates = this.#candidates.slice(settled)
   }
@@ -206,7 +206,7 @@ const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
  * Computes what `^`, `$`, `\b` and the like test between two characters: the bits of RE2's
  * programs.
  */
-function contextOf(before: number, after: number): number {
+function computeContext(before: number, after: number): number {
   const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
   const lines =
     (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) |

@@ -21,13 +21,13 @@ export class Program {
   readonly arg: Int32Array
   readonly visited: Uint32Array
   /** Whether it tests the context of a position: `^`, `$`, `\b`. */
-  readonly looksAround: boolean
+  readonly needsContext: boolean
   /** Which of the first 128 characters may begin a match, and whether any other may. */
-  readonly begins = new Uint8Array(ASCII)
-  readonly beginsBeyond: boolean
+  readonly canBegin = new Uint8Array(ASCII)
+  readonly canBeginBeyondAscii: boolean
   readonly #instructions: Instruction[]
   readonly #ascii: Uint8Array
-  readonly #beginnings: (number[] | undefined)[] = []
+  readonly #firstThreads: (number[] | undefined)[] = []
   #visit = 0
 
   readonly #regex: RE2JS
@@ -41,9 +41,9 @@ export class Program {
     this.out = Int32Array.from(instructions, ({ out }) => out)
     this.arg = Int32Array.from(instructions, ({ arg }) => arg)
     this.visited = new Uint32Array(instructions.length)
-    this.looksAround = this.op.includes(OP.between)
+    this.needsContext = this.op.includes(OP.between)
     this.#ascii = new Uint8Array(instructions.length * ASCII)
-    this.beginsBeyond = this.#fillBegins()
+    this.canBeginBeyondAscii = this.#fillCanBegin()
   }
 
   /** The number of its instructions. */
@@ -55,12 +55,12 @@ export class Program {
    * Returns whether it matches anywhere in a whole text: ten times as fast as finding where, if its
    * states are few.
    */
-  isIn(text: string): boolean {
+  matchesAnywhere(text: string): boolean {
     return this.#regex.test(text)
   }
 
   /** Returns a new number by which a machine marks what it has visited in this step. */
-  newVisit(): number {
+  startVisit(): number {
     this.#visit += 1
     if (this.#visit === LARGEST_VISIT) {
       this.visited.fill(0)
@@ -70,22 +70,22 @@ export class Program {
   }
 
   /** Returns whether this instruction accepts the character. */
-  takes(pc: number, rune: number): boolean {
-    return rune < ASCII ? this.#takesAscii(pc, rune) : takes(this.#instructions[pc], rune)
+  accepts(pc: number, rune: number): boolean {
+    return rune < ASCII ? this.#acceptsAscii(pc, rune) : acceptsRune(this.#instructions[pc], rune)
   }
 
   /** Returns the threads of a match that begins with this ASCII character in this context. */
-  beginning(rune: number, context: number): number[] {
+  getFirstThreads(rune: number, context: number): number[] {
     const name = context * ASCII + rune
-    const known = this.#beginnings[name]
-    if (known) return known
-    const made: number[] = []
-    this.#fillBeginning(this.start, rune, context, made, new Set())
-    this.#beginnings[name] = made
-    return made
+    const cached = this.#firstThreads[name]
+    if (cached) return cached
+    const threads: number[] = []
+    this.#fillFirstThreads(this.start, rune, context, threads, new Set())
+    this.#firstThreads[name] = threads
+    return threads
   }
 
-  #fillBeginning(
+  #fillFirstThreads(
     pc: number,
     rune: number,
     context: number,
@@ -95,33 +95,33 @@ export class Program {
     if (seen.has(pc)) return
     seen.add(pc)
     const [op, out, arg] = [this.op[pc], this.out[pc] ?? 0, this.arg[pc] ?? 0]
-    if (op === OP.rune && this.takes(pc, rune)) into.push(out)
+    if (op === OP.rune && this.accepts(pc, rune)) into.push(out)
     if (op === OP.nothing || op === OP.either || (op === OP.between && (arg & ~context) === 0))
-      this.#fillBeginning(out, rune, context, into, seen)
-    if (op === OP.either) this.#fillBeginning(arg, rune, context, into, seen)
+      this.#fillFirstThreads(out, rune, context, into, seen)
+    if (op === OP.either) this.#fillFirstThreads(arg, rune, context, into, seen)
   }
 
   // Computed on first use: most of a large program is never reached.
-  #takesAscii(pc: number, rune: number): boolean {
+  #acceptsAscii(pc: number, rune: number): boolean {
     const at = pc * ASCII + rune
     const known = this.#ascii[at]
     if (known !== UNKNOWN) return known === YES
-    const is = takes(this.#instructions[pc], rune)
+    const is = acceptsRune(this.#instructions[pc], rune)
     this.#ascii[at] = is ? YES : NO
     return is
   }
 
-  #fillBegins(): boolean {
+  #fillCanBegin(): boolean {
     let beyond = false
-    for (const pc of this.#firsts()) {
-      for (let rune = 0; rune < ASCII; rune++) if (this.takes(pc, rune)) this.begins[rune] = 1
-      beyond ||= takesBeyond(this.#instructions[pc])
+    for (const pc of this.#listFirstInstructions()) {
+      for (let rune = 0; rune < ASCII; rune++) if (this.accepts(pc, rune)) this.canBegin[rune] = 1
+      beyond ||= acceptsBeyondAscii(this.#instructions[pc])
     }
     return beyond
   }
 
   /** Lists the instructions that may accept the first character of a match, in any context. */
-  #firsts(): number[] {
+  #listFirstInstructions(): number[] {
     const seen = new Set<number>()
     const waiting = [this.start]
     for (let pc = waiting.pop(); pc !== undefined; pc = waiting.pop()) {
@@ -137,7 +137,7 @@ export class Program {
 }
 
 /** Compiles a pattern in RE2's syntax. Throws what RE2 throws for an invalid one. */
-export const programOf = (pattern: string): Program => new Program(RE2JS.compile(pattern))
+export const compileProgram = (pattern: string): Program => new Program(RE2JS.compile(pattern))
 
 const ASCII = 128
 const [UNKNOWN, YES, NO] = [0, 1, 2]
@@ -161,7 +161,7 @@ const KINDS: Record<number, number> = {
 const ANY = 10
 const ANY_BUT_LINE_FEED = 11
 
-function takes(instruction: Instruction | undefined, rune: number): boolean {
+function acceptsRune(instruction: Instruction | undefined, rune: number): boolean {
   if (!instruction) return false
   if (instruction.op === ANY) return true
   return instruction.op === ANY_BUT_LINE_FEED ? rune !== 0x0a : instruction.matchRune(rune)
@@ -169,7 +169,7 @@ function takes(instruction: Instruction | undefined, rune: number): boolean {
 
 // A letter that is accepted in either case may have a variant outside ASCII: the Kelvin sign is a
 // k.
-function takesBeyond(instruction: Instruction | undefined): boolean {
+function acceptsBeyondAscii(instruction: Instruction | undefined): boolean {
   if (!instruction) return false
   if (instruction.op >= ANY) return true
   return (instruction.arg & 1) !== 0 || Array.from(instruction.runes).some(rune => rune >= ASCII)

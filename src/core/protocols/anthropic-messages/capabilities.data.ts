@@ -3,7 +3,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 /** What a model of this protocol accepts and what it refuses. */
 export interface Capabilities {
   /** The most output tokens in one answer. */
-  maxOutput: number
+  maxOutputTokens: number
   /**
    * How thinking is requested: by a token budget, adaptively (the model decides), either way, or
    * not at all.
@@ -13,7 +13,7 @@ export interface Capabilities {
    * How thinking is turned off: by omitting the parameter, by `disabled`, by allowing it only
    * between tools, or by the lowest effort where it cannot be turned off.
    */
-  off: 'omit' | 'disabled' | 'between_tools' | 'least'
+  thinkingOff: 'omit' | 'disabled' | 'between_tools' | 'least'
   /** The values of `output_config.effort` that it knows, lowest first. */
   efforts: readonly string[]
   /**
@@ -22,11 +22,11 @@ export interface Capabilities {
    */
   sampling: 'all' | 'either' | 'none'
   /** Whether `tool_choice` may force a tool call. */
-  forcedTools: boolean
+  supportsForcedTools: boolean
   /** Whether it enforces a schema natively (`output_config.format`, and `strict` tools). */
-  schemas: boolean
+  supportsSchemas: boolean
   /** Whether it continues an answer that the caller began (prefill). */
-  prefill: boolean
+  supportsPrefill: boolean
 }
 
 const EFFORTS = ['low', 'medium', 'high', 'max'] as const
@@ -34,17 +34,17 @@ const FINER_EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /** What the newest models do. An unknown Claude model is treated as one of them. */
 const NEWEST: Capabilities = {
-  maxOutput: 128_000,
+  maxOutputTokens: 128_000,
   thinking: 'adaptive',
-  off: 'least',
+  thinkingOff: 'least',
   efforts: FINER_EFFORTS,
   sampling: 'none',
-  forcedTools: false,
-  schemas: true,
-  prefill: false,
+  supportsForcedTools: false,
+  supportsSchemas: true,
+  supportsPrefill: false,
 }
 
-const CLAUDE_5: Capabilities = { ...NEWEST, off: 'disabled', forcedTools: true }
+const CLAUDE_5: Capabilities = { ...NEWEST, thinkingOff: 'disabled', supportsForcedTools: true }
 const CLAUDE_4_6: Capabilities = {
   ...CLAUDE_5,
   thinking: 'either',
@@ -53,17 +53,21 @@ const CLAUDE_4_6: Capabilities = {
 }
 const CLAUDE_4_5: Capabilities = {
   ...CLAUDE_4_6,
-  maxOutput: 64_000,
+  maxOutputTokens: 64_000,
   thinking: 'budget',
-  off: 'omit',
+  thinkingOff: 'omit',
   efforts: [],
-  prefill: true,
+  supportsPrefill: true,
 }
-const CLAUDE_4: Capabilities = { ...CLAUDE_4_5, sampling: 'all', schemas: false }
-const CLAUDE_3: Capabilities = { ...CLAUDE_4, maxOutput: 4_096, thinking: 'none' }
+const CLAUDE_4: Capabilities = { ...CLAUDE_4_5, sampling: 'all', supportsSchemas: false }
+const CLAUDE_3: Capabilities = { ...CLAUDE_4, maxOutputTokens: 4_096, thinking: 'none' }
 
 /** Models of other vendors behind the same API. */
-export const STRANGER: Capabilities = { ...CLAUDE_4, maxOutput: 8_192, off: 'disabled' }
+export const OTHER_VENDOR: Capabilities = {
+  ...CLAUDE_4,
+  maxOutputTokens: 8_192,
+  thinkingOff: 'disabled',
+}
 
 /**
  * Maps the provider's model name, with dots as hyphens, to capabilities. The first match wins.
@@ -71,29 +75,29 @@ export const STRANGER: Capabilities = { ...CLAUDE_4, maxOutput: 8_192, off: 'dis
  * "Structured outputs" and the migration guide of each model.
  */
 const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
-  [/claude-sonnet-5-5/, { ...NEWEST, off: 'between_tools' }],
+  [/claude-sonnet-5-5/, { ...NEWEST, thinkingOff: 'between_tools' }],
   [/claude-opus-5-5|claude-fable-5-[12]/, NEWEST],
   [/claude-haiku-5-5/, CLAUDE_5],
-  [/claude-fable-5/, { ...NEWEST, forcedTools: true }],
+  [/claude-fable-5/, { ...NEWEST, supportsForcedTools: true }],
   [/claude-(opus|sonnet)-5(?!-\d)|claude-opus-4-8/, CLAUDE_5],
   // It thinks only on request, and not every host accepts `disabled`.
-  [/claude-opus-4-7/, { ...CLAUDE_5, off: 'omit' }],
+  [/claude-opus-4-7/, { ...CLAUDE_5, thinkingOff: 'omit' }],
   [/claude-(opus|sonnet)-4-6/, CLAUDE_4_6],
   [/claude-opus-4-5/, { ...CLAUDE_4_5, efforts: ['low', 'medium', 'high'] }],
   [/claude-(sonnet|haiku)-4-5/, CLAUDE_4_5],
-  [/claude-opus-4-1/, { ...CLAUDE_4_5, maxOutput: 32_000 }],
+  [/claude-opus-4-1/, { ...CLAUDE_4_5, maxOutputTokens: 32_000 }],
   [/claude-sonnet-4(-0|-2025|@|$)/, CLAUDE_4],
-  [/claude-opus-4(-0|-2025|@|$)/, { ...CLAUDE_4, maxOutput: 32_000 }],
+  [/claude-opus-4(-0|-2025|@|$)/, { ...CLAUDE_4, maxOutputTokens: 32_000 }],
   [/claude-3-7/, CLAUDE_4],
-  [/claude-3-5/, { ...CLAUDE_3, maxOutput: 8_192 }],
+  [/claude-3-5/, { ...CLAUDE_3, maxOutputTokens: 8_192 }],
   [/claude-(3|2|v2|instant)/, CLAUDE_3],
   [/claude/, NEWEST],
 ]
 
 /** Returns the capabilities of the endpoint's model. */
-export function capabilitiesOf({ upstreamModel }: Endpoint): Capabilities {
+export function getCapabilities({ upstreamModel }: Endpoint): Capabilities {
   const name = upstreamModel.toLowerCase().replaceAll('.', '-')
-  return CAPABILITIES.find(([model]) => model.test(name))?.[1] ?? STRANGER
+  return CAPABILITIES.find(([model]) => model.test(name))?.[1] ?? OTHER_VENDOR
 }
 
 /**
@@ -133,7 +137,7 @@ export const KNOWN_BETAS = new Set([
  * The beta feature that each of this API's own tools requires, by tool type. A type that is not
  * listed requires none.
  */
-export const BETA_OF_TOOL: Record<string, string> = {
+export const BETA_BY_TOOL_TYPE: Record<string, string> = {
   code_execution_20250522: 'code-execution-2025-05-22',
   code_execution_20250825: 'code-execution-2025-08-25',
   computer_20241022: 'computer-use-2024-10-22',
@@ -150,7 +154,7 @@ export const BETA_OF_TOOL: Record<string, string> = {
 }
 
 /** The beta feature that each of this API's own parameters requires. */
-export const BETA_OF_PARAMETER: Record<string, string> = {
+export const BETA_BY_PARAMETER: Record<string, string> = {
   context_management: 'context-management-2025-06-27',
   mcp_servers: 'mcp-client-2025-04-04',
   fallbacks: 'server-side-fallback-2026-06-01',

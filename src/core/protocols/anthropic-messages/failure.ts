@@ -1,12 +1,12 @@
 import type { GatewayError } from '../../errors.ts'
-import { isObject, own } from '../../kernel/json.ts'
-import { type Codes, failureOf, type Told } from '../failure.ts'
+import { getOwn, isObject } from '../../kernel/json.ts'
+import { type ErrorCodes, type ProviderError, translateFailure } from '../failure.ts'
 
 /**
  * What Anthropic's error types mean. Errors about our credential or the upstream model name are the
  * gateway's fault, not the caller's.
  */
-const CODES: Codes = {
+const CODES: ErrorCodes = {
   invalid_request_error: 'invalid_request',
   request_too_large: 'payload_too_large',
   rate_limit_error: 'rate_limit_exceeded',
@@ -23,7 +23,7 @@ const CODES: Codes = {
  * The status that belongs to an error type, for errors inside a stream, which have none. All other
  * types are failures of the provider.
  */
-const STATUSES: Record<string, number> = {
+const STATUS_BY_TYPE: Record<string, number> = {
   invalid_request_error: 400,
   request_too_large: 413,
   rate_limit_error: 429,
@@ -33,26 +33,26 @@ const STATUSES: Record<string, number> = {
  * Returns the error for an HTTP failure. The provider's sentence is not passed on, only its error
  * type.
  */
-export function failure(status: number, body: unknown): GatewayError {
-  return failureOf(status, told(isObject(body) ? body.error : undefined), CODES)
+export function readFailure(status: number, body: unknown): GatewayError {
+  return translateFailure(status, readProviderError(isObject(body) ? body.error : undefined), CODES)
 }
 
 /**
  * Returns the error for an `error` event inside a stream. It has no status, so the error type
  * supplies one.
  */
-export function failureInside(error: unknown): GatewayError {
-  const given = told(error)
-  return failureOf(own(STATUSES, given.code) ?? 502, given, CODES)
+export function readStreamFailure(error: unknown): GatewayError {
+  const providerError = readProviderError(error)
+  return translateFailure(getOwn(STATUS_BY_TYPE, providerError.code) ?? 502, providerError, CODES)
 }
 
 // A refusal for content has the same type as any other bad request.
-const FILTERED = /content filtering policy/i
+const CONTENT_FILTERED = /content filtering policy/i
 
 // For Vertex, Google answers in its own format, with a `status`.
-function told(error: unknown): Told {
+function readProviderError(error: unknown): ProviderError {
   if (!isObject(error)) return { code: undefined, message: undefined }
-  const isFiltered = typeof error.message === 'string' && FILTERED.test(error.message)
+  const isFiltered = typeof error.message === 'string' && CONTENT_FILTERED.test(error.message)
   return {
     code: error.type ?? error.status,
     type: isFiltered ? 'content_filter' : undefined,

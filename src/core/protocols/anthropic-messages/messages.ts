@@ -1,13 +1,13 @@
 import { invalid } from '../../errors.ts'
-import { dataUrl, textOf } from '../../kernel/data-url.ts'
-import { isObject, type Json, text } from '../../kernel/json.ts'
+import { decodeMediaText, parseDataUrl } from '../../kernel/data-url.ts'
+import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
 import type { Conversation, ToolResult } from '../conversation.ts'
 import { foreignContent, isNative } from '../native.ts'
-import { ownDetails } from '../reasoning.ts'
-import { fittedId, inputObject, type NameRules, ToolNames } from '../tools.ts'
-import type { Format } from './request.ts'
+import { filterOwnDetails } from '../reasoning.ts'
+import { fitId, type NameRules, parseInputObject, ToolNames } from '../tools.ts'
+import type { AnswerFormat } from './request.ts'
 
 /**
  * The client dialect that this API speaks too. Fields that only this API knows pass through
@@ -15,28 +15,32 @@ import type { Format } from './request.ts'
  */
 export const NATIVE = 'messages'
 
-export function systemOf({ system }: Conversation, content: Content, format: Format): Json {
-  const blocks = content.of(system)
+export function renderSystem(
+  { system }: Conversation,
+  content: ContentRenderer,
+  format: AnswerFormat,
+): Json {
+  const blocks = content.renderBlocks(system)
   if (format.by === 'words') blocks.push({ type: 'text', text: format.words })
-  return blocks.length > 0 ? { system: plainly(blocks) } : {}
+  return blocks.length > 0 ? { system: simplifyContent(blocks) } : {}
 }
 
-export function messagesOf(
+export function renderMessages(
   { messages }: Conversation,
-  content: Content,
+  content: ContentRenderer,
   isPrefilled: boolean,
 ): Json[] {
-  const said = messages
-    .map(({ role, blocks }) => ({ role, content: content.of(blocks) }))
+  const rendered = messages
+    .map(({ role, blocks }) => ({ role, content: content.renderBlocks(blocks) }))
     .filter(({ content }) => content.length > 0)
-  const last = said.at(-1)?.content.at(-1)
+  const last = rendered.at(-1)?.content.at(-1)
   // The API refuses a prefill that ends in white space.
   if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
-  return said.map(({ role, content }) => ({ role, content: plainly(content) }))
+  return rendered.map(({ role, content }) => ({ role, content: simplifyContent(content) }))
 }
 
 // A single plain text block is sent as a string, as people write it.
-function plainly(blocks: Json[]): string | Json[] {
+function simplifyContent(blocks: Json[]): string | Json[] {
   const [only] = blocks
   return blocks.length === 1 &&
     only?.type === 'text' &&
@@ -50,7 +54,7 @@ function plainly(blocks: Json[]): string | Json[] {
  * Renders blocks of the conversation as this API's content blocks. Throws 400 for blocks that the
  * API has no form for.
  */
-export class Content {
+export class ContentRenderer {
   readonly #names: ToolNames
   /** Whether unknown fields of a block are this API's own. */
   readonly #isNative: boolean
@@ -61,19 +65,19 @@ export class Content {
   }
 
   /** Returns newly created content blocks for the blocks. */
-  of(blocks: (Block | ToolResult)[]): Json[] {
-    return blocks.flatMap(block => this.#of(block))
+  renderBlocks(blocks: (Block | ToolResult)[]): Json[] {
+    return blocks.flatMap(block => this.#renderBlock(block))
   }
 
-  #of(block: Block | ToolResult): Json[] {
+  #renderBlock(block: Block | ToolResult): Json[] {
     switch (block.type) {
       case 'text':
         return [
           {
-            ...this.#own(block.extra),
+            ...this.#pickOwn(block.extra),
             type: 'text',
             text: block.text,
-            ...marker(block.cache_control),
+            ...renderCacheMarker(block.cache_control),
           },
         ]
       case 'refusal':
@@ -81,44 +85,44 @@ export class Content {
       case 'image':
         return [
           {
-            ...this.#own(block.extra),
+            ...this.#pickOwn(block.extra),
             type: 'image',
-            source: sourceOf(block.url),
-            ...marker(block.cache_control),
+            source: renderSource(block.url),
+            ...renderCacheMarker(block.cache_control),
           },
         ]
       case 'file':
-        return [this.#file(block)]
+        return [this.#renderFile(block)]
       case 'tool-call':
-        return [this.#toolCall(block)]
+        return [this.#renderToolCall(block)]
       case 'tool-result':
-        return [this.#toolResult(block)]
+        return [this.#renderToolResult(block)]
       case 'reasoning':
-        return thinkingBlocks(block.details)
+        return renderThinkingBlocks(block.details)
       case 'other':
-        return [otherOf(block)]
+        return [renderNativeBlock(block)]
       default:
         throw foreignContent(block)
     }
   }
 
-  #file({ file, citations, cache_control, extra }: Extract<Block, { type: 'file' }>): Json {
+  #renderFile({ file, citations, cache_control, extra }: Extract<Block, { type: 'file' }>): Json {
     const source =
       file.file_id === undefined
-        ? sourceOf(file.file_data ?? '')
+        ? renderSource(file.file_data ?? '')
         : { type: 'file', file_id: file.file_id }
-    if (isPicture(source)) return { type: 'image', source, ...marker(cache_control) }
+    if (isImage(source)) return { type: 'image', source, ...renderCacheMarker(cache_control) }
     return {
-      ...this.#own(extra),
+      ...this.#pickOwn(extra),
       type: 'document',
-      source: documentSource(source),
+      source: renderDocumentSource(source),
       ...(file.filename ? { title: file.filename } : {}),
       ...(citations === undefined ? {} : { citations: { enabled: citations } }),
-      ...marker(cache_control),
+      ...renderCacheMarker(cache_control),
     }
   }
 
-  #toolCall({
+  #renderToolCall({
     id,
     name,
     input,
@@ -126,57 +130,61 @@ export class Content {
     extra,
   }: Extract<Block, { type: 'tool-call' }>): Json {
     return {
-      ...this.#own(extra),
+      ...this.#pickOwn(extra),
       type: 'tool_use',
-      id: callId(id),
-      name: this.#names.sent(name),
-      input: inputObject(input),
-      ...marker(cache_control),
+      id: fitCallId(id),
+      name: this.#names.toWire(name),
+      input: parseInputObject(input),
+      ...renderCacheMarker(cache_control),
     }
   }
 
-  #toolResult({ id, blocks, is_error, cache_control }: ToolResult): Json {
-    const content = this.of(blocks)
+  #renderToolResult({ id, blocks, is_error, cache_control }: ToolResult): Json {
+    const content = this.renderBlocks(blocks)
     return {
       type: 'tool_result',
-      tool_use_id: callId(id),
+      tool_use_id: fitCallId(id),
       ...(content.length > 0 ? { content } : {}),
       ...(is_error ? { is_error } : {}),
-      ...marker(cache_control),
+      ...renderCacheMarker(cache_control),
     }
   }
 
-  #own(extra: Record<string, unknown> | undefined): Record<string, unknown> {
+  #pickOwn(extra: Record<string, unknown> | undefined): Record<string, unknown> {
     return this.#isNative && extra ? extra : {}
   }
 }
 
-const marker = (cache_control: CacheControl | undefined): Json =>
+const renderCacheMarker = (cache_control: CacheControl | undefined): Json =>
   cache_control ? { cache_control } : {}
 
-function otherOf(block: Extract<Block, { type: 'other' }>): Json {
+function renderNativeBlock(block: Extract<Block, { type: 'other' }>): Json {
   if (isNative(block, NATIVE) && isObject(block.value)) return { ...block.value }
   throw foreignContent(block)
 }
 
-function sourceOf(url: string): Json {
+function renderSource(url: string): Json {
   if (/^https?:\/\//i.test(url)) return { type: 'url', url }
-  return { type: 'base64', ...dataUrl(url, 'messages') }
+  return { type: 'base64', ...parseDataUrl(url, 'messages') }
 }
 
-const isPicture = ({ media_type }: Json): boolean =>
+const isImage = ({ media_type }: Json): boolean =>
   typeof media_type === 'string' && media_type.startsWith('image/')
 
 // PDF goes as base64, plain text as text.
-function documentSource(source: Json): Json {
+function renderDocumentSource(source: Json): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
-  if (!isText(text(media_type) ?? ''))
+  if (!isTextType(readString(media_type) ?? ''))
     throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
-  return { type: 'text', media_type: 'text/plain', data: textOf({ data: text(data) ?? '' }) }
+  return {
+    type: 'text',
+    media_type: 'text/plain',
+    data: decodeMediaText({ data: readString(data) ?? '' }),
+  }
 }
 
-const isText = (media_type: string): boolean =>
+const isTextType = (media_type: string): boolean =>
   /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)
 
 /**
@@ -184,16 +192,16 @@ const isText = (media_type: string): boolean =>
  * host runs it.
  */
 export const REASONING_FORMAT = 'anthropic-claude-v1'
-const FORMATS = [REASONING_FORMAT]
+const REASONING_FORMATS = [REASONING_FORMAT]
 
 /**
  * Renders thinking unchanged, because the API verifies its signatures. Thinking of other models is
  * left out.
  */
-export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] =>
-  ownDetails(details, FORMATS).flatMap(thinkingBlock)
+export const renderThinkingBlocks = (details: Parameters<typeof filterOwnDetails>[0]): Json[] =>
+  filterOwnDetails(details, REASONING_FORMATS).flatMap(renderThinkingBlock)
 
-function thinkingBlock(detail: Json): Json[] {
+function renderThinkingBlock(detail: Json): Json[] {
   if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string')
     return [{ type: 'redacted_thinking', data: detail.data }]
   if (
@@ -202,14 +210,16 @@ function thinkingBlock(detail: Json): Json[] {
     detail.signature === ''
   )
     return []
-  return [{ type: 'thinking', thinking: text(detail.text) ?? '', signature: detail.signature }]
+  return [
+    { type: 'thinking', thinking: readString(detail.text) ?? '', signature: detail.signature },
+  ]
 }
 
 /** The names and ids that this API accepts: `^[a-zA-Z0-9_-]{1,64}$`. */
-const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
 /** Creates the mapping between the call's tool names and the names sent upstream. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
+export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
 
 /** Returns a tool call's id in the form that this API accepts. */
-const callId = (id: string): string => fittedId(id, RULES)
+const fitCallId = (id: string): string => fitId(id, NAME_RULES)

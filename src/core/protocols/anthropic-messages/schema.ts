@@ -1,8 +1,8 @@
 import { invalid } from '../../errors.ts'
-import { isObject, type Json, text } from '../../kernel/json.ts'
+import { isObject, type Json, readString } from '../../kernel/json.ts'
 
 /** Returns the schema of a tool's input, which is always that of an object. */
-export const inputSchema = (parameters: unknown): Json =>
+export const toInputSchema = (parameters: unknown): Json =>
   isObject(parameters) && Object.keys(parameters).length > 0
     ? { ...parameters, type: 'object' }
     : { type: 'object', properties: {} }
@@ -26,7 +26,7 @@ const BOUNDS = [
   'minProperties',
   'maxProperties',
 ]
-const FORMATS = new Set([
+const STRING_FORMATS = new Set([
   'date-time',
   'time',
   'date',
@@ -47,38 +47,38 @@ const DEEPEST = 100
  * Schema limitations): objects are closed, alternatives are `anyOf`, and bounds are stated in the
  * description. Throws 400 for a schema deeper than 100 levels.
  */
-export function closedSchema(schema: Json, depth = 0): Json {
+export function closeSchema(schema: Json, depth = 0): Json {
   if (depth > DEEPEST)
     throw invalid('response_format: expected a schema of at most 100 levels', 'response_format')
   const closed: Json = {}
   for (const [name, value] of Object.entries(schema)) {
     if (BOUNDS.includes(name) || (name === 'format' && !isKnownFormat(value))) continue
-    closed[name === 'oneOf' ? 'anyOf' : name] = closedMember(name, value, depth + 1)
+    closed[name === 'oneOf' ? 'anyOf' : name] = closeMember(name, value, depth + 1)
   }
   if (schema.type === 'object' || isObject(schema.properties)) closed.additionalProperties = false
-  const told = boundsIn(schema)
-  if (told !== '')
+  const bounds = describeBounds(schema)
+  if (bounds !== '')
     closed.description =
-      typeof schema.description === 'string' ? `${schema.description}\n${told}` : told
+      typeof schema.description === 'string' ? `${schema.description}\n${bounds}` : bounds
   return closed
 }
 
-const isKnownFormat = (format: unknown): boolean => FORMATS.has(text(format) ?? '')
+const isKnownFormat = (format: unknown): boolean => STRING_FORMATS.has(readString(format) ?? '')
 
-function closedMember(name: string, value: unknown, depth: number): unknown {
+function closeMember(name: string, value: unknown, depth: number): unknown {
   if (MAPS.includes(name) && isObject(value))
     return Object.fromEntries(
       Object.entries(value).map(([key, one]) => [
         key,
-        isObject(one) ? closedSchema(one, depth) : one,
+        isObject(one) ? closeSchema(one, depth) : one,
       ]),
     )
   if (LISTS.includes(name) && Array.isArray(value))
-    return value.map(one => (isObject(one) ? closedSchema(one, depth) : one))
-  return name === 'items' && isObject(value) ? closedSchema(value, depth) : value
+    return value.map(one => (isObject(one) ? closeSchema(one, depth) : one))
+  return name === 'items' && isObject(value) ? closeSchema(value, depth) : value
 }
 
-const boundsIn = (schema: Json): string =>
+const describeBounds = (schema: Json): string =>
   [...BOUNDS, 'format']
     .filter(
       name => schema[name] !== undefined && !(name === 'format' && isKnownFormat(schema.format)),
@@ -92,17 +92,17 @@ const boundsIn = (schema: Json): string =>
  */
 export function isClosable(schema: Json): boolean {
   const refs = new Map<string, string[]>()
-  return !isOpen(schema, '#', refs, 0) && !isCircular(refs)
+  return !isOpenSchema(schema, '#', refs, 0) && !isCircular(refs)
 }
 
 // Records which definition refers to which, so that cycles can be found afterwards.
-function isOpen(
+function isOpenSchema(
   schema: unknown,
   within: string,
   refs: Map<string, string[]>,
   depth: number,
 ): boolean {
-  if (Array.isArray(schema)) return schema.some(one => isOpen(one, within, refs, depth + 1))
+  if (Array.isArray(schema)) return schema.some(one => isOpenSchema(one, within, refs, depth + 1))
   if (!isObject(schema) || depth > DEEPEST) return false
   if (typeof schema.$ref === 'string') refs.set(within, [...(refs.get(within) ?? []), schema.$ref])
   if (
@@ -128,22 +128,24 @@ function isOpenMember(
   depth: number,
 ): boolean {
   if (name === 'properties' && isObject(value))
-    return Object.values(value).some(one => isOpen(one, within, refs, depth))
+    return Object.values(value).some(one => isOpenSchema(one, within, refs, depth))
   if ((name === '$defs' || name === 'definitions') && isObject(value))
-    return Object.entries(value).some(([key, one]) => isOpen(one, `#/${name}/${key}`, refs, depth))
-  return (LISTS.includes(name) || name === 'items') && isOpen(value, within, refs, depth)
+    return Object.entries(value).some(([key, one]) =>
+      isOpenSchema(one, `#/${name}/${key}`, refs, depth),
+    )
+  return (LISTS.includes(name) || name === 'items') && isOpenSchema(value, within, refs, depth)
 }
 
 function isCircular(refs: Map<string, string[]>): boolean {
-  const over = new Set<string>()
-  const circles = (at: string, way: Set<string>): boolean => {
-    if (way.has(at) || way.size > DEEPEST) return true
-    if (over.has(at)) return false
-    way.add(at)
-    const found = (refs.get(at) ?? []).some(to => circles(to, way))
-    way.delete(at)
-    over.add(at)
+  const visited = new Set<string>()
+  const hasCircle = (ref: string, path: Set<string>): boolean => {
+    if (path.has(ref) || path.size > DEEPEST) return true
+    if (visited.has(ref)) return false
+    path.add(ref)
+    const found = (refs.get(ref) ?? []).some(to => hasCircle(to, path))
+    path.delete(ref)
+    visited.add(ref)
     return found
   }
-  return [...refs.keys()].some(at => circles(at, new Set()))
+  return [...refs.keys()].some(ref => hasCircle(ref, new Set()))
 }

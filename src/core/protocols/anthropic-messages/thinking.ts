@@ -2,11 +2,11 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
-import type { Conversation, Message } from '../conversation.ts'
+import type { Conversation, ConversationMessage } from '../conversation.ts'
 import { isNative } from '../native.ts'
-import { budgetOf, effortOf } from '../reasoning.ts'
-import { type Capabilities, capabilitiesOf, STRANGER } from './capabilities.data.ts'
-import { NATIVE, thinkingBlocks } from './messages.ts'
+import { toReasoningBudget, toReasoningEffort } from '../reasoning.ts'
+import { type Capabilities, getCapabilities, OTHER_VENDOR } from './capabilities.data.ts'
+import { NATIVE, renderThinkingBlocks } from './messages.ts'
 
 /** The parameters that control thinking. */
 export interface Thinking {
@@ -22,59 +22,64 @@ const LEAST_BUDGET = 1_024
  * Renders the requested reasoning as far as the model supports it. `isBarred` says that something
  * else in the request rules out thinking.
  */
-export function thinkingOf(
+export function renderThinking(
   call: TextCall,
   endpoint: Endpoint,
   conversation: Conversation,
   isBarred: boolean,
 ): Thinking {
   const { reasoning, verbosity, max_tokens } = call.params
-  const can = capabilitiesOf(endpoint)
-  const bound = outputBound(max_tokens, endpoint)
-  const plain = { max_tokens: bound, ...fittingEffort(verbosity, can) }
-  const effort = reasoning && effortOf(reasoning, bound)
-  if (!reasoning || effort === undefined || can.thinking === 'none') return plain
+  const capabilities = getCapabilities(endpoint)
+  const bound = computeMaxTokens(max_tokens, endpoint)
+  const plain = { max_tokens: bound, ...fitEffort(verbosity, capabilities) }
+  const effort = reasoning && toReasoningEffort(reasoning, bound)
+  if (!reasoning || effort === undefined || capabilities.thinking === 'none') return plain
   if (effort === 'none' || reasoning.max_tokens === 0)
-    return { ...plain, ...withoutThinking(can, plain.effort) }
-  if (isBudgeted(can, reasoning))
-    return isBarred || lostItsThinking(conversation)
+    return { ...plain, ...renderThinkingOff(capabilities, plain.effort) }
+  if (usesBudget(capabilities, reasoning))
+    return isBarred || hasLostThinking(conversation)
       ? plain
-      : { ...plain, ...withBudget(budgetOf(reasoning, bound) ?? 0, bound, endpoint) }
-  const told = { ...plain, ...(isDefault(call) ? {} : fittingEffort(effort, can)) }
-  return isBarred ? told : { ...told, thinking: { type: 'adaptive', ...shown(call) } }
+      : { ...plain, ...renderBudget(toReasoningBudget(reasoning, bound) ?? 0, bound, endpoint) }
+  const withEffort = {
+    ...plain,
+    ...(usesModelDefault(call) ? {} : fitEffort(effort, capabilities)),
+  }
+  return isBarred
+    ? withEffort
+    : { ...withEffort, thinking: { type: 'adaptive', ...renderDisplay(call) } }
 }
 
 // A client of this dialect that names no effort means the model's default.
-function isDefault(call: TextCall): boolean {
+function usesModelDefault(call: TextCall): boolean {
   const { effort, max_tokens } = call.params.reasoning ?? {}
   return isNative(call, NATIVE) && effort === undefined && max_tokens === undefined
 }
 
 // A client of this dialect that names no display means the model's default. All others want to see
 // the thinking.
-function shown(call: TextCall): Json {
+function renderDisplay(call: TextCall): Json {
   const { reasoning } = call.params
   if (reasoning?.exclude) return { display: 'omitted' }
   const isLeftToTheModel = isNative(call, NATIVE) && reasoning?.summary === undefined
   return isLeftToTheModel ? {} : { display: 'summarized' }
 }
 
-const isBudgeted = ({ thinking }: Capabilities, { max_tokens }: Reasoning): boolean =>
+const usesBudget = ({ thinking }: Capabilities, { max_tokens }: Reasoning): boolean =>
   thinking === 'budget' || (thinking === 'either' && max_tokens !== undefined)
 
 // Picks the lower of two efforts: a caller must not pay for more than they asked for.
-function fittingEffort(wish: string | undefined, { efforts }: Capabilities): { effort?: string } {
-  if (wish === undefined || efforts.length === 0) return {}
-  if (efforts.includes(wish)) return { effort: wish }
-  if (wish === 'minimal') return { effort: 'low' }
-  return wish === 'xhigh' || wish === 'max' ? { effort: 'high' } : {}
+function fitEffort(effort: string | undefined, { efforts }: Capabilities): { effort?: string } {
+  if (effort === undefined || efforts.length === 0) return {}
+  if (efforts.includes(effort)) return { effort: effort }
+  if (effort === 'minimal') return { effort: 'low' }
+  return effort === 'xhigh' || effort === 'max' ? { effort: 'high' } : {}
 }
 
-function withoutThinking(
-  { off }: Capabilities,
+function renderThinkingOff(
+  { thinkingOff }: Capabilities,
   effort: string | undefined,
 ): { thinking?: Json; effort?: string } {
-  switch (off) {
+  switch (thinkingOff) {
     case 'omit':
       return {}
     case 'least':
@@ -82,7 +87,7 @@ function withoutThinking(
     default:
       // Above `high`, the model insists on thinking.
       return {
-        thinking: { type: off },
+        thinking: { type: thinkingOff },
         ...(effort === 'xhigh' || effort === 'max' ? { effort: 'high' } : {}),
       }
   }
@@ -93,16 +98,16 @@ function withoutThinking(
  * bound is taken as the room for the text, and the thinking gets its own room in addition, up to
  * the model's maximum.
  */
-function withBudget(
-  wish: number,
+function renderBudget(
+  wanted: number,
   bound: number,
   endpoint: Endpoint,
 ): Pick<Thinking, 'thinking' | 'max_tokens'> {
-  const budget = Math.max(wish, LEAST_BUDGET)
+  const budget = Math.max(wanted, LEAST_BUDGET)
   if (budget < bound)
     return { thinking: { type: 'enabled', budget_tokens: budget }, max_tokens: bound }
   const max_tokens = Math.max(
-    Math.min(budget + bound, ceilingOf(endpoint) ?? Number.POSITIVE_INFINITY),
+    Math.min(budget + bound, findMaxOutput(endpoint) ?? Number.POSITIVE_INFINITY),
     LEAST_BUDGET + 1,
   )
   return {
@@ -118,27 +123,29 @@ function withBudget(
  * Tells whether a tool loop is in progress whose thinking did not come back. Models with a thinking
  * budget then refuse to continue with thinking ("Extended thinking with tool use").
  */
-function lostItsThinking({ messages }: Conversation): boolean {
+function hasLostThinking({ messages }: Conversation): boolean {
   const last = messages.at(-1)
-  if (last?.role !== 'user' || !isResults(last)) return false
-  const begun = messages.findLastIndex(message => message.role === 'user' && !isResults(message))
-  const first = messages.slice(begun + 1).find(message => message.role === 'assistant')
+  if (last?.role !== 'user' || !hasOnlyResults(last)) return false
+  const start = messages.findLastIndex(
+    message => message.role === 'user' && !hasOnlyResults(message),
+  )
+  const first = messages.slice(start + 1).find(message => message.role === 'assistant')
   const [block] = first?.blocks ?? []
-  return block?.type !== 'reasoning' || thinkingBlocks(block.details).length === 0
+  return block?.type !== 'reasoning' || renderThinkingBlocks(block.details).length === 0
 }
 
-const isResults = ({ blocks }: Message): boolean =>
+const hasOnlyResults = ({ blocks }: ConversationMessage): boolean =>
   blocks.every(block => block.type === 'tool-result')
 
 /**
  * Returns the most output tokens in one answer: the catalogue's number, else the model's own.
  * Undefined for an unknown model.
  */
-function ceilingOf(endpoint: Endpoint): number | undefined {
-  const capabilities = capabilitiesOf(endpoint)
+function findMaxOutput(endpoint: Endpoint): number | undefined {
+  const capabilities = getCapabilities(endpoint)
   return (
     endpoint.max_completion_tokens ??
-    (capabilities === STRANGER ? undefined : capabilities.maxOutput)
+    (capabilities === OTHER_VENDOR ? undefined : capabilities.maxOutputTokens)
   )
 }
 
@@ -146,23 +153,23 @@ function ceilingOf(endpoint: Endpoint): number | undefined {
  * Returns the value for `max_tokens`, which this API requires: the caller's bound, else the model's
  * maximum.
  */
-const outputBound = (max_tokens: number | undefined, endpoint: Endpoint): number =>
-  max_tokens ?? endpoint.max_completion_tokens ?? capabilitiesOf(endpoint).maxOutput
+const computeMaxTokens = (max_tokens: number | undefined, endpoint: Endpoint): number =>
+  max_tokens ?? endpoint.max_completion_tokens ?? getCapabilities(endpoint).maxOutputTokens
 
 /**
  * Renders the sampling parameters that the model accepts. A thinking model accepts none, and the
  * highest temperature is 1.
  */
-export function samplingOf(
+export function renderSampling(
   { temperature, top_p, top_k }: Params,
   { sampling }: Capabilities,
   { thinking }: Thinking,
 ): Json {
   if (sampling === 'none' || (thinking && thinking.type !== 'disabled')) return {}
-  const said: Json = {}
-  if (temperature !== undefined) said.temperature = Math.min(Math.max(temperature, 0), 1)
+  const fields: Json = {}
+  if (temperature !== undefined) fields.temperature = Math.min(Math.max(temperature, 0), 1)
   if (top_p !== undefined && !(sampling === 'either' && temperature !== undefined))
-    said.top_p = top_p
-  if (top_k !== undefined) said.top_k = top_k
-  return said
+    fields.top_p = top_p
+  if (top_k !== undefined) fields.top_k = top_k
+  return fields
 }

@@ -1,4 +1,11 @@
-import { count, countWithin, isObject, type Json, member, objects } from '../../kernel/json.ts'
+import {
+  isObject,
+  type Json,
+  parseCount,
+  parsePartCount,
+  readObject,
+  readObjects,
+} from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
@@ -7,31 +14,34 @@ import type { Usage } from '../../language/usage.ts'
  * reads nor cache writes, and `output_tokens` includes thinking. Undefined if nothing was counted,
  * as relays report it, or if the counts are impossible.
  */
-export function usageOf(given: unknown): Usage | undefined {
-  if (!isObject(given)) return undefined
-  const input = inputOf(given)
-  const whole = count(outputTotal(given))
-  if (whole === undefined || (whole === 0 && Object.values(input).every(tokens => tokens === 0)))
+export function readUsage(usage: unknown): Usage | undefined {
+  if (!isObject(usage)) return undefined
+  const input = readInput(usage)
+  const total = parseCount(readOutputTotal(usage))
+  if (total === undefined || (total === 0 && Object.values(input).every(tokens => tokens === 0)))
     return undefined
-  const reasoning = countWithin(whole, member(given, 'output_tokens_details').thinking_tokens)
+  const reasoning = parsePartCount(
+    total,
+    readObject(usage, 'output_tokens_details').thinking_tokens,
+  )
   return {
     input,
-    output: { text: whole - reasoning, reasoning, audio: 0, image: 0 },
+    output: { text: total - reasoning, reasoning, audio: 0, image: 0 },
     prediction: null,
-    ...readUnits({ search: member(given, 'server_tool_use').web_search_requests }),
+    ...readUnits({ search: readObject(usage, 'server_tool_use').web_search_requests }),
   }
 }
 
-function inputOf(given: Json): Usage['input'] {
-  const written = count(given.cache_creation_input_tokens) ?? 0
+function readInput(usage: Json): Usage['input'] {
+  const written = parseCount(usage.cache_creation_input_tokens) ?? 0
   // The one-hour share is reported once, at the start. The sum may still grow.
-  const cache_write_1h = countWithin(
+  const cache_write_1h = parsePartCount(
     written,
-    member(given, 'cache_creation').ephemeral_1h_input_tokens,
+    readObject(usage, 'cache_creation').ephemeral_1h_input_tokens,
   )
   return {
-    text: inputTotal(given),
-    cache_read: count(given.cache_read_input_tokens) ?? 0,
+    text: readInputTotal(usage),
+    cache_read: parseCount(usage.cache_read_input_tokens) ?? 0,
     cache_write: written - cache_write_1h,
     cache_write_1h,
     audio: 0,
@@ -39,40 +49,40 @@ function inputOf(given: Json): Usage['input'] {
   }
 }
 
-const inputTotal = (given: Json): number =>
-  count(summed(runsOf(given), 'input_tokens')) ?? count(given.input_tokens) ?? 0
-const outputTotal = (given: Json): number | undefined =>
-  count(summed(runsOf(given), 'output_tokens')) ?? count(given.output_tokens)
+const readInputTotal = (usage: Json): number =>
+  parseCount(sumRuns(listRuns(usage), 'input_tokens')) ?? parseCount(usage.input_tokens) ?? 0
+const readOutputTotal = (usage: Json): number | undefined =>
+  parseCount(sumRuns(listRuns(usage), 'output_tokens')) ?? parseCount(usage.output_tokens)
 
 /**
  * Returns the model runs that the totals leave out. After a compaction, the totals describe only
  * the last run. An advisor model is billed apart, and after a fallback to another model, the totals
  * are that model's.
  */
-function runsOf({ iterations }: Json): Json[] {
-  const runs = objects(iterations)
+function listRuns({ iterations }: Json): Json[] {
+  const runs = readObjects(iterations)
   if (runs.some(run => run.type === 'fallback_message')) return []
   return runs.filter(run => run.type === 'message' || run.type === 'compaction')
 }
 
-const summed = (runs: Json[], name: string): number | undefined =>
-  runs.length === 0 ? undefined : runs.reduce((sum, run) => sum + (count(run[name]) ?? 0), 0)
+const sumRuns = (runs: Json[], name: string): number | undefined =>
+  runs.length === 0 ? undefined : runs.reduce((sum, run) => sum + (parseCount(run[name]) ?? 0), 0)
 
 /**
  * Merges a later report into the counts so far. Counts are cumulative, and one that is left out has
  * not changed.
  */
-export function merged(known: Json, told: unknown): Json {
-  if (!isObject(told)) return known
+export function mergeUsage(known: Json, update: unknown): Json {
+  if (!isObject(update)) return known
   return {
     ...known,
     ...Object.fromEntries(
-      Object.entries(told).filter(([name, value]) => value != null && COUNTED.has(name)),
+      Object.entries(update).filter(([name, value]) => value != null && USAGE_FIELDS.has(name)),
     ),
   }
 }
 
-const COUNTED = new Set([
+const USAGE_FIELDS = new Set([
   'input_tokens',
   'output_tokens',
   'output_tokens_details',

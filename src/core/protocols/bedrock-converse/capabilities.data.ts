@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 
 /** How the models behind the one API differ. */
-export interface Family {
+export interface ModelFamily {
   /**
    * The origin of the thinking in `reasoning_details`. Entries marked `unknown` are never sent
    * back.
@@ -15,23 +15,23 @@ export interface Family {
    */
   top_k: string[] | null
   /** The highest temperature that it accepts. */
-  hottest: number
+  maxTemperature: number
   /** The members of `inferenceConfig` that it refuses. */
-  refuses: readonly string[]
+  unsupportedConfig: readonly string[]
   /** Whether `toolChoice` may force a tool call (any, tool). */
-  forces: boolean
+  supportsForcedTools: boolean
   /** Whether it accepts the status of a failed tool (`toolResult.status`). */
-  statuses: boolean
+  supportsResultStatus: boolean
   /** The tool call ids that it accepts: any of up to 64 characters, or exactly nine. */
-  ids: 'any' | 'nine'
+  toolCallIds: 'any' | 'nine'
   /** Where it accepts cache points. */
-  cache: 'everywhere' | 'outside tools' | 'nowhere'
+  cachePoints: 'everywhere' | 'outside tools' | 'nowhere'
   /** Whether a cache point may last for an hour. */
-  hour: boolean
+  supportsHourCache: boolean
   /** Whether it enforces a schema natively (`outputConfig.textFormat`). */
-  schemas: boolean
+  supportsSchemas: boolean
   /** Whether it continues an answer that the caller began (prefill). */
-  prefill: boolean
+  supportsPrefill: boolean
 }
 
 /**
@@ -39,45 +39,45 @@ export interface Family {
  * left out. Thinking that it signs is taken for Claude's, since no other model there signs
  * thinking.
  */
-const STRANGER: Family = {
+const UNKNOWN_MODEL: ModelFamily = {
   reasoning_format: 'anthropic-claude-v1',
   thinking: 'none',
   top_k: null,
-  hottest: 1,
-  refuses: [],
-  forces: true,
-  statuses: false,
-  ids: 'any',
-  cache: 'nowhere',
-  hour: false,
-  schemas: false,
-  prefill: false,
+  maxTemperature: 1,
+  unsupportedConfig: [],
+  supportsForcedTools: true,
+  supportsResultStatus: false,
+  toolCallIds: 'any',
+  cachePoints: 'nowhere',
+  supportsHourCache: false,
+  supportsSchemas: false,
+  supportsPrefill: false,
 }
 
 /**
  * Claude's models. Their differences are in the table of Anthropic's own API, except for what
  * Bedrock adds.
  */
-const CLAUDE: Family = {
-  ...STRANGER,
+const CLAUDE: ModelFamily = {
+  ...UNKNOWN_MODEL,
   thinking: 'claude',
   top_k: ['top_k'],
-  statuses: true,
-  cache: 'everywhere',
-  hour: true,
+  supportsResultStatus: true,
+  cachePoints: 'everywhere',
+  supportsHourCache: true,
 }
 
-const NAMED: Family = { ...STRANGER, reasoning_format: 'unknown' }
+const OTHER_VENDOR: ModelFamily = { ...UNKNOWN_MODEL, reasoning_format: 'unknown' }
 
-const NOVA: Family = {
-  ...NAMED,
+const NOVA: ModelFamily = {
+  ...OTHER_VENDOR,
   top_k: ['inferenceConfig', 'topK'],
-  statuses: true,
-  cache: 'outside tools',
-  prefill: true,
+  supportsResultStatus: true,
+  cachePoints: 'outside tools',
+  supportsPrefill: true,
 }
 
-const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
+const OPEN_WEIGHT: ModelFamily = { ...OTHER_VENDOR, supportsSchemas: true }
 
 /**
  * Maps Bedrock's model name, with dots as hyphens, to a family. The first match wins. Sources: the
@@ -85,55 +85,65 @@ const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
  * "Prompt caching", "Get validated JSON results from models"), the API reference (ToolChoice,
  * ToolResultBlock) and the Nova user guides.
  */
-const FAMILIES: [model: RegExp, family: Family][] = [
-  [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
+const FAMILIES: [model: RegExp, family: ModelFamily][] = [
+  [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, supportsSchemas: true }],
   [
     /claude-(instant|v?[12](?!\d)|3-(opus|sonnet|haiku)|3-5-sonnet-20240620)/,
-    { ...CLAUDE, cache: 'nowhere', hour: false },
+    { ...CLAUDE, cachePoints: 'nowhere', supportsHourCache: false },
   ],
-  [/claude-(3-|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
+  [/claude-(3-|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, supportsHourCache: false }],
   [/claude|anthropic/, CLAUDE],
   [/amazon[-/]nova-2/, { ...NOVA, thinking: 'nova' }],
   [/amazon[-/]nova/, NOVA],
-  [/gpt-oss/, { ...OPEN_WEIGHT, thinking: 'reasoning_effort', refuses: ['stopSequences'] }],
+  [
+    /gpt-oss/,
+    { ...OPEN_WEIGHT, thinking: 'reasoning_effort', unsupportedConfig: ['stopSequences'] },
+  ],
   [
     /openai|gpt-\d/,
     {
-      ...NAMED,
+      ...OTHER_VENDOR,
       reasoning_format: 'bedrock-openai-responses-v1',
       thinking: 'reasoning',
-      hottest: 2,
-      refuses: ['temperature', 'topP', 'stopSequences'],
+      maxTemperature: 2,
+      unsupportedConfig: ['temperature', 'topP', 'stopSequences'],
     },
   ],
-  [/grok|\bxai\b/, { ...NAMED, reasoning_format: 'bedrock-xai-responses-v1' }],
-  [/magistral|ministral|mistral-large-3|voxtral/, { ...OPEN_WEIGHT, ids: 'nine' }],
-  [/mistral-large/, { ...NAMED, top_k: ['top_k'], ids: 'nine' }],
-  [/mistral|mixtral|pixtral/, { ...NAMED, top_k: ['top_k'], forces: false, ids: 'nine' }],
-  [/cohere|command-/, { ...NAMED, top_k: ['k'], forces: false }],
-  [/llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/, { ...NAMED, forces: false }],
+  [/grok|\bxai\b/, { ...OTHER_VENDOR, reasoning_format: 'bedrock-xai-responses-v1' }],
+  [/magistral|ministral|mistral-large-3|voxtral/, { ...OPEN_WEIGHT, toolCallIds: 'nine' }],
+  [/mistral-large/, { ...OTHER_VENDOR, top_k: ['top_k'], toolCallIds: 'nine' }],
+  [
+    /mistral|mixtral|pixtral/,
+    { ...OTHER_VENDOR, top_k: ['top_k'], supportsForcedTools: false, toolCallIds: 'nine' },
+  ],
+  [/cohere|command-/, { ...OTHER_VENDOR, top_k: ['k'], supportsForcedTools: false }],
+  [
+    /llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/,
+    { ...OTHER_VENDOR, supportsForcedTools: false },
+  ],
   [/qwen3|deepseek|gemma|nemotron|minimax|kimi/, OPEN_WEIGHT],
 ]
 
-const plain = (name: string) => name.toLowerCase().replaceAll('.', '-')
+const normalizeName = (name: string) => name.toLowerCase().replaceAll('.', '-')
 
 /** Returns what is known of the endpoint's model. */
-export const familyOf = (endpoint: Endpoint): Family => found(nameOf(endpoint)) ?? STRANGER
+export const getModelFamily = (endpoint: Endpoint): ModelFamily =>
+  findFamily(getModelName(endpoint)) ?? UNKNOWN_MODEL
 
 /**
  * Returns the endpoint under a name that identifies its model. An inference profile's name does
  * not, but our own slug may.
  */
-export const named = (endpoint: Endpoint): Endpoint => ({
+export const resolveModelName = (endpoint: Endpoint): Endpoint => ({
   ...endpoint,
-  upstreamModel: nameOf(endpoint),
+  upstreamModel: getModelName(endpoint),
 })
 
-const nameOf = ({ upstreamModel, model }: Endpoint): string =>
-  found(upstreamModel) ? upstreamModel : model
+const getModelName = ({ upstreamModel, model }: Endpoint): string =>
+  findFamily(upstreamModel) ? upstreamModel : model
 
-const found = (name: string): Family | undefined =>
-  FAMILIES.find(([pattern]) => pattern.test(plain(name)))?.[1]
+const findFamily = (name: string): ModelFamily | undefined =>
+  FAMILIES.find(([pattern]) => pattern.test(normalizeName(name)))?.[1]
 
 /**
  * The beta features that Claude on Bedrock knows (Bedrock user guide, "Anthropic Claude Messages
@@ -158,7 +168,7 @@ export const BETAS = new Set([
  * DocumentBlock, AudioBlock).
  */
 
-export const IMAGES: Record<string, string> = {
+export const IMAGE_FORMATS: Record<string, string> = {
   'image/gif': 'gif',
   'image/jpeg': 'jpeg',
   'image/jpg': 'jpeg',
@@ -166,7 +176,7 @@ export const IMAGES: Record<string, string> = {
   'image/webp': 'webp',
 }
 
-export const VIDEOS: Record<string, string> = {
+export const VIDEO_FORMATS: Record<string, string> = {
   'video/3gpp': 'three_gp',
   'video/mp4': 'mp4',
   'video/mpeg': 'mpeg',
@@ -179,7 +189,7 @@ export const VIDEOS: Record<string, string> = {
   'video/x-ms-wmv': 'wmv',
 }
 
-export const DOCUMENTS: Record<string, string> = {
+export const DOCUMENT_FORMATS: Record<string, string> = {
   'application/msword': 'doc',
   'application/pdf': 'pdf',
   'application/vnd.ms-excel': 'xls',
@@ -192,7 +202,7 @@ export const DOCUMENTS: Record<string, string> = {
   'text/x-markdown': 'md',
 }
 
-export const AUDIO = new Set([
+export const AUDIO_FORMATS = new Set([
   'aac',
   'flac',
   'm4a',

@@ -1,8 +1,8 @@
-import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
-import { isWebAddress, urlCitation } from '../reader.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../kernel/json.ts'
+import { isWebAddress, toUrlCitation } from '../reader.ts'
 
 /** The range of the answer's text that a source supports, in characters. */
-export interface Place {
+export interface TextRange {
   start: number
   end: number
 }
@@ -11,18 +11,20 @@ export interface Place {
  * Returns a citation as the chat API shows it, without a range while the text is still being
  * written. Null for a location in a document, which has no address.
  */
-export function annotationOf(citation: Json, place: Place | null): unknown {
-  const url = text(member(member(citation, 'location'), 'web').url) ?? text(citation.source)
+export function toAnnotation(citation: Json, range: TextRange | null): unknown {
+  const url =
+    readString(readObject(readObject(citation, 'location'), 'web').url) ??
+    readString(citation.source)
   if (url === null || !isWebAddress(url)) return null
-  const known = { title: text(citation.title), content: citedText(citation) || null }
-  return urlCitation(url, { ...known, start_index: place?.start, end_index: place?.end })
+  const details = { title: readString(citation.title), content: joinCitedText(citation) || null }
+  return toUrlCitation(url, { ...details, start_index: range?.start, end_index: range?.end })
 }
 
 /**
  * Bedrock's names of locations in documents, and the types and bounds that Anthropic's citations
  * use for them.
  */
-const PLACES: [name: string, type: string, first: string, last: string][] = [
+const LOCATION_TYPES: [name: string, type: string, first: string, last: string][] = [
   ['documentChar', 'char_location', 'start_char_index', 'end_char_index'],
   ['documentPage', 'page_location', 'start_page_number', 'end_page_number'],
   ['documentChunk', 'content_block_location', 'start_block_index', 'end_block_index'],
@@ -32,20 +34,26 @@ const PLACES: [name: string, type: string, first: string, last: string][] = [
  * Returns a citation as Anthropic's API shows it, for clients of that dialect. Undefined for a
  * location that it has no form for.
  */
-export function citationOf(citation: Json): Json | undefined {
-  const location = member(citation, 'location')
-  const cited_text = citedText(citation)
-  const found = PLACES.find(([name]) => isObject(location[name]))
-  if (found) return placeOf(member(location, found[0]), found, cited_text, text(citation.title))
-  const url = text(member(location, 'web').url)
+export function toAnthropicCitation(citation: Json): Json | undefined {
+  const location = readObject(citation, 'location')
+  const cited_text = joinCitedText(citation)
+  const locationType = LOCATION_TYPES.find(([name]) => isObject(location[name]))
+  if (locationType)
+    return toAnthropicLocation(
+      readObject(location, locationType[0]),
+      locationType,
+      cited_text,
+      readString(citation.title),
+    )
+  const url = readString(readObject(location, 'web').url)
   return url === null
     ? undefined
-    : { type: 'web_search_result_location', cited_text, url, title: text(citation.title) }
+    : { type: 'web_search_result_location', cited_text, url, title: readString(citation.title) }
 }
 
-function placeOf(
+function toAnthropicLocation(
   { documentIndex, start, end }: Json,
-  [, type, first, last]: (typeof PLACES)[number],
+  [, type, first, last]: (typeof LOCATION_TYPES)[number],
   cited_text: string,
   title: string | null,
 ) {
@@ -59,7 +67,7 @@ function placeOf(
   }
 }
 
-const citedText = ({ sourceContent }: Json): string =>
-  objects(sourceContent)
-    .map(one => text(one.text) ?? '')
+const joinCitedText = ({ sourceContent }: Json): string =>
+  readObjects(sourceContent)
+    .map(piece => readString(piece.text) ?? '')
     .join('')

@@ -1,13 +1,13 @@
 import type { ErrorType, GatewayError } from '../../errors.ts'
-import { isObject, own, text } from '../../kernel/json.ts'
-import { type Codes, failureOf } from '../failure.ts'
+import { getOwn, isObject, readString } from '../../kernel/json.ts'
+import { type ErrorCodes, translateFailure } from '../failure.ts'
 
 /**
  * The status that each exception stands for (API reference, Converse, Errors). It differs from
  * Bedrock's own in places. An exceeded quota comes as 400, but waiting helps. A model that is still
  * loading comes as 429, but that is the provider's failure.
  */
-const STATUSES: Record<string, number> = {
+const STATUS_BY_EXCEPTION: Record<string, number> = {
   AccessDeniedException: 403,
   InternalServerException: 500,
   ModelErrorException: 502,
@@ -23,7 +23,7 @@ const STATUSES: Record<string, number> = {
 }
 
 /** The exceptions by status, for an answer that names none. */
-const NAMES: Record<number, string> = {
+const EXCEPTION_BY_STATUS: Record<number, string> = {
   400: 'ValidationException',
   403: 'AccessDeniedException',
   404: 'ResourceNotFoundException',
@@ -52,43 +52,56 @@ const REFUSALS: [says: RegExp, type: ErrorType][] = [
 ]
 
 /** Returns the value of one response header, by its lower-case name. */
-type Header = (name: string) => string | null
+type ReadHeader = (name: string) => string | null
 
 /**
  * Returns the error for an HTTP failure of Bedrock. A header or the body names the exception (AWS
  * restJson1 protocol, Errors).
  */
-export function failure(status: number, body: unknown, header: Header = () => null): GatewayError {
+export function readFailure(
+  status: number,
+  body: unknown,
+  header: ReadHeader = () => null,
+): GatewayError {
   const error = isObject(body) ? body : {}
-  const name = text(header('x-amzn-errortype')) ?? text(error.__type) ?? text(error.code)
-  return meaningOf(
-    name === null ? NAMES[status] : nameOf(name),
+  const name =
+    readString(header('x-amzn-errortype')) ?? readString(error.__type) ?? readString(error.code)
+  return toGatewayError(
+    name === null ? EXCEPTION_BY_STATUS[status] : normalizeExceptionName(name),
     status,
-    text(error.message) ?? text(error.Message),
+    readString(error.message) ?? readString(error.Message),
   )
 }
 
 /** Returns the error for an exception inside a stream. */
-export const failureInside = (event: string, payload: unknown): GatewayError =>
-  meaningOf(nameOf(event), 502, isObject(payload) ? text(payload.message) : null)
+export const readStreamFailure = (event: string, payload: unknown): GatewayError =>
+  toGatewayError(
+    normalizeExceptionName(event),
+    502,
+    isObject(payload) ? readString(payload.message) : null,
+  )
 
-function meaningOf(name: string | undefined, status: number, message: string | null): GatewayError {
-  return failureOf(
-    own(STATUSES, name) ?? status,
+function toGatewayError(
+  name: string | undefined,
+  status: number,
+  message: string | null,
+): GatewayError {
+  return translateFailure(
+    getOwn(STATUS_BY_EXCEPTION, name) ?? status,
     { code: name, message },
-    name === 'ValidationException' ? refusal(message ?? '') : {},
+    name === 'ValidationException' ? readRefusal(message ?? '') : {},
   )
 }
 
-function refusal(message: string): Codes {
+function readRefusal(message: string): ErrorCodes {
   const type = REFUSALS.find(([says]) => says.test(message))?.[1]
   return type === undefined ? {} : { ValidationException: type }
 }
 
 // A header has `com.amazonaws.bedrock#ThrottlingException:http://…`, a stream has
 // `throttlingException`.
-function nameOf(given: string): string {
-  const bare = given.slice(0, 256).split(':')[0]?.split('#').at(-1)?.trim() ?? ''
+function normalizeExceptionName(exception: string): string {
+  const bare = exception.slice(0, 256).split(':')[0]?.split('#').at(-1)?.trim() ?? ''
   return bare.charAt(0).toUpperCase() + bare.slice(1)
 }
 
@@ -96,5 +109,5 @@ function nameOf(given: string): string {
  * Tells whether a stream event is a failure: an exception that Converse models, or one of the
  * service itself.
  */
-export const isFailure = (event: string): boolean =>
+export const isFailureEvent = (event: string): boolean =>
   /(Exception|Error|Failure|Unavailable)$/i.test(event)

@@ -1,158 +1,179 @@
 import { GatewayError, invalid } from '../../errors.ts'
-import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
-import { type Json, own, text } from '../../kernel/json.ts'
+import { isDataUrl, type Media, parseDataUrl } from '../../kernel/data-url.ts'
+import { getOwn, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import type { Message, ToolResult } from '../conversation.ts'
+import type { ConversationMessage, ToolResult } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
-import { ownDetails } from '../reasoning.ts'
-import { fittedId, inputObject, type NameRules, nineLetters, ToolNames } from '../tools.ts'
-import { AUDIO, DOCUMENTS, type Family, familyOf, IMAGES, VIDEOS } from './capabilities.data.ts'
-import type { Format, RequestInputs } from './request.ts'
-import type { Tooling } from './tools.ts'
+import { filterOwnDetails } from '../reasoning.ts'
+import { fitId, type NameRules, parseInputObject, ToolNames, toMistralCallId } from '../tools.ts'
+import {
+  AUDIO_FORMATS,
+  DOCUMENT_FORMATS,
+  getModelFamily,
+  IMAGE_FORMATS,
+  type ModelFamily,
+  VIDEO_FORMATS,
+} from './capabilities.data.ts'
+import type { AnswerFormat, RequestInputs } from './request.ts'
+import type { ToolFields } from './tools.ts'
 
 /** Renders tools, system and messages, with their cache points. */
-export function saidOf(
+export function renderMessages(
   { call, endpoint, conversation: { system, messages }, format }: RequestInputs,
-  { toolConfig }: Tooling,
+  { toolConfig }: ToolFields,
 ): Json {
-  const family = familyOf(endpoint)
-  const content = new Content(namesOf(call), family)
-  const contents = messages.map(message => contentOf(message, content))
-  if (messages.at(-1)?.role === 'assistant') trimmed(contents.at(-1))
-  const lists = [toolConfig?.tools ?? [], systemOf(system, format, family), ...contents]
-  if (hasRoom(lists)) lists.at(-1)?.push(...cachePoint(call.params.cache_control, family))
-  const [tools = [], instructions = [], ...said] = withinFour(lists)
+  const family = getModelFamily(endpoint)
+  const content = new ContentRenderer(createToolNames(call), family)
+  const contents = messages.map(message => renderContent(message, content))
+  if (messages.at(-1)?.role === 'assistant') trimLastText(contents.at(-1))
+  const lists = [toolConfig?.tools ?? [], renderSystem(system, format, family), ...contents]
+  if (hasRoomForCachePoint(lists))
+    lists.at(-1)?.push(...renderCachePoint(call.params.cache_control, family))
+  const [tools = [], instructions = [], ...contentLists] = limitCachePoints(lists)
   return {
     ...(instructions.length > 0 ? { system: instructions } : {}),
-    messages: messages.map(({ role }, i) => ({ role, content: said[i] ?? [] })),
+    messages: messages.map(({ role }, i) => ({ role, content: contentLists[i] ?? [] })),
     ...(toolConfig ? { toolConfig: { ...toolConfig, tools } } : {}),
   }
 }
 
 // A document without any text beside it is refused.
-function contentOf({ blocks }: Message, content: Content): Json[] {
-  const said = content.of(blocks)
-  const isSilent = said.some(block => 'document' in block) && !said.some(block => 'text' in block)
-  return isSilent ? [{ text: 'This is the document.' }, ...said] : said
+function renderContent({ blocks }: ConversationMessage, content: ContentRenderer): Json[] {
+  const rendered = content.renderBlocks(blocks)
+  const isSilent =
+    rendered.some(block => 'document' in block) && !rendered.some(block => 'text' in block)
+  return isSilent ? [{ text: 'This is the document.' }, ...rendered] : rendered
 }
 
 // Converse refuses a prefill that ends in white space.
-function trimmed(content: Json[] | undefined): void {
+function trimLastText(content: Json[] | undefined): void {
   const last = content?.at(-1)
   if (typeof last?.text === 'string') last.text = last.text.trimEnd()
 }
 
-function systemOf(system: Block[], format: Format, family: Family): Json[] {
-  const blocks = system.flatMap(block => instructionOf(block, family))
+function renderSystem(system: Block[], format: AnswerFormat, family: ModelFamily): Json[] {
+  const blocks = system.flatMap(block => renderInstruction(block, family))
   const words = format.by === 'words' || format.by === 'tool' ? format.words : null
   return words === null ? blocks : [...blocks, { text: words }]
 }
 
-function instructionOf(block: Block, family: Family): Json[] {
+function renderInstruction(block: Block, family: ModelFamily): Json[] {
   if (block.type !== 'text')
     throw invalid('messages: the provider takes text instructions only', 'messages')
-  return [{ text: block.text }, ...cachePoint(block.cache_control, family)]
+  return [{ text: block.text }, ...renderCachePoint(block.cache_control, family)]
 }
 
 /**
  * Renders blocks of the conversation as Converse's content blocks. Throws 400 for blocks that
  * Converse has no form for. Each request needs its own renderer.
  */
-class Content {
+class ContentRenderer {
   readonly #names: ToolNames
-  readonly #family: Family
-  readonly #documents = new DocumentNames()
+  readonly #family: ModelFamily
+  readonly #documentNames = new DocumentNames()
 
-  constructor(names: ToolNames, family: Family) {
+  constructor(names: ToolNames, family: ModelFamily) {
     this.#names = names
     this.#family = family
   }
 
   /** Returns the content blocks for the blocks, each followed by its cache point. */
-  of(blocks: (Block | ToolResult)[]): Json[] {
-    return blocks.flatMap(block => [...this.#of(block), ...cachePoint(markOf(block), this.#family)])
+  renderBlocks(blocks: (Block | ToolResult)[]): Json[] {
+    return blocks.flatMap(block => [
+      ...this.#renderBlock(block),
+      ...renderCachePoint(findCacheControl(block), this.#family),
+    ])
   }
 
-  #of(block: Block | ToolResult): Json[] {
+  #renderBlock(block: Block | ToolResult): Json[] {
     switch (block.type) {
       case 'text':
       case 'refusal':
         return block.text.trim() === '' ? [] : [{ text: block.text }]
       case 'image':
-        return [imageOf(mediaOf(block.url))]
+        return [renderImage(readMedia(block.url))]
       case 'video':
-        return [videoOf(mediaOf(block.url))]
+        return [renderVideo(readMedia(block.url))]
       case 'audio':
-        return [audioOf(block.format, block.data)]
+        return [renderAudio(block.format, block.data)]
       case 'file':
-        return [this.#file(block)]
+        return [this.#renderFile(block)]
       case 'tool-call':
-        return [this.#toolCall(block)]
+        return [this.#renderToolCall(block)]
       case 'tool-result':
-        return [this.#toolResult(block)]
+        return [this.#renderToolResult(block)]
       case 'reasoning':
-        return thoughtsOf(block.details, this.#family)
+        return renderThoughts(block.details, this.#family)
       case 'other':
         throw foreignContent(block)
     }
   }
 
   // Images and videos may come as files too.
-  #file({ file: { filename, file_data }, citations }: Extract<Block, { type: 'file' }>): Json {
+  #renderFile({
+    file: { filename, file_data },
+    citations,
+  }: Extract<Block, { type: 'file' }>): Json {
     if (file_data === undefined)
       throw invalid('messages: the provider takes files as inline data only, not by id', 'messages')
-    const media = mediaOf(file_data)
-    if (Object.hasOwn(IMAGES, media.media_type)) return imageOf(media)
-    if (Object.hasOwn(VIDEOS, media.media_type)) return videoOf(media)
+    const media = readMedia(file_data)
+    if (Object.hasOwn(IMAGE_FORMATS, media.media_type)) return renderImage(media)
+    if (Object.hasOwn(VIDEO_FORMATS, media.media_type)) return renderVideo(media)
     return {
       document: {
-        format: documentFormat(media.media_type, filename),
-        name: this.#documents.name(filename),
+        format: getDocumentFormat(media.media_type, filename),
+        name: this.#documentNames.assign(filename),
         source: { bytes: media.data },
         ...(citations ? { citations: { enabled: true } } : {}),
       },
     }
   }
 
-  #toolCall({ id, name, input }: Extract<Block, { type: 'tool-call' }>): Json {
+  #renderToolCall({ id, name, input }: Extract<Block, { type: 'tool-call' }>): Json {
     return {
-      toolUse: { toolUseId: this.#id(id), name: this.#names.sent(name), input: inputObject(input) },
-    }
-  }
-
-  #toolResult({ id, blocks, is_error }: ToolResult): Json {
-    const content = blocks.flatMap(block => this.#of(block))
-    return {
-      toolResult: {
-        toolUseId: this.#id(id),
-        content,
-        ...(is_error && this.#family.statuses ? { status: 'error' } : {}),
+      toolUse: {
+        toolUseId: this.#fitId(id),
+        name: this.#names.toWire(name),
+        input: parseInputObject(input),
       },
     }
   }
 
-  #id(id: string): string {
-    return this.#family.ids === 'nine' ? nineLetters(id) : callId(id)
+  #renderToolResult({ id, blocks, is_error }: ToolResult): Json {
+    const content = blocks.flatMap(block => this.#renderBlock(block))
+    return {
+      toolResult: {
+        toolUseId: this.#fitId(id),
+        content,
+        ...(is_error && this.#family.supportsResultStatus ? { status: 'error' } : {}),
+      },
+    }
+  }
+
+  #fitId(id: string): string {
+    return this.#family.toolCallIds === 'nine' ? toMistralCallId(id) : fitCallId(id)
   }
 }
 
 // A tool result cannot contain cache points. A marker inside one becomes a cache point after it.
-function markOf(block: Block | ToolResult): CacheControl | undefined {
+function findCacheControl(block: Block | ToolResult): CacheControl | undefined {
   if (block.type === 'tool-result')
-    return block.cache_control ?? block.blocks.map(markOf).find(mark => mark !== undefined)
+    return (
+      block.cache_control ?? block.blocks.map(findCacheControl).find(mark => mark !== undefined)
+    )
   return 'cache_control' in block ? block.cache_control : undefined
 }
 
-function mediaOf(url: string): Media {
+function readMedia(url: string): Media {
   if (!isDataUrl(url))
     throw invalid('messages: the provider takes media as inline data only, not by URL', 'messages')
-  return dataUrl(url, 'messages')
+  return parseDataUrl(url, 'messages')
 }
 
-function imageOf({ media_type, data }: Media): Json {
-  const format = own(IMAGES, media_type)
+function renderImage({ media_type, data }: Media): Json {
+  const format = getOwn(IMAGE_FORMATS, media_type)
   if (format === undefined)
     throw new GatewayError(
       'unsupported_image_format',
@@ -161,25 +182,26 @@ function imageOf({ media_type, data }: Media): Json {
   return { image: { format, source: { bytes: data } } }
 }
 
-function videoOf({ media_type, data }: Media): Json {
-  const format = own(VIDEOS, media_type)
+function renderVideo({ media_type, data }: Media): Json {
+  const format = getOwn(VIDEO_FORMATS, media_type)
   if (format === undefined)
     throw invalid('messages: the provider does not take videos of this format', 'messages')
   return { video: { format, source: { bytes: data } } }
 }
 
-function audioOf(format: string, data: string): Json {
-  if (!AUDIO.has(format))
+function renderAudio(format: string, data: string): Json {
+  if (!AUDIO_FORMATS.has(format))
     throw invalid('messages: the provider does not take audio of this format', 'messages')
   return { audio: { format, source: { bytes: data } } }
 }
 
 // Where the media type is inconclusive, the file extension decides. Any other kind of text is sent
 // as plain text.
-function documentFormat(media_type: string, filename = ''): string {
+function getDocumentFormat(media_type: string, filename = ''): string {
   const ending = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
   const known =
-    own(DOCUMENTS, media_type) ?? Object.values(DOCUMENTS).find(format => format === ending)
+    getOwn(DOCUMENT_FORMATS, media_type) ??
+    Object.values(DOCUMENT_FORMATS).find(format => format === ending)
   if (known !== undefined) return known
   if (/^text\/|[/+](json|xml|yaml)$/.test(media_type)) return 'txt'
   throw invalid('messages: the provider does not take files of this format', 'messages')
@@ -189,25 +211,30 @@ function documentFormat(media_type: string, filename = ''): string {
  * Renders thinking unchanged, because Bedrock verifies its signatures. Thinking of other models is
  * left out.
  */
-const thoughtsOf = (details: ReasoningDetail[] | null, { reasoning_format }: Family): Json[] =>
-  reasoning_format === 'unknown' ? [] : ownDetails(details, [reasoning_format]).flatMap(thoughtOf)
+const renderThoughts = (
+  details: ReasoningDetail[] | null,
+  { reasoning_format }: ModelFamily,
+): Json[] =>
+  reasoning_format === 'unknown'
+    ? []
+    : filterOwnDetails(details, [reasoning_format]).flatMap(renderThought)
 
 // A signature without text is valid, but the `text` field must be present (translation traps 94,
 // 95).
-function thoughtOf(detail: ReasoningDetail): Json[] {
+function renderThought(detail: ReasoningDetail): Json[] {
   if (detail.type === 'reasoning.encrypted')
-    return text(detail.data) ? [{ reasoningContent: { redactedContent: detail.data } }] : []
-  if (detail.type !== 'reasoning.text' || !text(detail.signature)) return []
+    return readString(detail.data) ? [{ reasoningContent: { redactedContent: detail.data } }] : []
+  if (detail.type !== 'reasoning.text' || !readString(detail.signature)) return []
   return [
     {
       reasoningContent: {
-        reasoningText: { text: text(detail.text) ?? '', signature: detail.signature },
+        reasoningText: { text: readString(detail.text) ?? '', signature: detail.signature },
       },
     },
   ]
 }
 
-const LONGEST = 200
+const LONGEST_NAME = 200
 
 /**
  * Assigns names to the documents of one request. Bedrock allows letters, digits, single spaces,
@@ -215,37 +242,38 @@ const LONGEST = 200
  * name only once.
  */
 class DocumentNames {
-  readonly #given = new Set<string>()
+  readonly #assigned = new Set<string>()
 
   /** Returns a name for the next document, similar to its filename. */
-  name(filename = ''): string {
-    const fitting = fitted(filename) || 'document'
+  assign(filename = ''): string {
+    const fitting = fitName(filename) || 'document'
     let name = fitting
-    for (let i = 2; this.#given.has(name); i++) name = `${fitting.slice(0, LONGEST - 8)} (${i})`
-    this.#given.add(name)
+    for (let i = 2; this.#assigned.has(name); i++)
+      name = `${fitting.slice(0, LONGEST_NAME - 8)} (${i})`
+    this.#assigned.add(name)
     return name
   }
 }
 
 // Bedrock gets the format separately, so the file extension is left out.
-const fitted = (filename: string): string =>
+const fitName = (filename: string): string =>
   filename
     .slice(0, 1024)
     .replace(/\.[a-zA-Z0-9]{1,8}$/, '')
     .replace(/[^a-zA-Z0-9\s()[\]-]+/g, ' ')
     .replace(/\s+/g, ' ')
     .trim()
-    .slice(0, LONGEST)
+    .slice(0, LONGEST_NAME)
     .trim()
 
 /** The names and ids that Converse accepts (API reference, ToolSpecification and ToolUseBlock). */
-const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
 /** Creates the mapping between the call's tool names and the names sent upstream. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
+export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
 
 /** Returns a tool call's id in the form that Converse accepts. */
-const callId = (id: string): string => fittedId(id, RULES)
+const fitCallId = (id: string): string => fitId(id, NAME_RULES)
 
 /** A request may contain this many cache points ("Prompt caching"). */
 const MOST_POINTS = 4
@@ -254,29 +282,39 @@ const MOST_POINTS = 4
  * Renders the cache point that follows a marked block, for models that accept cache points. An hour
  * is requested only of models that support it.
  */
-export function cachePoint(mark: CacheControl | undefined, { cache, hour }: Family): Json[] {
-  if (!mark || cache === 'nowhere') return []
-  return [{ cachePoint: { type: 'default', ...(mark.ttl === '1h' && hour ? { ttl: '1h' } : {}) } }]
+export function renderCachePoint(
+  cacheControl: CacheControl | undefined,
+  { cachePoints, supportsHourCache }: ModelFamily,
+): Json[] {
+  if (!cacheControl || cachePoints === 'nowhere') return []
+  return [
+    {
+      cachePoint: {
+        type: 'default',
+        ...(cacheControl.ttl === '1h' && supportsHourCache ? { ttl: '1h' } : {}),
+      },
+    },
+  ]
 }
 
 /**
  * The block lists of a request: its tools, its system prompt and the content of each message. This
  * is the order in which Bedrock caches them.
  */
-type Lists = Json[][]
+type BlockLists = Json[][]
 
 /**
  * Leaves at most four cache points. The earliest go, because later ones cover what precedes them.
  */
-function withinFour(lists: Lists): Lists {
-  let surplus = pointsIn(lists) - MOST_POINTS
+function limitCachePoints(lists: BlockLists): BlockLists {
+  let surplus = countCachePoints(lists) - MOST_POINTS
   if (surplus <= 0) return lists
-  return lists.map(list => list.filter(block => !isPoint(block) || surplus-- <= 0))
+  return lists.map(list => list.filter(block => !isCachePoint(block) || surplus-- <= 0))
 }
 
 /** Tells whether one more cache point fits. */
-const hasRoom = (lists: Lists): boolean => pointsIn(lists) < MOST_POINTS
+const hasRoomForCachePoint = (lists: BlockLists): boolean => countCachePoints(lists) < MOST_POINTS
 
-const isPoint = (block: Json): boolean => 'cachePoint' in block
+const isCachePoint = (block: Json): boolean => 'cachePoint' in block
 
-const pointsIn = (lists: Lists): number => lists.flat().filter(isPoint).length
+const countCachePoints = (lists: BlockLists): number => lists.flat().filter(isCachePoint).length

@@ -1,46 +1,49 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { joinedBase64 } from '../../kernel/data-url.ts'
+import { joinBase64 } from '../../kernel/data-url.ts'
 import {
-  count,
+  getOwn,
   isObject,
   type Json,
-  member,
-  objects,
-  own,
+  parseCount,
   parseObject,
-  text,
+  readObject,
+  readObjects,
+  readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { unreadable } from '../failure.ts'
-import { answeredBy } from '../json-answer.ts'
+import { unreadableAnswer } from '../failure.ts'
+import { readJsonAnswer } from '../json-answer.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../reader.ts'
-import { ownId, type ToolNames } from '../tools.ts'
-import { familyOf } from './capabilities.data.ts'
-import { annotationOf, citationOf, type Place } from './citations.ts'
-import { failureInside, isFailure } from './failure.ts'
-import { namesOf } from './messages.ts'
-import { answerToolOf } from './request.ts'
-import { usageOf } from './usage.ts'
+import { buildCallId, type ToolNames } from '../tools.ts'
+import { getModelFamily } from './capabilities.data.ts'
+import { type TextRange, toAnnotation, toAnthropicCitation } from './citations.ts'
+import { isFailureEvent, readStreamFailure } from './failure.ts'
+import { createToolNames } from './messages.ts'
+import { findAnswerTool } from './request.ts'
+import { readUsage } from './usage.ts'
 
 /** Returns the parts of a whole `Converse` answer. Throws the error if the body is one. */
-export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
-  if (!isObject(body)) throw unreadable()
-  if (!isAnswer(body))
+export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadableAnswer()
+  if (!isConverseAnswer(body))
     throw typeof body.__type === 'string'
-      ? failureInside(body.__type, { message: text(body.message) })
-      : unreadable()
-  return answeredBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint).message(body))
+      ? readStreamFailure(body.__type, { message: readString(body.message) })
+      : unreadableAnswer()
+  return readJsonAnswer(
+    findAnswerTool(call, endpoint),
+    new ConverseReader(call, endpoint).readMessage(body),
+  )
 }
 
-const isAnswer = (body: Json): boolean =>
-  Array.isArray(member(member(body, 'output'), 'message').content)
+const isConverseAnswer = (body: Json): boolean =>
+  Array.isArray(readObject(readObject(body, 'output'), 'message').content)
 
 /** A content block with state: a tool call, or data that is emitted only once it is complete. */
-type Open =
-  | { type: 'call'; index: number; told: boolean }
+type OpenBlock =
+  | { type: 'call'; index: number; hasInput: boolean }
   | { type: 'redacted'; data: string }
   | { type: 'image'; format: string; data: string }
 
@@ -65,159 +68,181 @@ export class ConverseReader implements Reader<TextPart> {
   readonly #call: TextCall
   readonly #names: ToolNames
   readonly #format: string
-  readonly #open = new Map<number, Open>()
+  readonly #openBlocks = new Map<number, OpenBlock>()
   #parts: TextPart[] = []
   #calls = 0
   /** The length of the text emitted so far, in characters. */
-  #said = 0
+  #textLength = 0
   #started = false
-  #stopped = false
-  #counted = false
+  #isStopped = false
+  #isCounted = false
 
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
-    this.#names = namesOf(call)
-    this.#format = familyOf(endpoint).reasoning_format
+    this.#names = createToolNames(call)
+    this.#format = getModelFamily(endpoint).reasoning_format
   }
 
   read({ event, data }: Frame): TextPart[] {
     if (this.complete || event === null) return []
-    if (isFailure(event)) throw failureInside(event, parseObject(data))
+    if (isFailureEvent(event)) throw readStreamFailure(event, parseObject(data))
     // Unknown event types are ignored.
     if (!EVENTS.has(event)) return []
-    const told = parseObject(data)
-    if (told === undefined) throw unreadable()
-    this.#start(null)
-    this.#event(event, told)
-    this.complete = this.#stopped && this.#counted
-    return this.#taken()
+    const payload = parseObject(data)
+    if (payload === undefined) throw unreadableAnswer()
+    this.#startAnswer(null)
+    this.#readEvent(event, payload)
+    this.complete = this.#isStopped && this.#isCounted
+    return this.#takeParts()
   }
 
   end(): TextPart[] {
-    this.complete = this.#stopped
+    this.complete = this.#isStopped
     return []
   }
 
   /** Returns the parts of a whole answer. */
-  message(body: Json): TextPart[] {
-    this.#start(text(member(body, 'serviceTier').type))
-    for (const [at, block] of objects(member(member(body, 'output'), 'message').content).entries())
-      this.#block(at, block)
-    this.#stop(body)
-    this.#count(body.usage)
-    return this.#taken()
+  readMessage(body: Json): TextPart[] {
+    this.#startAnswer(readString(readObject(body, 'serviceTier').type))
+    for (const [blockIndex, block] of readObjects(
+      readObject(readObject(body, 'output'), 'message').content,
+    ).entries())
+      this.#readBlock(blockIndex, block)
+    this.#finish(body)
+    this.#readUsage(body.usage)
+    return this.#takeParts()
   }
 
-  #taken(): TextPart[] {
+  #takeParts(): TextPart[] {
     const parts = this.#parts
     this.#parts = []
     return parts
   }
 
   // An answer has its id only in a header.
-  #start(service_tier: string | null): void {
+  #startAnswer(service_tier: string | null): void {
     if (this.#started) return
     this.#started = true
     this.#parts.push({ type: 'start', upstream_id: null, system_fingerprint: null, service_tier })
   }
 
-  #event(event: string, told: Json): void {
-    if (event === 'metadata') this.#count(told.usage)
-    else if (!this.#stopped) this.#content(event, count(told.contentBlockIndex) ?? 0, told)
+  #readEvent(event: string, payload: Json): void {
+    if (event === 'metadata') this.#readUsage(payload.usage)
+    else if (!this.#isStopped)
+      this.#readContentEvent(event, parseCount(payload.contentBlockIndex) ?? 0, payload)
   }
 
-  #content(event: string, at: number, told: Json): void {
+  #readContentEvent(event: string, blockIndex: number, payload: Json): void {
     switch (event) {
       case 'contentBlockStart':
-        this.#openBlock(at, member(told, 'start'))
+        this.#openBlock(blockIndex, readObject(payload, 'start'))
         break
       case 'contentBlockDelta':
-        this.#delta(at, member(told, 'delta'))
+        this.#readDelta(blockIndex, readObject(payload, 'delta'))
         break
       case 'contentBlockStop':
-        this.#closeBlock(at)
+        this.#closeBlock(blockIndex)
         break
       case 'messageStop':
-        this.#stop(told)
+        this.#finish(payload)
         break
     }
   }
 
-  #openBlock(at: number, { toolUse, image }: Json): void {
-    this.#closeBlock(at)
-    if (isObject(toolUse)) this.#openCall(at, toolUse)
+  #openBlock(blockIndex: number, { toolUse, image }: Json): void {
+    this.#closeBlock(blockIndex)
+    if (isObject(toolUse)) this.#openCall(blockIndex, toolUse)
     if (isObject(image))
-      this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
+      this.#addBlock(blockIndex, {
+        type: 'image',
+        format: readString(image.format) ?? 'png',
+        data: '',
+      })
   }
 
   // The client could not answer a tool that the provider runs itself.
-  #openCall(at: number, { toolUseId, name, type }: Json): void {
+  #openCall(blockIndex: number, { toolUseId, name, type }: Json): void {
     if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
     const index = this.#calls++
-    const id = text(toolUseId) || ownId(this.#call, index, 'tooluse')
+    const id = readString(toolUseId) || buildCallId(this.#call, index, 'tooluse')
     this.#parts.push({
       type: 'tool-call-start',
       choice,
       index,
       id,
-      name: this.#names.given(text(name) ?? ''),
+      name: this.#names.toClient(readString(name) ?? ''),
     })
-    this.#hold(at, { type: 'call', index, told: false })
+    this.#addBlock(blockIndex, { type: 'call', index, hasInput: false })
   }
 
-  #hold(at: number, open: Open): void {
-    if (this.#open.size >= MOST_OPEN) throw unreadable()
-    this.#open.set(at, open)
+  #addBlock(blockIndex: number, open: OpenBlock): void {
+    if (this.#openBlocks.size >= MOST_OPEN) throw unreadableAnswer()
+    this.#openBlocks.set(blockIndex, open)
   }
 
-  #delta(at: number, { text: said, toolUse, reasoningContent, citation, image }: Json): void {
-    if (typeof said === 'string') this.#say(at, said)
+  #readDelta(
+    blockIndex: number,
+    { text: content, toolUse, reasoningContent, citation, image }: Json,
+  ): void {
+    if (typeof content === 'string') this.#emitText(blockIndex, content)
     if (isObject(toolUse))
-      this.#input(at, typeof toolUse.input === 'string' ? toolUse.input : wholeInput(toolUse.input))
-    if (isObject(reasoningContent)) this.#reasoning(at, reasoningContent)
-    if (isObject(citation)) this.#cite(at, citation, null)
-    if (isObject(image)) this.#image(at, image)
+      this.#emitInput(
+        blockIndex,
+        typeof toolUse.input === 'string' ? toolUse.input : renderInput(toolUse.input),
+      )
+    if (isObject(reasoningContent)) this.#readReasoning(blockIndex, reasoningContent)
+    if (isObject(citation)) this.#emitCitation(blockIndex, citation, null)
+    if (isObject(image)) this.#appendImage(blockIndex, image)
   }
 
   /** Reads a block of a whole answer, in which text may also stand beside its citations. */
-  #block(
-    at: number,
-    { text: said, citationsContent, toolUse, reasoningContent, image }: Json,
+  #readBlock(
+    blockIndex: number,
+    { text: content, citationsContent, toolUse, reasoningContent, image }: Json,
   ): void {
-    if (typeof said === 'string') this.#say(at, said)
-    if (isObject(citationsContent)) this.#cited(at, citationsContent)
+    if (typeof content === 'string') this.#emitText(blockIndex, content)
+    if (isObject(citationsContent)) this.#readCitations(blockIndex, citationsContent)
     if (isObject(reasoningContent))
-      this.#reasoning(at, { ...member(reasoningContent, 'reasoningText'), ...reasoningContent })
-    if (isObject(toolUse)) this.#wholeCall(at, toolUse)
-    if (isObject(image)) this.#wholeImage(at, image)
-    this.#closeBlock(at)
+      this.#readReasoning(blockIndex, {
+        ...readObject(reasoningContent, 'reasoningText'),
+        ...reasoningContent,
+      })
+    if (isObject(toolUse)) this.#readToolUse(blockIndex, toolUse)
+    if (isObject(image)) this.#readImage(blockIndex, image)
+    this.#closeBlock(blockIndex)
   }
 
-  #wholeCall(at: number, toolUse: Json): void {
-    this.#openCall(at, toolUse)
-    this.#input(at, wholeInput(toolUse.input))
+  #readToolUse(blockIndex: number, toolUse: Json): void {
+    this.#openCall(blockIndex, toolUse)
+    this.#emitInput(blockIndex, renderInput(toolUse.input))
   }
 
-  #wholeImage(at: number, image: Json): void {
-    this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
-    this.#image(at, image)
+  #readImage(blockIndex: number, image: Json): void {
+    this.#addBlock(blockIndex, {
+      type: 'image',
+      format: readString(image.format) ?? 'png',
+      data: '',
+    })
+    this.#appendImage(blockIndex, image)
   }
 
-  #say(block: number, said: string): void {
-    if (said === '') return
-    this.#said += said.length
-    this.#parts.push({ type: 'text-delta', choice, text: said, block })
+  #emitText(block: number, content: string): void {
+    if (content === '') return
+    this.#textLength += content.length
+    this.#parts.push({ type: 'text-delta', choice, text: content, block })
   }
 
-  #cited(at: number, { content, citations }: Json): void {
-    const start = this.#said
-    for (const one of objects(content)) this.#say(at, text(one.text) ?? '')
-    for (const citation of objects(citations)) this.#cite(at, citation, { start, end: this.#said })
+  #readCitations(blockIndex: number, { content, citations }: Json): void {
+    const start = this.#textLength
+    for (const piece of readObjects(content))
+      this.#emitText(blockIndex, readString(piece.text) ?? '')
+    for (const citation of readObjects(citations))
+      this.#emitCitation(blockIndex, citation, { start, end: this.#textLength })
   }
 
-  #cite(block: number, given: Json, place: Place | null): void {
-    const annotation = annotationOf(given, place)
-    const citation = citationOf(given)
+  #emitCitation(block: number, value: Json, range: TextRange | null): void {
+    const annotation = toAnnotation(value, range)
+    const citation = toAnthropicCitation(value)
     if (annotation === null && citation === undefined) return
     this.#parts.push({
       type: 'annotation',
@@ -229,107 +254,108 @@ export class ConverseReader implements Reader<TextPart> {
   }
 
   // `redactedReasoning` and `data` are the names in earlier versions of the API.
-  #reasoning(at: number, given: Json): void {
-    const said = text(given.text) ?? ''
-    const signature = text(given.signature) ?? ''
+  #readReasoning(blockIndex: number, value: Json): void {
+    const content = readString(value.text) ?? ''
+    const signature = readString(value.signature) ?? ''
     const redacted =
-      text(given.redactedContent) ??
-      text(given.data) ??
-      text(member(given, 'redactedReasoning').data) ??
+      readString(value.redactedContent) ??
+      readString(value.data) ??
+      readString(readObject(value, 'redactedReasoning').data) ??
       ''
-    if (said !== '' || signature !== '') this.#thought(at, said, signature)
-    if (redacted !== '') this.#redacted(at, redacted)
+    if (content !== '' || signature !== '') this.#emitThought(blockIndex, content, signature)
+    if (redacted !== '') this.#appendRedacted(blockIndex, redacted)
   }
 
   // A signature may arrive alone: thinking that is not shown is signed all the same.
-  #thought(index: number, said: string, signature: string): void {
+  #emitThought(index: number, content: string, signature: string): void {
     const signed = signature === '' ? {} : { signature }
     const detail: ReasoningDetail = {
       type: 'reasoning.text',
-      text: said,
+      text: content,
       ...signed,
       format: this.#format,
       index,
     }
-    this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
+    this.#parts.push({ type: 'reasoning-delta', choice, text: content, details: [detail] })
   }
 
-  #redacted(at: number, data: string): void {
-    if (this.#open.get(at)?.type !== 'redacted') this.#hold(at, { type: 'redacted', data: '' })
-    this.#more(at, data)
+  #appendRedacted(blockIndex: number, data: string): void {
+    if (this.#openBlocks.get(blockIndex)?.type !== 'redacted')
+      this.#addBlock(blockIndex, { type: 'redacted', data: '' })
+    this.#appendData(blockIndex, data)
   }
 
-  #image(at: number, image: Json): void {
-    if (this.#open.get(at)?.type === 'image')
-      this.#more(at, text(member(image, 'source').bytes) ?? '')
+  #appendImage(blockIndex: number, image: Json): void {
+    if (this.#openBlocks.get(blockIndex)?.type === 'image')
+      this.#appendData(blockIndex, readString(readObject(image, 'source').bytes) ?? '')
   }
 
-  #more(at: number, data: string): void {
-    const open = this.#open.get(at)
+  #appendData(blockIndex: number, data: string): void {
+    const open = this.#openBlocks.get(blockIndex)
     if (open?.type !== 'redacted' && open?.type !== 'image') return
-    if (open.data.length + data.length > MOST_HELD) throw unreadable()
-    open.data = joinedBase64(open.data, data)
+    if (open.data.length + data.length > MOST_HELD) throw unreadableAnswer()
+    open.data = joinBase64(open.data, data)
   }
 
-  #input(at: number, input: string): void {
-    const open = this.#open.get(at)
+  #emitInput(blockIndex: number, input: string): void {
+    const open = this.#openBlocks.get(blockIndex)
     if (open?.type !== 'call' || input === '') return
-    open.told = true
+    open.hasInput = true
     this.#parts.push({ type: 'tool-call-delta', choice, index: open.index, input })
   }
 
-  #closeBlock(at: number): void {
-    const open = this.#open.get(at)
+  #closeBlock(blockIndex: number): void {
+    const open = this.#openBlocks.get(blockIndex)
     if (!open) return
     // A tool call without arguments has none in the stream either.
-    if (open.type === 'call' && !open.told) this.#input(at, '{}')
-    if (open.type === 'redacted') this.#encrypted(at, open.data)
+    if (open.type === 'call' && !open.hasInput) this.#emitInput(blockIndex, '{}')
+    if (open.type === 'redacted') this.#emitEncrypted(blockIndex, open.data)
     if (open.type === 'image' && open.data !== '')
       this.#parts.push({
         type: 'image',
         choice,
         url: `data:image/${open.format};base64,${open.data}`,
       })
-    this.#open.delete(at)
+    this.#openBlocks.delete(blockIndex)
   }
 
-  #encrypted(index: number, data: string): void {
+  #emitEncrypted(index: number, data: string): void {
     const detail = { type: 'reasoning.encrypted', data, format: this.#format, index }
     this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
   }
 
-  #stop(told: Json): void {
-    for (const at of [...this.#open.keys()]) this.#closeBlock(at)
-    const native = text(told.stopReason)
-    const sequence = sequenceOf(member(told, 'additionalModelResponseFields'))
+  #finish(payload: Json): void {
+    for (const blockIndex of [...this.#openBlocks.keys()]) this.#closeBlock(blockIndex)
+    const native = readString(payload.stopReason)
+    const sequence = readStopSequence(readObject(payload, 'additionalModelResponseFields'))
     this.#parts.push({
       type: 'finish',
       choice,
-      reason: finishReason(native),
+      reason: toFinishReason(native),
       native,
       ...(sequence === null ? {} : { sequence }),
     })
-    this.#stopped = true
+    this.#isStopped = true
   }
 
-  #count(told: unknown): void {
-    const usage = usageOf(told)
+  #readUsage(payload: unknown): void {
+    const usage = readUsage(payload)
     if (!usage) return
-    this.#counted = true
+    this.#isCounted = true
     this.#parts.push({ type: 'usage', usage })
   }
 }
 
 // Claude's stop sequence, which the request asked for: in a whole answer, or in the last event of a
 // stream.
-const sequenceOf = (fields: Json): string | null =>
-  text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
+const readStopSequence = (fields: Json): string | null =>
+  readString(fields.stop_sequence) ?? readString(readObject(fields, 'delta').stop_sequence)
 
 // Serialized as a stream would send it, whatever JSON it is: a model may well emit a quoted object.
-const wholeInput = (given: unknown): string =>
-  given == null || given === '' ? '' : JSON.stringify(given)
+const renderInput = (input: unknown): string =>
+  input == null || input === '' ? '' : JSON.stringify(input)
 
-const REASONS: Record<string, FinishReason> = {
+const FINISH_REASONS: Record<string, FinishReason> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
   tool_use: 'tool_calls',
@@ -345,4 +371,5 @@ const REASONS: Record<string, FinishReason> = {
  * Returns the finish reason for a `stopReason`. An unknown one counts as a stop; the native reason
  * stays beside it.
  */
-export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'
+export const toFinishReason = (native: string | null): FinishReason =>
+  getOwn(FINISH_REASONS, native) ?? 'stop'

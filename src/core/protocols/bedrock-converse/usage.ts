@@ -1,20 +1,20 @@
-import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
  * Returns a Converse `TokenUsage` in disjoint classes. `inputTokens` includes neither cache reads
  * nor cache writes. Undefined if the counts are impossible.
  */
-export function usageOf(given: unknown): Usage | undefined {
-  if (!isObject(given)) return undefined
-  const text = count(given.inputTokens)
-  const output = count(given.outputTokens)
+export function readUsage(usage: unknown): Usage | undefined {
+  if (!isObject(usage)) return undefined
+  const text = parseCount(usage.inputTokens)
+  const output = parseCount(usage.outputTokens)
   if (text === undefined || output === undefined) return undefined
   return {
     input: {
       text,
-      cache_read: count(given.cacheReadInputTokens) ?? 0,
-      ...writtenOf(given),
+      cache_read: parseCount(usage.cacheReadInputTokens) ?? 0,
+      ...readCacheWrites(usage),
       audio: 0,
       video: 0,
     },
@@ -27,13 +27,13 @@ export function usageOf(given: unknown): Usage | undefined {
  * Returns the tokens written to the cache. `cacheDetails` breaks them down by time to live (API
  * reference, CacheDetail).
  */
-function writtenOf({
+function readCacheWrites({
   cacheWriteInputTokens,
   cacheDetails,
 }: Json): Pick<Usage['input'], 'cache_write' | 'cache_write_1h'> {
-  const written = count(cacheWriteInputTokens) ?? 0
-  const hours = objects(cacheDetails).filter(detail => detail.ttl === '1h')
-  const told = hours.reduce((sum, detail) => sum + (count(detail.inputTokens) ?? 0), 0)
-  const cache_write_1h = Math.min(told, written)
+  const written = parseCount(cacheWriteInputTokens) ?? 0
+  const hours = readObjects(cacheDetails).filter(detail => detail.ttl === '1h')
+  const hourTokens = hours.reduce((sum, detail) => sum + (parseCount(detail.inputTokens) ?? 0), 0)
+  const cache_write_1h = Math.min(hourTokens, written)
   return { cache_write: written - cache_write_1h, cache_write_1h }
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../../kernel/json.ts'
-import { failureOf } from '../failure.ts'
+import { translateFailure } from '../failure.ts'
 
 /**
  * Cohere's own status for text that it refuses to read or write
@@ -12,11 +12,14 @@ const BLOCKED = 498
  * Returns the error for an HTTP failure of Cohere. Its body has only a sentence, which is not
  * passed on.
  */
-export function failure(status: number, body: unknown): GatewayError {
+export function readFailure(status: number, body: unknown): GatewayError {
   if (status === BLOCKED)
     return new GatewayError(
       'content_policy_violation',
       'The provider refused the request for its content',
     )
-  return failureOf(status, { code: undefined, message: isObject(body) ? body.message : undefined })
+  return translateFailure(status, {
+    code: undefined,
+    message: isObject(body) ? body.message : undefined,
+  })
 }

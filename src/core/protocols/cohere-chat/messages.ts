@@ -1,52 +1,61 @@
 import { invalid } from '../../errors.ts'
-import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
+import { decodeMediaText, isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Block, Turn } from '../../language/message.ts'
-import { conversationOf, type ToolResult } from '../conversation.ts'
+import type { Block, Message } from '../../language/message.ts'
+import { type ToolResult, toConversation } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
-import { inputJson, type NameRules, ToolNames } from '../tools.ts'
+import { type NameRules, renderInputJson, ToolNames } from '../tools.ts'
 
-type Message = Record<string, unknown> & { role: string }
-type Part = Record<string, unknown>
+type CohereMessage = Record<string, unknown> & { role: string }
+type CoherePart = Record<string, unknown>
 
 /**
  * Renders the messages. The gateway's own `instruction`, if any, becomes part of the system prompt.
  */
-export function messagesOf(turns: Turn[], instruction: string | null, names: ToolNames): Message[] {
-  const { system, messages } = conversationOf(turns)
-  const told = [...(instruction === null ? [] : [instruction]), ...texts(system)].join('\n\n')
-  const said = messages.flatMap(({ role, blocks }) =>
-    role === 'assistant' ? [assistantMessage(blocks, names)] : userMessages(blocks),
+export function renderMessages(
+  messages: Message[],
+  instruction: string | null,
+  names: ToolNames,
+): CohereMessage[] {
+  const { system, messages: merged } = toConversation(messages)
+  const instructions = [...(instruction === null ? [] : [instruction]), ...listTexts(system)].join(
+    '\n\n',
   )
-  return told === '' ? said : [{ role: 'system', content: told }, ...said]
+  const rendered = merged.flatMap(({ role, blocks }) =>
+    role === 'assistant' ? [renderAssistantMessage(blocks, names)] : renderUserMessages(blocks),
+  )
+  return instructions === '' ? rendered : [{ role: 'system', content: instructions }, ...rendered]
 }
 
-const texts = (blocks: (Block | ToolResult)[]): string[] =>
+const listTexts = (blocks: (Block | ToolResult)[]): string[] =>
   blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
 
 /**
  * Renders tool results, each as a message of its own, then the media of the results and the user's
  * own blocks.
  */
-function userMessages(blocks: (Block | ToolResult)[]): Message[] {
+function renderUserMessages(blocks: (Block | ToolResult)[]): CohereMessage[] {
   const results = blocks.filter(block => block.type === 'tool-result')
-  const shown = results.flatMap(result => result.blocks.filter(block => block.type !== 'text'))
-  const said = blocks.filter(block => block.type !== 'tool-result')
-  const content = contentOf([...shown, ...said])
-  return [...results.map(toolMessage), ...(content === null ? [] : [{ role: 'user', content }])]
+  const media = results.flatMap(result => result.blocks.filter(block => block.type !== 'text'))
+  const ownBlocks = blocks.filter(block => block.type !== 'tool-result')
+  const content = renderContent([...media, ...ownBlocks])
+  return [
+    ...results.map(renderToolMessage),
+    ...(content === null ? [] : [{ role: 'user', content }]),
+  ]
 }
 
 // Text alone is sent as a string, the one form that every model accepts.
-function contentOf(blocks: Block[]): string | Part[] | null {
-  const parts = blocks.flatMap(partsOf)
+function renderContent(blocks: Block[]): string | CoherePart[] | null {
+  const parts = blocks.flatMap(renderPart)
   if (parts.length === 0) return blocks.length === 0 ? null : 'See the documents.'
   return parts.every(({ type }) => type === 'text')
     ? parts.map(({ text }) => text).join('\n\n')
     : parts
 }
 
-function partsOf(block: Block): Part[] {
+function renderPart(block: Block): CoherePart[] {
   switch (block.type) {
     case 'text':
     case 'refusal':
@@ -71,8 +80,8 @@ function partsOf(block: Block): Part[] {
 }
 
 /** Renders a tool result. Cohere can cite objects. It reads anything else as text. */
-function toolMessage({ id, blocks }: ToolResult): Message {
-  const content = texts(blocks).map(text => {
+function renderToolMessage({ id, blocks }: ToolResult): CohereMessage {
+  const content = listTexts(blocks).map(text => {
     const data = parseObject(text)
     return data ? { type: 'document', document: { data } } : { type: 'text', text }
   })
@@ -87,9 +96,9 @@ function toolMessage({ id, blocks }: ToolResult): Message {
  * Renders an assistant message. Text beside a tool call is the plan that led to it. Cohere does not
  * accept thinking back.
  */
-function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Message {
+function renderAssistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): CohereMessage {
   const calls = blocks.filter(block => block.type === 'tool-call')
-  const text = blocks.flatMap(spoken).join('')
+  const text = blocks.flatMap(listSpokenTexts).join('')
   if (calls.length === 0) return { role: 'assistant', content: text }
   return {
     role: 'assistant',
@@ -97,12 +106,12 @@ function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Mes
     tool_calls: calls.map(({ id, name, input }) => ({
       id,
       type: 'function',
-      function: { name: names.sent(name), arguments: inputJson(input) },
+      function: { name: names.toWire(name), arguments: renderInputJson(input) },
     })),
   }
 }
 
-function spoken(block: Block | ToolResult): string[] {
+function listSpokenTexts(block: Block | ToolResult): string[] {
   if (block.type === 'text' || block.type === 'refusal') return [block.text]
   if (block.type === 'tool-call' || block.type === 'reasoning') return []
   throw foreignContent(block)
@@ -114,27 +123,34 @@ type File = Extract<Block, { type: 'file' }>['file']
  * Renders the documents that the answer may cite: those the caller named, and the text files of the
  * conversation.
  */
-export function documentsOf({ turns, extra: { documents: given } }: TextCall): unknown[] {
-  const files = turns.flatMap(({ blocks }) => blocks).filter(block => block.type === 'file')
-  return [...(Array.isArray(given) ? given : []), ...files.map(({ file }) => documentOf(file))]
+export function renderDocuments({ messages, extra: { documents } }: TextCall): unknown[] {
+  const files = messages.flatMap(({ blocks }) => blocks).filter(block => block.type === 'file')
+  return [
+    ...(Array.isArray(documents) ? documents : []),
+    ...files.map(({ file }) => renderDocument(file)),
+  ]
 }
 
 // Cohere reads text only. It cannot know what a scanned page says.
-function documentOf({ filename, file_data }: File) {
+function renderDocument({ filename, file_data }: File) {
   const file =
-    file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
-  if (!file || !TEXTUAL.test(file.media_type))
+    file_data !== undefined && isDataUrl(file_data)
+      ? parseDataUrl(file_data, 'file_data')
+      : undefined
+  if (!file || !TEXT_TYPE.test(file.media_type))
     throw invalid('file: expected a text file for this model’s provider', 'file')
-  return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
+  return {
+    data: { ...(filename === undefined ? {} : { title: filename }), text: decodeMediaText(file) },
+  }
 }
 
-const TEXTUAL = /^text\/|[/+](json|xml|yaml)$/
+const TEXT_TYPE = /^text\/|[/+](json|xml|yaml)$/
 
 /**
  * Letters, digits and `_`, no digit first (https://docs.cohere.com/v1/reference/chat,
  * `tools.name`).
  */
-const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_]/g, badStart: /^[0-9]/, longest: 64 }
+const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_]/g, badStart: /^[0-9]/, longest: 64 }
 
 /** Creates the mapping between the call's tool names and the names sent upstream. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
+export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)

@@ -1,36 +1,36 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
-import { defined, isObject } from '../../kernel/json.ts'
+import { isObject, omitUndefined } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Params, ResponseFormat } from '../../language/params.ts'
 import type { ToolChoice } from '../../language/tool.ts'
-import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-answer.ts'
-import { type FunctionTool, functionOf, readExtra } from '../native.ts'
+import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from '../json-answer.ts'
+import { type FunctionTool, readExtra, requireFunctionTool } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
-import { budgetOf } from '../reasoning.ts'
+import { toReasoningBudget } from '../reasoning.ts'
 import type { ToolNames } from '../tools.ts'
-import { capabilitiesOf } from './capabilities.data.ts'
-import { documentsOf, messagesOf, namesOf } from './messages.ts'
+import { getCapabilities } from './capabilities.data.ts'
+import { createToolNames, renderDocuments, renderMessages } from './messages.ts'
 
 /**
  * Builds a chat request of Cohere. Unknown parameters come first, so that none of them can
  * overwrite a known one.
  */
-export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
-  const names = namesOf(call)
-  const { format, instruction } = formatOf(call)
-  const documents = documentsOf(call)
+export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+  const names = createToolNames(call)
+  const { format, instruction } = chooseAnswerFormat(call)
+  const documents = renderDocuments(call)
   return {
     path: '/chat',
     body: {
       ...readExtra(call),
       model: endpoint.upstreamModel,
-      messages: messagesOf(call.turns, instruction, names),
+      messages: renderMessages(call.messages, instruction, names),
       ...(documents.length > 0 ? { documents } : {}),
-      ...samplingOf(call.params),
+      ...renderSampling(call.params),
       ...(format ? { response_format: format } : {}),
-      ...thinkingOf(call, endpoint),
-      ...toolsOf(call, names),
+      ...renderThinking(call, endpoint),
+      ...renderTools(call, names),
       ...(call.stream ? { stream: true } : {}),
     },
   }
@@ -41,7 +41,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
 const MOST_STOPS = 5
 const MOST_K = 500
 
-function samplingOf(params: Params): Record<string, unknown> {
+function renderSampling(params: Params): Record<string, unknown> {
   const {
     temperature,
     top_p,
@@ -53,12 +53,12 @@ function samplingOf(params: Params): Record<string, unknown> {
     stop,
     logprobs,
   } = params
-  return defined({
-    temperature: within(0, temperature, 1),
-    p: within(0.01, top_p, 0.99),
-    k: within(0, top_k, MOST_K),
-    frequency_penalty: within(0, frequency_penalty, 1),
-    presence_penalty: within(0, presence_penalty, 1),
+  return omitUndefined({
+    temperature: clamp(0, temperature, 1),
+    p: clamp(0.01, top_p, 0.99),
+    k: clamp(0, top_k, MOST_K),
+    frequency_penalty: clamp(0, frequency_penalty, 1),
+    presence_penalty: clamp(0, presence_penalty, 1),
     seed: seed !== undefined && seed >= 0 ? seed : undefined,
     max_tokens,
     stop_sequences: stop?.slice(0, MOST_STOPS),
@@ -66,7 +66,7 @@ function samplingOf(params: Params): Record<string, unknown> {
   })
 }
 
-const within = (least: number, value: number | undefined, most: number) =>
+const clamp = (least: number, value: number | undefined, most: number) =>
   value === undefined ? undefined : Math.min(Math.max(value, least), most)
 
 /**
@@ -75,12 +75,12 @@ const within = (least: number, value: number | undefined, most: number) =>
  */
 const UNBOUNDED_OUTPUT = 32_768
 
-function thinkingOf(
+function renderThinking(
   { params: { reasoning, max_tokens } }: TextCall,
   endpoint: Endpoint,
 ): Record<string, unknown> {
-  if (!reasoning || !capabilitiesOf(endpoint).thinking) return {}
-  const token_budget = budgetOf(
+  if (!reasoning || !getCapabilities(endpoint).supportsThinking) return {}
+  const token_budget = toReasoningBudget(
     reasoning,
     max_tokens ?? endpoint.max_completion_tokens ?? UNBOUNDED_OUTPUT,
   )
@@ -88,36 +88,39 @@ function thinkingOf(
   return { thinking: token_budget === 0 ? { type: 'disabled' } : { type: 'enabled', token_budget } }
 }
 
-function toolsOf(
+function renderTools(
   { tools, params: { tool_choice } }: TextCall,
   names: ToolNames,
 ): Record<string, unknown> {
   if (tools.length === 0) return {}
-  const only = namedIn(tool_choice)
-  const functions = tools.map(functionOf)
-  const sent = only === undefined ? functions : functions.filter(({ name }) => name === only)
-  if (sent.length === 0)
+  const forcedName = getNamedFunction(tool_choice)
+  const functions = tools.map(requireFunctionTool)
+  const offered =
+    forcedName === undefined ? functions : functions.filter(({ name }) => name === forcedName)
+  if (offered.length === 0)
     throw invalid('tool_choice: names a function that is not among the tools', 'tool_choice')
   return {
-    tools: sent.map(tool => shown(tool, names)),
-    ...(sent.every(({ strict }) => strict) ? { strict_tools: true } : {}),
-    ...choiceOf(tool_choice),
+    tools: offered.map(tool => renderTool(tool, names)),
+    ...(offered.every(({ strict }) => strict) ? { strict_tools: true } : {}),
+    ...renderToolChoice(tool_choice),
   }
 }
 
 // Cohere can force a call, but not of a specific function. So only the requested one is offered.
-const namedIn = (choice: ToolChoice | undefined): string | undefined =>
+const getNamedFunction = (choice: ToolChoice | undefined): string | undefined =>
   typeof choice === 'object' && 'function' in choice ? choice.function.name : undefined
 
-function choiceOf(choice: ToolChoice | undefined): Record<string, unknown> {
+function renderToolChoice(choice: ToolChoice | undefined): Record<string, unknown> {
   if (choice === 'none') return { tool_choice: 'NONE' }
-  return choice === 'required' || namedIn(choice) !== undefined ? { tool_choice: 'REQUIRED' } : {}
+  return choice === 'required' || getNamedFunction(choice) !== undefined
+    ? { tool_choice: 'REQUIRED' }
+    : {}
 }
 
-const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames) => ({
+const renderTool = ({ name, description, parameters }: FunctionTool, names: ToolNames) => ({
   type: 'function',
   function: {
-    name: names.sent(name),
+    name: names.toWire(name),
     ...(description === undefined ? {} : { description }),
     parameters:
       isObject(parameters) && Object.keys(parameters).length > 0
@@ -127,7 +130,7 @@ const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames
 })
 
 /** The answer format as a parameter, and the instruction that accompanies or replaces it. */
-interface Format {
+interface AnswerFormat {
   format: { type: 'json_object'; json_schema?: Record<string, unknown> } | null
   instruction: string | null
 }
@@ -137,29 +140,29 @@ interface Format {
  * `response_format`, so an instruction replaces it. Without a mention of JSON in the prompt, a JSON
  * answer may never end (https://docs.cohere.com/docs/structured-outputs).
  */
-function formatOf(call: TextCall): Format {
-  const schema = schemaOf(call.params.response_format)
+function chooseAnswerFormat(call: TextCall): AnswerFormat {
+  const schema = readSchema(call.params.response_format)
   if (!schema) return { format: null, instruction: null }
-  if (call.tools.length > 0 || 'documents' in call.extra || call.turns.some(hasFile))
-    return { format: null, instruction: schemaInWords(ONE_OBJECT, schema) }
-  const format: Format['format'] = {
+  if (call.tools.length > 0 || 'documents' in call.extra || call.messages.some(hasFile))
+    return { format: null, instruction: buildSchemaInstruction(ONE_OBJECT, schema) }
+  const format: AnswerFormat['format'] = {
     type: 'json_object',
     ...(schema.schema ? { json_schema: schema.schema } : {}),
   }
   return { format, instruction: mentionsJson(call) ? null : ANSWER_IN_JSON }
 }
 
-interface Schema {
+interface JsonSchemaFormat {
   description?: string
   schema?: Record<string, unknown>
 }
 
-function schemaOf(wish: ResponseFormat | undefined): Schema | null {
-  if (wish && 'json_schema' in wish) return wish.json_schema
-  return wish?.type === 'json_object' ? {} : null
+function readSchema(format: ResponseFormat | undefined): JsonSchemaFormat | null {
+  if (format && 'json_schema' in format) return format.json_schema
+  return format?.type === 'json_object' ? {} : null
 }
 
 const ONE_OBJECT = 'Answer with one JSON object and nothing else, unless you call a tool.'
 
-const hasFile = ({ blocks }: TextCall['turns'][number]) =>
+const hasFile = ({ blocks }: TextCall['messages'][number]) =>
   blocks.some(block => block.type === 'file')

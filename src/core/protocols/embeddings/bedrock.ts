@@ -1,12 +1,18 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
-import { textUsage, type Usage } from '../../language/usage.ts'
-import { failure } from '../bedrock-converse/failure.ts'
-import { answerOf, atMost, purposeOf, textsOf, whole } from '../embeddings.ts'
-import { unreadable } from '../failure.ts'
+import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { readFailure } from '../bedrock-converse/failure.ts'
+import {
+  assertInputCount,
+  embeddingDefaults,
+  parsePurpose,
+  readTexts,
+  toEmbeddingParts,
+} from '../embeddings.ts'
+import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
+import { buildBody as buildCohereBody, parseAnswer as parseCohereAnswer } from './cohere.ts'
 
 /**
  * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`. Every maker's
@@ -14,48 +20,55 @@ import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html).
  */
 export const bedrockEmbeddings: Protocol<'embedding'> = {
-  ...whole,
-  takesUrls: [],
-  request,
-  parts,
-  failure,
+  ...embeddingDefaults,
+  urlMedia: [],
+  buildRequest,
+  parseAnswer,
+  readFailure,
 }
 
 /** The requests and answers of one maker's models. */
 interface Maker {
-  body(call: EmbeddingCall): Json
-  parts(body: unknown, call: EmbeddingCall): EmbeddingPart[]
+  buildBody(call: EmbeddingCall): Json
+  parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[]
 }
 
 const cohere: Maker = {
-  body: call => ({ ...cohereBody(call), embedding_types: ['float'] }),
-  parts: cohereParts,
+  buildBody: call => ({ ...buildCohereBody(call), embedding_types: ['float'] }),
+  parseAnswer: parseCohereAnswer,
 }
 
 const titan: Maker = {
-  body: call => ({ ...call.extra, inputText: only(call), ...dimensionsOf('dimensions', call) }),
-  parts: (body, call) => {
-    if (!isObject(body)) throw unreadable()
-    return answerOf(call, { vectors: [body.embedding], usage: usageOf(body.inputTextTokenCount) })
+  buildBody: call => ({
+    ...call.extra,
+    inputText: readSingleText(call),
+    ...renderDimensions('dimensions', call),
+  }),
+  parseAnswer: (body, call) => {
+    if (!isObject(body)) throw unreadableAnswer()
+    return toEmbeddingParts(call, {
+      vectors: [body.embedding],
+      usage: readUsage(body.inputTextTokenCount),
+    })
   },
 }
 
 const nova: Maker = {
-  body: call => ({
+  buildBody: call => ({
     ...call.extra,
     taskType: 'SINGLE_EMBEDDING',
     singleEmbeddingParams: {
       embeddingPurpose:
-        purposeOf(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
-      ...dimensionsOf('embeddingDimension', call),
-      text: { truncationMode: 'NONE', value: only(call) },
+        parsePurpose(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
+      ...renderDimensions('embeddingDimension', call),
+      text: { truncationMode: 'NONE', value: readSingleText(call) },
     },
   }),
-  parts: (body, call) => {
-    if (!isObject(body)) throw unreadable()
-    return answerOf(call, {
-      vectors: objects(body.embeddings).map(({ embedding }) => embedding),
-      usage: usageOf(body.inputTokenCount),
+  parseAnswer: (body, call) => {
+    if (!isObject(body)) throw unreadableAnswer()
+    return toEmbeddingParts(call, {
+      vectors: readObjects(body.embeddings).map(({ embedding }) => embedding),
+      usage: readUsage(body.inputTokenCount),
     })
   },
 }
@@ -68,30 +81,30 @@ const MAKERS: [model: RegExp, maker: Maker][] = [
   [/amazon\.nova-/, nova],
 ]
 
-const makerOf = ({ upstreamModel }: Endpoint): Maker =>
+const findMaker = ({ upstreamModel }: Endpoint): Maker =>
   MAKERS.find(([model]) => model.test(upstreamModel))?.[1] ?? titan
 
-function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
+function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
   return {
     path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/invoke`,
-    body: makerOf(endpoint).body(call),
+    body: findMaker(endpoint).buildBody(call),
   }
 }
 
-function parts(body: unknown, call: EmbeddingCall, endpoint: Endpoint): EmbeddingPart[] {
-  return makerOf(endpoint).parts(body, call)
+function parseAnswer(body: unknown, call: EmbeddingCall, endpoint: Endpoint): EmbeddingPart[] {
+  return findMaker(endpoint).parseAnswer(body, call)
 }
 
 // Amazon's own models return one vector per request.
-function only(call: EmbeddingCall): string {
-  atMost(1, call)
-  return textsOf(call).join('')
+function readSingleText(call: EmbeddingCall): string {
+  assertInputCount(1, call)
+  return readTexts(call).join('')
 }
 
-const dimensionsOf = (name: string, { params: { dimensions } }: EmbeddingCall): Json =>
+const renderDimensions = (name: string, { params: { dimensions } }: EmbeddingCall): Json =>
   dimensions === undefined ? {} : { [name]: dimensions }
 
-function usageOf(given: unknown): Usage | undefined {
-  const tokens = count(given)
-  return tokens === undefined ? undefined : textUsage(tokens, 0)
+function readUsage(value: unknown): Usage | undefined {
+  const tokens = parseCount(value)
+  return tokens === undefined ? undefined : createTextUsage(tokens, 0)
 }

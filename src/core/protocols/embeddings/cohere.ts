@@ -1,35 +1,35 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { count, isObject, type Json, member, text } from '../../kernel/json.ts'
+import { isObject, type Json, parseCount, readObject, readString } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
-import { textUsage, type Usage } from '../../language/usage.ts'
-import { failure } from '../cohere-chat/failure.ts'
+import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { readFailure } from '../cohere-chat/failure.ts'
 import {
-  answerOf,
-  atMost,
-  blocksOf,
+  assertInputCount,
+  embeddingDefaults,
+  listBlocks,
   type Purpose,
-  purposeOf,
-  refuse,
-  textsOf,
-  whole,
+  parsePurpose,
+  readTexts,
+  refuseContent,
+  toEmbeddingParts,
 } from '../embeddings.ts'
-import { unreadable } from '../failure.ts'
+import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 
 /** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
 export const cohereEmbeddings: Protocol<'embedding'> = {
-  ...whole,
-  takesUrls: [],
-  request,
-  parts,
-  failure,
+  ...embeddingDefaults,
+  urlMedia: [],
+  buildRequest,
+  parseAnswer,
+  readFailure,
 }
 
-function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
+function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
   return {
     path: '/embed',
-    body: { ...bodyOf(call), model: endpoint.upstreamModel, embedding_types: ['float'] },
+    body: { ...buildBody(call), model: endpoint.upstreamModel, embedding_types: ['float'] },
   }
 }
 
@@ -39,15 +39,15 @@ const MOST_INPUTS = 96
  * Builds the part of the body that all hosts of Cohere's models share. Unknown parameters come
  * first, so that none of them can replace a known one.
  */
-export function bodyOf(call: EmbeddingCall): Json {
-  atMost(MOST_INPUTS, call)
+export function buildBody(call: EmbeddingCall): Json {
+  assertInputCount(MOST_INPUTS, call)
   const { dimensions, input_type } = call.params
   return {
     ...call.extra,
     ...(call.inputs.every(({ type }) => type === 'text')
-      ? { texts: textsOf(call) }
-      : { inputs: call.inputs.map(contentOf) }),
-    input_type: purposeIn(input_type),
+      ? { texts: readTexts(call) }
+      : { inputs: call.inputs.map(renderContent) }),
+    input_type: renderPurpose(input_type),
     ...(dimensions === undefined ? {} : { output_dimension: dimensions }),
   }
 }
@@ -60,39 +60,39 @@ const PURPOSES: Partial<Record<Purpose, string>> = {
 }
 
 // Cohere requires a purpose. Most texts that are embedded are documents to be searched.
-function purposeIn(input_type: string | undefined): string {
-  const purpose = purposeOf(input_type)
+function renderPurpose(input_type: string | undefined): string {
+  const purpose = parsePurpose(input_type)
   return (purpose === undefined ? input_type : PURPOSES[purpose]) ?? 'search_document'
 }
 
-const contentOf = (input: EmbeddingCall['inputs'][number]) => ({
-  content: blocksOf(input).map(part),
+const renderContent = (input: EmbeddingCall['inputs'][number]) => ({
+  content: listBlocks(input).map(renderPart),
 })
 
-function part(block: Block): Json {
+function renderPart(block: Block): Json {
   if (block.type === 'text') return { type: 'text', text: block.text }
   return block.type === 'image'
     ? { type: 'image_url', image_url: { url: block.url } }
-    : refuse(block.type)
+    : refuseContent(block.type)
 }
 
 /** Returns the parts of an answer of any host. Older models answer with a plain list of vectors. */
-export function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
-  if (!isObject(body)) throw unreadable()
+export function parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
+  if (!isObject(body)) throw unreadableAnswer()
   const vectors = isObject(body.embeddings) ? body.embeddings.float : body.embeddings
-  if (!Array.isArray(vectors)) throw unreadable()
-  return answerOf(call, {
-    upstream_id: text(body.id),
+  if (!Array.isArray(vectors)) throw unreadableAnswer()
+  return toEmbeddingParts(call, {
+    upstream_id: readString(body.id),
     vectors,
-    usage: usageOf(member(body, 'meta')),
+    usage: readUsage(readObject(body, 'meta')),
   })
 }
 
-function usageOf(meta: Json): Usage | undefined {
-  const { input_tokens, image_tokens } = member(meta, 'billed_units')
-  const texts = count(input_tokens)
-  const images = count(image_tokens)
+function readUsage(meta: Json): Usage | undefined {
+  const { input_tokens, image_tokens } = readObject(meta, 'billed_units')
+  const texts = parseCount(input_tokens)
+  const images = parseCount(image_tokens)
   return texts === undefined && images === undefined
     ? undefined
-    : textUsage((texts ?? 0) + (images ?? 0), 0)
+    : createTextUsage((texts ?? 0) + (images ?? 0), 0)
 }

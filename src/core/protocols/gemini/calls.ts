@@ -1,7 +1,7 @@
-import { isRawJson, type Json, objects, text } from '../../kernel/json.ts'
-import { unreadable } from '../failure.ts'
+import { isRawJson, type Json, readObjects, readString } from '../../kernel/json.ts'
+import { unreadableAnswer } from '../failure.ts'
 
-type Step = string | number
+type PathStep = string | number
 type Container = Json | unknown[]
 
 /** Longer or more deeply nested arguments are no real tool call. */
@@ -20,7 +20,7 @@ export class PartialArgs {
 
   /** Adds the next pieces. */
   add(pieces: unknown): void {
-    for (const piece of objects(pieces)) this.#addOne(piece)
+    for (const piece of readObjects(pieces)) this.#addPiece(piece)
   }
 
   /** Returns the arguments as JSON text. */
@@ -28,34 +28,34 @@ export class PartialArgs {
     return JSON.stringify(this.#root)
   }
 
-  #addOne(piece: Json): void {
-    const path = text(piece.jsonPath) ?? ''
-    this.#grow(path.length + (text(piece.stringValue)?.length ?? 0))
-    if (path.length > LONGEST_PATH) throw unreadable()
-    const steps = stepsOf(path)
+  #addPiece(piece: Json): void {
+    const path = readString(piece.jsonPath) ?? ''
+    this.#countCharacters(path.length + (readString(piece.stringValue)?.length ?? 0))
+    if (path.length > LONGEST_PATH) throw unreadableAnswer()
+    const steps = parsePath(path)
     const last = steps.pop()
     if (last === undefined) return
-    const container = this.#containerAt(steps, last)
-    if (container) put(container, last, filled(piece, path, memberOf(container, last)))
+    const container = this.#findContainer(steps, last)
+    if (container) setMember(container, last, computeValue(piece, path, getMember(container, last)))
   }
 
-  #grow(by: number): void {
+  #countCharacters(by: number): void {
     this.#characters += by
-    if (this.#characters > MOST_CHARACTERS) throw unreadable()
+    if (this.#characters > MOST_CHARACTERS) throw unreadableAnswer()
   }
 
   /**
    * Returns the container of a value, and creates it if it is missing. Undefined if another value
    * is in the way.
    */
-  #containerAt(steps: Step[], last: Step): Container | undefined {
-    if (steps.length > DEEPEST) throw unreadable()
+  #findContainer(steps: PathStep[], last: PathStep): Container | undefined {
+    if (steps.length > DEEPEST) throw unreadableAnswer()
     let container: Container = this.#root
     for (const [i, step] of steps.entries()) {
       const next: unknown =
-        memberOf(container, step) ??
+        getMember(container, step) ??
         (typeof (steps[i + 1] ?? last) === 'number' ? [] : Object.create(null))
-      if (!isContainer(next) || !put(container, step, next)) return undefined
+      if (!isContainer(next) || !setMember(container, step, next)) return undefined
       container = next
     }
     return container
@@ -68,7 +68,7 @@ const STEP = /\[(\d{1,9})\]|\[(['"])(.*?)\2\]|[^.[\]]+/g
  * Parses `$.items[0].name` into `['items', 0, 'name']`. A path that ends in `[]` addresses the
  * list.
  */
-const stepsOf = (path: string): Step[] =>
+const parsePath = (path: string): PathStep[] =>
   [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) =>
     index === undefined ? (quoted ?? whole) : Number(index),
   )
@@ -76,7 +76,7 @@ const stepsOf = (path: string): Step[] =>
 const isContainer = (value: unknown): value is Container =>
   typeof value === 'object' && value !== null && !isRawJson(value)
 
-const memberOf = (container: Container, step: Step): unknown =>
+const getMember = (container: Container, step: PathStep): unknown =>
   Array.isArray(container)
     ? container[Number(step)]
     : Object.hasOwn(container, step)
@@ -84,7 +84,7 @@ const memberOf = (container: Container, step: Step): unknown =>
       : undefined
 
 // Lists arrive in order. An index far beyond the end would fill the list with holes.
-function put(container: Container, step: Step, value: unknown): boolean {
+function setMember(container: Container, step: PathStep, value: unknown): boolean {
   if (value === undefined) return false
   if (!Array.isArray(container)) container[step] = value
   else if (Number(step) <= container.length) container[Number(step)] = value
@@ -94,13 +94,13 @@ function put(container: Container, step: Step, value: unknown): boolean {
 
 // A piece without a value ends a string or a list, or stands for an empty container. The members of
 // any other container would have arrived instead.
-function filled(piece: Json, path: string, before: unknown): unknown {
-  const more = text(piece.stringValue)
-  if (more !== null) return typeof before === 'string' ? before + more : more
+function computeValue(piece: Json, path: string, current: unknown): unknown {
+  const more = readString(piece.stringValue)
+  if (more !== null) return typeof current === 'string' ? current + more : more
   if (typeof piece.numberValue === 'number' || isRawJson(piece.numberValue))
     return piece.numberValue
   if (typeof piece.boolValue === 'boolean') return piece.boolValue
   if ('nullValue' in piece) return null
-  if (before !== undefined || piece.willContinue === true) return before
+  if (current !== undefined || piece.willContinue === true) return current
   return path.endsWith('[]') ? [] : Object.create(null)
 }

@@ -1,19 +1,26 @@
-import { isObject, type Json, member, objects, own, text } from '../../kernel/json.ts'
+import {
+  getOwn,
+  isObject,
+  type Json,
+  readObject,
+  readObjects,
+  readString,
+} from '../../kernel/json.ts'
 import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { MOST_CALLS } from '../reader.ts'
-import { ownId } from '../tools.ts'
+import { buildCallId } from '../tools.ts'
 import { PartialArgs } from './calls.ts'
-import { Citations } from './citations.ts'
-import { FORMAT, mediaId } from './messages.ts'
-import type { Reading } from './reader.ts'
+import { CitationReader } from './citations.ts'
+import { buildMediaId, REASONING_FORMAT } from './messages.ts'
+import type { AnswerContext } from './reader.ts'
 
 /** Arguments arrive for one call after another. At most this many calls may be open at once. */
 const MOST_OPEN = 8
 
 /** A call whose arguments are still arriving. */
 interface OpenCall {
-  given: Json
+  value: Json
   signature: string | null
   args: PartialArgs
 }
@@ -26,11 +33,11 @@ interface ServerCall {
 }
 
 /** Reads one alternative of an answer, with one small method for each kind of part. */
-export class Candidate {
+export class CandidateReader {
   readonly #choice: number
-  readonly #reading: Reading
-  readonly #citations: Citations
-  readonly #open: OpenCall[] = []
+  readonly #context: AnswerContext
+  readonly #citations: CitationReader
+  readonly #openCalls: OpenCall[] = []
   #serverCall: ServerCall | null = null
   #calls = 0
   #media = 0
@@ -41,15 +48,15 @@ export class Candidate {
    * part arrives.
    */
   #entries = 0
-  #thinking = false
+  #isThinking = false
   #finish: string | null = null
   /** Whether it has emitted anything. */
-  hasSpoken = false
+  hasOutput = false
 
-  constructor(choice: number, reading: Reading) {
+  constructor(choice: number, context: AnswerContext) {
     this.#choice = choice
-    this.#reading = reading
-    this.#citations = new Citations(choice)
+    this.#context = context
+    this.#citations = new CitationReader(choice)
   }
 
   /** Whether it has reported a finish reason. */
@@ -58,13 +65,13 @@ export class Candidate {
   }
 
   /** Returns the parts that one event, or the whole answer, contains for this alternative. */
-  read(given: Json): TextPart[] {
+  read(value: Json): TextPart[] {
     const parts: TextPart[] = []
-    for (const part of objects(member(given, 'content').parts)) this.#part(part, parts)
-    this.#logprobs(given, parts)
-    parts.push(...this.#citations.of(given))
-    this.#finish = text(given.finishReason) ?? this.#finish
-    this.hasSpoken ||= parts.length > 0
+    for (const part of readObjects(readObject(value, 'content').parts)) this.#readPart(part, parts)
+    this.#readLogprobs(value, parts)
+    parts.push(...this.#citations.readNew(value))
+    this.#finish = readString(value.finishReason) ?? this.#finish
+    this.hasOutput ||= parts.length > 0
     return parts
   }
 
@@ -72,148 +79,163 @@ export class Candidate {
    * Returns the parts that the end of the answer completes. A call with truncated arguments is
    * dropped: if it were run, it would do something else.
    */
-  end(): TextPart[] {
+  finish(): TextPart[] {
     const parts: TextPart[] = []
     this.#endServerCall('', parts)
-    const reason = finishReason(this.#finish ?? 'STOP', this.#hasCalls)
+    const reason = toFinishReason(this.#finish ?? 'STOP', this.#hasCalls)
     parts.push({ type: 'finish', choice: this.#choice, reason, native: this.#finish })
     return parts
   }
 
   // The order of precedence is that of Google's own client.
-  #part(part: Json, parts: TextPart[]): void {
-    const signature = text(part.thoughtSignature) || null
-    if (isObject(part.functionCall)) this.#functionCall(part.functionCall, signature, parts)
-    else if (isObject(part.inlineData)) this.#inlineData(part, signature, parts)
+  #readPart(part: Json, parts: TextPart[]): void {
+    const signature = readString(part.thoughtSignature) || null
+    if (isObject(part.functionCall)) this.#readFunctionCall(part.functionCall, signature, parts)
+    else if (isObject(part.inlineData)) this.#readInlineData(part, signature, parts)
     else if (isObject(part.executableCode))
       this.#beginServerCall('code_execution', part.executableCode, null, signature, parts)
     else if (isObject(part.codeExecutionResult))
       this.#endServerCall(JSON.stringify(part.codeExecutionResult), parts)
-    else if (isObject(part.toolCall)) this.#toolCall(part.toolCall, signature, parts)
+    else if (isObject(part.toolCall)) this.#readToolCall(part.toolCall, signature, parts)
     else if (isObject(part.toolResponse))
       this.#endServerCall(JSON.stringify(part.toolResponse.response ?? {}), parts)
-    else if (part.thought === true) this.#thought(text(part.text) ?? '', signature, parts)
-    else this.#text(text(part.text) ?? '', signature, parts)
+    else if (part.thought === true) this.#readThought(readString(part.text) ?? '', signature, parts)
+    else this.#readText(readString(part.text) ?? '', signature, parts)
   }
 
-  #thought(said: string, signature: string | null, parts: TextPart[]): void {
-    if (said === '' && signature === null) return
-    if (!this.#thinking) this.#entries += 1
-    this.#thinking = signature === null
+  #readThought(content: string, signature: string | null, parts: TextPart[]): void {
+    if (content === '' && signature === null) return
+    if (!this.#isThinking) this.#entries += 1
+    this.#isThinking = signature === null
     const signed = signature === null ? {} : { signature }
-    this.#reasoning(
-      said,
-      { type: 'reasoning.text', text: said, ...signed, format: FORMAT, index: this.#entries - 1 },
+    this.#emitReasoning(
+      content,
+      {
+        type: 'reasoning.text',
+        text: content,
+        ...signed,
+        format: REASONING_FORMAT,
+        index: this.#entries - 1,
+      },
       parts,
     )
   }
 
-  #text(said: string, signature: string | null, parts: TextPart[]): void {
+  #readText(content: string, signature: string | null, parts: TextPart[]): void {
     // If a tool stands for the answer, other text is not part of it.
-    if (said !== '' && this.#reading.answerTool === null) this.#say(said, parts)
-    if (signature !== null) this.#sign(signature, null, parts)
+    if (content !== '' && this.#context.answerTool === null) this.#emitText(content, parts)
+    if (signature !== null) this.#emitSignature(signature, null, parts)
   }
 
-  #say(said: string, parts: TextPart[]): void {
-    this.#thinking = false
-    this.#citations.said(said)
-    parts.push({ type: 'text-delta', choice: this.#choice, text: said })
+  #emitText(content: string, parts: TextPart[]): void {
+    this.#isThinking = false
+    this.#citations.appendText(content)
+    parts.push({ type: 'text-delta', choice: this.#choice, text: content })
   }
 
   /**
    * Emits the signature of a part that is not a thought, as an entry of its own. The entry names
    * the call that the signature belongs to.
    */
-  #sign(data: string, id: string | null, parts: TextPart[]): void {
+  #emitSignature(data: string, id: string | null, parts: TextPart[]): void {
     const belonging = id === null ? {} : { id }
-    this.#reasoning(
+    this.#emitReasoning(
       '',
-      { type: 'reasoning.encrypted', data, ...belonging, format: FORMAT, index: this.#nextEntry() },
+      {
+        type: 'reasoning.encrypted',
+        data,
+        ...belonging,
+        format: REASONING_FORMAT,
+        index: this.#nextEntry(),
+      },
       parts,
     )
   }
 
-  #reasoning(said: string, detail: ReasoningDetail, parts: TextPart[]): void {
-    parts.push({ type: 'reasoning-delta', choice: this.#choice, text: said, details: [detail] })
+  #emitReasoning(content: string, detail: ReasoningDetail, parts: TextPart[]): void {
+    parts.push({ type: 'reasoning-delta', choice: this.#choice, text: content, details: [detail] })
   }
 
   #nextEntry(): number {
-    this.#thinking = false
+    this.#isThinking = false
     this.#entries += 1
     return this.#entries - 1
   }
 
   // A call arrives whole, or as a name whose arguments follow in pieces. The last piece says that
   // it is the last.
-  #functionCall(given: Json, signature: string | null, parts: TextPart[]): void {
-    const { partialArgs, willContinue } = given
-    const name = text(given.name)
+  #readFunctionCall(value: Json, signature: string | null, parts: TextPart[]): void {
+    const { partialArgs, willContinue } = value
+    const name = readString(value.name)
     if (name !== null && partialArgs == null && willContinue !== true) {
-      this.#call(given, inputOf(given.args), signature, parts)
+      this.#emitCall(value, renderInput(value.args), signature, parts)
       return
     }
-    if (name !== null && this.#open.length < MOST_OPEN)
-      this.#open.push({ given, signature, args: new PartialArgs() })
-    const open = this.#open.at(-1)
+    if (name !== null && this.#openCalls.length < MOST_OPEN)
+      this.#openCalls.push({ value, signature, args: new PartialArgs() })
+    const open = this.#openCalls.at(-1)
     if (!open) return
     open.args.add(partialArgs)
-    if (willContinue !== true && !objects(partialArgs).some(piece => piece.willContinue === true))
-      this.#close(open, parts)
+    if (
+      willContinue !== true &&
+      !readObjects(partialArgs).some(piece => piece.willContinue === true)
+    )
+      this.#closeCall(open, parts)
   }
 
-  #close({ given, signature, args }: OpenCall, parts: TextPart[]): void {
-    this.#open.pop()
-    this.#call(given, args.input, signature, parts)
+  #closeCall({ value, signature, args }: OpenCall, parts: TextPart[]): void {
+    this.#openCalls.pop()
+    this.#emitCall(value, args.input, signature, parts)
   }
 
-  #call(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
-    const name = text(given.name) ?? ''
+  #emitCall(value: Json, input: string, signature: string | null, parts: TextPart[]): void {
+    const name = readString(value.name) ?? ''
     // The client never sees this call, so its signature could not come back either.
-    if (name === this.#reading.answerTool) this.#say(input, parts)
-    else if (this.#calls < MOST_CALLS) this.#callTool(given, input, signature, parts)
+    if (name === this.#context.answerTool) this.#emitText(input, parts)
+    else if (this.#calls < MOST_CALLS) this.#emitToolCall(value, input, signature, parts)
   }
 
-  #callTool(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
+  #emitToolCall(value: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const index = this.#calls
     // Google's older models and Vertex send no ids.
-    const id = text(given.id) || ownId(this.#reading.call, `${this.#choice}_${index}`)
+    const id = readString(value.id) || buildCallId(this.#context.call, `${this.#choice}_${index}`)
     this.#calls += 1
     this.#hasCalls = true
-    this.#thinking = false
+    this.#isThinking = false
     parts.push({
       type: 'tool-call-start',
       choice: this.#choice,
       index,
       id,
-      name: this.#reading.given(text(given.name) ?? ''),
+      name: this.#context.getClientToolName(readString(value.name) ?? ''),
     })
     parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
-    if (signature !== null) this.#sign(signature, id, parts)
+    if (signature !== null) this.#emitSignature(signature, id, parts)
   }
 
-  #inlineData(part: Json, signature: string | null, parts: TextPart[]): void {
-    const { mimeType, data } = member(part, 'inlineData')
-    const type = text(mimeType) ?? ''
+  #readInlineData(part: Json, signature: string | null, parts: TextPart[]): void {
+    const { mimeType, data } = readObject(part, 'inlineData')
+    const type = readString(mimeType) ?? ''
     // An image drawn while thinking is not part of the answer.
     if (part.thought === true || typeof data !== 'string') return
-    this.#give(type, data, parts)
-    if (signature !== null) this.#sign(signature, mediaId(this.#media), parts)
+    this.#emitMedia(type, data, parts)
+    if (signature !== null) this.#emitSignature(signature, buildMediaId(this.#media), parts)
     this.#media += 1
   }
 
-  #give(type: string, data: string, parts: TextPart[]): void {
-    this.#thinking = false
+  #emitMedia(type: string, data: string, parts: TextPart[]): void {
+    this.#isThinking = false
     if (type.startsWith('audio/'))
       parts.push({ type: 'audio-delta', choice: this.#choice, audio: { data } })
     else if (type.startsWith('image/'))
       parts.push({ type: 'image', choice: this.#choice, url: `data:${type};base64,${data}` })
   }
 
-  #toolCall({ toolType, id, args }: Json, signature: string | null, parts: TextPart[]): void {
+  #readToolCall({ toolType, id, args }: Json, signature: string | null, parts: TextPart[]): void {
     this.#beginServerCall(
-      text(toolType) ?? '',
+      readString(toolType) ?? '',
       isObject(args) ? args : {},
-      text(id),
+      readString(id),
       signature,
       parts,
     )
@@ -221,7 +243,7 @@ export class Candidate {
 
   #beginServerCall(
     name: string,
-    given: Json,
+    value: Json,
     id: string | null,
     signature: string | null,
     parts: TextPart[],
@@ -230,9 +252,9 @@ export class Candidate {
     this.#serverCall = {
       name,
       id: id || `server_${this.#choice}_${this.#entries}`,
-      arguments: JSON.stringify(given),
+      arguments: JSON.stringify(value),
     }
-    if (signature !== null) this.#sign(signature, this.#serverCall.id, parts)
+    if (signature !== null) this.#emitSignature(signature, this.#serverCall.id, parts)
   }
 
   // A tool that Google ran itself is neither a call of the client's nor text. It becomes a
@@ -246,45 +268,47 @@ export class Candidate {
       tool_call_id: id,
       arguments: input,
       result,
-      format: FORMAT,
+      format: REASONING_FORMAT,
       index: this.#nextEntry(),
     }
-    this.#reasoning('', { type: 'reasoning.server_tool_call', ...entry }, parts)
+    this.#emitReasoning('', { type: 'reasoning.server_tool_call', ...entry }, parts)
   }
 
-  #logprobs(given: Json, parts: TextPart[]): void {
-    const logprobs = logprobsOf(given.logprobsResult)
+  #readLogprobs(value: Json, parts: TextPart[]): void {
+    const logprobs = readLogprobs(value.logprobsResult)
     if (!logprobs) return
     const at = parts.findIndex(part => part.type === 'text-delta')
-    const said = parts[at]
-    if (said?.type === 'text-delta') parts[at] = { ...said, logprobs }
+    const content = parts[at]
+    if (content?.type === 'text-delta') parts[at] = { ...content, logprobs }
     else parts.push({ type: 'text-delta', choice: this.#choice, text: '', logprobs })
   }
 }
 
-const inputOf = (args: unknown): string =>
+const renderInput = (args: unknown): string =>
   typeof args === 'string' ? args : JSON.stringify(args ?? {})
 
 /**
  * Returns Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its
  * alternatives. Undefined if there is none.
  */
-function logprobsOf(given: unknown): Logprobs | undefined {
-  if (!isObject(given) || !Array.isArray(given.chosenCandidates)) return undefined
-  const alternatives = Array.isArray(given.topCandidates) ? given.topCandidates : []
-  const content = given.chosenCandidates.map((chosen, i) => ({
-    ...tokenOf(isObject(chosen) ? chosen : {}),
-    top_logprobs: objects(isObject(alternatives[i]) ? alternatives[i].candidates : []).map(tokenOf),
+function readLogprobs(logprobs: unknown): Logprobs | undefined {
+  if (!isObject(logprobs) || !Array.isArray(logprobs.chosenCandidates)) return undefined
+  const alternatives = Array.isArray(logprobs.topCandidates) ? logprobs.topCandidates : []
+  const content = logprobs.chosenCandidates.map((chosen, i) => ({
+    ...toTokenLogprob(isObject(chosen) ? chosen : {}),
+    top_logprobs: readObjects(isObject(alternatives[i]) ? alternatives[i].candidates : []).map(
+      toTokenLogprob,
+    ),
   }))
   return { content }
 }
 
-const tokenOf = ({ token, logProbability }: Json) => {
-  const said = text(token) ?? ''
+const toTokenLogprob = ({ token, logProbability }: Json) => {
+  const chosenText = readString(token) ?? ''
   return {
-    token: said,
+    token: chosenText,
     logprob: typeof logProbability === 'number' ? logProbability : 0,
-    bytes: [...new TextEncoder().encode(said)],
+    bytes: [...new TextEncoder().encode(chosenText)],
   }
 }
 
@@ -292,7 +316,7 @@ const tokenOf = ({ token, logProbability }: Json) => {
  * Google's finish reasons and its reasons for blocking a prompt (`Candidate.FinishReason`,
  * `PromptFeedback.BlockReason`).
  */
-const REASONS: Record<string, FinishReason> = {
+const FINISH_REASONS: Record<string, FinishReason> = {
   STOP: 'stop',
   // Some servers with Google's API send this.
   FUNCTION_CALL: 'tool_calls',
@@ -315,7 +339,7 @@ const REASONS: Record<string, FinishReason> = {
  * an earlier event. Any other reason is a failure of the model (MALFORMED_FUNCTION_CALL,
  * UNEXPECTED_TOOL_CALL, LANGUAGE, OTHER), and so is an unknown one.
  */
-function finishReason(native: string, hasCalls: boolean): FinishReason {
+function toFinishReason(native: string, hasCalls: boolean): FinishReason {
   if (native === 'STOP' && hasCalls) return 'tool_calls'
-  return own(REASONS, native) ?? 'error'
+  return getOwn(FINISH_REASONS, native) ?? 'error'
 }

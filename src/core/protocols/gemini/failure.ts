@@ -1,9 +1,9 @@
 import { GatewayError } from '../../errors.ts'
-import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
-import { type Codes, failureOf } from '../failure.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../kernel/json.ts'
+import { type ErrorCodes, translateFailure } from '../failure.ts'
 
 /** The meaning of Google's statuses, and of the more specific reasons in their details. */
-const CODES: Codes = {
+const CODES: ErrorCodes = {
   INVALID_ARGUMENT: 'invalid_request',
   OUT_OF_RANGE: 'invalid_request',
   RESOURCE_EXHAUSTED: 'rate_limit_exceeded',
@@ -23,34 +23,38 @@ const CODES: Codes = {
  * Returns the error for an HTTP failure of Google: `{ error: { code, message, status, details } }`,
  * which a stream wraps in a list.
  */
-export function failure(status: number, body: unknown): GatewayError {
+export function readFailure(status: number, body: unknown): GatewayError {
   const first = Array.isArray(body) ? body[0] : body
-  const error = isObject(first) ? member(first, 'error') : {}
-  const told = { code: reasonOf(error) ?? error.status, type: error.status, message: error.message }
-  return withWait(failureOf(status, told, CODES), error)
+  const error = isObject(first) ? readObject(first, 'error') : {}
+  const providerError = {
+    code: findReason(error) ?? error.status,
+    type: error.status,
+    message: error.message,
+  }
+  return addRetryAfter(translateFailure(status, providerError, CODES), error)
 }
 
 /**
  * Returns the error for an error inside a stream, where the only status is the one that it names.
  */
-export function failureInside(error: Json): GatewayError {
+export function readStreamFailure(error: Json): GatewayError {
   const code = typeof error.code === 'number' ? error.code : 502
-  return failure(code >= 400 && code < 600 ? code : 502, { error })
+  return readFailure(code >= 400 && code < 600 ? code : 502, { error })
 }
 
 /** Returns `ErrorInfo.reason` if it is a known one. */
-function reasonOf(error: Json): string | undefined {
-  return objects(error.details)
-    .flatMap(detail => text(detail.reason) ?? [])
+function findReason(error: Json): string | undefined {
+  return readObjects(error.details)
+    .flatMap(detail => readString(detail.reason) ?? [])
     .find(reason => Object.hasOwn(CODES, reason))
 }
 
 const LONGEST_WAIT = 300
 
 /** Adds the delay that `RetryInfo.retryDelay` asks for, in seconds: `"34.07s"`. */
-function withWait(error: GatewayError, given: Json): GatewayError {
-  const delays = objects(given.details).map(
-    detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(text(detail.retryDelay) ?? '')?.[1],
+function addRetryAfter(error: GatewayError, body: Json): GatewayError {
+  const delays = readObjects(body.details).map(
+    detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(readString(detail.retryDelay) ?? '')?.[1],
   )
   const delay = delays.find(one => one !== undefined)
   if (delay === undefined || error.type !== 'rate_limit_exceeded') return error

@@ -1,27 +1,34 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
+import {
+  getOwn,
+  isObject,
+  type Json,
+  parseExact,
+  readObject,
+  readString,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { unreadable } from '../failure.ts'
+import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { choiceAt, Garbage } from '../reader.ts'
-import { Candidate } from './candidate.ts'
-import { failureInside } from './failure.ts'
-import { namesOf } from './messages.ts'
-import { formatOf } from './request.ts'
-import { usageOf } from './usage.ts'
+import { readChoiceIndex, UnreadableEvents } from '../reader.ts'
+import { CandidateReader } from './candidate.ts'
+import { readStreamFailure } from './failure.ts'
+import { createToolNames } from './messages.ts'
+import { chooseAnswerFormat } from './request.ts'
+import { readUsage } from './usage.ts'
 
 /**
  * Returns the parts of a whole `GenerateContentResponse`, read as the only event of a stream. A
  * list of them is a stream that arrived in one piece. Throws if it is not an answer.
  */
-export function parts(body: unknown, reading: Reading): TextPart[] {
+export function parseAnswer(body: unknown, context: AnswerContext): TextPart[] {
   const events = Array.isArray(body) ? body : [body]
-  if (!events.every(isObject)) throw unreadable()
-  const reader = new GenerateContentReader(reading)
-  const said = [...events.flatMap(event => reader.chunk(event)), ...reader.end(true)]
-  if (!reader.complete) throw unreadable()
-  return said
+  if (!events.every(isObject)) throw unreadableAnswer()
+  const reader = new GenerateContentReader(context)
+  const answerParts = [...events.flatMap(event => reader.readChunk(event)), ...reader.end(true)]
+  if (!reader.complete) throw unreadableAnswer()
+  return answerParts
 }
 
 /**
@@ -30,32 +37,32 @@ export function parts(body: unknown, reading: Reading): TextPart[] {
  */
 export class GenerateContentReader implements Reader<TextPart> {
   complete = false
-  readonly #reading: Reading
-  readonly #candidates = new Map<number, Candidate>()
-  #blocked: string | undefined
+  readonly #context: AnswerContext
+  readonly #candidates = new Map<number, CandidateReader>()
+  #blockReason: string | undefined
   #searches: number | null = null
   #started = false
-  readonly #garbage = new Garbage()
+  readonly #garbage = new UnreadableEvents()
 
-  constructor(reading: Reading) {
-    this.#reading = reading
+  constructor(context: AnswerContext) {
+    this.#context = context
   }
 
   read({ data }: Frame): TextPart[] {
-    const chunk = chunkIn(data)
-    return chunk ? this.chunk(chunk) : this.#garbage.pass()
+    const chunk = parseChunk(data)
+    return chunk ? this.readChunk(chunk) : this.#garbage.skip()
   }
 
   /** Returns the parts of one event, or of a whole answer, which has the same form. */
-  chunk(chunk: Json): TextPart[] {
-    if (isObject(chunk.error)) throw failureInside(chunk.error)
+  readChunk(chunk: Json): TextPart[] {
+    if (isObject(chunk.error)) throw readStreamFailure(chunk.error)
     const parts: TextPart[] = []
-    this.#start(chunk, parts)
-    this.#blocked ??= blockReason(member(chunk, 'promptFeedback').blockReason)
-    if (Array.isArray(chunk.candidates) && this.#blocked === undefined)
+    this.#startAnswer(chunk, parts)
+    this.#blockReason ??= readBlockReason(readObject(chunk, 'promptFeedback').blockReason)
+    if (Array.isArray(chunk.candidates) && this.#blockReason === undefined)
       for (const [i, candidate] of chunk.candidates.entries())
-        if (isObject(candidate)) this.#candidate(candidate, i, parts)
-    this.#usage(chunk, parts)
+        if (isObject(candidate)) this.#readCandidate(candidate, i, parts)
+    this.#readUsage(chunk, parts)
     return parts
   }
 
@@ -64,42 +71,44 @@ export class GenerateContentReader implements Reader<TextPart> {
    * even without a finish reason.
    */
   end(isWhole = false): TextPart[] {
-    if (this.#blocked !== undefined) return this.#refused(this.#blocked)
+    if (this.#blockReason !== undefined) return this.#finishBlocked(this.#blockReason)
     const candidates = [...this.#candidates.values()]
     this.complete =
-      candidates.length > 0 && candidates.every(one => one.hasEnded || (isWhole && one.hasSpoken))
-    return this.complete ? candidates.flatMap(one => one.end()) : []
+      candidates.length > 0 &&
+      candidates.every(candidate => candidate.hasEnded || (isWhole && candidate.hasOutput))
+    return this.complete ? candidates.flatMap(candidate => candidate.finish()) : []
   }
 
-  #start(chunk: Json, parts: TextPart[]): void {
+  #startAnswer(chunk: Json, parts: TextPart[]): void {
     if (this.#started) return
     this.#started = true
-    const { serviceTier, trafficType } = member(chunk, 'usageMetadata')
+    const { serviceTier, trafficType } = readObject(chunk, 'usageMetadata')
     parts.push({
       type: 'start',
-      upstream_id: text(chunk.responseId),
-      system_fingerprint: text(chunk.modelVersion),
-      service_tier: own(TIERS, text(serviceTier ?? trafficType)?.toUpperCase()) ?? null,
+      upstream_id: readString(chunk.responseId),
+      system_fingerprint: readString(chunk.modelVersion),
+      service_tier:
+        getOwn(SERVICE_TIERS, readString(serviceTier ?? trafficType)?.toUpperCase()) ?? null,
     })
   }
 
-  #candidate(given: Json, position: number, parts: TextPart[]): void {
-    const choice = choiceAt(given.index, position)
+  #readCandidate(value: Json, position: number, parts: TextPart[]): void {
+    const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
-    const candidate = this.#candidates.get(choice) ?? new Candidate(choice, this.#reading)
+    const candidate = this.#candidates.get(choice) ?? new CandidateReader(choice, this.#context)
     this.#candidates.set(choice, candidate)
-    parts.push(...candidate.read(given))
-    const { webSearchQueries } = member(given, 'groundingMetadata')
+    parts.push(...candidate.read(value))
+    const { webSearchQueries } = readObject(value, 'groundingMetadata')
     if (Array.isArray(webSearchQueries)) this.#searches = webSearchQueries.length
   }
 
   // Counts are cumulative, so each replaces the one before.
-  #usage(chunk: Json, parts: TextPart[]): void {
-    const usage = usageOf(chunk.usageMetadata, this.#searches)
+  #readUsage(chunk: Json, parts: TextPart[]): void {
+    const usage = readUsage(chunk.usageMetadata, this.#searches)
     if (usage) parts.push({ type: 'usage', usage })
   }
 
-  #refused(native: string): TextPart[] {
+  #finishBlocked(native: string): TextPart[] {
     this.complete = true
     return [{ type: 'finish', choice: 0, reason: 'content_filter', native }]
   }
@@ -109,7 +118,7 @@ export class GenerateContentReader implements Reader<TextPart> {
  * Maps `usageMetadata.serviceTier` of the Gemini API and `trafficType` of Vertex to the chat API's
  * service tiers.
  */
-const TIERS: Record<string, string> = {
+const SERVICE_TIERS: Record<string, string> = {
   STANDARD: 'default',
   FLEX: 'flex',
   PRIORITY: 'priority',
@@ -119,7 +128,7 @@ const TIERS: Record<string, string> = {
 }
 
 // An error in a stream is wrapped in a list.
-function chunkIn(data: string): Json | undefined {
+function parseChunk(data: string): Json | undefined {
   try {
     const value = parseExact(data)
     const first = Array.isArray(value) ? value[0] : value
@@ -130,24 +139,24 @@ function chunkIn(data: string): Json | undefined {
 }
 
 /** Returns the reason why the prompt was blocked, if it was. */
-const blockReason = (given: unknown): string | undefined =>
-  typeof given === 'string' && given !== '' && !given.endsWith('_UNSPECIFIED') ? given : undefined
+const readBlockReason = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' && !value.endsWith('_UNSPECIFIED') ? value : undefined
 
 /** What reading an answer depends on. */
-export interface Reading {
+export interface AnswerContext {
   call: TextCall
   /** Returns the client's name of a tool. */
-  given: (name: string) => string
+  getClientToolName: (name: string) => string
   /** The name of the tool whose input is the answer, or null if none is used. */
   answerTool: string | null
 }
 
 /** Creates the context for reading this endpoint's answer to the call. */
-export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
-  const names = namesOf(call)
+export function createAnswerContext(call: TextCall, endpoint: Endpoint): AnswerContext {
+  const names = createToolNames(call)
   return {
     call,
-    given: name => names.given(name),
-    answerTool: formatOf(call, endpoint).tool?.name ?? null,
+    getClientToolName: name => names.toClient(name),
+    answerTool: chooseAnswerFormat(call, endpoint).tool?.name ?? null,
   }
 }

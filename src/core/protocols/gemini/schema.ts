@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import { isObject, type Json, objects, own, text } from '../../kernel/json.ts'
+import { getOwn, isObject, type Json, readObjects, readString } from '../../kernel/json.ts'
 
 /** A schema with more places or more levels than this is one that no model could follow. */
 const MOST_PLACES = 5_000
@@ -11,13 +11,13 @@ const DEEPEST = 32
  * become `nullable` or `anyOf`, `const` becomes an `enum`, and other keywords are left out. Throws
  * 400 naming `field` for a reference that cannot be resolved, and for recursive or huge schemas.
  */
-export const reducedSchema = (schema: Json, field: string): Json =>
-  new Reduction(schema, field).of(schema)
+export const reduceSchema = (schema: Json, field: string): Json =>
+  new SchemaReducer(schema, field).reduce(schema)
 
-class Reduction {
+class SchemaReducer {
   readonly #root: Json
   readonly #field: string
-  #places = 0
+  #placeCount = 0
 
   constructor(root: Json, field: string) {
     this.#root = root
@@ -25,42 +25,51 @@ class Reduction {
   }
 
   /** Returns the reduced form of one place. `way` contains the references that led to it. */
-  of(given: unknown, way: string[] = [], depth = 0): Json {
-    this.#places += 1
-    if (this.#places > MOST_PLACES || depth > DEEPEST)
+  reduce(source: unknown, path: string[] = [], depth = 0): Json {
+    this.#placeCount += 1
+    if (this.#placeCount > MOST_PLACES || depth > DEEPEST)
       throw invalid(`${this.#field}: expected a smaller and less nested schema`, this.#field)
-    if (!isObject(given)) return { ...ANYTHING }
-    const { $ref, ...beside } = given
+    if (!isObject(source)) return { ...ANYTHING }
+    const { $ref, ...siblings } = source
     if (typeof $ref === 'string')
-      return this.of({ ...this.#target($ref, way), ...beside }, [...way, $ref], depth + 1)
-    const inner = (one: unknown) => this.of(one, way, depth + 1)
-    const schema = withAll(given, inner)
-    const choices = alternativesOf(schema)
-    return choices ? this.#anyOf(schema, choices, inner) : placeOf(schema, inner)
+      return this.reduce(
+        { ...this.#resolveReference($ref, path), ...siblings },
+        [...path, $ref],
+        depth + 1,
+      )
+    const reduceInner = (one: unknown) => this.reduce(one, path, depth + 1)
+    const schema = mergeAllOf(source, reduceInner)
+    const choices = listAlternatives(schema)
+    return choices
+      ? this.#reduceAlternatives(schema, choices, reduceInner)
+      : reducePlace(schema, reduceInner)
   }
 
-  #target(ref: string, way: string[]): Json {
-    if (way.includes(ref))
+  #resolveReference(ref: string, path: string[]): Json {
+    if (path.includes(ref))
       throw invalid(
-        `${this.#field}: expected a schema that is not recursive (${printed(ref)})`,
+        `${this.#field}: expected a schema that is not recursive (${quoteReference(ref)})`,
         this.#field,
       )
-    const target = ref.startsWith('#') ? pointed(this.#root, ref.slice(1)) : undefined
+    const target = ref.startsWith('#') ? resolvePointer(this.#root, ref.slice(1)) : undefined
     if (!isObject(target))
       throw invalid(
-        `${this.#field}: expected references within this schema (${printed(ref)})`,
+        `${this.#field}: expected references within this schema (${quoteReference(ref)})`,
         this.#field,
       )
     return target
   }
 
   // Vertex accepts nothing beside an `anyOf`, so the other keywords go into each alternative.
-  #anyOf(schema: Json, choices: Json[], inner: (one: unknown) => Json): Json {
-    const { anyOf: _, oneOf: __, type: ___, ...beside } = schema
+  #reduceAlternatives(schema: Json, choices: Json[], reduceInner: (one: unknown) => Json): Json {
+    const { anyOf: _, oneOf: __, type: ___, ...siblings } = schema
     const real = choices.filter(choice => choice.type !== 'null')
     const nullable =
       real.length < choices.length || schema.nullable === true ? { nullable: true } : {}
-    const reduced = real.map(choice => ({ ...inner({ ...beside, ...choice }), ...nullable }))
+    const reduced = real.map(choice => ({
+      ...reduceInner({ ...siblings, ...choice }),
+      ...nullable,
+    }))
     const [only] = reduced
     return reduced.length > 1 ? { anyOf: reduced } : (only ?? { ...ANYTHING, ...nullable })
   }
@@ -73,9 +82,9 @@ const ANYTHING = { type: 'string' }
  * Returns the alternatives of a place, whether a list of schemas or a list of types. Undefined if
  * there are none.
  */
-function alternativesOf(schema: Json): Json[] | undefined {
+function listAlternatives(schema: Json): Json[] | undefined {
   const { anyOf, oneOf, type } = schema
-  const listed = [...objects(anyOf), ...objects(oneOf)]
+  const listed = [...readObjects(anyOf), ...readObjects(oneOf)]
   if (listed.length > 0) return listed
   return Array.isArray(type) ? type.map(one => ({ type: one })) : undefined
 }
@@ -84,23 +93,23 @@ function alternativesOf(schema: Json): Json[] | undefined {
  * Merges `allOf` into one schema, as far as properties and requirements go. Keywords beside it take
  * precedence.
  */
-function withAll(schema: Json, inner: (one: unknown) => Json): Json {
+function mergeAllOf(schema: Json, reduceInner: (part: unknown) => Json): Json {
   const { allOf, ...whole } = schema
-  for (const one of objects(allOf).map(inner)) {
-    const properties = { ...members(one), ...members(whole) }
-    const required = [...texts(whole.required), ...texts(one.required)]
-    for (const name in one) whole[name] ??= one[name]
+  for (const part of readObjects(allOf).map(reduceInner)) {
+    const properties = { ...readProperties(part), ...readProperties(whole) }
+    const required = [...listTexts(whole.required), ...listTexts(part.required)]
+    for (const name in part) whole[name] ??= part[name]
     if (Object.keys(properties).length > 0) whole.properties = properties
     if (required.length > 0) whole.required = required
   }
   return whole
 }
 
-const members = ({ properties }: Json): Json => (isObject(properties) ? properties : {})
+const readProperties = ({ properties }: Json): Json => (isObject(properties) ? properties : {})
 
 /** Keywords with the same meaning in both forms. */
-const SAME = ['title', 'description', 'nullable', 'pattern']
-const COUNTS = [
+const SAME_KEYWORDS = ['title', 'description', 'nullable', 'pattern']
+const NUMERIC_KEYWORDS = [
   'minItems',
   'maxItems',
   'minProperties',
@@ -111,26 +120,28 @@ const COUNTS = [
   'maximum',
 ]
 /** Other formats are refused, not ignored. */
-const FORMATS: Record<string, string[]> = {
+const SUPPORTED_FORMATS: Record<string, string[]> = {
   string: ['date-time', 'enum'],
   number: ['float', 'double'],
   integer: ['int32', 'int64'],
 }
 
 /** Reduces one place without alternatives. */
-function placeOf(schema: Json, inner: (one: unknown) => Json): Json {
-  const type = typeOf(schema)
-  const place: Json = { type }
-  for (const name of SAME) if (schema[name] !== undefined) place[name] = schema[name]
-  for (const name of COUNTS) if (typeof schema[name] === 'number') place[name] = schema[name]
-  if (own(FORMATS, type)?.includes(text(schema.format) ?? '')) place.format = schema.format
-  Object.assign(place, valuesOf(schema, type))
-  if (type === 'array') place.items = itemsOf(schema, inner)
-  if (type === 'object') Object.assign(place, membersOf(schema, inner))
-  return place
+function reducePlace(schema: Json, reduceInner: (one: unknown) => Json): Json {
+  const type = readType(schema)
+  const reduced: Json = { type }
+  for (const name of SAME_KEYWORDS) if (schema[name] !== undefined) reduced[name] = schema[name]
+  for (const name of NUMERIC_KEYWORDS)
+    if (typeof schema[name] === 'number') reduced[name] = schema[name]
+  if (getOwn(SUPPORTED_FORMATS, type)?.includes(readString(schema.format) ?? ''))
+    reduced.format = schema.format
+  Object.assign(reduced, reduceValues(schema, type))
+  if (type === 'array') reduced.items = reduceItems(schema, reduceInner)
+  if (type === 'object') Object.assign(reduced, reduceProperties(schema, reduceInner))
+  return reduced
 }
 
-function typeOf(schema: Json): string {
+function readType(schema: Json): string {
   if (typeof schema.type === 'string') return schema.type.toLowerCase()
   if (isObject(schema.properties)) return 'object'
   if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array'
@@ -144,7 +155,7 @@ function typeOf(schema: Json): string {
 }
 
 // An `enum` must be a list of non-empty strings. The description states values of other types.
-function valuesOf(schema: Json, type: string): Json {
+function reduceValues(schema: Json, type: string): Json {
   const values: unknown[] | null =
     'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : null
   if (!values) return {}
@@ -156,26 +167,29 @@ function valuesOf(schema: Json, type: string): Json {
       ...nullable,
       enum: real.map(value => (typeof value === 'string' ? value : JSON.stringify(value))),
     }
-  const said = `One of: ${real.map(value => JSON.stringify(value)).join(', ')}`
-  return { ...nullable, description: [text(schema.description), said].filter(Boolean).join('. ') }
+  const allowed = `One of: ${real.map(value => JSON.stringify(value)).join(', ')}`
+  return {
+    ...nullable,
+    description: [readString(schema.description), allowed].filter(Boolean).join('. '),
+  }
 }
 
 // There is no equivalent of one schema per position, so each of them is allowed at any position.
-function itemsOf(schema: Json, inner: (one: unknown) => Json): Json {
+function reduceItems(schema: Json, reduceInner: (one: unknown) => Json): Json {
   const places = [schema.prefixItems, schema.items].filter(Array.isArray).flat()
-  if (places.length > 0) return inner(places.length === 1 ? places[0] : { anyOf: places })
-  return inner(schema.items)
+  if (places.length > 0) return reduceInner(places.length === 1 ? places[0] : { anyOf: places })
+  return reduceInner(schema.items)
 }
 
-function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
+function reduceProperties(schema: Json, reduceInner: (member: unknown) => Json): Json {
   if (!isObject(schema.properties)) return {}
   const names = Object.keys(schema.properties)
   if (names.length === 0) return {}
   const properties = Object.fromEntries(
-    Object.entries(schema.properties).map(([name, one]) => [name, inner(one)]),
+    Object.entries(schema.properties).map(([name, member]) => [name, reduceInner(member)]),
   )
-  const required = texts(schema.required).filter(name => Object.hasOwn(properties, name))
-  const order = texts(schema.propertyOrdering)
+  const required = listTexts(schema.required).filter(name => Object.hasOwn(properties, name))
+  const order = listTexts(schema.propertyOrdering)
   return {
     properties,
     ...(required.length > 0 ? { required: [...new Set(required)] } : {}),
@@ -183,21 +197,21 @@ function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
   }
 }
 
-const texts = (value: unknown): string[] =>
+const listTexts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter(one => typeof one === 'string') : []
 
 /** Resolves a JSON pointer in the form of a URL fragment (RFC 6901). */
-function pointed(root: Json, pointer: string): unknown {
-  let place: unknown = root
+function resolvePointer(root: Json, pointer: string): unknown {
+  let value: unknown = root
   for (const step of pointer.split('/').slice(1)) {
-    const name = decoded(step).replaceAll('~1', '/').replaceAll('~0', '~')
-    if (Array.isArray(place)) place = place[Number(name)]
-    else place = isObject(place) && Object.hasOwn(place, name) ? place[name] : undefined
+    const name = decodeFragment(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(value)) value = value[Number(name)]
+    else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
   }
-  return place
+  return value
 }
 
-function decoded(step: string): string {
+function decodeFragment(step: string): string {
   try {
     return decodeURIComponent(step)
   } catch {
@@ -205,7 +219,7 @@ function decoded(step: string): string {
   }
 }
 
-const printed = (ref: string) => JSON.stringify(ref.slice(0, 100))
+const quoteReference = (ref: string) => JSON.stringify(ref.slice(0, 100))
 
 /** The most levels of a schema, counting its lists. */
 const DEEPEST_PLAIN = 64
@@ -215,28 +229,36 @@ const DEEPEST_PLAIN = 64
  * `$schema`. References stay, even recursive ones. Throws 400 naming `field` for a schema that is
  * nested too deeply.
  */
-export const jsonSchema = (schema: Json, field: string): Json =>
-  withoutConst(schema, field, 0) as Json
+export const toJsonSchema = (schema: Json, field: string): Json =>
+  replaceConst(schema, field, 0) as Json
 
 /** Keywords whose values are maps of schemas, and keywords whose values only look like schemas. */
-const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
-const VALUES = new Set(['enum', 'default', 'examples', 'example', 'required', 'propertyOrdering'])
+const SCHEMA_MAPS = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
+const VALUE_KEYWORDS = new Set([
+  'enum',
+  'default',
+  'examples',
+  'example',
+  'required',
+  'propertyOrdering',
+])
 
-function withoutConst(schema: unknown, field: string, depth: number): unknown {
+function replaceConst(schema: unknown, field: string, depth: number): unknown {
   if (depth > DEEPEST_PLAIN)
     throw invalid(`${field}: expected a smaller and less nested schema`, field)
-  if (Array.isArray(schema)) return schema.map(one => withoutConst(one, field, depth + 1))
+  if (Array.isArray(schema)) return schema.map(one => replaceConst(one, field, depth + 1))
   if (!isObject(schema)) return schema
-  const { const: only, $schema: _, ...rest } = schema
+  const { const: constant, $schema: _, ...rest } = schema
   const entries = Object.entries(rest).map(([name, value]) => {
-    if (VALUES.has(name)) return [name, value]
-    if (!NAMED.has(name) || !isObject(value)) return [name, withoutConst(value, field, depth + 1)]
+    if (VALUE_KEYWORDS.has(name)) return [name, value]
+    if (!SCHEMA_MAPS.has(name) || !isObject(value))
+      return [name, replaceConst(value, field, depth + 1)]
     return [
       name,
       Object.fromEntries(
-        Object.entries(value).map(([key, one]) => [key, withoutConst(one, field, depth + 1)]),
+        Object.entries(value).map(([key, one]) => [key, replaceConst(one, field, depth + 1)]),
       ),
     ]
   })
-  return { ...Object.fromEntries(entries), ...('const' in schema ? { enum: [only] } : {}) }
+  return { ...Object.fromEntries(entries), ...('const' in schema ? { enum: [constant] } : {}) }
 }

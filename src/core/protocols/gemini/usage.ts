@@ -1,4 +1,4 @@
-import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
@@ -7,29 +7,29 @@ import type { Usage } from '../../language/usage.ts'
  * but not what Google's own tools read. `candidatesTokenCount` excludes thoughts, and is missing if
  * there was no answer. Undefined if nothing was counted.
  */
-export function usageOf(given: unknown, searches: number | null = null): Usage | undefined {
-  if (!isObject(given)) return undefined
-  const prompt = counted(given.promptTokenCount) + counted(given.toolUsePromptTokenCount)
-  const candidates = counted(given.candidatesTokenCount)
-  const reasoning = counted(given.thoughtsTokenCount)
+export function readUsage(usage: unknown, searches: number | null = null): Usage | undefined {
+  if (!isObject(usage)) return undefined
+  const prompt = readCount(usage.promptTokenCount) + readCount(usage.toolUsePromptTokenCount)
+  const candidates = readCount(usage.candidatesTokenCount)
+  const reasoning = readCount(usage.thoughtsTokenCount)
   if (prompt + candidates + reasoning === 0) return undefined
   return {
-    input: inputOf(prompt, given),
-    output: outputOf(candidates, reasoning, given),
+    input: readInput(prompt, usage),
+    output: readOutput(candidates, reasoning, usage),
     prediction: null,
     ...readUnits({ search: searches }),
   }
 }
 
 // The details of the prompt include cached tokens, which have details of their own.
-function inputOf(prompt: number, given: Json): Usage['input'] {
-  const cache_read = Math.min(counted(given.cachedContentTokenCount), prompt)
-  const fresh = (modality: string) =>
-    of(modality, given.promptTokensDetails) +
-    of(modality, given.toolUsePromptTokensDetails) -
-    of(modality, given.cacheTokensDetails)
-  const audio = within(prompt - cache_read, fresh('AUDIO'))
-  const video = within(prompt - cache_read - audio, fresh('VIDEO'))
+function readInput(prompt: number, usage: Json): Usage['input'] {
+  const cache_read = Math.min(readCount(usage.cachedContentTokenCount), prompt)
+  const countUncached = (modality: string) =>
+    countModality(modality, usage.promptTokensDetails) +
+    countModality(modality, usage.toolUsePromptTokensDetails) -
+    countModality(modality, usage.cacheTokensDetails)
+  const audio = clamp(prompt - cache_read, countUncached('AUDIO'))
+  const video = clamp(prompt - cache_read - audio, countUncached('VIDEO'))
   return {
     text: prompt - cache_read - audio - video,
     cache_read,
@@ -40,18 +40,18 @@ function inputOf(prompt: number, given: Json): Usage['input'] {
   }
 }
 
-function outputOf(candidates: number, reasoning: number, given: Json): Usage['output'] {
-  const audio = within(candidates, of('AUDIO', given.candidatesTokensDetails))
-  const image = within(candidates - audio, of('IMAGE', given.candidatesTokensDetails))
+function readOutput(candidates: number, reasoning: number, usage: Json): Usage['output'] {
+  const audio = clamp(candidates, countModality('AUDIO', usage.candidatesTokensDetails))
+  const image = clamp(candidates - audio, countModality('IMAGE', usage.candidatesTokensDetails))
   return { text: candidates - audio - image, reasoning, audio, image }
 }
 
-const of = (modality: string, details: unknown): number =>
-  objects(details).reduce(
-    (sum, one) => (one.modality === modality ? sum + counted(one.tokenCount) : sum),
+const countModality = (modality: string, details: unknown): number =>
+  readObjects(details).reduce(
+    (sum, one) => (one.modality === modality ? sum + readCount(one.tokenCount) : sum),
     0,
   )
 
-const counted = (value: unknown): number => count(value) ?? 0
+const readCount = (value: unknown): number => parseCount(value) ?? 0
 
-const within = (most: number, value: number): number => Math.min(Math.max(value, 0), most)
+const clamp = (most: number, value: number): number => Math.min(Math.max(value, 0), most)

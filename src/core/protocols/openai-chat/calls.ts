@@ -1,15 +1,15 @@
-import { isObject, type Json, text } from '../../kernel/json.ts'
+import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { unreadable } from '../failure.ts'
+import { unreadableAnswer } from '../failure.ts'
 import { MOST_CALLS } from '../reader.ts'
-import { inputText, ownId } from '../tools.ts'
+import { buildCallId, readInputText } from '../tools.ts'
 
 /** The most characters of arguments to hold for a call that has no name yet. */
 const MOST_HELD = 1024 * 1024
 
 /** What one chunk contains of a tool call. */
-interface CallPiece {
+interface ToolCallDelta {
   id: string | null
   name: string | null
   input: string
@@ -20,10 +20,10 @@ interface CallPiece {
  * and some the same index for every call. So a name with a new id begins a new call, and a call
  * whose name comes late is held back until then.
  */
-export class Calls {
+export class ToolCallReader {
   readonly #call: TextCall
-  readonly #begun = new Map<string, { index: number; id: string }>()
-  readonly #unnamed = new Map<string, CallPiece>()
+  readonly #begunCalls = new Map<string, { index: number; id: string }>()
+  readonly #unnamed = new Map<string, ToolCallDelta>()
   readonly #counts = new Map<number, number>()
 
   constructor(call: TextCall) {
@@ -34,50 +34,51 @@ export class Calls {
    * Returns the parts of one delta of a call. Throws `provider_unavailable` if the arguments of a
    * call without a name grow too long.
    */
-  read(given: Json, position: number, choice: number): TextPart[] {
-    const fn = isObject(given.function) ? given.function : {}
-    const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`
+  read(delta: Json, position: number, choice: number): TextPart[] {
+    const functionFields = isObject(delta.function) ? delta.function : {}
+    const slot = `${choice} ${typeof delta.index === 'number' ? delta.index : position}`
     const piece = {
-      id: text(given.id) || null,
-      name: text(fn.name) || null,
-      input: inputText(fn.arguments),
+      id: readString(delta.id) || null,
+      name: readString(functionFields.name) || null,
+      input: readInputText(functionFields.arguments),
     }
-    if (piece.name !== null || this.#begun.has(slot)) return this.#piece(slot, piece, choice)
-    this.#hold(slot, piece)
+    if (piece.name !== null || this.#begunCalls.has(slot))
+      return this.#readPiece(slot, piece, choice)
+    this.#holdBack(slot, piece)
     return []
   }
 
-  #piece(slot: string, { id, name, input }: CallPiece, choice: number): TextPart[] {
-    const known = this.#begun.get(slot)
+  #readPiece(slot: string, { id, name, input }: ToolCallDelta, choice: number): TextPart[] {
+    const known = this.#begunCalls.get(slot)
     const isNew = !known || (id !== null && id !== known.id && name !== null)
-    const held = isNew ? this.#released(slot) : undefined
-    const call = isNew ? this.#begin(slot, id ?? held?.id ?? null, choice) : known
+    const held = isNew ? this.#takeHeld(slot) : undefined
+    const call = isNew ? this.#beginCall(slot, id ?? held?.id ?? null, choice) : known
     if (!call) return []
     const { index } = call
-    const said = held ? held.input + input : input
+    const fullInput = held ? held.input + input : input
     return [
       ...(isNew
         ? [{ type: 'tool-call-start' as const, choice, index, id: call.id, name: name ?? '' }]
         : []),
-      ...(said ? [{ type: 'tool-call-delta' as const, choice, index, input: said }] : []),
+      ...(fullInput ? [{ type: 'tool-call-delta' as const, choice, index, input: fullInput }] : []),
     ]
   }
 
-  #hold(slot: string, piece: CallPiece): void {
+  #holdBack(slot: string, piece: ToolCallDelta): void {
     const held = this.#unnamed.get(slot)
     if (!held && this.#unnamed.size >= MOST_CALLS) return
     const input = (held?.input ?? '') + piece.input
-    if (input.length > MOST_HELD) throw unreadable()
+    if (input.length > MOST_HELD) throw unreadableAnswer()
     this.#unnamed.set(slot, { id: piece.id ?? held?.id ?? null, name: null, input })
   }
 
-  #released(slot: string): CallPiece | undefined {
+  #takeHeld(slot: string): ToolCallDelta | undefined {
     const held = this.#unnamed.get(slot)
     this.#unnamed.delete(slot)
     return held
   }
 
-  #begin(
+  #beginCall(
     slot: string,
     id: string | null,
     choice: number,
@@ -85,8 +86,8 @@ export class Calls {
     const index = this.#counts.get(choice) ?? 0
     if (index >= MOST_CALLS) return undefined
     this.#counts.set(choice, index + 1)
-    const call = { index, id: id || ownId(this.#call, `${choice}_${index}`) }
-    this.#begun.set(slot, call)
+    const call = { index, id: id || buildCallId(this.#call, `${choice}_${index}`) }
+    this.#begunCalls.set(slot, call)
     return call
   }
 }

@@ -1,10 +1,15 @@
 import type { Quirks } from '../../config/quirks.ts'
-import { plainTextIn } from '../../kernel/data-url.ts'
+import { readPlainText } from '../../kernel/data-url.ts'
 import type { TextCall } from '../../language/call.ts'
-import { type Block, type CacheControl, namesInText, type Turn } from '../../language/message.ts'
+import {
+  type Block,
+  type CacheControl,
+  type Message,
+  moveNamesIntoText,
+} from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { foreignContent, isNative } from '../native.ts'
-import { nineLetters } from '../tools.ts'
+import { toMistralCallId } from '../tools.ts'
 
 /**
  * The client dialect that matches this API. Its own fields pass through unchanged in both
@@ -12,111 +17,120 @@ import { nineLetters } from '../tools.ts'
  */
 export const NATIVE = 'chat'
 
-type Message = Record<string, unknown> & { role: string }
+type ChatMessage = Record<string, unknown> & { role: string }
 
 /**
  * Returns the messages in the form that this server accepts. The gateway's `instruction` comes
  * first.
  */
-export function messagesOf(turns: Turn[], instruction: string | null, quirks: Quirks): Message[] {
-  const named = quirks.names ? turns : namesInText(turns)
-  const told: Turn[] =
+export function renderMessages(
+  messages: Message[],
+  instruction: string | null,
+  quirks: Quirks,
+): ChatMessage[] {
+  const namedMessages = quirks.names ? messages : moveNamesIntoText(messages)
+  const instructed: Message[] =
     instruction === null
-      ? named
-      : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...named]
-  const spread = told.some(showsMore) ? withShown(told) : told
-  const sides = quirks.alternating ? alternating(spread) : spread
-  const messages = sides.map(turn => message(turn, quirks))
-  markPrefill(messages, quirks)
-  return messages
+      ? namedMessages
+      : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...namedMessages]
+  const textOnly = instructed.some(hasMedia) ? moveMediaToUser(instructed) : instructed
+  const merged = quirks.alternating ? mergeSameRole(textOnly) : textOnly
+  const rendered = merged.map(message => renderMessage(message, quirks))
+  markPrefill(rendered, quirks)
+  return rendered
 }
 
 const isPlain = ({ type }: Block) => type === 'text' || type === 'other'
-const showsMore = ({ role, blocks }: Turn) => role === 'tool' && !blocks.every(isPlain)
+const hasMedia = ({ role, blocks }: Message) => role === 'tool' && !blocks.every(isPlain)
 
 // Tool results are text there. The user sends the images and files of results, after the last of
 // these.
-function withShown(turns: Turn[]): Turn[] {
-  const spread: Turn[] = []
-  let shown: Block[] = []
-  for (const turn of turns) {
-    if (turn.role !== 'tool' && shown.length > 0) {
-      spread.push({ role: 'user', blocks: shown })
-      shown = []
+function moveMediaToUser(messages: Message[]): Message[] {
+  const moved: Message[] = []
+  let media: Block[] = []
+  for (const message of messages) {
+    if (message.role !== 'tool' && media.length > 0) {
+      moved.push({ role: 'user', blocks: media })
+      media = []
     }
-    spread.push(showsMore(turn) ? { ...turn, blocks: turn.blocks.filter(isPlain) } : turn)
-    if (showsMore(turn)) shown = [...shown, ...turn.blocks.filter(block => !isPlain(block))]
+    moved.push(hasMedia(message) ? { ...message, blocks: message.blocks.filter(isPlain) } : message)
+    if (hasMedia(message)) media = [...media, ...message.blocks.filter(block => !isPlain(block))]
   }
-  return shown.length > 0 ? [...spread, { role: 'user', blocks: shown }] : spread
+  return media.length > 0 ? [...moved, { role: 'user', blocks: media }] : moved
 }
 
 /** Merges consecutive messages of one role. Every tool result stays a message of its own. */
-function alternating(turns: Turn[]): Turn[] {
-  const sides: Turn[] = []
-  for (const turn of turns) {
-    const last = sides.at(-1)
-    if (last && last.role === turn.role && turn.role !== 'tool')
-      sides[sides.length - 1] = { ...last, ...turn, blocks: [...last.blocks, ...turn.blocks] }
-    else sides.push(turn)
+function mergeSameRole(messages: Message[]): Message[] {
+  const merged: Message[] = []
+  for (const message of messages) {
+    const last = merged.at(-1)
+    if (last && last.role === message.role && message.role !== 'tool')
+      merged[merged.length - 1] = {
+        ...last,
+        ...message,
+        blocks: [...last.blocks, ...message.blocks],
+      }
+    else merged.push(message)
   }
-  return sides
+  return merged
 }
 
 // A conversation that ends with an assistant message is to be continued. Some servers need a flag
 // for that.
-function markPrefill(messages: Message[], { prefill }: Quirks): void {
+function markPrefill(messages: ChatMessage[], { prefill }: Quirks): void {
   const last = messages.at(-1)
   if (prefill !== 'plain' && last?.role === 'assistant' && last.tool_calls === undefined)
     last[prefill] = true
 }
 
-function message(turn: Turn, quirks: Quirks): Message {
-  const said: Message = {
-    ...turn.extra,
-    role: turn.role === 'developer' && !quirks.developer_role ? 'system' : turn.role,
-    content: content(
-      turn.role === 'assistant' ? turn.blocks.filter(isNoImage) : turn.blocks,
+function renderMessage(message: Message, quirks: Quirks): ChatMessage {
+  const rendered: ChatMessage = {
+    ...message.extra,
+    role: message.role === 'developer' && !quirks.developer_role ? 'system' : message.role,
+    content: renderContent(
+      message.role === 'assistant' ? message.blocks.filter(isNotImage) : message.blocks,
       quirks,
     ),
-    ...special(turn, quirks),
+    ...renderSiblingFields(message, quirks),
   }
-  if (turn.name !== undefined) said.name = turn.name
-  if (turn.tool_call_id !== undefined) said.tool_call_id = idOf(turn.tool_call_id, quirks)
-  return said
+  if (message.name !== undefined) rendered.name = message.name
+  if (message.tool_call_id !== undefined)
+    rendered.tool_call_id = fitCallId(message.tool_call_id, quirks)
+  return rendered
 }
 
 // The model's own images stand in `images`, not in the content.
-const isNoImage = ({ type }: Block) => type !== 'image'
+const isNotImage = ({ type }: Block) => type !== 'image'
 
 // A single plain text is sent as a string, the only form that every server reads.
-function content(blocks: Block[], quirks: Quirks): unknown {
-  const shown = blocks.filter(block => isShown(block, quirks))
-  if (shown.length === 0) return blocks.length === 0 ? '' : null
-  const [only] = shown
+function renderContent(blocks: Block[], quirks: Quirks): unknown {
+  const visible = blocks.filter(block => isInContent(block, quirks))
+  if (visible.length === 0) return blocks.length === 0 ? '' : null
+  const [only] = visible
   if (
-    shown.length === 1 &&
+    visible.length === 1 &&
     only?.type === 'text' &&
     !only.extra &&
     !(only.cache_control && quirks.cache_markers)
   )
     return only.text
-  return shown.map(block => part(block, quirks))
+  return visible.map(block => renderPart(block, quirks))
 }
 
-function isShown(block: Block, { reasoning_back }: Quirks): boolean {
+function isInContent(block: Block, { reasoning_back }: Quirks): boolean {
   if (block.type === 'reasoning') return reasoning_back === 'content' && Boolean(block.text)
   if (block.type === 'other') return isNative(block, NATIVE)
   return block.type !== 'tool-call' && block.type !== 'refusal'
 }
 
-function part(block: Block, quirks: Quirks): unknown {
+function renderPart(block: Block, quirks: Quirks): unknown {
   switch (block.type) {
     case 'text':
       return {
         ...block.extra,
         type: 'text',
         text: block.text,
-        ...marker(block.cache_control, quirks),
+        ...renderCacheMarker(block.cache_control, quirks),
       }
     case 'image':
       return {
@@ -126,12 +140,12 @@ function part(block: Block, quirks: Quirks): unknown {
           url: block.url,
           ...(block.detail === undefined ? {} : { detail: block.detail }),
         },
-        ...marker(block.cache_control, quirks),
+        ...renderCacheMarker(block.cache_control, quirks),
       }
     case 'audio':
       return { type: 'input_audio', input_audio: { data: block.data, format: block.format } }
     case 'file':
-      return { type: 'file', file: block.file, ...marker(block.cache_control, quirks) }
+      return { type: 'file', file: block.file, ...renderCacheMarker(block.cache_control, quirks) }
     case 'video':
       return { type: 'video_url', video_url: { ...block.extra, url: block.url } }
     case 'reasoning':
@@ -144,48 +158,50 @@ function part(block: Block, quirks: Quirks): unknown {
 }
 
 /** Returns the fields of a message beside its content. */
-function special({ role, blocks }: Turn, quirks: Quirks): Record<string, unknown> {
+function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<string, unknown> {
   const fields: Record<string, unknown> = {}
   const calls = blocks.filter(block => block.type === 'tool-call')
   if (calls.length > 0)
     fields.tool_calls = calls.map(({ id, name, input }) => ({
-      id: idOf(id, quirks),
+      id: fitCallId(id, quirks),
       type: 'function',
       function: { name, arguments: input },
     }))
   const images = role === 'assistant' ? blocks.filter(block => block.type === 'image') : []
-  if (images.length > 0) fields.images = images.map(image => part(image, quirks))
+  if (images.length > 0) fields.images = images.map(image => renderPart(image, quirks))
   for (const block of blocks) {
     if (block.type === 'refusal') fields.refusal = block.text
-    if (block.type === 'reasoning') Object.assign(fields, thought(block, quirks))
+    if (block.type === 'reasoning') Object.assign(fields, renderReasoning(block, quirks))
   }
   return fields
 }
 
-function thought(
+function renderReasoning(
   { text, details }: Extract<Block, { type: 'reasoning' }>,
   { reasoning_back }: Quirks,
 ): Record<string, unknown> {
   if (reasoning_back === 'none' || reasoning_back === 'content') return {}
-  const said =
+  const texts =
     text === null ? {} : { [reasoning_back === 'details' ? 'reasoning' : reasoning_back]: text }
   return reasoning_back === 'details' && details !== null
-    ? { ...said, reasoning_details: details }
-    : said
+    ? { ...texts, reasoning_details: details }
+    : texts
 }
 
 /**
  * Returns the id as this server accepts it. It is always the same for the same id, so a call and
  * its result stay together.
  */
-const idOf = (id: string, { tool_call_ids }: Quirks): string =>
-  tool_call_ids === 'any' ? id : nineLetters(id)
+const fitCallId = (id: string, { tool_call_ids }: Quirks): string =>
+  tool_call_ids === 'any' ? id : toMistralCallId(id)
 
 /**
  * Returns the marker up to which the server caches the conversation, for servers that support it.
  */
-export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
-  cache_control && cache_markers ? { cache_control } : {}
+export const renderCacheMarker = (
+  cache_control: CacheControl | undefined,
+  { cache_markers }: Quirks,
+) => (cache_control && cache_markers ? { cache_control } : {})
 
 /**
  * Converts a call of another dialect to the call that a chat client would have made. Fields of the
@@ -193,28 +209,28 @@ export const marker = (cache_control: CacheControl | undefined, { cache_markers 
  * merged. Results of another provider's own tools are left out of the model's messages. What a user
  * said is never left out. Throws 400 for content that chat has no form for.
  */
-export function inChatWords(call: TextCall): TextCall {
+export function toChatCall(call: TextCall): TextCall {
   if (isNative(call, NATIVE)) return call
-  return { ...call, turns: call.turns.map(turnOf), tools: call.tools.map(toolOf) }
+  return { ...call, messages: call.messages.map(toChatMessage), tools: call.tools.map(toChatTool) }
 }
 
-function turnOf({ extra: _, ...turn }: Turn): Turn {
+function toChatMessage({ extra: _, ...message }: Message): Message {
   const isKnown = (block: Block) => block.type !== 'other' || isNative(block, NATIVE)
-  const said = turn.role === 'assistant' ? turn.blocks.filter(isKnown) : turn.blocks
-  return { ...turn, blocks: asOneThought(said.map(blockOf)) }
+  const kept = message.role === 'assistant' ? message.blocks.filter(isKnown) : message.blocks
+  return { ...message, blocks: mergeReasoning(kept.map(toChatBlock)) }
 }
 
-function blockOf(block: Block): Block {
+function toChatBlock(block: Block): Block {
   if (block.type === 'other' && !isNative(block, NATIVE)) throw foreignContent(block)
-  if (block.type === 'file') return documentOf(block)
+  if (block.type === 'file') return toTextBlock(block)
   if (!('extra' in block)) return block
   const { extra: _, ...known } = block
   return known
 }
 
-function documentOf(block: Extract<Block, { type: 'file' }>): Block {
+function toTextBlock(block: Extract<Block, { type: 'file' }>): Block {
   const { file, extra, cache_control } = block
-  const text = plainTextIn(file.file_data ?? '', 'messages')
+  const text = readPlainText(file.file_data ?? '', 'messages')
   if (text === undefined) return block
   const heading = [file.filename, extra?.context].filter(line => typeof line === 'string')
   return {
@@ -225,7 +241,7 @@ function documentOf(block: Extract<Block, { type: 'file' }>): Block {
 }
 
 // In chat a message has one piece of reasoning, before its content.
-function asOneThought(blocks: Block[]): Block[] {
+function mergeReasoning(blocks: Block[]): Block[] {
   const thoughts = blocks.filter(block => block.type === 'reasoning')
   if (thoughts.length < 2) return blocks
   const texts = thoughts.flatMap(({ text }) => text ?? [])
@@ -238,7 +254,7 @@ function asOneThought(blocks: Block[]): Block[] {
   return [thought, ...blocks.filter(block => block.type !== 'reasoning')]
 }
 
-function toolOf(tool: Tool): Tool {
+function toChatTool(tool: Tool): Tool {
   if (tool.type === 'other') return tool
   const { extra: _, ...known } = tool
   return known

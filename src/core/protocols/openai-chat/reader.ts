@@ -1,24 +1,31 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, objects, own, parseObject, text } from '../../kernel/json.ts'
+import {
+  getOwn,
+  isObject,
+  type Json,
+  parseObject,
+  readObjects,
+  readString,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { inputTokens, outputTokens, type Usage } from '../../language/usage.ts'
-import { unreadable } from '../failure.ts'
+import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
+import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { choiceAt, Garbage, urlCitation } from '../reader.ts'
-import { Calls } from './calls.ts'
-import { failureInside } from './failure.ts'
-import { type Piece, ThinkTags } from './think-tags.ts'
-import { usageOf } from './usage.ts'
+import { readChoiceIndex, toUrlCitation, UnreadableEvents } from '../reader.ts'
+import { ToolCallReader } from './calls.ts'
+import { readStreamFailure } from './failure.ts'
+import { type TextPiece, ThinkTags } from './think-tags.ts'
+import { readUsage } from './usage.ts'
 
 /**
  * Returns the parts of a whole `chat.completion`. Throws `provider_unavailable` if the body is no
  * answer, and the error that it contains if there is one.
  */
-export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
-  if (!isAnswer(body)) throw unreadable()
-  return new ChunkReader(call, endpoint).whole(body)
+export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isAnswer(body)) throw unreadableAnswer()
+  return new ChunkReader(call, endpoint).readWhole(body)
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>
@@ -31,16 +38,16 @@ export class ChunkReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
-  #calls: Calls | null = null
+  #calls: ToolCallReader | null = null
   /** The choices that have ended. Some servers send the end twice. */
-  #ended: Set<number> | null = null
+  #endedChoices: Set<number> | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #isWhole = false
-  #started = false
-  #sourced = false
-  #counted = false
-  readonly #garbage = new Garbage()
+  #hasStarted = false
+  #hasSources = false
+  #hasUsage = false
+  readonly #unreadable = new UnreadableEvents()
 
   constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
     this.#call = call
@@ -49,132 +56,141 @@ export class ChunkReader implements Reader<TextPart> {
 
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
-    if (data.trim() === '[DONE]') return this.#done()
+    if (data.trim() === '[DONE]') return this.#finishStream()
     const chunk = parseObject(data)
-    return chunk === undefined ? this.#garbage.pass() : this.chunk(chunk)
+    return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
   }
 
   /** Returns the parts of a whole answer, which is one chunk with everything. */
-  whole(answer: Json): TextPart[] {
+  readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
-    return this.chunk(answer)
+    return this.readChunk(answer)
   }
 
   /** Returns the parts of one chunk. */
-  chunk(chunk: Json): TextPart[] {
+  readChunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
     const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
-    if (isObject(error) || typeof error === 'string') throw failureInside(error)
-    this.#start(chunk, parts)
-    this.#sources(chunk, parts)
+    if (isObject(error) || typeof error === 'string') throw readStreamFailure(error)
+    this.#readStart(chunk, parts)
+    this.#readSources(chunk, parts)
     if (Array.isArray(chunk.choices))
       for (const [i, choice] of chunk.choices.entries())
-        if (isObject(choice)) this.#choice(choice, i, parts)
-    this.#usage(chunk, parts)
+        if (isObject(choice)) this.#readChoice(choice, i, parts)
+    this.#readUsage(chunk, parts)
     return parts
   }
 
-  #done(): TextPart[] {
+  #finishStream(): TextPart[] {
     this.complete = true
     const parts: TextPart[] = []
-    for (const choice of this.#thinkTags?.keys() ?? []) this.#held(choice, parts)
+    for (const choice of this.#thinkTags?.keys() ?? []) this.#flushThinkTags(choice, parts)
     return parts
   }
 
-  #start(chunk: Json, parts: TextPart[]): void {
-    if (this.#started || isPreamble(chunk)) return
-    this.#started = true
+  #readStart(chunk: Json, parts: TextPart[]): void {
+    if (this.#hasStarted || isPreamble(chunk)) return
+    this.#hasStarted = true
     parts.push({
       type: 'start',
-      upstream_id: text(chunk.id),
-      system_fingerprint: text(chunk.system_fingerprint),
-      service_tier: text(chunk.service_tier),
+      upstream_id: readString(chunk.id),
+      system_fingerprint: readString(chunk.system_fingerprint),
+      service_tier: readString(chunk.service_tier),
     })
   }
 
-  #choice(given: Json, position: number, parts: TextPart[]): void {
-    const choice = choiceAt(given.index, position)
+  #readChoice(value: Json, position: number, parts: TextPart[]): void {
+    const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
-    if (isObject(given.error)) throw failureInside(given.error)
-    const delta = this.#saidIn(given)
-    this.#reasoning(delta, choice, parts)
-    this.#text(delta, given, choice, parts)
-    this.#toolCalls(delta, choice, parts)
-    this.#media(delta, choice, parts)
-    this.#annotations(delta, choice, parts)
-    this.#finish(given, choice, parts)
+    if (isObject(value.error)) throw readStreamFailure(value.error)
+    const delta = this.#pickMessage(value)
+    this.#readReasoning(delta, choice, parts)
+    this.#readText(delta, value, choice, parts)
+    this.#readToolCalls(delta, choice, parts)
+    this.#readMedia(delta, choice, parts)
+    this.#readAnnotations(delta, choice, parts)
+    this.#readFinish(value, choice, parts)
   }
 
   // A whole answer has a `message` where a chunk has a `delta`. Perplexity sends both in either:
   // all of the text so far, and what is new.
-  #saidIn({ delta, message }: Json): Json {
+  #pickMessage({ delta, message }: Json): Json {
     const [first, second] = this.#isWhole ? [message, delta] : [delta, message]
     return isObject(first) ? first : isObject(second) ? second : {}
   }
 
-  #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
-    const said = text(delta.reasoning) || text(delta.reasoning_content) || thoughtIn(delta.content)
+  #readReasoning(delta: Json, choice: number, parts: TextPart[]): void {
+    const content =
+      readString(delta.reasoning) ||
+      readString(delta.reasoning_content) ||
+      readThinking(delta.content)
     const details = Array.isArray(delta.reasoning_details)
       ? delta.reasoning_details.filter(isDetail)
       : []
-    if (said || details.length > 0)
-      parts.push({ type: 'reasoning-delta', choice, text: said, details })
+    if (content || details.length > 0)
+      parts.push({ type: 'reasoning-delta', choice, text: content, details })
   }
 
-  #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {
-    const logprobs = logprobsOf(given.logprobs)
-    const beside = logprobs ? { logprobs } : {}
-    const said = this.#said(saidIn(delta.content), choice, parts)
-    const refused = text(delta.refusal)
-    if (refused)
-      parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
-    if (said || (logprobs && !refused))
-      parts.push({ type: 'text-delta', choice, text: said, ...beside })
+  #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
+    const logprobs = readLogprobs(value.logprobs)
+    const logprobsField = logprobs ? { logprobs } : {}
+    const content = this.#separateThinking(readText(delta.content), choice, parts)
+    const refusal = readString(delta.refusal)
+    if (refusal)
+      parts.push({
+        type: 'refusal-delta',
+        choice,
+        text: refusal,
+        ...(content ? {} : logprobsField),
+      })
+    if (content || (logprobs && !refusal))
+      parts.push({ type: 'text-delta', choice, text: content, ...logprobsField })
   }
 
   // The thinking goes before the text that remains.
-  #said(content: string, choice: number, parts: TextPart[]): string {
+  #separateThinking(content: string, choice: number, parts: TextPart[]): string {
     if (!this.#thinkTags || content === '') return content
     const tags = this.#thinkTags.get(choice) ?? new ThinkTags()
     this.#thinkTags.set(choice, tags)
-    return this.#told(tags.read(content), choice, parts)
+    return this.#pushThinking(tags.read(content), choice, parts)
   }
 
-  #told(pieces: Piece[], choice: number, parts: TextPart[]): string {
-    for (const { thought, text } of pieces)
-      if (thought) parts.push({ type: 'reasoning-delta', choice, text, details: [] })
-    return pieces.map(({ thought, text }) => (thought ? '' : text)).join('')
+  #pushThinking(pieces: TextPiece[], choice: number, parts: TextPart[]): string {
+    for (const { isThinking, text } of pieces)
+      if (isThinking) parts.push({ type: 'reasoning-delta', choice, text, details: [] })
+    return pieces.map(({ isThinking, text }) => (isThinking ? '' : text)).join('')
   }
 
   // No more tags can come, so what looked like the beginning of one is text.
-  #held(choice: number, parts: TextPart[]): void {
+  #flushThinkTags(choice: number, parts: TextPart[]): void {
     const tags = this.#thinkTags?.get(choice)
     if (!tags) return
     this.#thinkTags?.delete(choice)
-    const said = this.#told(tags.end(), choice, parts)
-    if (said) parts.push({ type: 'text-delta', choice, text: said })
+    const content = this.#pushThinking(tags.end(), choice, parts)
+    if (content) parts.push({ type: 'text-delta', choice, text: content })
   }
 
-  #toolCalls(delta: Json, choice: number, parts: TextPart[]): void {
-    const given = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
-    if (Array.isArray(delta.tool_calls)) given.push(...delta.tool_calls)
-    if (given.length === 0) return
-    this.#calls ??= new Calls(this.#call)
-    for (const [i, call] of given.entries())
+  #readToolCalls(delta: Json, choice: number, parts: TextPart[]): void {
+    const calls = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
+    if (Array.isArray(delta.tool_calls)) calls.push(...delta.tool_calls)
+    if (calls.length === 0) return
+    this.#calls ??= new ToolCallReader(this.#call)
+    for (const [i, call] of calls.entries())
       if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
   }
 
-  #media(delta: Json, choice: number, parts: TextPart[]): void {
+  #readMedia(delta: Json, choice: number, parts: TextPart[]): void {
     if (isObject(delta.audio))
-      parts.push({ type: 'audio-delta', choice, audio: audioOf(delta.audio) })
+      parts.push({ type: 'audio-delta', choice, audio: readAudio(delta.audio) })
     if (!Array.isArray(delta.images)) return
     for (const image of delta.images) {
-      const url = isObject(image) && isObject(image.image_url) ? text(image.image_url.url) : null
+      const url =
+        isObject(image) && isObject(image.image_url) ? readString(image.image_url.url) : null
       if (url) parts.push({ type: 'image', choice, url })
     }
   }
 
-  #annotations(delta: Json, choice: number, parts: TextPart[]): void {
+  #readAnnotations(delta: Json, choice: number, parts: TextPart[]): void {
     if (!Array.isArray(delta.annotations)) return
     for (const annotation of delta.annotations)
       parts.push({ type: 'annotation', choice, annotation })
@@ -182,39 +198,42 @@ export class ChunkReader implements Reader<TextPart> {
 
   // Perplexity and xAI send their sources beside the choices, sometimes in every chunk. Only the
   // first list counts.
-  #sources(chunk: Json, parts: TextPart[]): void {
-    if (this.#sourced || (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results)))
+  #readSources(chunk: Json, parts: TextPart[]): void {
+    if (
+      this.#hasSources ||
+      (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results))
+    )
       return
-    const sources = sourcesOf(chunk)
-    this.#sourced = sources.length > 0
+    const sources = readSources(chunk)
+    this.#hasSources = sources.length > 0
     for (const annotation of sources) parts.push({ type: 'annotation', choice: 0, annotation })
   }
 
-  #finish(given: Json, choice: number, parts: TextPart[]): void {
-    const reason = text(given.finish_reason)
-    if (!reason || this.#ended?.has(choice)) return
-    this.#ended ??= new Set()
-    this.#ended.add(choice)
-    this.#held(choice, parts)
+  #readFinish(value: Json, choice: number, parts: TextPart[]): void {
+    const reason = readString(value.finish_reason)
+    if (!reason || this.#endedChoices?.has(choice)) return
+    this.#endedChoices ??= new Set()
+    this.#endedChoices.add(choice)
+    this.#flushThinkTags(choice, parts)
     parts.push({
       type: 'finish',
       choice,
-      reason: finishReason(reason),
-      native: text(given.native_finish_reason) ?? reason,
+      reason: toFinishReason(reason),
+      native: readString(value.native_finish_reason) ?? reason,
     })
   }
 
   // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
-  #usage(chunk: Json, parts: TextPart[]): void {
-    const usage = usageOf(countIn(chunk))
-    if (!usage || (this.#counted && isNothing(usage))) return
-    this.#counted = true
+  #readUsage(chunk: Json, parts: TextPart[]): void {
+    const usage = readUsage(findUsage(chunk))
+    if (!usage || (this.#hasUsage && isZero(usage))) return
+    this.#hasUsage = true
     parts.push({ type: 'usage', usage })
   }
 }
 
 // Groq has the usage in an object of its own, Moonshot in the choice.
-function countIn({ usage, x_groq, choices }: Json): unknown {
+function findUsage({ usage, x_groq, choices }: Json): unknown {
   const [choice] = Array.isArray(choices) ? choices : []
   return (
     usage ??
@@ -223,7 +242,7 @@ function countIn({ usage, x_groq, choices }: Json): unknown {
   )
 }
 
-const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(usage) === 0
+const isZero = (usage: Usage): boolean => countInputTokens(usage) + countOutputTokens(usage) === 0
 
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'
@@ -235,20 +254,20 @@ const isPreamble = ({ id, choices }: Json): boolean =>
 /**
  * Reads the text of a message's content. Mistral sends a list of parts where others send a string.
  */
-const saidIn = (content: unknown): string =>
+const readText = (content: unknown): string =>
   typeof content === 'string'
     ? content
-    : joined(content, part => (part.type === 'text' ? (text(part.text) ?? '') : ''))
+    : joinTexts(content, part => (part.type === 'text' ? (readString(part.text) ?? '') : ''))
 
 /** Reads Mistral's thinking, which stands in parts of the content, each with a list of texts. */
-const thoughtIn = (content: unknown): string =>
-  joined(content, part => (part.type === 'thinking' ? saidIn(part.thinking) : ''))
+const readThinking = (content: unknown): string =>
+  joinTexts(content, part => (part.type === 'thinking' ? readText(part.thinking) : ''))
 
-const joined = (parts: unknown, words: (part: Json) => string): string =>
-  objects(parts).map(words).join('')
+const joinTexts = (parts: unknown, readPart: (part: Json) => string): string =>
+  readObjects(parts).map(readPart).join('')
 
 /** Reads a piece of audio. Leaves out fields of a wrong type. */
-const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
+const readAudio = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
   ...(typeof id === 'string' ? { id } : {}),
   ...(typeof data === 'string' ? { data } : {}),
   ...(typeof transcript === 'string' ? { transcript } : {}),
@@ -258,14 +277,14 @@ const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
 /**
  * Reads the logprobs of a choice, which have the same shape as in our parts; undefined for none.
  */
-function logprobsOf(given: unknown): Logprobs | undefined {
-  if (!isObject(given)) return undefined
-  const content = Array.isArray(given.content) ? given.content : null
-  const refusal = Array.isArray(given.refusal) ? given.refusal : null
+function readLogprobs(value: unknown): Logprobs | undefined {
+  if (!isObject(value)) return undefined
+  const content = Array.isArray(value.content) ? value.content : null
+  const refusal = Array.isArray(value.refusal) ? value.refusal : null
   return content || refusal ? { content, refusal } : undefined
 }
 
-const REASONS: Record<string, FinishReason> = {
+const FINISH_REASONS: Record<string, FinishReason> = {
   stop: 'stop',
   length: 'length',
   tool_calls: 'tool_calls',
@@ -282,22 +301,23 @@ const REASONS: Record<string, FinishReason> = {
  * Returns our finish reason for the provider's. An unknown one becomes `stop`; the part keeps the
  * provider's own.
  */
-export const finishReason = (native: string): FinishReason => own(REASONS, native) ?? 'stop'
+export const toFinishReason = (native: string): FinishReason =>
+  getOwn(FINISH_REASONS, native) ?? 'stop'
 
 /**
  * Reads the sources that a server lists beside its choices: search results (Perplexity's
  * `search_results`) or plain URLs (`citations`). Returns them in the form that OpenAI's own have
  * within a message.
  */
-function sourcesOf({ search_results, citations }: Json): Json[] {
-  const found = objects(search_results).flatMap(({ url, title }) => citation(url, title))
+function readSources({ search_results, citations }: Json): Json[] {
+  const found = readObjects(search_results).flatMap(({ url, title }) => toCitations(url, title))
   if (found.length > 0) return found
   return (Array.isArray(citations) ? citations : []).flatMap(source =>
-    isObject(source) ? citation(source.url, source.title) : citation(source),
+    isObject(source) ? toCitations(source.url, source.title) : toCitations(source),
   )
 }
 
-function citation(url: unknown, title?: unknown): Json[] {
+function toCitations(url: unknown, title?: unknown): Json[] {
   if (typeof url !== 'string' || !URL.canParse(url)) return []
-  return [urlCitation(url, { title: text(title) ?? url })]
+  return [toUrlCitation(url, { title: readString(title) ?? url })]
 }

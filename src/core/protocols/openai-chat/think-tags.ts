@@ -2,8 +2,8 @@ const OPEN = '<think>'
 const CLOSE = '</think>'
 
 /** A piece of text, and whether it is thinking or answer. */
-export interface Piece {
-  thought: boolean
+export interface TextPiece {
+  isThinking: boolean
   text: string
 }
 
@@ -17,40 +17,40 @@ export class ThinkTags {
   #held = ''
 
   /** Returns the pieces that this text completes. */
-  read(text: string): Piece[] {
-    if (this.#state === 'text') return said(false, text)
+  read(text: string): TextPiece[] {
+    if (this.#state === 'text') return toPieces(false, text)
     this.#held += text
-    const pieces: Piece[] = []
+    const pieces: TextPiece[] = []
     while (this.#step(pieces));
     return pieces
   }
 
   /** Returns what was held back. No more tags can come. */
-  end(): Piece[] {
-    const rest = said(this.#state === 'thinking', this.#held)
+  end(): TextPiece[] {
+    const pieces = toPieces(this.#state === 'thinking', this.#held)
     this.#held = ''
-    return rest
+    return pieces
   }
 
   /** Makes one state transition. Returns false when more text is needed. */
-  #step(pieces: Piece[]): boolean {
+  #step(pieces: TextPiece[]): boolean {
     switch (this.#state) {
       case 'begin':
-        return this.#begin()
+        return this.#readBeginning()
       case 'opened':
         return this.#skipSpace('thinking')
       case 'thinking':
-        return this.#think(pieces)
+        return this.#readThinking(pieces)
       case 'closed':
         return this.#skipSpace('text')
       case 'text':
-        pieces.push(...said(false, this.#held))
+        pieces.push(...toPieces(false, this.#held))
         this.#held = ''
         return false
     }
   }
 
-  #begin(): boolean {
+  #readBeginning(): boolean {
     const start = this.#held.trimStart()
     if (start.startsWith(OPEN)) {
       this.#state = 'opened'
@@ -62,10 +62,10 @@ export class ThinkTags {
     return true
   }
 
-  #think(pieces: Piece[]): boolean {
+  #readThinking(pieces: TextPiece[]): boolean {
     const end = this.#held.indexOf(CLOSE)
-    const sure = end === -1 ? this.#held.length - tailOf(this.#held) : end
-    pieces.push(...said(true, this.#held.slice(0, sure)))
+    const sure = end === -1 ? this.#held.length - countTagPrefix(this.#held) : end
+    pieces.push(...toPieces(true, this.#held.slice(0, sure)))
     this.#held = this.#held.slice(end === -1 ? sure : end + CLOSE.length)
     if (end !== -1) this.#state = 'closed'
     return end !== -1
@@ -81,10 +81,11 @@ export class ThinkTags {
 }
 
 /** Counts how many of the last characters could begin the closing tag. */
-function tailOf(text: string): number {
+function countTagPrefix(text: string): number {
   for (let length = Math.min(CLOSE.length - 1, text.length); length > 0; length--)
     if (CLOSE.startsWith(text.slice(-length))) return length
   return 0
 }
 
-const said = (thought: boolean, text: string): Piece[] => (text === '' ? [] : [{ thought, text }])
+const toPieces = (isThinking: boolean, text: string): TextPiece[] =>
+  text === '' ? [] : [{ isThinking, text }]

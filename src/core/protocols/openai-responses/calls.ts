@@ -1,106 +1,109 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, objects, parseObject, text } from '../../kernel/json.ts'
+import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { MOST_CALLS } from '../reader.ts'
-import { inputText, ownId, type ToolNames } from '../tools.ts'
-import type { Item } from './items.ts'
-import { namesOf } from './messages.ts'
+import { buildCallId, readInputText, type ToolNames } from '../tools.ts'
+import type { ItemState } from './items.ts'
+import { createToolNames } from './messages.ts'
 
 /**
  * Reads the tool calls of one answer. Arguments may be streamed, sent whole at the end, or both;
  * they are returned once.
  */
-export class Calls {
+export class ToolCallReader {
   readonly #call: TextCall
   readonly #names: ToolNames
   #count = 0
 
   constructor(call: TextCall) {
     this.#call = call
-    this.#names = namesOf(call)
+    this.#names = createToolNames(call)
   }
 
   /** Whether the answer ends with a call that the client has to answer. */
-  ends = false
+  endsAnswer = false
 
   /** Reads an item that begins. The calls in a wrapper are known only when it is whole. */
-  added(item: Item, given: Json): TextPart[] {
-    const name = text(given.name)
-    if (given.type !== 'function_call' || !name || isWrapper(name, this.#call)) return []
-    return this.#begin(item, given, name)
+  readNewItem(item: ItemState, value: Json): TextPart[] {
+    const name = readString(value.name)
+    if (value.type !== 'function_call' || !name || isWrapper(name, this.#call)) return []
+    return this.#beginCall(item, value, name)
   }
 
   /** Reads a piece of the arguments. */
-  input(item: Item, given: unknown): TextPart[] {
-    const input = inputText(given)
-    if (!input || item.call === null) return []
-    item.given.set('input', 0)
-    return [{ type: 'tool-call-delta', choice: 0, index: item.call, input }]
+  readInput(item: ItemState, value: unknown): TextPart[] {
+    const input = readInputText(value)
+    if (!input || item.callIndex === null) return []
+    item.pieces.set('input', 0)
+    return [{ type: 'tool-call-delta', choice: 0, index: item.callIndex, input }]
   }
 
   /** Reads the whole arguments, unless they have been streamed. */
-  wholeInput(item: Item, given: unknown): TextPart[] {
-    return item.given.has('input') ? [] : this.input(item, given)
+  readWholeInput(item: ItemState, value: unknown): TextPart[] {
+    return item.pieces.has('input') ? [] : this.readInput(item, value)
   }
 
   /** Reads a whole `function_call`. */
-  done(item: Item, given: Json): TextPart[] {
-    const name = text(given.name) ?? ''
-    const input = inputText(given.arguments)
+  readDoneItem(item: ItemState, value: Json): TextPart[] {
+    const name = readString(value.name) ?? ''
+    const input = readInputText(value.arguments)
     const wrapped =
-      item.call === null && isWrapper(name, this.#call)
-        ? unwrapped(input, this.#call, this.#names)
+      item.callIndex === null && isWrapper(name, this.#call)
+        ? unwrapCalls(input, this.#call, this.#names)
         : null
     if (wrapped)
-      return wrapped.flatMap((one, i) => this.whole(`${idOf(given)}_${i}`, { ...one, ends: true }))
-    const began = item.call === null ? this.#begin(item, given, name) : []
-    return [...began, ...this.wholeInput(item, input)]
+      return wrapped.flatMap((wrappedCall, i) =>
+        this.readWhole(`${readCallId(value)}_${i}`, { ...wrappedCall, endsAnswer: true }),
+      )
+    const startParts = item.callIndex === null ? this.#beginCall(item, value, name) : []
+    return [...startParts, ...this.readWholeInput(item, input)]
   }
 
   /** Returns the parts of a call that comes in one piece. */
-  whole(id: string, { name, input, ends }: ClientCall): TextPart[] {
-    const index = this.#next()
+  readWhole(id: string, { name, input, endsAnswer }: ClientCall): TextPart[] {
+    const index = this.#takeIndex()
     if (index === null) return []
-    this.ends ||= ends
+    this.endsAnswer ||= endsAnswer
     return [
-      { type: 'tool-call-start', choice: 0, index, id: id || ownId(this.#call, index), name },
+      { type: 'tool-call-start', choice: 0, index, id: id || buildCallId(this.#call, index), name },
       { type: 'tool-call-delta', choice: 0, index, input },
     ]
   }
 
-  #begin(item: Item, given: Json, name: string): TextPart[] {
-    const index = this.#next()
+  #beginCall(item: ItemState, value: Json, name: string): TextPart[] {
+    const index = this.#takeIndex()
     if (index === null) return []
-    item.call = index
-    this.ends = true
-    const id = idOf(given) || ownId(this.#call, index)
+    item.callIndex = index
+    this.endsAnswer = true
+    const id = readCallId(value) || buildCallId(this.#call, index)
     return [
       {
         type: 'tool-call-start',
         choice: 0,
         index,
         id,
-        name: this.#names.given(name),
-        ...besides(given),
+        name: this.#names.toClient(name),
+        ...readSiblingFields(value),
       },
     ]
   }
 
-  #next(): number | null {
+  #takeIndex(): number | null {
     return this.#count < MOST_CALLS ? this.#count++ : null
   }
 }
 
 /** Reads the id that results refer to: the call's own id, not its item's (translation trap 64). */
-export const idOf = ({ call_id, id }: Json): string => text(call_id) || text(id) || ''
+export const readCallId = ({ call_id, id }: Json): string =>
+  readString(call_id) || readString(id) || ''
 
 /** Reads OpenAI's further fields of a call, which clients of this dialect have to send back. */
-function besides({ namespace, caller, async: late }: Json): { extra?: Json } {
-  const told = Object.entries({ namespace, caller, async: late }).filter(
+function readSiblingFields({ namespace, caller, async: late }: Json): { extra?: Json } {
+  const fields = Object.entries({ namespace, caller, async: late }).filter(
     ([, value]) => value != null,
   )
-  return told.length > 0 ? { extra: Object.fromEntries(told) } : {}
+  return fields.length > 0 ? { extra: Object.fromEntries(fields) } : {}
 }
 
 /** A call of a tool that the client runs and that is not a function. */
@@ -111,7 +114,7 @@ interface ClientCall {
    * Whether the answer ends with `tool_calls`. In OpenAI's own client it does for functions,
    * custom tools, patches and computers.
    */
-  ends: boolean
+  endsAnswer: boolean
 }
 
 /**
@@ -120,38 +123,40 @@ interface ClientCall {
  * arguments are those that the AI SDK passes to its tools of these kinds. Returns null for tools
  * that the provider runs itself.
  */
-export function clientCallOf(item: Json, endpoint: Endpoint): ClientCall | null {
+export function toClientCall(item: Json, endpoint: Endpoint): ClientCall | null {
   switch (item.type) {
     case 'custom_tool_call':
-      return customCall(item, endpoint)
+      return toCustomCall(item, endpoint)
     case 'local_shell_call':
-      return call('local_shell', { action: localAction(item.action) })
+      return buildClientCall('local_shell', { action: toLocalShellAction(item.action) })
     case 'shell_call':
-      return isHosted(item) ? null : call('shell', { action: shellAction(item.action) })
+      return isHosted(item)
+        ? null
+        : buildClientCall('shell', { action: toShellAction(item.action) })
     case 'apply_patch_call':
       return isCut(item)
         ? null
         : {
-            ...call('apply_patch', { callId: item.call_id, operation: item.operation }),
-            ends: true,
+            ...buildClientCall('apply_patch', { callId: item.call_id, operation: item.operation }),
+            endsAnswer: true,
           }
     case 'tool_search_call':
       return item.execution === 'client'
-        ? call('tool_search', { arguments: item.arguments, call_id: item.call_id })
+        ? buildClientCall('tool_search', { arguments: item.arguments, call_id: item.call_id })
         : null
     case 'computer_call':
-      return text(item.call_id) === null
+      return readString(item.call_id) === null
         ? null
-        : { ...call('computer', computerInput(item)), ends: true }
+        : { ...buildClientCall('computer', toComputerInput(item)), endsAnswer: true }
     default:
       return null
   }
 }
 
-const call = (name: string, input: Json): ClientCall => ({
+const buildClientCall = (name: string, input: Json): ClientCall => ({
   name,
   input: JSON.stringify(input),
-  ends: false,
+  endsAnswer: false,
 })
 
 /**
@@ -172,10 +177,10 @@ const RUN_BY_XAI = new Set([
 ])
 
 // A custom tool takes text and arguments are JSON, so the text becomes a JSON string.
-function customCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
-  const called = text(name)
-  if (!called || provider.slug === 'xai' || RUN_BY_XAI.has(called)) return null
-  return { name: called, input: JSON.stringify(text(input) ?? ''), ends: true }
+function toCustomCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
+  const toolName = readString(name)
+  if (!toolName || provider.slug === 'xai' || RUN_BY_XAI.has(toolName)) return null
+  return { name: toolName, input: JSON.stringify(readString(input) ?? ''), endsAnswer: true }
 }
 
 // The provider runs a shell in its own containers itself.
@@ -184,13 +189,13 @@ const isHosted = ({ environment }: Json) => isObject(environment) && environment
 // Half a patch would be a different patch.
 const isCut = ({ status }: Json) => status != null && status !== 'completed'
 
-function localAction(given: unknown): Json {
-  const { type, command, timeout_ms, user, working_directory, env } = isObject(given) ? given : {}
+function toLocalShellAction(action: unknown): Json {
+  const { type, command, timeout_ms, user, working_directory, env } = isObject(action) ? action : {}
   return { type, command, timeoutMs: timeout_ms, user, workingDirectory: working_directory, env }
 }
 
-function shellAction(given: unknown): Json {
-  const { commands, timeout_ms, max_output_length } = isObject(given) ? given : {}
+function toShellAction(action: unknown): Json {
+  const { commands, timeout_ms, max_output_length } = isObject(action) ? action : {}
   return {
     commands,
     timeoutMs: timeout_ms ?? undefined,
@@ -198,23 +203,26 @@ function shellAction(given: unknown): Json {
   }
 }
 
-const computerInput = ({ action, actions, pending_safety_checks, status }: Json): Json => ({
-  actions: objects(actions ?? [action]).map(computerAction),
-  pendingSafetyChecks: objects(pending_safety_checks).map(told),
+const toComputerInput = ({ action, actions, pending_safety_checks, status }: Json): Json => ({
+  actions: readObjects(actions ?? [action]).map(toComputerAction),
+  pendingSafetyChecks: readObjects(pending_safety_checks).map(omitNulls),
   status,
 })
 
-const computerAction = ({ scroll_x, scroll_y, ...action }: Json): Json =>
-  told({ ...action, ...(action.type === 'scroll' ? { scrollX: scroll_x, scrollY: scroll_y } : {}) })
+const toComputerAction = ({ scroll_x, scroll_y, ...action }: Json): Json =>
+  omitNulls({
+    ...action,
+    ...(action.type === 'scroll' ? { scrollX: scroll_x, scrollY: scroll_y } : {}),
+  })
 
-const told = (given: Json): Json =>
-  Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))
+const omitNulls = (value: Json): Json =>
+  Object.fromEntries(Object.entries(value).filter(([, value]) => value != null))
 
 const WRAPPER = 'parallel'
 const PREFIX = 'functions.'
 
 /** One of the calls in a wrapper. */
-interface Wrapped {
+interface WrappedCall {
   name: string
   input: string
 }
@@ -224,27 +232,34 @@ interface Wrapped {
  * know the tool from their training and sometimes call it as if it were the client's.
  */
 const isWrapper = (name: string, { tools }: TextCall): boolean =>
-  name === WRAPPER && tools.length > 0 && !names(tools).has(WRAPPER)
+  name === WRAPPER && tools.length > 0 && !listFunctionNames(tools).has(WRAPPER)
 
 /**
  * Returns the calls in a wrapper, with the client's names for its tools. Returns null unless every
  * call is of a function that the client has.
  */
-function unwrapped(input: string, { tools }: TextCall, toolNames: ToolNames): Wrapped[] | null {
+function unwrapCalls(
+  input: string,
+  { tools }: TextCall,
+  toolNames: ToolNames,
+): WrappedCall[] | null {
   const uses = parseObject(input)?.tool_uses
   if (!Array.isArray(uses) || uses.length === 0) return null
   const calls = uses
-    .map(use => (isObject(use) ? wrappedOf(use, toolNames) : null))
+    .map(use => (isObject(use) ? readWrappedCall(use, toolNames) : null))
     .filter(call => call !== null)
-  const known = names(tools)
+  const known = listFunctionNames(tools)
   return calls.length === uses.length && calls.every(({ name }) => known.has(name)) ? calls : null
 }
 
-function wrappedOf({ recipient_name, parameters }: Json, toolNames: ToolNames): Wrapped | null {
-  const name = text(recipient_name)
+function readWrappedCall(
+  { recipient_name, parameters }: Json,
+  toolNames: ToolNames,
+): WrappedCall | null {
+  const name = readString(recipient_name)
   if (!name?.startsWith(PREFIX) || !isObject(parameters)) return null
-  return { name: toolNames.given(name.slice(PREFIX.length)), input: JSON.stringify(parameters) }
+  return { name: toolNames.toClient(name.slice(PREFIX.length)), input: JSON.stringify(parameters) }
 }
 
-const names = (tools: TextCall['tools']) =>
+const listFunctionNames = (tools: TextCall['tools']) =>
   new Set(tools.flatMap(tool => (tool.type === 'function' ? [tool.name] : [])))

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { own } from '../../kernel/json.ts'
+import { getOwn } from '../../kernel/json.ts'
 
 /** What a model accepts, as far as models of this API differ. */
 export interface Capabilities {
@@ -61,7 +61,7 @@ const BY_PROVIDER: Record<string, Partial<Capabilities>> = {
   azure: OPENAI,
   xai: XAI,
 }
-const OTHERS = OPEN
+const BY_OTHERS = OPEN
 
 const PLAIN: Partial<Capabilities> = {
   efforts: null,
@@ -112,11 +112,11 @@ const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
 ]
 
 /** Returns what the model accepts at this endpoint. */
-export function capabilitiesOf({ provider, upstreamModel }: Endpoint): Capabilities {
-  const served = { ...OTHERS, ...own(BY_PROVIDER, provider.slug) }
-  const name = plainName(upstreamModel)
-  return { ...served, ...BY_MODEL.find(([model]) => model.test(name))?.[1] }
+export function getCapabilities({ provider, upstreamModel }: Endpoint): Capabilities {
+  const byProvider = { ...BY_OTHERS, ...getOwn(BY_PROVIDER, provider.slug) }
+  const name = stripName(upstreamModel)
+  return { ...byProvider, ...BY_MODEL.find(([model]) => model.test(name))?.[1] }
 }
 
 // Removes the vendor and the prefix of fine-tuned models, which do not affect capabilities.
-const plainName = (name: string) => name.toLowerCase().replace(/^ft:/, '').replace(/^.*\//, '')
+const stripName = (name: string) => name.toLowerCase().replace(/^ft:/, '').replace(/^.*\//, '')

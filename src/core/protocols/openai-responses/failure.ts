@@ -1,12 +1,12 @@
 import type { GatewayError } from '../../errors.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
-import { type Codes, failureOf, type Told } from '../failure.ts'
+import { type ErrorCodes, type ProviderError, translateFailure } from '../failure.ts'
 
 /**
  * The codes of a failed response (OpenAI API reference, ResponseError), and those of its HTTP
  * failures.
  */
-const CODES: Codes = {
+const CODES: ErrorCodes = {
   server_error: 'provider_unavailable',
   rate_limit_exceeded: 'rate_limit_exceeded',
   context_length_exceeded: 'context_length_exceeded',
@@ -34,28 +34,34 @@ const CODES: Codes = {
  * Returns the error for an HTTP failure. xAI sends its message in `error` and the code beside it;
  * the others send an object there.
  */
-export function failure(status: number, body: unknown): GatewayError {
-  const given = isObject(body) ? body : {}
-  return failureOf(status, told(isObject(given.error) ? given.error : given), CODES)
+export function readFailure(status: number, body: unknown): GatewayError {
+  const reported = isObject(body) ? body : {}
+  return translateFailure(
+    status,
+    readProviderError(isObject(reported.error) ? reported.error : reported),
+    CODES,
+  )
 }
 
 /**
  * Returns the error for an `error` event or a failed response. Its only status is the one that it
  * may contain.
  */
-export function failureInside(given: unknown): GatewayError {
-  const error = isObject(given) ? (isObject(given.error) ? given.error : given) : {}
-  const status = [error.status, error.code].map(statusOf).find(one => one !== undefined)
-  return failureOf(status ?? 502, told(error), CODES)
+export function readStreamFailure(value: unknown): GatewayError {
+  const error = isObject(value) ? (isObject(value.error) ? value.error : value) : {}
+  const status = [error.status, error.code]
+    .map(parseStatus)
+    .find(candidate => candidate !== undefined)
+  return translateFailure(status ?? 502, readProviderError(error), CODES)
 }
 
-function statusOf(given: unknown): number | undefined {
-  const status = typeof given === 'string' ? Number(given) : given
+function parseStatus(value: unknown): number | undefined {
+  const status = typeof value === 'string' ? Number(value) : value
   return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined
 }
 
 // The `type` of an `error` event without an inner error only says that it is one.
-const told = ({ code, type, message, error, param }: Json): Told => ({
+const readProviderError = ({ code, type, message, error, param }: Json): ProviderError => ({
   code,
   type: type === 'error' ? undefined : type,
   message: message ?? error,

@@ -1,12 +1,12 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isDataUrl, plainTextIn } from '../../kernel/data-url.ts'
-import { isObject, type Json, text } from '../../kernel/json.ts'
+import { isDataUrl, readPlainText } from '../../kernel/data-url.ts'
+import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Block, Turn } from '../../language/message.ts'
+import type { Block, Message } from '../../language/message.ts'
 import { foreignContent, isNative } from '../native.ts'
-import { fittedId, inputJson, type NameRules, ToolNames } from '../tools.ts'
-import { capabilitiesOf } from './capabilities.data.ts'
-import { reasoningItems } from './reasoning.ts'
+import { fitId, type NameRules, renderInputJson, ToolNames } from '../tools.ts'
+import { getCapabilities } from './capabilities.data.ts'
+import { renderReasoningItems } from './reasoning.ts'
 
 /**
  * The client dialect that matches this API. Its own fields pass through unchanged in both
@@ -20,43 +20,52 @@ export const NATIVE = 'responses'
  * says so, a result without a call becomes the user's text, and a message with nothing but
  * reasoning is left out. Throws 400 for content of another dialect.
  */
-export const inputOf = (call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] => {
-  const conversation = { call, endpoint, names, called: calledIn(call), answered: answeredIn(call) }
-  return call.turns.flatMap(turn => itemsOf(turn, conversation))
+export const renderMessages = (call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] => {
+  const context = {
+    call,
+    endpoint,
+    names,
+    calledIds: collectCalledIds(call),
+    answeredIds: collectAnsweredIds(call),
+  }
+  return call.messages.flatMap(message => renderMessage(message, context))
 }
 
-interface Conversation {
+interface RenderContext {
   call: TextCall
   endpoint: Endpoint
   names: ToolNames
   /** The ids of all calls, and of those that have a result. */
-  called: Set<string>
-  answered: Set<string>
+  calledIds: Set<string>
+  answeredIds: Set<string>
 }
 
-type Call = Extract<Block, { type: 'tool-call' }>
+type ToolCallBlock = Extract<Block, { type: 'tool-call' }>
 
-const callsOf = ({ blocks }: Turn): Call[] => blocks.filter(block => block.type === 'tool-call')
-const calledIn = ({ turns }: TextCall) =>
-  new Set(turns.flatMap(turn => callsOf(turn).map(({ id }) => id)))
-const answeredIn = ({ turns }: TextCall) =>
-  new Set(turns.flatMap(({ role, tool_call_id = '' }) => (role === 'tool' ? [tool_call_id] : [])))
+const listToolCalls = ({ blocks }: Message): ToolCallBlock[] =>
+  blocks.filter(block => block.type === 'tool-call')
+const collectCalledIds = ({ messages }: TextCall) =>
+  new Set(messages.flatMap(message => listToolCalls(message).map(({ id }) => id)))
+const collectAnsweredIds = ({ messages }: TextCall) =>
+  new Set(
+    messages.flatMap(({ role, tool_call_id = '' }) => (role === 'tool' ? [tool_call_id] : [])),
+  )
 
-function itemsOf(turn: Turn, conversation: Conversation): Json[] {
-  switch (turn.role) {
+function renderMessage(message: Message, context: RenderContext): Json[] {
+  switch (message.role) {
     case 'assistant':
-      return assistantItems(turn, conversation)
+      return renderAssistantMessage(message, context)
     case 'tool':
-      return conversation.called.has(turn.tool_call_id ?? '')
-        ? [resultItem(turn)]
-        : messageItems('user', turn.blocks)
+      return context.calledIds.has(message.tool_call_id ?? '')
+        ? [renderToolResult(message)]
+        : renderContentItems('user', message.blocks)
     case 'developer':
-      return messageItems(
-        capabilitiesOf(conversation.endpoint).developer ? 'developer' : 'system',
-        turn.blocks,
+      return renderContentItems(
+        getCapabilities(context.endpoint).developer ? 'developer' : 'system',
+        message.blocks,
       )
     default:
-      return messageItems(turn.role, turn.blocks)
+      return renderContentItems(message.role, message.blocks)
   }
 }
 
@@ -64,20 +73,20 @@ function itemsOf(turn: Turn, conversation: Conversation): Json[] {
  * Renders consecutive content as one message. Items of the client's own dialect go between,
  * unchanged.
  */
-function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
+function renderContentItems(role: string, blocks: Block[], fields: Json = {}): Json[] {
   const items: Json[] = []
-  let said: Json[] | null = null
+  let content: Json[] | null = null
   for (const block of blocks) {
     if (isItem(block)) {
-      items.push(ownOf(block))
-      said = null
+      items.push(requireNativeItem(block))
+      content = null
       continue
     }
-    const content = contentOf(block, role)
-    if (said) said.push(...content)
-    else if (content.length > 0) {
-      said = content
-      items.push({ type: 'message', role, content, ...more })
+    const parts = renderContent(block, role)
+    if (content) content.push(...parts)
+    else if (parts.length > 0) {
+      content = parts
+      items.push({ type: 'message', role, content: parts, ...fields })
     }
   }
   return items
@@ -87,64 +96,69 @@ function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
  * Renders the model's reasoning, content and calls in their order. Results of another provider's
  * own tools are left out.
  */
-function assistantItems(turn: Turn, conversation: Conversation): Json[] {
-  const known = turn.blocks.filter(block => block.type !== 'other' || isNative(block, NATIVE))
-  const items = runsOf(known).flatMap(([first, ...rest]) => {
-    if (first?.type === 'reasoning') return reasoningItems(first, conversation.endpoint)
-    if (first?.type === 'tool-call') return [callItem(first, conversation)]
-    return first ? messageItems('assistant', [first, ...rest], phaseOf(turn)) : []
+function renderAssistantMessage(message: Message, context: RenderContext): Json[] {
+  const known = message.blocks.filter(block => block.type !== 'other' || isNative(block, NATIVE))
+  const items = groupContent(known).flatMap(([first, ...rest]) => {
+    if (first?.type === 'reasoning') return renderReasoningItems(first, context.endpoint)
+    if (first?.type === 'tool-call') return [renderToolCall(first, context)]
+    return first ? renderContentItems('assistant', [first, ...rest], readPhase(message)) : []
   })
   if (items.every(item => item.type === 'reasoning')) return []
   return [
     ...items,
-    ...callsOf(turn).flatMap(({ id }) => (conversation.answered.has(id) ? [] : [unanswered(id)])),
+    ...listToolCalls(message).flatMap(({ id }) =>
+      context.answeredIds.has(id) ? [] : [renderMissingResult(id)],
+    ),
   ]
 }
 
 /** Groups the blocks: consecutive content together, every other block alone. */
-function runsOf(blocks: Block[]): Block[][] {
-  const runs: Block[][] = []
+function groupContent(blocks: Block[]): Block[][] {
+  const groups: Block[][] = []
   for (const block of blocks) {
-    const last = runs.at(-1)
+    const last = groups.at(-1)
     if (isContent(block) && last?.every(isContent)) last.push(block)
-    else runs.push([block])
+    else groups.push([block])
   }
-  return runs
+  return groups
 }
 
 // Some models announce what they are about to do, and need to know which messages did so.
-function phaseOf({ extra }: Turn): Json {
-  const phase = text(extra?.phase)
+function readPhase({ extra }: Message): Json {
+  const phase = readString(extra?.phase)
   return phase === null ? {} : { phase }
 }
 
-function callItem({ id, name, input, extra }: Call, { call, names }: Conversation): Json {
-  const own = isNative(call, NATIVE) ? extra : {}
+function renderToolCall(
+  { id, name, input, extra }: ToolCallBlock,
+  { call, names }: RenderContext,
+): Json {
+  const extraFields = isNative(call, NATIVE) ? extra : {}
   return {
-    ...own,
+    ...extraFields,
     type: 'function_call',
-    call_id: callId(id),
-    name: names.sent(name),
-    arguments: inputJson(input),
+    call_id: fitCallId(id),
+    name: names.toWire(name),
+    arguments: renderInputJson(input),
   }
 }
 
 // A single text is sent as a string, the only form that every server reads. Results may contain
 // images (translation trap 17).
-function resultItem({ tool_call_id = '', blocks }: Turn): Json {
+function renderToolResult({ tool_call_id = '', blocks }: Message): Json {
   const [only] = blocks
   const isText = blocks.length === 1 && only?.type === 'text'
   const output = isText
     ? only.text
     : blocks.length === 0
       ? ''
-      : blocks.flatMap(block => contentOf(block, 'tool'))
-  return { type: 'function_call_output', call_id: callId(tool_call_id), output }
+      : blocks.flatMap(block => renderContent(block, 'tool'))
+  return { type: 'function_call_output', call_id: fitCallId(tool_call_id), output }
 }
 
-const unanswered = (id: string): Json => ({
+const renderMissingResult = (id: string): Json => ({
   type: 'function_call_output',
-  call_id: callId(id),
+  call_id: fitCallId(id),
   output: 'The tool gave no result.',
 })
 
@@ -152,7 +166,7 @@ const unanswered = (id: string): Json => ({
  * The kinds of content of messages and results. Anything else from a client of this dialect is an
  * item.
  */
-const CONTENT = new Set([
+const CONTENT_TYPES = new Set([
   'input_text',
   'input_image',
   'input_file',
@@ -166,7 +180,8 @@ const CONTENT = new Set([
 const isItem = (block: Block): block is Extract<Block, { type: 'other' }> =>
   block.type === 'other' && !(isNative(block, NATIVE) && isContentValue(block.value))
 
-const isContentValue = (value: unknown) => isObject(value) && CONTENT.has(text(value.type) ?? '')
+const isContentValue = (value: unknown) =>
+  isObject(value) && CONTENT_TYPES.has(readString(value.type) ?? '')
 
 /** Whether the block is content, rather than a call or reasoning. */
 const isContent = ({ type }: Block): boolean => type !== 'tool-call' && type !== 'reasoning'
@@ -175,10 +190,10 @@ const isContent = ({ type }: Block): boolean => type !== 'tool-call' && type !==
  * Renders the block as content of a message of this role. Returns nothing for an empty text of the
  * model.
  */
-function contentOf(block: Block, role: string): Json[] {
+function renderContent(block: Block, role: string): Json[] {
   switch (block.type) {
     case 'text':
-      return textOf(block, role)
+      return renderText(block, role)
     case 'refusal':
       return [{ type: 'refusal', refusal: block.text }]
     case 'image':
@@ -186,23 +201,26 @@ function contentOf(block: Block, role: string): Json[] {
     case 'audio':
       return [{ type: 'input_audio', input_audio: { data: block.data, format: block.format } }]
     case 'file':
-      return [fileOf(block.file)]
+      return [renderFile(block.file)]
     case 'video':
       return [{ type: 'input_video', video_url: block.url }]
     case 'other':
-      return [ownOf(block)]
+      return [requireNativeItem(block)]
     default:
       return []
   }
 }
 
-function textOf({ text: said, extra }: Extract<Block, { type: 'text' }>, role: string): Json[] {
-  if (role === 'assistant') return said === '' ? [] : [{ type: 'output_text', text: said }]
+function renderText(
+  { text: value, extra }: Extract<Block, { type: 'text' }>,
+  role: string,
+): Json[] {
+  if (role === 'assistant') return value === '' ? [] : [{ type: 'output_text', text: value }]
   const mark = extra?.prompt_cache_breakpoint
   return [
     {
       type: 'input_text',
-      text: said,
+      text: value,
       ...(mark === undefined ? {} : { prompt_cache_breakpoint: mark }),
     },
   ]
@@ -210,33 +228,40 @@ function textOf({ text: said, extra }: Extract<Block, { type: 'text' }>, role: s
 
 // A plain-text document becomes text. OpenAI requires a name for every other file sent with its
 // data.
-function fileOf({ file_data, file_id, filename }: Extract<Block, { type: 'file' }>['file']): Json {
+function renderFile({
+  file_data,
+  file_id,
+  filename,
+}: Extract<Block, { type: 'file' }>['file']): Json {
   if (file_id !== undefined) return { type: 'input_file', file_id }
   if (file_data !== undefined && /^https?:/i.test(file_data))
     return { type: 'input_file', file_url: file_data }
-  const said = plainTextIn(file_data ?? '', 'messages')
-  if (said !== undefined)
-    return { type: 'input_text', text: filename === undefined ? said : `${filename}\n\n${said}` }
-  return { type: 'input_file', filename: filename ?? nameFor(file_data), file_data }
+  const plainText = readPlainText(file_data ?? '', 'messages')
+  if (plainText !== undefined)
+    return {
+      type: 'input_text',
+      text: filename === undefined ? plainText : `${filename}\n\n${plainText}`,
+    }
+  return { type: 'input_file', filename: filename ?? pickFilename(file_data), file_data }
 }
 
-const nameFor = (url = '') =>
+const pickFilename = (url = '') =>
   isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf'
 
 /** Returns what a client of this dialect sent, unchanged. Throws 400 for another dialect's. */
-function ownOf(block: Extract<Block, { type: 'other' }>): Json {
+function requireNativeItem(block: Extract<Block, { type: 'other' }>): Json {
   if (isNative(block, NATIVE) && isObject(block.value)) return block.value
   throw foreignContent(block)
 }
 
 /** The function names that OpenAI accepts. */
-const NAMES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
 /** The call ids that OpenAI accepts. */
-const IDS: NameRules = { forbidden: /[^\x21-\x7e]/g, longest: 64 }
+const ID_RULES: NameRules = { forbidden: /[^\x21-\x7e]/g, longest: 64 }
 
 /** Returns the translation of the call's tool names. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAMES)
+export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
 
 /** Returns a call's id as OpenAI accepts it. */
-const callId = (id: string): string => fittedId(id, IDS)
+const fitCallId = (id: string): string => fitId(id, ID_RULES)

@@ -1,29 +1,37 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { pictureType } from '../../kernel/data-url.ts'
-import { isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
+import { detectImageType } from '../../kernel/data-url.ts'
+import {
+  getOwn,
+  isObject,
+  type Json,
+  parseObject,
+  readObject,
+  readObjects,
+  readString,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
-import { unreadable } from '../failure.ts'
+import { unreadableAnswer } from '../failure.ts'
 import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { Garbage, urlCitation } from '../reader.ts'
-import { Calls, clientCallOf, idOf } from './calls.ts'
-import { failureInside } from './failure.ts'
-import { type Item, Items, pieceOf } from './items.ts'
+import { toUrlCitation, UnreadableEvents } from '../reader.ts'
+import { readCallId, ToolCallReader, toClientCall } from './calls.ts'
+import { readStreamFailure } from './failure.ts'
+import { buildPieceKey, type ItemState, Items } from './items.ts'
 import { NATIVE } from './messages.ts'
-import { Thoughts } from './reasoning.ts'
-import { usageOf } from './usage.ts'
+import { ReasoningReader } from './reasoning.ts'
+import { readUsage } from './usage.ts'
 
 /**
  * Returns the parts of a whole response, which is read as if everything came in the last event.
  * Throws `provider_unavailable` if the body is no answer, and the error that it contains if there
  * is one.
  */
-export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
-  if (!isObject(body)) throw unreadable()
-  if (body.error != null) throw failureInside(body.error)
-  if (!isAnswer(body)) throw unreadable()
-  return new EventReader(call, endpoint).response(body)
+export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadableAnswer()
+  if (body.error != null) throw readStreamFailure(body.error)
+  if (!isAnswer(body)) throw unreadableAnswer()
+  return new EventReader(call, endpoint).readResponse(body)
 }
 
 /** The statuses of unfinished, cancelled and failed responses, which are no answers. */
@@ -41,19 +49,19 @@ export class EventReader implements Reader<TextPart> {
   readonly #call: TextCall
   readonly #endpoint: Endpoint
   readonly #items = new Items()
-  readonly #calls: Calls
-  readonly #thoughts: Thoughts
+  readonly #calls: ToolCallReader
+  readonly #reasoning: ReasoningReader
   #start: Extract<TextPart, { type: 'start' }> | null = null
-  #texts = 0
-  #searches = 0
-  #refused = false
-  readonly #garbage = new Garbage()
+  #textCount = 0
+  #searchCount = 0
+  #hasRefusal = false
+  readonly #unreadable = new UnreadableEvents()
 
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
     this.#endpoint = endpoint
-    this.#calls = new Calls(call)
-    this.#thoughts = new Thoughts(this.#items, endpoint)
+    this.#calls = new ToolCallReader(call)
+    this.#reasoning = new ReasoningReader(this.#items, endpoint)
   }
 
   // OpenAI sends no [DONE]. If another server does, the answer has ended before it (translation
@@ -62,158 +70,166 @@ export class EventReader implements Reader<TextPart> {
     if (this.complete || data.trim() === '[DONE]') return []
     const event = parseObject(data)
     return event === undefined
-      ? this.#garbage.pass()
-      : this.#event(text(event.type) ?? name ?? '', event)
+      ? this.#unreadable.skip()
+      : this.#readEvent(readString(event.type) ?? name ?? '', event)
   }
 
   /** Returns the parts of a whole response: those of each item, and the end. */
-  response(response: Json): TextPart[] {
-    const parts = this.#started(response)
-    for (const [output_index, item] of objects(response.output).entries())
-      parts.push(...this.#done({ output_index, item }))
-    return [...parts, ...this.#ended(response)]
+  readResponse(response: Json): TextPart[] {
+    const parts = this.#readStart(response)
+    for (const [output_index, item] of readObjects(response.output).entries())
+      parts.push(...this.#readDoneItem({ output_index, item }))
+    return [...parts, ...this.#readEnd(response)]
   }
 
-  #event(type: string, event: Json): TextPart[] {
+  #readEvent(type: string, event: Json): TextPart[] {
     switch (type) {
       case 'response.created':
       case 'response.queued':
       case 'response.in_progress':
-        return this.#started(member(event, 'response'))
+        return this.#readStart(readObject(event, 'response'))
       case 'response.output_item.added':
-        return this.#added(event)
+        return this.#readNewItem(event)
       case 'response.output_item.done':
-        return this.#done(event)
+        return this.#readDoneItem(event)
       case 'response.completed':
       case 'response.done':
       case 'response.incomplete':
-        return this.#last(member(event, 'response'))
+        return this.#readLast(readObject(event, 'response'))
       case 'response.failed':
       case 'response.cancelled':
-        return this.#failed(member(event, 'response'))
+        return this.#readFailed(readObject(event, 'response'))
       case 'error':
-        throw failureInside(event)
+        throw readStreamFailure(event)
       default:
         // Some servers send an error and nothing else, not even a type.
-        if (event.error != null) throw failureInside(event.error)
-        return this.#piece(type, event)
+        if (event.error != null) throw readStreamFailure(event.error)
+        return this.#readPiece(type, event)
     }
   }
 
   /** Reads a piece of an item, or a whole one that may have been streamed. */
-  #piece(type: string, event: Json): TextPart[] {
-    const item = this.#items.of(event)
+  #readPiece(type: string, event: Json): TextPart[] {
+    const item = this.#items.findOrAdd(event)
     switch (type) {
       case 'response.output_text.delta':
-        return this.#text(item, event, event.delta)
+        return this.#readText(item, event, event.delta)
       case 'response.output_text.done':
-        return item.given.has(pieceOf('text', event.content_index))
+        return item.pieces.has(buildPieceKey('text', event.content_index))
           ? []
-          : this.#text(item, event, event.text)
+          : this.#readText(item, event, event.text)
       case 'response.output_text.annotation.added':
-        return this.#annotation(item, event, member(event, 'annotation'))
+        return this.#readAnnotation(item, event, readObject(event, 'annotation'))
       case 'response.refusal.delta':
-        return this.#refusal(item, event, event.delta)
+        return this.#readRefusal(item, event, event.delta)
       case 'response.refusal.done':
-        return item.given.has(pieceOf('refusal', event.content_index))
+        return item.pieces.has(buildPieceKey('refusal', event.content_index))
           ? []
-          : this.#refusal(item, event, event.refusal)
+          : this.#readRefusal(item, event, event.refusal)
       case 'response.reasoning_summary_text.delta':
-        return this.#thoughts.summary(item, event, event.delta)
+        return this.#reasoning.readSummary(item, event, event.delta)
       case 'response.reasoning_summary_text.done':
-        return item.given.has(pieceOf('summary', event.summary_index))
+        return item.pieces.has(buildPieceKey('summary', event.summary_index))
           ? []
-          : this.#thoughts.summary(item, event, event.text)
+          : this.#reasoning.readSummary(item, event, event.text)
       case 'response.reasoning_text.delta':
-        return this.#thoughts.thinking(item, event, event.delta)
+        return this.#reasoning.readThinking(item, event, event.delta)
       case 'response.reasoning_text.done':
-        return item.given.has(pieceOf('thinking', event.content_index))
+        return item.pieces.has(buildPieceKey('thinking', event.content_index))
           ? []
-          : this.#thoughts.thinking(item, event, event.text)
+          : this.#reasoning.readThinking(item, event, event.text)
       case 'response.function_call_arguments.delta':
-        return this.#calls.input(item, event.delta)
+        return this.#calls.readInput(item, event.delta)
       case 'response.function_call_arguments.done':
-        return this.#calls.wholeInput(item, event.arguments)
+        return this.#calls.readWholeInput(item, event.arguments)
       default:
         return []
     }
   }
 
-  #started(response: Json): TextPart[] {
+  #readStart(response: Json): TextPart[] {
     if (this.#start) return []
     this.#start = {
       type: 'start',
-      upstream_id: text(response.id),
-      system_fingerprint: text(response.system_fingerprint),
-      service_tier: text(response.service_tier),
+      upstream_id: readString(response.id),
+      system_fingerprint: readString(response.system_fingerprint),
+      service_tier: readString(response.service_tier),
     }
     return [this.#start]
   }
 
-  #added(event: Json): TextPart[] {
-    const given = member(event, 'item')
-    return this.#calls.added(this.#items.begun(event, text(given.id)), given)
+  #readNewItem(event: Json): TextPart[] {
+    const value = readObject(event, 'item')
+    return this.#calls.readNewItem(this.#items.begin(event, readString(value.id)), value)
   }
 
-  #done(event: Json): TextPart[] {
-    const given = member(event, 'item')
-    const item = this.#items.done(event, text(given.id))
+  #readDoneItem(event: Json): TextPart[] {
+    const value = readObject(event, 'item')
+    const item = this.#items.finish(event, readString(value.id))
     if (!item) return []
-    switch (given.type) {
+    switch (value.type) {
       case 'message':
-        return this.#message(item, objects(given.content))
+        return this.#readMessage(item, readObjects(value.content))
       case 'reasoning':
-        return this.#thoughts.done(item, given)
+        return this.#reasoning.readDoneItem(item, value)
       case 'function_call':
-        return this.#calls.done(item, given)
+        return this.#calls.readDoneItem(item, value)
       default:
-        return this.#other(given)
+        return this.#readOtherItem(value)
     }
   }
 
   /** Reads what was not streamed of a message: for each kind of content, all or nothing. */
-  #message(item: Item, contents: Json[]): TextPart[] {
-    const told = new Set([...item.given.keys()].map(piece => piece.split(' ')[0]))
+  #readMessage(item: ItemState, contents: Json[]): TextPart[] {
+    const streamedKinds = new Set([...item.pieces.keys()].map(piece => piece.split(' ')[0]))
     return contents.flatMap((content, content_index) => {
-      const place = { ...content, content_index }
-      const said =
-        content.type === 'output_text' && !told.has('text')
-          ? this.#text(item, place, content.text)
+      const indexed = { ...content, content_index }
+      const textParts =
+        content.type === 'output_text' && !streamedKinds.has('text')
+          ? this.#readText(item, indexed, content.text)
           : []
-      const refused =
-        content.type === 'refusal' && !told.has('refusal')
-          ? this.#refusal(item, place, content.refusal)
+      const refusalParts =
+        content.type === 'refusal' && !streamedKinds.has('refusal')
+          ? this.#readRefusal(item, indexed, content.refusal)
           : []
-      const sources = told.has('annotation')
+      const sources = streamedKinds.has('annotation')
         ? []
-        : objects(content.annotations).flatMap(one => this.#annotation(item, place, one))
-      return [...said, ...refused, ...sources]
+        : readObjects(content.annotations).flatMap(annotation =>
+            this.#readAnnotation(item, indexed, annotation),
+          )
+      return [...textParts, ...refusalParts, ...sources]
     })
   }
 
-  #text(item: Item, { content_index, logprobs: told }: Json, given: unknown): TextPart[] {
-    const said = text(given)
-    if (!said) return []
-    const piece = pieceOf('text', content_index)
-    const block = item.given.get(piece) ?? this.#texts++
-    this.#items.give(item, piece, block)
-    const logprobs = logprobsOf(told)
-    return [{ type: 'text-delta', choice: 0, text: said, block, ...(logprobs ? { logprobs } : {}) }]
+  #readText(
+    item: ItemState,
+    { content_index, logprobs: rawLogprobs }: Json,
+    value: unknown,
+  ): TextPart[] {
+    const content = readString(value)
+    if (!content) return []
+    const piece = buildPieceKey('text', content_index)
+    const block = item.pieces.get(piece) ?? this.#textCount++
+    this.#items.markReturned(item, piece, block)
+    const logprobs = readLogprobs(rawLogprobs)
+    return [
+      { type: 'text-delta', choice: 0, text: content, block, ...(logprobs ? { logprobs } : {}) },
+    ]
   }
 
-  #refusal(item: Item, { content_index }: Json, given: unknown): TextPart[] {
-    const said = text(given)
-    if (!said) return []
-    this.#refused = true
-    this.#items.give(item, pieceOf('refusal', content_index))
-    return [{ type: 'refusal-delta', choice: 0, text: said }]
+  #readRefusal(item: ItemState, { content_index }: Json, value: unknown): TextPart[] {
+    const content = readString(value)
+    if (!content) return []
+    this.#hasRefusal = true
+    this.#items.markReturned(item, buildPieceKey('refusal', content_index))
+    return [{ type: 'refusal-delta', choice: 0, text: content }]
   }
 
-  #annotation(item: Item, { content_index }: Json, given: Json): TextPart[] {
-    const annotation = annotationOf(given)
+  #readAnnotation(item: ItemState, { content_index }: Json, value: Json): TextPart[] {
+    const annotation = toAnnotation(value)
     if (annotation === undefined) return []
-    this.#items.give(item, 'annotation')
-    const block = item.given.get(pieceOf('text', content_index))
+    this.#items.markReturned(item, 'annotation')
+    const block = item.pieces.get(buildPieceKey('text', content_index))
     return [
       { type: 'annotation', choice: 0, annotation, ...(block === undefined ? {} : { block }) },
     ]
@@ -222,45 +238,48 @@ export class EventReader implements Reader<TextPart> {
   /**
    * Reads an item of a kind that the chat API does not have. Clients of this dialect get it whole.
    */
-  #other(given: Json): TextPart[] {
-    if (text(given.type) === null) return []
-    if (given.type === 'web_search_call') this.#searches += 1
-    const whole: TextPart = { type: 'other', choice: 0, dialect: NATIVE, value: given }
-    if (isNative(this.#call, NATIVE)) return [whole]
-    const call = clientCallOf(given, this.#endpoint)
-    if (call) return this.#calls.whole(idOf(given), call)
-    const url = given.type === 'image_generation_call' ? imageOf(given) : null
-    return url === null ? [whole] : [{ type: 'image', choice: 0, url }]
+  #readOtherItem(value: Json): TextPart[] {
+    if (readString(value.type) === null) return []
+    if (value.type === 'web_search_call') this.#searchCount += 1
+    const otherPart: TextPart = { type: 'other', choice: 0, dialect: NATIVE, value }
+    if (isNative(this.#call, NATIVE)) return [otherPart]
+    const call = toClientCall(value, this.#endpoint)
+    if (call) return this.#calls.readWhole(readCallId(value), call)
+    const url = value.type === 'image_generation_call' ? buildImageUrl(value) : null
+    return url === null ? [otherPart] : [{ type: 'image', choice: 0, url }]
   }
 
   // Some servers send everything in their last event only.
-  #last(response: Json): TextPart[] {
-    return this.#items.untouched
-      ? this.response(response)
-      : [...this.#started(response), ...this.#ended(response)]
+  #readLast(response: Json): TextPart[] {
+    return this.#items.isUntouched
+      ? this.readResponse(response)
+      : [...this.#readStart(response), ...this.#readEnd(response)]
   }
 
-  #failed(response: Json): TextPart[] {
+  #readFailed(response: Json): TextPart[] {
     const { error } = response
-    if (error == null && text(member(response, 'incomplete_details').reason) !== null)
-      return this.#last(response)
-    throw failureInside(error)
+    if (error == null && readString(readObject(response, 'incomplete_details').reason) !== null)
+      return this.#readLast(response)
+    throw readStreamFailure(error)
   }
 
-  #ended(response: Json): TextPart[] {
+  #readEnd(response: Json): TextPart[] {
     this.complete = true
-    const usage = usageOf(response.usage, this.#searches)
-    const finish = finishOf(response, { calls: this.#calls.ends, refused: this.#refused })
+    const usage = readUsage(response.usage, this.#searchCount)
+    const finish = readFinish(response, {
+      calls: this.#calls.endsAnswer,
+      refused: this.#hasRefusal,
+    })
     return [
-      ...this.#served(response),
+      ...this.#readServiceTier(response),
       { type: 'finish', choice: 0, ...finish },
       ...(usage ? [{ type: 'usage', usage } as const] : []),
     ]
   }
 
   // The start names the requested service tier, the end the one that was used.
-  #served(response: Json): TextPart[] {
-    const service_tier = text(response.service_tier)
+  #readServiceTier(response: Json): TextPart[] {
+    const service_tier = readString(response.service_tier)
     if (!this.#start || service_tier === null || service_tier === this.#start.service_tier)
       return []
     return [{ ...this.#start, service_tier }]
@@ -268,7 +287,7 @@ export class EventReader implements Reader<TextPart> {
 }
 
 /** Our finish reasons for those of incomplete responses: OpenAI's, then xAI's. */
-const CUTS: Record<string, FinishReason> = {
+const FINISH_REASONS: Record<string, FinishReason> = {
   max_output_tokens: 'length',
   content_filter: 'content_filter',
   max_tokens: 'length',
@@ -277,7 +296,7 @@ const CUTS: Record<string, FinishReason> = {
 }
 
 /** What the finish reason depends on: whether the answer has tool calls, and a refusal. */
-interface Held {
+interface AnswerContents {
   calls: boolean
   refused: boolean
 }
@@ -286,52 +305,52 @@ interface Held {
  * Reads why the model stopped: our finish reason and the provider's. Here a response has a status,
  * and a reason only if it is incomplete.
  */
-export function finishOf(
+export function readFinish(
   response: Json,
-  { calls, refused }: Held,
+  { calls, refused }: AnswerContents,
 ): { reason: FinishReason; native: string | null } {
-  const cut = text(member(response, 'incomplete_details').reason)
-  const status = text(response.status)
-  const native = cut ?? status
-  const known = own(CUTS, cut)
+  const incompleteReason = readString(readObject(response, 'incomplete_details').reason)
+  const status = readString(response.status)
+  const native = incompleteReason ?? status
+  const known = getOwn(FINISH_REASONS, incompleteReason)
   if (known !== undefined) return { reason: known, native }
   if (calls) return { reason: 'tool_calls', native }
-  if (cut !== null || status === 'incomplete') return { reason: 'length', native }
+  if (incompleteReason !== null || status === 'incomplete') return { reason: 'length', native }
   return { reason: refused ? 'content_filter' : 'stop', native }
 }
 
 /** Returns a citation as the chat API shows it; undefined for files, which it cannot cite. */
-function annotationOf(given: Json): unknown {
-  const url = text(given.url)
-  if (given.type !== 'url_citation' || url === null) return undefined
-  return urlCitation(url, given)
+function toAnnotation(annotation: Json): unknown {
+  const url = readString(annotation.url)
+  if (annotation.type !== 'url_citation' || url === null) return undefined
+  return toUrlCitation(url, annotation)
 }
 
 /**
  * Reads the logprobs of a piece of text, here a plain list. In the chat API every entry has
  * `bytes`, even if null.
  */
-function logprobsOf(given: unknown): Logprobs | undefined {
-  const entries = objects(given)
+function readLogprobs(value: unknown): Logprobs | undefined {
+  const entries = readObjects(value)
   if (entries.length === 0) return undefined
   return {
     content: entries.map(entry => ({
-      ...withBytes(entry),
-      top_logprobs: objects(entry.top_logprobs).map(withBytes),
+      ...addBytes(entry),
+      top_logprobs: readObjects(entry.top_logprobs).map(addBytes),
     })),
   }
 }
 
-const withBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })
+const addBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })
 
 /** Returns the image of an `image_generation_call` as a URL; null if it made none. */
-function imageOf({ result, output_format }: Json): string | null {
-  const made = text(result)
-  if (!made) return null
-  if (/^(https?|data):/.test(made)) return made
+function buildImageUrl({ result, output_format }: Json): string | null {
+  const image = readString(result)
+  if (!image) return null
+  if (/^(https?|data):/.test(image)) return image
   // Not every server names the format, so the data is looked at first.
-  return `data:${pictureType(made) ?? `image/${formatOf(output_format)}`};base64,${made}`
+  return `data:${detectImageType(image) ?? `image/${readImageFormat(output_format)}`};base64,${image}`
 }
 
-const formatOf = (given: unknown) =>
-  typeof given === 'string' && /^[a-z]{3,4}$/.test(given) ? given : 'png'
+const readImageFormat = (value: unknown) =>
+  typeof value === 'string' && /^[a-z]{3,4}$/.test(value) ? value : 'png'

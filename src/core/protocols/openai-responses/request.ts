@@ -5,36 +5,36 @@ import type { ResponseFormat } from '../../language/params.ts'
 import { ANSWER_IN_JSON, mentionsJson } from '../json-answer.ts'
 import { isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
-import { effortOf } from '../reasoning.ts'
-import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
-import { inputOf, NATIVE, namesOf } from './messages.ts'
-import { toolsOf } from './tools.ts'
+import { toReasoningEffort } from '../reasoning.ts'
+import { type Capabilities, getCapabilities } from './capabilities.data.ts'
+import { createToolNames, NATIVE, renderMessages } from './messages.ts'
+import { renderTools } from './tools.ts'
 
 /**
  * Builds a Responses request for the call. Unknown parameters come first, so that none of them can
  * replace a known one.
  */
-export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { params, stream, user } = call
-  const can = capabilitiesOf(endpoint)
-  const names = namesOf(call)
+  const capabilities = getCapabilities(endpoint)
+  const names = createToolNames(call)
   const body: Json = {
-    ...stateless(readExtra(call, NATIVE)),
+    ...omitStateful(readExtra(call, NATIVE)),
     model: endpoint.upstreamModel,
-    input: [...spokenFor(call, can), ...inputOf(call, endpoint, names)],
+    input: [...renderJsonInstruction(call, capabilities), ...renderMessages(call, endpoint, names)],
     // The client keeps the conversation and sends all of it each time, so the provider stores
     // nothing.
     store: false,
-    ...toolsOf(call, names),
-    ...textOf(call, can),
-    ...sampling(call, can),
-    ...reasoningOf(call, can),
-    ...include(call, can),
+    ...renderTools(call, names),
+    ...renderTextOptions(call, capabilities),
+    ...renderSampling(call, capabilities),
+    ...renderReasoning(call, capabilities),
+    ...renderInclude(call, capabilities),
   }
-  for (const name of PLAIN) if (params[name] !== undefined) body[name] = params[name]
+  for (const name of PASSED_THROUGH) if (params[name] !== undefined) body[name] = params[name]
   if (params.max_tokens !== undefined)
-    body.max_output_tokens = Math.max(params.max_tokens, can.leastOutput)
-  if (user !== null) body[can.user] = user
+    body.max_output_tokens = Math.max(params.max_tokens, capabilities.leastOutput)
+  if (user !== null) body[capabilities.user] = user
   if (stream) body.stream = true
   return { path: '/responses', body }
 }
@@ -43,13 +43,13 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
  * Parameters that keep their names. Those that this API does not have are left out (specification,
  * rule 5).
  */
-const PLAIN = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
+const PASSED_THROUGH = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
 
 /**
  * Parameters by which the provider would store the conversation, continue a stored one, or answer
  * later.
  */
-const STATEFUL = new Set([
+const STATEFUL_PARAMETERS = new Set([
   'store',
   'metadata',
   'previous_response_id',
@@ -59,11 +59,11 @@ const STATEFUL = new Set([
   'stream_options',
 ])
 
-const stateless = (given: Json): Json =>
-  Object.fromEntries(Object.entries(given).filter(([name]) => !STATEFUL.has(name)))
+const omitStateful = (parameters: Json): Json =>
+  Object.fromEntries(Object.entries(parameters).filter(([name]) => !STATEFUL_PARAMETERS.has(name)))
 
-const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
-  lacksJsonWord(call)
+const renderJsonInstruction = (call: TextCall, { developer }: Capabilities): Json[] =>
+  needsJsonInstruction(call)
     ? [
         {
           type: 'message',
@@ -77,8 +77,8 @@ const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
  * Renders the sampling parameters. Reasoning models refuse them, though some accept them without
  * reasoning.
  */
-function sampling(call: TextCall, can: Capabilities): Json {
-  if (!samples(call, can)) return {}
+function renderSampling(call: TextCall, capabilities: Capabilities): Json {
+  if (!acceptsSampling(call, capabilities)) return {}
   const { temperature, top_p } = call.params
   return {
     ...(temperature === undefined ? {} : { temperature }),
@@ -86,16 +86,17 @@ function sampling(call: TextCall, can: Capabilities): Json {
   }
 }
 
-const samples = (call: TextCall, can: Capabilities) =>
-  can.sampling === 'always' ||
-  (can.sampling === 'without-reasoning' && effortFor(call, can) === 'none')
+const acceptsSampling = (call: TextCall, capabilities: Capabilities) =>
+  capabilities.sampling === 'always' ||
+  (capabilities.sampling === 'without-reasoning' && pickEffort(call, capabilities) === 'none')
 
-function reasoningOf(call: TextCall, can: Capabilities): Json {
-  const wish = call.params.reasoning
-  if (!wish || can.efforts === null) return {}
-  const effort = effortFor(call, can)
-  const hidden = wish.exclude || effortOf(wish, call.params.max_tokens) === 'none'
-  const summary = hidden ? undefined : (wish.summary ?? can.summary ?? undefined)
+function renderReasoning(call: TextCall, capabilities: Capabilities): Json {
+  const reasoning = call.params.reasoning
+  if (!reasoning || capabilities.efforts === null) return {}
+  const effort = pickEffort(call, capabilities)
+  const hidden =
+    reasoning.exclude || toReasoningEffort(reasoning, call.params.max_tokens) === 'none'
+  const summary = hidden ? undefined : (reasoning.summary ?? capabilities.summary ?? undefined)
   if (effort === undefined && summary === undefined) return {}
   return {
     reasoning: {
@@ -109,15 +110,17 @@ function reasoningOf(call: TextCall, can: Capabilities): Json {
  * Requests what is only sent on request: the reasoning to send back, as the provider stores
  * nothing, and the log probabilities.
  */
-function include(call: TextCall, can: Capabilities): Json {
+function renderInclude(call: TextCall, capabilities: Capabilities): Json {
   const { logprobs, top_logprobs } = call.params
-  const wanted = new Set(readIncludes(call))
-  if (can.encrypted) wanted.add('reasoning.encrypted_content')
-  const counted = (logprobs || (top_logprobs ?? 0) > 0) && (can.logprobs || samples(call, can))
-  if (counted) wanted.add('message.output_text.logprobs')
+  const included = new Set(readIncludes(call))
+  if (capabilities.encrypted) included.add('reasoning.encrypted_content')
+  const hasLogprobs =
+    (logprobs || (top_logprobs ?? 0) > 0) &&
+    (capabilities.logprobs || acceptsSampling(call, capabilities))
+  if (hasLogprobs) included.add('message.output_text.logprobs')
   return {
-    ...(wanted.size > 0 ? { include: [...wanted] } : {}),
-    ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}),
+    ...(included.size > 0 ? { include: [...included] } : {}),
+    ...(hasLogprobs ? { top_logprobs: top_logprobs ?? 0 } : {}),
   }
 }
 
@@ -131,11 +134,14 @@ function readIncludes(call: TextCall): string[] {
  * Returns the effort for the model: the requested one, or if the model does not know it, the next
  * higher one, or its highest. Undefined if none was requested or the model does not reason.
  */
-function effortFor({ params }: TextCall, { efforts }: Capabilities): string | undefined {
-  const wish = params.reasoning && effortOf(params.reasoning, params.max_tokens)
-  if (wish === undefined || efforts === null) return undefined
-  if (efforts === 'any' || efforts.includes(wish) || !EFFORTS.includes(wish)) return wish
-  return efforts.find(effort => EFFORTS.indexOf(effort) > EFFORTS.indexOf(wish)) ?? efforts.at(-1)
+function pickEffort({ params }: TextCall, { efforts }: Capabilities): string | undefined {
+  const requested = params.reasoning && toReasoningEffort(params.reasoning, params.max_tokens)
+  if (requested === undefined || efforts === null) return undefined
+  if (efforts === 'any' || efforts.includes(requested) || !EFFORTS.includes(requested))
+    return requested
+  return (
+    efforts.find(effort => EFFORTS.indexOf(effort) > EFFORTS.indexOf(requested)) ?? efforts.at(-1)
+  )
 }
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
@@ -144,16 +150,16 @@ const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
  * Renders the options for the text. Here they are one object, and a schema has no nested one
  * (translation trap 44).
  */
-function textOf({ params }: TextCall, { verbosity }: Capabilities): Json {
+function renderTextOptions({ params }: TextCall, { verbosity }: Capabilities): Json {
   const text: Json = {}
-  if (params.response_format) text.format = formatOf(params.response_format)
+  if (params.response_format) text.format = renderFormat(params.response_format)
   if (params.verbosity !== undefined && verbosity) text.verbosity = params.verbosity
   return Object.keys(text).length > 0 ? { text } : {}
 }
 
-function formatOf(wish: ResponseFormat): unknown {
-  if (!('json_schema' in wish)) return wish
-  const { name, description, schema, strict } = wish.json_schema
+function renderFormat(format: ResponseFormat): unknown {
+  if (!('json_schema' in format)) return format
+  const { name, description, schema, strict } = format.json_schema
   return {
     type: 'json_schema',
     name,
@@ -164,5 +170,5 @@ function formatOf(wish: ResponseFormat): unknown {
 }
 
 /** `json_object` is refused unless the input contains the word JSON (translation trap 45). */
-const lacksJsonWord = (call: TextCall): boolean =>
+const needsJsonInstruction = (call: TextCall): boolean =>
   call.params.response_format?.type === 'json_object' && !mentionsJson(call)

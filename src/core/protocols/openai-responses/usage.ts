@@ -1,4 +1,4 @@
-import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import { isObject, type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
@@ -7,27 +7,27 @@ import type { Usage } from '../../language/usage.ts'
  * from and written to the cache, and `output_tokens` includes reasoning. Undefined for impossible
  * counts. `searches` is the number of searches that the provider ran for this answer.
  */
-export function usageOf(given: unknown, searches: number): Usage | undefined {
-  if (!isObject(given)) return undefined
-  const input = count(given.input_tokens)
-  const output = count(given.output_tokens)
+export function readUsage(usage: unknown, searches: number): Usage | undefined {
+  if (!isObject(usage)) return undefined
+  const input = parseCount(usage.input_tokens)
+  const output = parseCount(usage.output_tokens)
   if (input === undefined || output === undefined) return undefined
   return {
-    input: inputOf(input, given),
-    output: outputOf(output, given),
+    input: readInput(input, usage),
+    output: readOutput(output, usage),
     prediction: null,
     ...(searches === 0 ? {} : readUnits({ search: searches })),
   }
 }
 
-function inputOf(told: number, given: Json): Usage['input'] {
-  const details = member(given, 'input_tokens_details')
-  const cached = count(details.cached_tokens) ?? 0
+function readInput(reported: number, usage: Json): Usage['input'] {
+  const details = readObject(usage, 'input_tokens_details')
+  const cached = parseCount(details.cached_tokens) ?? 0
   // xAI sometimes reports more cached tokens than input tokens. Then the count excludes the cached
   // ones.
-  const input = cached > told ? told + cached : told
-  const cache_write = countWithin(input - cached, details.cache_write_tokens)
-  const audio = countWithin(input - cached - cache_write, details.audio_tokens)
+  const input = cached > reported ? reported + cached : reported
+  const cache_write = parsePartCount(input - cached, details.cache_write_tokens)
+  const audio = parsePartCount(input - cached - cache_write, details.audio_tokens)
   return {
     text: input - cached - cache_write - audio,
     cache_read: cached,
@@ -38,10 +38,10 @@ function inputOf(told: number, given: Json): Usage['input'] {
   }
 }
 
-function outputOf(output: number, given: Json): Usage['output'] {
-  const details = member(given, 'output_tokens_details')
-  const reasoning = countWithin(output, details.reasoning_tokens)
-  const audio = countWithin(output - reasoning, details.audio_tokens)
-  const image = countWithin(output - reasoning - audio, details.image_tokens)
+function readOutput(output: number, usage: Json): Usage['output'] {
+  const details = readObject(usage, 'output_tokens_details')
+  const reasoning = parsePartCount(output, details.reasoning_tokens)
+  const audio = parsePartCount(output - reasoning, details.audio_tokens)
+  const image = parsePartCount(output - reasoning - audio, details.image_tokens)
   return { text: output - reasoning - audio - image, reasoning, audio, image }
 }

@@ -1,11 +1,11 @@
 import type { Kysely } from 'kysely'
 import type { Assignment, AssignmentStore } from '../../policy/assignments/store.ts'
-import { auditInsert } from './audit.ts'
+import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
-export function assignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
+export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {
       const keys = kysely
@@ -21,14 +21,17 @@ export function assignmentStore(kysely: Kysely<Tables>, write: Write): Assignmen
     },
     assign(assignments, entry) {
       return write(
-        ...assignments.flatMap(one => [removal(kysely, one), insertion(kysely, one)]),
-        auditInsert(kysely, entry),
+        ...assignments.flatMap(assignment => [
+          buildDelete(kysely, assignment),
+          buildInsert(kysely, assignment),
+        ]),
+        buildAuditInsert(kysely, entry),
       )
     },
     unassign(assignments, entry) {
       return write(
         ...assignments.map(({ kind, id }) => kysely.deleteFrom(TABLES[kind]).where('id', '=', id)),
-        auditInsert(kysely, entry),
+        buildAuditInsert(kysely, entry),
       )
     },
   }
@@ -36,12 +39,12 @@ export function assignmentStore(kysely: Kysely<Tables>, write: Write): Assignmen
 
 const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
 
-const removal = (kysely: Kysely<Tables>, { kind, assignee }: Assignment) =>
+const buildDelete = (kysely: Kysely<Tables>, { kind, assignee }: Assignment) =>
   kind === 'key'
     ? kysely.deleteFrom('guardrail_keys').where('key_hash', '=', assignee)
     : kysely.deleteFrom('guardrail_members').where('user_id', '=', assignee)
 
-const insertion = (kysely: Kysely<Tables>, { kind, assignee, ...rest }: Assignment) =>
+const buildInsert = (kysely: Kysely<Tables>, { kind, assignee, ...rest }: Assignment) =>
   kind === 'key'
     ? kysely.insertInto('guardrail_keys').values({ ...rest, key_hash: assignee })
     : kysely.insertInto('guardrail_members').values({ ...rest, user_id: assignee })

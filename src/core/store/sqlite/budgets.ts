@@ -1,42 +1,42 @@
 import { type Kysely, sql } from 'kysely'
 import type { Budget, BudgetStore } from '../../policy/budgets/store.ts'
-import { mustDecrease } from '../../policy/budgets.ts'
-import { auditInsert } from './audit.ts'
+import { assertLimitsDecrease } from '../../policy/budgets.ts'
+import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { isThere } from './workspaces.ts'
+import { checkWorkspaceExists } from './workspaces.ts'
 import { check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of budgets in SQL. */
-export function budgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {
+export function createBudgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {
   return {
-    all: async () => (await reading(kysely).execute()).map(budgetOf),
+    all: async () => (await selectBudgets(kysely).execute()).map(toBudget),
     upsert: (budget, include_byok_in_budgets, entry) =>
       write(
-        isThere(kysely, budget.workspace_id),
-        upsert(kysely, budget),
-        check(reading(kysely).where('workspace_id', '=', budget.workspace_id), rows =>
-          mustDecrease(rows.map(budgetOf)),
+        checkWorkspaceExists(kysely, budget.workspace_id),
+        buildUpsert(kysely, budget),
+        check(selectBudgets(kysely).where('workspace_id', '=', budget.workspace_id), rows =>
+          assertLimitsDecrease(rows.map(toBudget)),
         ),
-        ...byokSetting(kysely, budget.workspace_id, include_byok_in_budgets),
-        auditInsert(kysely, entry),
+        ...buildByokSetting(kysely, budget.workspace_id, include_byok_in_budgets),
+        buildAuditInsert(kysely, entry),
       ),
     remove: (id, entry) =>
-      write(kysely.deleteFrom('budgets').where('id', '=', id), auditInsert(kysely, entry)),
+      write(kysely.deleteFrom('budgets').where('id', '=', id), buildAuditInsert(kysely, entry)),
   }
 }
 
-const reading = (kysely: Kysely<Tables>) =>
+const selectBudgets = (kysely: Kysely<Tables>) =>
   kysely
     .selectFrom('budgets')
     .selectAll()
     .select(sql<string>`cast(limit_usd as text)`.as('limit_usd'))
 
-const budgetOf = (row: Omit<Budget, 'limit_usd'> & { limit_usd: string }): Budget => ({
+const toBudget = (row: Omit<Budget, 'limit_usd'> & { limit_usd: string }): Budget => ({
   ...row,
   limit_usd: BigInt(row.limit_usd),
 })
 
-const upsert = (kysely: Kysely<Tables>, budget: Budget) =>
+const buildUpsert = (kysely: Kysely<Tables>, budget: Budget) =>
   kysely
     .insertInto('budgets')
     .values(budget)
@@ -44,7 +44,7 @@ const upsert = (kysely: Kysely<Tables>, budget: Budget) =>
       on.column('id').doUpdateSet({ limit_usd: budget.limit_usd, updated_at: budget.updated_at }),
     )
 
-const byokSetting = (
+const buildByokSetting = (
   kysely: Kysely<Tables>,
   id: string,
   included: boolean | undefined,

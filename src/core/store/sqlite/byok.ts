@@ -1,13 +1,13 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { ByokKey, ByokStore } from '../../catalog/byok/store.ts'
-import { auditInsert } from './audit.ts'
-import { columnsOf, listOf } from './columns.ts'
+import { buildAuditInsert } from './audit.ts'
+import { parseList, toColumns } from './columns.ts'
 import type { ByokTable, Tables } from './tables.ts'
-import { isLive } from './workspaces.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of callers' own provider keys in SQL. Keys are sealed. */
-export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
+export function createByokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
   return {
     async all() {
       const rows = await kysely
@@ -15,30 +15,30 @@ export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
         .selectAll()
         .where('deleted_at', 'is', null)
         .execute()
-      return rows.map(keyOf)
+      return rows.map(toByokKey)
     },
     insert: (key, entry) =>
       write(
-        isLive(kysely, key.workspace_id),
-        kysely.insertInto('byok').values(rowOf(key)),
-        auditInsert(kysely, entry),
+        checkWorkspaceReference(kysely, key.workspace_id),
+        kysely.insertInto('byok').values(toRow(key)),
+        buildAuditInsert(kysely, entry),
       ),
     update: (id, change, entry) =>
       write(
-        kysely.updateTable('byok').set(columnsOf<Partial<Row>>(change)).where('id', '=', id),
-        auditInsert(kysely, entry),
+        kysely.updateTable('byok').set(toColumns<Partial<Row>>(change)).where('id', '=', id),
+        buildAuditInsert(kysely, entry),
       ),
     remove: (id, deleted_at, entry) =>
       write(
         kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id),
-        auditInsert(kysely, entry),
+        buildAuditInsert(kysely, entry),
       ),
   }
 }
 
 type Row = Selectable<ByokTable>
 
-function keyOf({ deleted_at: _, ...row }: Row): ByokKey {
+function toByokKey({ deleted_at: _, ...row }: Row): ByokKey {
   return {
     ...row,
     sealed: row.sealed ?? '',
@@ -47,10 +47,10 @@ function keyOf({ deleted_at: _, ...row }: Row): ByokKey {
     is_byok_only: row.is_byok_only === 1,
     is_required: row.is_required === 1,
     declared_zdr: row.declared_zdr === null ? null : row.declared_zdr === 1,
-    allowed_models: listOf(row.allowed_models),
-    allowed_api_key_hashes: listOf(row.allowed_api_key_hashes),
-    allowed_user_ids: listOf(row.allowed_user_ids),
+    allowed_models: parseList(row.allowed_models),
+    allowed_api_key_hashes: parseList(row.allowed_api_key_hashes),
+    allowed_user_ids: parseList(row.allowed_user_ids),
   }
 }
 
-const rowOf = (key: ByokKey) => ({ ...columnsOf<Row>(key), deleted_at: null })
+const toRow = (key: ByokKey) => ({ ...toColumns<Row>(key), deleted_at: null })

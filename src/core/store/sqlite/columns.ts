@@ -1,5 +1,5 @@
 /** Converts a value to its column's type. Booleans become 0 and 1, lists become JSON. */
-export const columnOf = (value: unknown) =>
+export const toColumn = (value: unknown) =>
   typeof value === 'boolean'
     ? Number(value)
     : Array.isArray(value)
@@ -7,9 +7,9 @@ export const columnOf = (value: unknown) =>
       : (value as string | number | bigint | null)
 
 /** Converts a record, or its changed fields, to the columns of a row. */
-export const columnsOf = <Row>(record: object) =>
-  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, columnOf(value)])) as Row
+export const toColumns = <Row>(record: object) =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, toColumn(value)])) as Row
 
 /** Parses a list from its column. */
-export const listOf = <Item = string>(text: string | null): Item[] | null =>
+export const parseList = <Item = string>(text: string | null): Item[] | null =>
   text === null ? null : JSON.parse(text)

@@ -1,15 +1,15 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
-import { assignmentStore } from './assignments.ts'
-import { auditStore } from './audit.ts'
-import { budgetStore } from './budgets.ts'
-import { byokStore } from './byok.ts'
-import { creditStore } from './credits.ts'
-import { generationStore } from './generations.ts'
-import { guardrailStore } from './guardrails.ts'
-import { keyStore } from './keys.ts'
-import { ledgerStore } from './ledger.ts'
-import { memberStore } from './members.ts'
+import { createAssignmentStore } from './assignments.ts'
+import { createAuditStore } from './audit.ts'
+import { createBudgetStore } from './budgets.ts'
+import { createByokStore } from './byok.ts'
+import { createCreditStore } from './credits.ts'
+import { createGenerationStore } from './generations.ts'
+import { createGuardrailStore } from './guardrails.ts'
+import { createKeyStore } from './keys.ts'
+import { createLedgerStore } from './ledger.ts'
+import { createMemberStore } from './members.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
 import byok from './migrations/003-byok.sql' with { type: 'text' }
@@ -22,29 +22,29 @@ import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 import credits from './migrations/010-credits.sql' with { type: 'text' }
 import routing from './migrations/011-routing.sql' with { type: 'text' }
 import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
-import { outboxStore } from './outbox.ts'
-import { presetStore } from './presets.ts'
-import { scimStore } from './scim.ts'
+import { createOutboxStore } from './outbox.ts'
+import { createPresetStore } from './presets.ts'
+import { createScimStore } from './scim.ts'
 import type { Tables } from './tables.ts'
-import { workspaceStore } from './workspaces.ts'
+import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
 /** Opens the store of every noun over one database. */
 export const openStores = (db: Database, kysely: Kysely<Tables>, write: Write) => ({
-  keys: keyStore(kysely, write),
-  byok: byokStore(kysely, write),
-  workspaces: workspaceStore(kysely, write),
-  members: memberStore(kysely, write),
-  scim: scimStore(kysely, write),
-  budgets: budgetStore(kysely, write),
-  presets: presetStore(kysely, write),
-  audit: auditStore(kysely),
-  credits: creditStore(kysely, write),
-  guardrails: guardrailStore(kysely, write),
-  assignments: assignmentStore(kysely, write),
-  ledger: ledgerStore(kysely, db),
-  generations: generationStore(kysely, db),
-  outbox: outboxStore(kysely, write),
+  keys: createKeyStore(kysely, write),
+  byok: createByokStore(kysely, write),
+  workspaces: createWorkspaceStore(kysely, write),
+  members: createMemberStore(kysely, write),
+  scim: createScimStore(kysely, write),
+  budgets: createBudgetStore(kysely, write),
+  presets: createPresetStore(kysely, write),
+  audit: createAuditStore(kysely),
+  credits: createCreditStore(kysely, write),
+  guardrails: createGuardrailStore(kysely, write),
+  assignments: createAssignmentStore(kysely, write),
+  ledger: createLedgerStore(kysely, db),
+  generations: createGenerationStore(kysely, db),
+  outbox: createOutboxStore(kysely, write),
 })
 
 /**

@@ -1,20 +1,20 @@
 import { type Kysely, sql } from 'kysely'
 import type { CreditStore } from '../../ledger/credits.ts'
-import { auditInsert } from './audit.ts'
+import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of credits in SQL. The table's triggers refuse to change or delete any. */
-export function creditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
+export function createCreditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
   return {
     insert: (credit, entry) =>
-      write(kysely.insertInto('credits').values(credit), auditInsert(kysely, entry)),
-    async total() {
+      write(kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)),
+    async computeTotal() {
       const sum = sql<string>`cast(coalesce(sum(amount), 0) as text)`.as('total')
       const { total } = await kysely.selectFrom('credits').select(sum).executeTakeFirstOrThrow()
       return BigInt(total)
     },
-    async page(offset, limit) {
+    async listPage(offset, limit) {
       const amount = sql<string>`cast(amount as text)`.as('amount')
       const rows = kysely
         .selectFrom('credits')

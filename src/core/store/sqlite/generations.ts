@@ -3,52 +3,52 @@ import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../../errors.ts'
 import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
-import type { Entry } from '../../telemetry/recorder.ts'
-import { ledgerWriter } from './ledger.ts'
-import { outboxWriter } from './outbox.ts'
+import type { RecorderEntry } from '../../telemetry/recorder.ts'
+import { createLedgerWriter } from './ledger.ts'
+import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
 
 /** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
-const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
-  id: one => one.id,
-  request_id: one => one.request_id,
-  created_at: one => one.created_at,
-  workspace_id: one => one.workspace_id,
-  key_hash: one => one.key_hash,
-  user_id: one => one.user_id,
-  api_type: one => one.api_type,
-  model: one => one.model,
-  provider_name: one => one.provider_name,
-  provider_responses: one => JSON.stringify(one.provider_responses),
-  upstream_id: one => one.upstream_id,
-  streamed: one => Number(one.streamed),
-  cancelled: one => Number(one.cancelled),
-  finish_reason: one => one.finish_reason,
-  native_finish_reason: one => one.native_finish_reason,
-  latency: one => one.latency,
-  generation_time: one => one.generation_time,
-  native_tokens_prompt: one => one.native_tokens_prompt,
-  native_tokens_completion: one => one.native_tokens_completion,
-  native_tokens_reasoning: one => one.native_tokens_reasoning,
-  native_tokens_cached: one => one.native_tokens_cached,
-  native_tokens_completion_images: one => one.native_tokens_completion_images,
-  settled_at: one => one.settled_at,
-  total_cost: one => one.total_cost,
-  upstream_inference_cost: one => one.upstream_inference_cost,
-  usageSource: one => one.usageSource,
-  is_byok: one => Number(one.is_byok),
-  service_tier: one => one.service_tier,
-  session_id: one => one.session_id,
-  external_user: one => one.external_user,
-  http_referer: one => one.http_referer,
-  title: one => one.title,
-  user_agent: one => one.user_agent,
-  error_type: one => one.error_type,
-  preset_id: one => one.preset_id,
-  data_region: one => one.data_region,
-  router: one => one.router,
-  contentFilters: one =>
-    one.contentFilters.length === 0 ? '[]' : JSON.stringify(one.contentFilters),
+const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value } = {
+  id: generation => generation.id,
+  request_id: generation => generation.request_id,
+  created_at: generation => generation.created_at,
+  workspace_id: generation => generation.workspace_id,
+  key_hash: generation => generation.key_hash,
+  user_id: generation => generation.user_id,
+  api_type: generation => generation.api_type,
+  model: generation => generation.model,
+  provider_name: generation => generation.provider_name,
+  provider_responses: generation => JSON.stringify(generation.provider_responses),
+  upstream_id: generation => generation.upstream_id,
+  streamed: generation => Number(generation.streamed),
+  cancelled: generation => Number(generation.cancelled),
+  finish_reason: generation => generation.finish_reason,
+  native_finish_reason: generation => generation.native_finish_reason,
+  latency: generation => generation.latency,
+  generation_time: generation => generation.generation_time,
+  native_tokens_prompt: generation => generation.native_tokens_prompt,
+  native_tokens_completion: generation => generation.native_tokens_completion,
+  native_tokens_reasoning: generation => generation.native_tokens_reasoning,
+  native_tokens_cached: generation => generation.native_tokens_cached,
+  native_tokens_completion_images: generation => generation.native_tokens_completion_images,
+  settled_at: generation => generation.settled_at,
+  total_cost: generation => generation.total_cost,
+  upstream_inference_cost: generation => generation.upstream_inference_cost,
+  usageSource: generation => generation.usageSource,
+  is_byok: generation => Number(generation.is_byok),
+  service_tier: generation => generation.service_tier,
+  session_id: generation => generation.session_id,
+  external_user: generation => generation.external_user,
+  http_referer: generation => generation.http_referer,
+  title: generation => generation.title,
+  user_agent: generation => generation.user_agent,
+  error_type: generation => generation.error_type,
+  preset_id: generation => generation.preset_id,
+  data_region: generation => generation.data_region,
+  router: generation => generation.router,
+  contentFilters: generation =>
+    generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
 }
 
 const NAMES = Object.keys(COLUMNS)
@@ -59,8 +59,8 @@ const VALUES = Object.values(COLUMNS)
  * they are prepared by hand. A batch is one transaction, synchronous inside, so that no other
  * request's statements can run in between.
  */
-export function generationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
-  const record = recorder(db)
+export function createGenerationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
+  const record = createRecorder(db)
   return {
     async record(batch) {
       try {
@@ -72,18 +72,18 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
       }
     },
     async byId(id) {
-      const row = await rows(kysely).where('id', '=', id).executeTakeFirst()
-      return row && generationOf(row)
+      const row = await selectGenerations(kysely).where('id', '=', id).executeTakeFirst()
+      return row && toGeneration(row)
     },
     // Rows are only ever added, so the newest have the highest rowids: no index is needed.
-    async recent(limit) {
-      return (await rows(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(
-        generationOf,
-      )
+    async listRecent(limit) {
+      return (
+        await selectGenerations(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()
+      ).map(toGeneration)
     },
     // Reads from the newest row back to the first that was settled before the moment. A call that
     // began since was also settled since.
-    async freeSince(moment) {
+    async countFreeCalls(moment) {
       const since = moment.toISOString()
       const before = kysely
         .selectFrom('generations')
@@ -102,30 +102,31 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
   }
 }
 
-function recorder(db: Database) {
-  const generation = db.query(
+function createRecorder(db: Database) {
+  const insertGeneration = db.query(
     `insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`,
   )
-  const ledger = ledgerWriter(db)
-  const tell = outboxWriter(db)
-  const recorded = db.query('select 1 from generations where id = ?')
-  return db.transaction((batch: Entry[]) => {
-    for (const { generation: ended, charge } of batch)
-      if (!ended && charge && recorded.get(charge.id)) throw new TypeError('The call has ended')
+  const ledgerWriter = createLedgerWriter(db)
+  const writeOutbox = createOutboxWriter(db)
+  const findGeneration = db.query('select 1 from generations where id = ?')
+  return db.transaction((batch: RecorderEntry[]) => {
+    for (const { generation: finished, charge } of batch)
+      if (!finished && charge && findGeneration.get(charge.id))
+        throw new TypeError('The call has ended')
     const charges: (StepCharge & { continued: boolean })[] = []
     for (const entry of batch) {
-      if (entry.generation) generation.run(...valuesOf(entry.generation))
-      if (entry.charge && leavesRow(entry.charge, entry.generation))
-        charges.push(rowOf(entry.charge, entry.generation === null))
-      if (entry.outbox) tell(entry)
+      if (entry.generation) insertGeneration.run(...toValues(entry.generation))
+      if (entry.charge && needsRow(entry.charge, entry.generation))
+        charges.push(toChargeRow(entry.charge, entry.generation === null))
+      if (entry.outbox) writeOutbox(entry)
     }
-    if (charges.length > 0) ledger.append(charges)
-    for (const sum of perDay(charges)) ledger.count(sum)
+    if (charges.length > 0) ledgerWriter.append(charges)
+    for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
   })
 }
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
-const rowOf = (charge: StepCharge, continued: boolean) => {
+const toChargeRow = (charge: StepCharge, continued: boolean) => {
   const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
   return {
     id,
@@ -143,7 +144,7 @@ const rowOf = (charge: StepCharge, continued: boolean) => {
 }
 
 // A call that continues has no generation yet, so only the row shows that its step was settled.
-const leavesRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
+const needsRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
   nanos !== 0n || generation === null
 
 // A TypeError means a value that no column accepts.
@@ -153,22 +154,22 @@ const isConstraint = (error: unknown) =>
 
 type Value = string | number | bigint | null
 
-const valuesOf = (generation: Generation): Value[] => VALUES.map(value => value(generation))
+const toValues = (generation: Generation): Value[] => VALUES.map(value => value(generation))
 
 // Most calls of a batch share a few keys and one day, so there is one statement per key and day.
-function perDay(charges: StepCharge[]): Iterable<DaySpend> {
+function sumPerDay(charges: StepCharge[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
   for (const charge of charges) {
     if (charge.nanos === 0n) continue
-    const name = `${charge.key_hash} ${charge.day} ${charge.byok}`
-    const sum = sums.get(name)
+    const payer = `${charge.key_hash} ${charge.day} ${charge.byok}`
+    const sum = sums.get(payer)
     if (sum) sum.nanos += charge.nanos
-    else sums.set(name, { ...charge })
+    else sums.set(payer, { ...charge })
   }
   return sums.values()
 }
 
-const rows = (kysely: Kysely<Tables>) =>
+const selectGenerations = (kysely: Kysely<Tables>) =>
   kysely
     .selectFrom('generations')
     .selectAll()
@@ -177,9 +178,9 @@ const rows = (kysely: Kysely<Tables>) =>
       sql<string | null>`cast(upstream_inference_cost as text)`.as('upstream_inference_cost'),
     ])
 
-type Row = Awaited<ReturnType<ReturnType<typeof rows>['execute']>>[number]
+type Row = Awaited<ReturnType<ReturnType<typeof selectGenerations>['execute']>>[number]
 
-const generationOf = (row: Row): Generation => ({
+const toGeneration = (row: Row): Generation => ({
   ...row,
   provider_responses: JSON.parse(row.provider_responses),
   contentFilters: JSON.parse(row.contentFilters),

@@ -1,14 +1,14 @@
 import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../errors.ts'
 import type { Guardrail, GuardrailStore } from '../../policy/guardrails/store.ts'
-import { auditInsert } from './audit.ts'
-import { columnsOf, listOf } from './columns.ts'
+import { buildAuditInsert } from './audit.ts'
+import { parseList, toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
-import { isLive } from './workspaces.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Write } from './write.ts'
 
 /** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
-export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
+export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
   return {
     async all() {
       const rows = await kysely
@@ -16,27 +16,27 @@ export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailS
         .selectAll()
         .select(sql<string | null>`cast(limit_usd as text)`.as('limit_usd'))
         .execute()
-      return rows.map(guardrailOf)
+      return rows.map(toGuardrail)
     },
     insert: (guardrail, entry) =>
       write(
-        isLive(kysely, guardrail.workspace_id),
-        kysely.insertInto('guardrails').values(rowOf(guardrail)),
-        auditInsert(kysely, entry),
+        checkWorkspaceReference(kysely, guardrail.workspace_id),
+        kysely.insertInto('guardrails').values(toRow(guardrail)),
+        buildAuditInsert(kysely, entry),
       ),
     replace(guardrail, entry) {
       const update = kysely
         .updateTable('guardrails')
-        .set(rowOf(guardrail))
+        .set(toRow(guardrail))
         .where('id', '=', guardrail.id)
-      return write(isStill(kysely, guardrail), update, auditInsert(kysely, entry))
+      return write(checkUnchanged(kysely, guardrail), update, buildAuditInsert(kysely, entry))
     },
     remove: (id, entry) =>
-      write(kysely.deleteFrom('guardrails').where('id', '=', id), auditInsert(kysely, entry)),
+      write(kysely.deleteFrom('guardrails').where('id', '=', id), buildAuditInsert(kysely, entry)),
   }
 }
 
-const isStill = (kysely: Kysely<Tables>, { id, revision }: Guardrail): Check =>
+const checkUnchanged = (kysely: Kysely<Tables>, { id, revision }: Guardrail): Check =>
   check(kysely.selectFrom('guardrails').select('revision').where('id', '=', id), ([now]) => {
     if (now?.revision !== revision - 1)
       throw conflict('It was changed at the same moment. Please try again.')
@@ -68,17 +68,17 @@ const FLAGS = [
   'include_byok_in_budgets',
 ] as const satisfies (keyof Guardrail)[]
 
-const guardrailOf = (row: Row): Guardrail => ({
+const toGuardrail = (row: Row): Guardrail => ({
   ...row,
-  ...mapped(row, LISTS, text => listOf(text as string | null)),
-  ...mapped(row, FLAGS, flag => (flag === null ? null : flag === 1)),
+  ...mapFields(row, LISTS, text => parseList(text as string | null)),
+  ...mapFields(row, FLAGS, flag => (flag === null ? null : flag === 1)),
   limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
 })
 
-const rowOf = (guardrail: Guardrail) => columnsOf<Insertable<Tables['guardrails']>>(guardrail)
+const toRow = (guardrail: Guardrail) => toColumns<Insertable<Tables['guardrails']>>(guardrail)
 
-const mapped = <Name extends string>(
-  of: Record<Name, unknown>,
+const mapFields = <Name extends string>(
+  record: Record<Name, unknown>,
   names: readonly Name[],
   map: (value: unknown) => unknown,
-) => Object.fromEntries(names.map(name => [name, map(of[name])])) as Record<Name, never>
+) => Object.fromEntries(names.map(name => [name, map(record[name])])) as Record<Name, never>

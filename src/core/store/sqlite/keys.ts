@@ -1,14 +1,14 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../errors.ts'
 import type { Key, KeyStore } from '../../identity/keys/store.ts'
-import { auditInsert } from './audit.ts'
-import { columnsOf } from './columns.ts'
+import { buildAuditInsert } from './audit.ts'
+import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
-import { isLive } from './workspaces.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of keys in SQL. */
-export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
+export function createKeyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
     async all() {
       const rows = await kysely
@@ -26,20 +26,20 @@ export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
     },
     insert: (key, entry) =>
       write(
-        ...isWelcome(kysely, key),
-        kysely.insertInto('keys').values(columnsOf<Insertable<Tables['keys']>>(key)),
-        auditInsert(kysely, entry),
+        ...checkWorkspaceAndCreator(kysely, key),
+        kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
+        buildAuditInsert(kysely, entry),
       ),
     update(hash, change, entry) {
       const update = kysely
         .updateTable('keys')
-        .set(columnsOf<Updateable<Tables['keys']>>(change))
+        .set(toColumns<Updateable<Tables['keys']>>(change))
         .where('hash', '=', hash)
-      const opens = change.disabled === false ? [mayOpen(kysely, hash)] : []
-      return write(...opens, update, auditInsert(kysely, entry))
+      const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
+      return write(...checks, update, buildAuditInsert(kysely, entry))
     },
     remove: (hash, entry) =>
-      write(kysely.deleteFrom('keys').where('hash', '=', hash), auditInsert(kysely, entry)),
+      write(kysely.deleteFrom('keys').where('hash', '=', hash), buildAuditInsert(kysely, entry)),
   }
 }
 
@@ -47,24 +47,26 @@ export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
  * Refuses a new key whose workspace does not exist or whose creator has left. An organization's
  * management key outlives the default workspace, so its workspace is not checked.
  */
-function isWelcome(
+function checkWorkspaceAndCreator(
   kysely: Kysely<Tables>,
   { kind, isUnscoped, workspace_id, creator_user_id }: Key,
 ): Statement[] {
-  const gone = kysely
+  const inactiveCreator = kysely
     .selectFrom('members')
     .select('id')
     .where('id', '=', creator_user_id)
     .where('active', '=', 0)
-  const creator = check(gone, ([left]) => {
-    if (left)
+  const creator = check(inactiveCreator, ([inactive]) => {
+    if (inactive)
       throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
   })
-  return kind === 'management' && isUnscoped ? [creator] : [creator, isLive(kysely, workspace_id)]
+  return kind === 'management' && isUnscoped
+    ? [creator]
+    : [creator, checkWorkspaceReference(kysely, workspace_id)]
 }
 
 /** Refuses to enable a key whose workspace was deleted or whose creator has left. */
-const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
+const checkMayEnable = (kysely: Kysely<Tables>, hash: string): Check =>
   check(
     kysely
       .selectFrom('keys')
@@ -73,9 +75,9 @@ const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
       .select(['keys.kind', 'workspaces.is_default', 'workspaces.deleted_at', 'members.active'])
       .where('hash', '=', hash),
     ([row]) => {
-      const isHomeless =
+      const workspaceIsDeleted =
         row?.deleted_at != null && !(row.kind === 'management' && row.is_default === 1)
-      if (isHomeless || row?.active === 0)
+      if (workspaceIsDeleted || row?.active === 0)
         throw invalid(
           'disabled: expected true, since the key’s workspace was deleted or its creator has left',
           'disabled',

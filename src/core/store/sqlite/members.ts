@@ -1,25 +1,25 @@
 import { type Compilable, type Expression, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../errors.ts'
-import type { Disabling } from '../../identity/keys/store.ts'
+import type { KeyDisabling } from '../../identity/keys/store.ts'
 import type {
   Member,
   MemberStore,
-  Membership,
+  MembershipChange,
   WorkspaceMember,
 } from '../../identity/members/store.ts'
-import { auditInsert } from './audit.ts'
+import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { isLive } from './workspaces.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of members in SQL. */
-export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
+export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
   return {
     // Two processes may start on an empty directory at once. The first one's member stays.
-    async first(member) {
+    async insertIfAbsent(member) {
       await kysely
         .insertInto('members')
-        .values(rowOf(member))
+        .values(toRow(member))
         .onConflict(on => on.doNothing())
         .execute()
     },
@@ -27,7 +27,7 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
       const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
       return (
         await query.orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute()
-      ).map(memberOf)
+      ).map(toMember)
     },
     async count() {
       const query = kysely
@@ -37,23 +37,23 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
     },
     byIds: async ids =>
       (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(
-        memberOf,
+        toMember,
       ),
     insert: (member, entry) =>
       write(
-        ...isAddressFree(kysely, member.id, member),
-        memberInsert(kysely, member),
-        auditInsert(kysely, entry),
+        ...checkAddressFree(kysely, member.id, member),
+        buildMemberInsert(kysely, member),
+        buildAuditInsert(kysely, entry),
       ),
     update: (id, change, entry) =>
       write(
-        ...isAddressFree(kysely, id, change),
-        memberUpdate(kysely, id, change),
-        auditInsert(kysely, entry),
+        ...checkAddressFree(kysely, id, change),
+        buildMemberUpdate(kysely, id, change),
+        buildAuditInsert(kysely, entry),
       ),
     deactivate: (id, keys, entry) =>
-      write(...deactivation(kysely, id, keys), auditInsert(kysely, entry)),
-    inWorkspace: workspace_id =>
+      write(...buildDeactivation(kysely, id, keys), buildAuditInsert(kysely, entry)),
+    listInWorkspace: workspace_id =>
       kysely
         .selectFrom('workspace_members')
         .innerJoin('members', 'members.id', 'workspace_members.user_id')
@@ -63,27 +63,31 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
         .orderBy('workspace_members.created_at')
         .orderBy('workspace_members.id')
         .execute(),
-    workspaceMember: (workspace_id, user_id) =>
-      membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
+    findWorkspaceMember: (workspace_id, user_id) =>
+      selectWorkspaceMember(kysely, { workspace_id, user_id }).executeTakeFirst(),
     changeWorkspaceMembers: changes =>
-      write(...changes.flatMap(change => workspaceMemberChange(kysely, change))),
+      write(...changes.flatMap(change => buildWorkspaceMemberChange(kysely, change))),
   }
 }
 
 // The unique index refuses a duplicate too, but cannot explain it. A member who is reactivated
 // without a new address gets their old one back.
-function isAddressFree(
+function checkAddressFree(
   kysely: Kysely<Tables>,
   id: string,
   { email, active }: Partial<Member>,
 ): Check[] {
   if (email === undefined && active === undefined) return []
   const own = kysely.selectFrom('members as own').select('own.email').where('own.id', '=', id)
-  return [check(othersAt(kysely, id, email ?? own), noneOrConflict)]
+  return [check(selectOthersWithEmail(kysely, id, email ?? own), assertNoMember)]
 }
 
 /** Selects the other active members with this e-mail address, ignoring case. */
-export const othersAt = (kysely: Kysely<Tables>, id: string, email: string | Expression<unknown>) =>
+export const selectOthersWithEmail = (
+  kysely: Kysely<Tables>,
+  id: string,
+  email: string | Expression<unknown>,
+) =>
   kysely
     .selectFrom('members')
     .select('id')
@@ -91,16 +95,16 @@ export const othersAt = (kysely: Kysely<Tables>, id: string, email: string | Exp
     .where('id', '!=', id)
     .where(sql`lower(email)`, '=', sql`lower(${email})`)
 
-function noneOrConflict(members: unknown[]): void {
+function assertNoMember(members: unknown[]): void {
   if (members.length > 0) throw conflict('A member of the organization has this e-mail address')
 }
 
 /** Builds the insert of a new member. */
-export const memberInsert = (kysely: Kysely<Tables>, member: Member): Compilable =>
-  kysely.insertInto('members').values(rowOf(member))
+export const buildMemberInsert = (kysely: Kysely<Tables>, member: Member): Compilable =>
+  kysely.insertInto('members').values(toRow(member))
 
 /** Builds the update of a member. */
-export const memberUpdate = (
+export const buildMemberUpdate = (
   kysely: Kysely<Tables>,
   id: string,
   { active, ...rest }: Partial<Member>,
@@ -114,26 +118,30 @@ export const memberUpdate = (
  * Builds the statements that deactivate a member and disable the keys that they created, with the
  * audit entries. They throw 409 if the member's active keys are not the expected ones.
  */
-export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): Statement[] {
+export function buildDeactivation(
+  kysely: Kysely<Tables>,
+  id: string,
+  keys: KeyDisabling,
+): Statement[] {
   const { hashes, updated_at, entries } = keys
-  const open = kysely
+  const activeKeys = kysely
     .selectFrom('keys')
     .select('hash')
     .where('creator_user_id', '=', id)
     .where('disabled', '=', 0)
   return [
-    check(open, rows => sameOrConflict(new Set(hashes), new Set(rows.map(row => row.hash)))),
+    check(activeKeys, rows => assertSameKeys(new Set(hashes), new Set(rows.map(row => row.hash)))),
     kysely
       .updateTable('keys')
       .set({ disabled: 1, updated_at })
       .where('creator_user_id', '=', id)
       .where('disabled', '=', 0),
-    memberUpdate(kysely, id, { active: false, updated_at }),
-    ...entries.map(entry => auditInsert(kysely, entry)),
+    buildMemberUpdate(kysely, id, { active: false, updated_at }),
+    ...entries.map(entry => buildAuditInsert(kysely, entry)),
   ]
 }
 
-function sameOrConflict(expected: Set<string>, found: Set<string>): void {
+function assertSameKeys(expected: Set<string>, found: Set<string>): void {
   if (expected.symmetricDifference(found).size > 0)
     throw conflict('A key of this member was changed at the same moment. Please try again.')
 }
@@ -142,25 +150,29 @@ function sameOrConflict(expected: Set<string>, found: Set<string>): void {
  * Builds the statements that change a workspace membership, with its audit entry. They throw 409 if
  * the membership is no longer as it was before.
  */
-function workspaceMemberChange(
+function buildWorkspaceMemberChange(
   kysely: Kysely<Tables>,
-  { before, after, entry }: Membership,
+  { before, after, entry }: MembershipChange,
 ): Statement[] {
-  const told = auditInsert(kysely, entry)
+  const auditInsert = buildAuditInsert(kysely, entry)
   if (after)
     return [
-      isLive(kysely, after.workspace_id),
-      isStill(kysely, after, before),
-      workspaceMemberUpsert(kysely, after),
-      told,
+      checkWorkspaceReference(kysely, after.workspace_id),
+      checkUnchanged(kysely, after, before),
+      buildWorkspaceMemberUpsert(kysely, after),
+      auditInsert,
     ]
   return before
-    ? [isStill(kysely, before, before), workspaceMemberDelete(kysely, before), told]
+    ? [
+        checkUnchanged(kysely, before, before),
+        buildWorkspaceMemberDelete(kysely, before),
+        auditInsert,
+      ]
     : []
 }
 
 /** Builds the statement that adds a member to a workspace. An existing membership keeps its id. */
-export const workspaceMemberUpsert = (
+export const buildWorkspaceMemberUpsert = (
   kysely: Kysely<Tables>,
   { role, source, ...member }: WorkspaceMember,
 ): Compilable =>
@@ -169,35 +181,42 @@ export const workspaceMemberUpsert = (
     .values({ ...member, role, source })
     .onConflict(on => on.columns(['workspace_id', 'user_id']).doUpdateSet({ role, source }))
 
-type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
+type WorkspaceMemberIds = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 
 /** Builds the statement that removes a member from a workspace. */
-export const workspaceMemberDelete = (
+export const buildWorkspaceMemberDelete = (
   kysely: Kysely<Tables>,
-  { workspace_id, user_id }: Place,
+  { workspace_id, user_id }: WorkspaceMemberIds,
 ): Compilable =>
   kysely
     .deleteFrom('workspace_members')
     .where('workspace_id', '=', workspace_id)
     .where('user_id', '=', user_id)
 
-const membership = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place) =>
+const selectWorkspaceMember = (
+  kysely: Kysely<Tables>,
+  { workspace_id, user_id }: WorkspaceMemberIds,
+) =>
   kysely
     .selectFrom('workspace_members')
     .selectAll()
     .where('workspace_id', '=', workspace_id)
     .where('user_id', '=', user_id)
 
-const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember | null): Check =>
-  check(membership(kysely, place), ([now]) => {
+const checkUnchanged = (
+  kysely: Kysely<Tables>,
+  ids: WorkspaceMemberIds,
+  before: WorkspaceMember | null,
+): Check =>
+  check(selectWorkspaceMember(kysely, ids), ([now]) => {
     if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source)
       throw conflict()
   })
 
 /** Converts a row to a member. */
-export const memberOf = (row: Selectable<Tables['members']>): Member => ({
+export const toMember = (row: Selectable<Tables['members']>): Member => ({
   ...row,
   active: row.active === 1,
 })
 
-const rowOf = (member: Member) => ({ ...member, active: Number(member.active) })
+const toRow = (member: Member) => ({ ...member, active: Number(member.active) })

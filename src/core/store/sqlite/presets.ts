@@ -1,54 +1,54 @@
 import type { Kysely } from 'kysely'
 import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets/store.ts'
 import { parseObject } from '../../kernel/json.ts'
-import { auditInsert } from './audit.ts'
+import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { isLive } from './workspaces.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of presets in SQL. */
-export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
+export function createPresetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
   return {
-    all: async () => (await designated(kysely).execute()).map(designatedOf),
+    all: async () => (await selectDesignated(kysely).execute()).map(toDesignatedPreset),
     insert({ designated_version, ...preset }, entry) {
       const insert = kysely.insertInto('presets').values(preset)
       return write(
-        isLive(kysely, preset.workspace_id),
+        checkWorkspaceReference(kysely, preset.workspace_id),
         insert,
-        versionInsert(kysely, designated_version),
-        auditInsert(kysely, entry),
+        buildVersionInsert(kysely, designated_version),
+        buildAuditInsert(kysely, entry),
       )
     },
     designate(version, updated_at, entry) {
       const change = { designated_version_id: version.id, updated_at }
       const update = kysely.updateTable('presets').set(change).where('id', '=', version.preset_id)
-      return write(versionInsert(kysely, version), update, auditInsert(kysely, entry))
+      return write(buildVersionInsert(kysely, version), update, buildAuditInsert(kysely, entry))
     },
     update: (id, change, entry) =>
       write(
         kysely.updateTable('presets').set(change).where('id', '=', id),
-        auditInsert(kysely, entry),
+        buildAuditInsert(kysely, entry),
       ),
-    async versions(preset_id, offset, limit) {
+    async listVersions(preset_id, offset, limit) {
       const query = kysely
         .selectFrom('preset_versions')
         .selectAll()
         .where('preset_id', '=', preset_id)
-      return (await query.orderBy('version').offset(offset).limit(limit).execute()).map(versionOf)
+      return (await query.orderBy('version').offset(offset).limit(limit).execute()).map(toVersion)
     },
-    async version(preset_id, version) {
+    async findVersion(preset_id, version) {
       const query = kysely
         .selectFrom('preset_versions')
         .selectAll()
         .where('preset_id', '=', preset_id)
       const row = await query.where('version', '=', version).executeTakeFirst()
-      return row && versionOf(row)
+      return row && toVersion(row)
     },
   }
 }
 
 // One statement, so that no other process can designate another version in between.
-const designated = (kysely: Kysely<Tables>) =>
+const selectDesignated = (kysely: Kysely<Tables>) =>
   kysely
     .selectFrom('presets')
     .innerJoin('preset_versions as version', 'version.id', 'presets.designated_version_id')
@@ -59,9 +59,9 @@ const designated = (kysely: Kysely<Tables>) =>
       'version.updated_at as version_updated_at',
     ])
 
-type Row = Awaited<ReturnType<ReturnType<typeof designated>['execute']>>[number]
+type Row = Awaited<ReturnType<ReturnType<typeof selectDesignated>['execute']>>[number]
 
-function designatedOf(row: Row): DesignatedPreset {
+function toDesignatedPreset(row: Row): DesignatedPreset {
   const {
     version,
     creator_id,
@@ -75,7 +75,7 @@ function designatedOf(row: Row): DesignatedPreset {
   const times = { created_at: version_created_at, updated_at: version_updated_at }
   return {
     ...preset,
-    designated_version: versionOf({
+    designated_version: toVersion({
       id,
       preset_id,
       version,
@@ -87,12 +87,12 @@ function designatedOf(row: Row): DesignatedPreset {
   }
 }
 
-const versionInsert = (kysely: Kysely<Tables>, version: PresetVersion) =>
+const buildVersionInsert = (kysely: Kysely<Tables>, version: PresetVersion) =>
   kysely
     .insertInto('preset_versions')
     .values({ ...version, config: JSON.stringify(version.config) })
 
-const versionOf = (row: Tables['preset_versions']): PresetVersion => ({
+const toVersion = (row: Tables['preset_versions']): PresetVersion => ({
   ...row,
   config: parseObject(row.config) ?? {},
 })

@@ -1,18 +1,18 @@
 import type { Kysely } from 'kysely'
 import type { ScimStore } from '../../identity/scim.ts'
-import { groupMappingStore } from './scim/group-mappings.ts'
-import { scimGroupStore } from './scim/groups.ts'
-import { syncJobStore } from './scim/sync-jobs.ts'
-import { scimTokenStore } from './scim/tokens.ts'
-import { scimUserStore } from './scim/users.ts'
+import { createGroupMappingStore } from './scim/group-mappings.ts'
+import { createScimGroupStore } from './scim/groups.ts'
+import { createSyncJobStore } from './scim/sync-jobs.ts'
+import { createScimTokenStore } from './scim/tokens.ts'
+import { createScimUserStore } from './scim/users.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of what an identity provider has sent, in SQL. */
-export const scimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
-  tokens: scimTokenStore(kysely, write),
-  users: scimUserStore(kysely, write),
-  groups: scimGroupStore(kysely, write),
-  mappings: groupMappingStore(kysely, write),
-  jobs: syncJobStore(kysely, write),
+export const createScimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
+  tokens: createScimTokenStore(kysely, write),
+  users: createScimUserStore(kysely, write),
+  groups: createScimGroupStore(kysely, write),
+  mappings: createGroupMappingStore(kysely, write),
+  jobs: createSyncJobStore(kysely, write),
 })

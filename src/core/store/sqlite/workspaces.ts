@@ -1,14 +1,14 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { conflict, invalid, notFound } from '../../errors.ts'
-import type { Disabling } from '../../identity/keys/store.ts'
+import type { KeyDisabling } from '../../identity/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../identity/workspaces/store.ts'
-import { auditInsert } from './audit.ts'
-import { columnsOf, listOf } from './columns.ts'
+import { buildAuditInsert } from './audit.ts'
+import { parseList, toColumns } from './columns.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of workspaces in SQL. */
-export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {
+export function createWorkspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {
   return {
     async all() {
       const rows = await kysely
@@ -16,61 +16,61 @@ export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceS
         .selectAll()
         .where('deleted_at', 'is', null)
         .execute()
-      return rows.map(workspaceOf)
+      return rows.map(toWorkspace)
     },
     // Two processes may start on an empty directory at once. The first one's workspace stays.
-    async first(workspace) {
+    async insertIfAbsent(workspace) {
       await kysely
         .insertInto('workspaces')
-        .values(rowOf(workspace))
+        .values(toRow(workspace))
         .onConflict(on => on.doNothing())
         .execute()
     },
     insert(workspace, entry) {
-      const insert = kysely.insertInto('workspaces').values(rowOf(workspace))
-      return write(isFree(kysely, workspace), insert, auditInsert(kysely, entry))
+      const insert = kysely.insertInto('workspaces').values(toRow(workspace))
+      return write(checkSlugFree(kysely, workspace), insert, buildAuditInsert(kysely, entry))
     },
     update(id, change, entry) {
       const update = kysely
         .updateTable('workspaces')
-        .set(columnsOf<Partial<Row>>(change))
+        .set(toColumns<Partial<Row>>(change))
         .where('id', '=', id)
       return write(
-        isThere(kysely, id),
-        isFree(kysely, { id, ...change }),
+        checkWorkspaceExists(kysely, id),
+        checkSlugFree(kysely, { id, ...change }),
         update,
-        auditInsert(kysely, entry),
+        buildAuditInsert(kysely, entry),
       )
     },
     remove(workspace, keys, entry) {
       return write(
-        isThere(kysely, workspace.id),
-        ...disabling(kysely, workspace, keys),
-        hasNoActiveKeys(kysely, workspace, entry.created_at),
-        ...belongings(kysely, workspace, entry.created_at),
-        farewell(kysely, workspace, entry.created_at),
-        auditInsert(kysely, entry),
+        checkWorkspaceExists(kysely, workspace.id),
+        ...buildKeyDisabling(kysely, workspace, keys),
+        checkNoActiveKeys(kysely, workspace, entry.created_at),
+        ...buildContentsDelete(kysely, workspace, entry.created_at),
+        buildWorkspaceDelete(kysely, workspace, entry.created_at),
+        buildAuditInsert(kysely, entry),
       )
     },
   }
 }
 
 /** Checks that a workspace exists to which a new record refers. Throws 400 otherwise. */
-export const isLive = (kysely: Kysely<Tables>, id: string): Check =>
-  check(living(kysely, id), ([row]) => {
+export const checkWorkspaceReference = (kysely: Kysely<Tables>, id: string): Check =>
+  check(selectLiving(kysely, id), ([row]) => {
     if (!row) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
   })
 
 /** Checks that the workspace to change exists. Throws 404 otherwise. */
-export const isThere = (kysely: Kysely<Tables>, id: string): Check =>
-  check(living(kysely, id), ([row]) => {
+export const checkWorkspaceExists = (kysely: Kysely<Tables>, id: string): Check =>
+  check(selectLiving(kysely, id), ([row]) => {
     if (!row) throw notFound('Workspace not found')
   })
 
-const living = (kysely: Kysely<Tables>, id: string) =>
+const selectLiving = (kysely: Kysely<Tables>, id: string) =>
   kysely.selectFrom('workspaces').select('id').where('id', '=', id).where('deleted_at', 'is', null)
 
-const isFree = (
+const checkSlugFree = (
   kysely: Kysely<Tables>,
   { id, slug = '' }: Partial<Workspace> & { id: string },
 ): Check =>
@@ -85,14 +85,14 @@ const isFree = (
  * Disables the keys without a workspace of their own when the default workspace is deleted. Throws
  * 409 if they are not the expected ones.
  */
-function disabling(
+function buildKeyDisabling(
   kysely: Kysely<Tables>,
   workspace: Workspace,
-  { hashes, updated_at, entries }: Disabling,
+  { hashes, updated_at, entries }: KeyDisabling,
 ): Statement[] {
   if (!workspace.is_default) return []
-  const going = kysely.selectFrom('keys').select('hash').where('workspace_id', '=', workspace.id)
-  const unscoped = going
+  const ownKeys = kysely.selectFrom('keys').select('hash').where('workspace_id', '=', workspace.id)
+  const unscoped = ownKeys
     .where('kind', '=', 'inference')
     .where('isUnscoped', '=', 1)
     .where('disabled', '=', 0)
@@ -102,12 +102,12 @@ function disabling(
         throw conflict()
     }),
     kysely.updateTable('keys').set({ disabled: 1, updated_at }).where('hash', 'in', unscoped),
-    ...entries.map(entry => auditInsert(kysely, entry)),
+    ...entries.map(entry => buildAuditInsert(kysely, entry)),
   ]
 }
 
 // The organization's management keys belong to the default workspace and outlive it.
-function hasNoActiveKeys(
+function checkNoActiveKeys(
   kysely: Kysely<Tables>,
   { id, is_default }: Workspace,
   now: string,
@@ -134,7 +134,11 @@ const isActive = (now: string) =>
   sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
 
 /** Deletes everything in a workspace. Sealed credentials are erased. */
-function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string): Statement[] {
+function buildContentsDelete(
+  kysely: Kysely<Tables>,
+  { id }: Workspace,
+  deleted_at: string,
+): Statement[] {
   const presets = kysely.selectFrom('presets').select('id').where('workspace_id', '=', id)
   return [
     // The foreign keys delete their assignments too.
@@ -153,7 +157,7 @@ function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: strin
 }
 
 // No valid slug has a space, so the replacement collides with none, and the old slug is free again.
-const farewell = (kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string) =>
+const buildWorkspaceDelete = (kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string) =>
   kysely
     .updateTable('workspaces')
     .set({ deleted_at, slug: `deleted ${id}` })
@@ -161,7 +165,7 @@ const farewell = (kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string)
 
 type Row = Selectable<WorkspaceTable>
 
-function workspaceOf({ deleted_at: _, ...row }: Row): Workspace {
+function toWorkspace({ deleted_at: _, ...row }: Row): Workspace {
   return {
     ...row,
     is_default: row.is_default === 1,
@@ -169,9 +173,9 @@ function workspaceOf({ deleted_at: _, ...row }: Row): Workspace {
     is_observability_io_logging_enabled: row.is_observability_io_logging_enabled === 1,
     is_observability_broadcast_enabled: row.is_observability_broadcast_enabled === 1,
     is_data_discount_logging_enabled: row.is_data_discount_logging_enabled === 1,
-    io_logging_api_key_ids: listOf(row.io_logging_api_key_ids),
-    disabled_server_tools: listOf(row.disabled_server_tools),
+    io_logging_api_key_ids: parseList(row.io_logging_api_key_ids),
+    disabled_server_tools: parseList(row.disabled_server_tools),
   }
 }
 
-const rowOf = (workspace: Workspace) => ({ ...columnsOf<Row>(workspace), deleted_at: null })
+const toRow = (workspace: Workspace) => ({ ...toColumns<Row>(workspace), deleted_at: null })

@@ -10,7 +10,7 @@ import { conflict, unavailable } from '../../errors.ts'
 export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
-export type Statement = Compilable | Check | Consequence
+export type Statement = Compilable | Check | FollowUp
 
 /** A query inside a transaction, so that no other process can change what it sees. */
 export interface Check {
@@ -26,7 +26,7 @@ export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void)
 })
 
 /** A query inside a transaction whose rows decide the next statements. */
-export interface Consequence {
+export interface FollowUp {
   query: Compilable
   /** Runs again when the transaction is retried. Throws to roll the transaction back. */
   follow(rows: unknown[]): Statement[]
@@ -36,12 +36,12 @@ export interface Consequence {
 export const follow = <Row>(
   query: Compilable<Row>,
   then: (rows: Row[]) => Statement[],
-): Consequence => ({
+): FollowUp => ({
   query,
-  follow: then as Consequence['follow'],
+  follow: then as FollowUp['follow'],
 })
 
-const PATIENCE = 2_000
+const LONGEST_WAIT = 2_000
 const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
@@ -50,13 +50,13 @@ const LONGEST_PAUSE = 50
  * they share one connection, and a transaction that waited in the middle would absorb the records
  * of calls. It waits between retries instead, so that no stream stalls.
  */
-export function writer(db: Database): Write {
-  const prepared = (statement: Compilable) => {
+export function createWriter(db: Database): Write {
+  const prepareStatement = (statement: Compilable) => {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
   }
   const run = (statement: Statement): void => {
-    const [query, values] = prepared('query' in statement ? statement.query : statement)
+    const [query, values] = prepareStatement('query' in statement ? statement.query : statement)
     if ('judge' in statement) statement.judge(query.all(...values))
     else if ('follow' in statement) statement.follow(query.all(...values) as unknown[]).forEach(run)
     else query.run(...values)
@@ -65,10 +65,10 @@ export function writer(db: Database): Write {
   return async (...statements) => {
     for (
       let waited = 0, pause = FIRST_PAUSE;
-      !attempted(() => transaction.immediate(statements));
+      !tryTransaction(() => transaction.immediate(statements));
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     ) {
-      if (waited > PATIENCE) throw unavailable('The store is locked by another process')
+      if (waited > LONGEST_WAIT) throw unavailable('The store is locked by another process')
       await Bun.sleep(pause)
       waited += pause
     }
@@ -76,20 +76,20 @@ export function writer(db: Database): Write {
 }
 
 /** Runs a transaction. Returns false if another process holds the lock. */
-function attempted(run: () => void): boolean {
+function tryTransaction(run: () => void): boolean {
   try {
     run()
     return true
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code.startsWith('SQLITE_BUSY')) return false
-    throw IN_THE_WAY.has(code)
+    throw CONFLICT_CODES.has(code)
       ? conflict('It was changed at the same moment. Please try again.')
       : error
   }
 }
 
-const IN_THE_WAY = new Set([
+const CONFLICT_CODES = new Set([
   'SQLITE_CONSTRAINT_UNIQUE',
   'SQLITE_CONSTRAINT_PRIMARYKEY',
   'SQLITE_CONSTRAINT_FOREIGNKEY',

@@ -3,15 +3,15 @@ import type { ServiceAccount } from '../../catalog/providers/credential.ts'
 import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import { count, parseObject } from '../../kernel/json.ts'
+import { parseCount, parseObject } from '../../kernel/json.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { Deadline } from '../answer.ts'
-import type { Outgoing, Send } from '../egress.ts'
+import type { OutgoingRequest, Send } from '../egress.ts'
 
 /** Access tokens of service accounts, each cached while it is valid. */
 export interface AccessTokens {
   /** Returns a token that is valid for another minute. Throws `provider_unavailable` if none is. */
-  of(account: ServiceAccount): Promise<Secret>
+  getToken(account: ServiceAccount): Promise<Secret>
 }
 
 /** Opens a cache of tokens, which are exchanged for signed assertions (RFC 7523) through `send`. */
@@ -19,18 +19,18 @@ export function openAccessTokens(send: Send, clock: Clock): AccessTokens {
   // Weak, so that the tokens of an account that the config has dropped are collected with it.
   const accounts = new WeakMap<ServiceAccount, AccountTokens>()
   return {
-    of(account) {
+    getToken(account) {
       const tokens = accounts.get(account) ?? new AccountTokens(account, send, clock)
       accounts.set(account, tokens)
-      return tokens.current()
+      return tokens.getToken()
     },
   }
 }
 
-interface Bought {
+interface CachedToken {
   token: Secret
   /** In the clock's ticks. */
-  until: number
+  expiresAt: number
 }
 
 /** The current token of one account. */
@@ -38,7 +38,7 @@ class AccountTokens {
   readonly #account: ServiceAccount
   readonly #send: Send
   readonly #clock: Clock
-  #bought: Bought | null = null
+  #cached: CachedToken | null = null
   #exchange: Promise<Secret> | null = null
 
   constructor(account: ServiceAccount, send: Send, clock: Clock) {
@@ -48,21 +48,21 @@ class AccountTokens {
   }
 
   /** Returns the token. Concurrent calls share one exchange. After a failure the next retries. */
-  async current(): Promise<Secret> {
-    if (this.#bought && this.#clock.ticks() < this.#bought.until) return this.#bought.token
-    this.#exchange ??= this.#buy().finally(() => {
+  async getToken(): Promise<Secret> {
+    if (this.#cached && this.#clock.ticks() < this.#cached.expiresAt) return this.#cached.token
+    this.#exchange ??= this.#renew().finally(() => {
       this.#exchange = null
     })
     return this.#exchange
   }
 
-  async #buy(): Promise<Secret> {
-    const asked = this.#clock.ticks()
-    const { token, seconds } = await exchanged(
+  async #renew(): Promise<Secret> {
+    const requestedAt = this.#clock.ticks()
+    const { token, seconds } = await requestToken(
       this.#send,
-      exchangeOf(this.#account, this.#clock.now()),
+      buildTokenRequest(this.#account, this.#clock.now()),
     )
-    this.#bought = { token, until: asked + seconds * 1000 - MARGIN }
+    this.#cached = { token, expiresAt: requestedAt + seconds * 1000 - MARGIN }
     return token
   }
 }
@@ -74,16 +74,16 @@ const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const HOUR = 3600
 
 /** Builds the request for a token, with an assertion that is signed with the account's key. */
-function exchangeOf(
+function buildTokenRequest(
   { client_email, private_key, private_key_id, token_uri }: ServiceAccount,
   now: Date,
-): Outgoing {
+): OutgoingRequest {
   const iat = Math.floor(now.getTime() / 1000)
   const head = { alg: 'RS256', typ: 'JWT', ...(private_key_id ? { kid: private_key_id } : {}) }
   const claims = { iss: client_email, scope: SCOPE, aud: token_uri, iat, exp: iat + HOUR }
-  const stated = `${base64url(head)}.${base64url(claims)}`
-  const signature = sign('sha256', Buffer.from(stated), private_key.reveal())
-  const assertion = `${stated}.${signature.toString('base64url')}`
+  const signingInput = `${encodeBase64Url(head)}.${encodeBase64Url(claims)}`
+  const signature = sign('sha256', Buffer.from(signingInput), private_key.reveal())
+  const assertion = `${signingInput}.${signature.toString('base64url')}`
   return {
     url: token_uri,
     headers: { 'content-type': 'application/x-www-form-urlencoded', 'user-agent': 'gateway' },
@@ -94,35 +94,38 @@ function exchangeOf(
   }
 }
 
-const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const encodeBase64Url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-const PATIENCE = { firstByte: 10_000, idle: 10_000, total: 10_000 }
+const LIMITS = { firstByte: 10_000, idle: 10_000, total: 10_000 }
 const LARGEST_ANSWER = 64 * 1024
 
 // It has its own cancellation, so that a caller who leaves does not cancel it for the others.
-async function exchanged(
+async function requestToken(
   send: Send,
-  outgoing: Outgoing,
+  outgoing: OutgoingRequest,
 ): Promise<{ token: Secret; seconds: number }> {
-  const deadline = new Deadline(new Cancellation(), PATIENCE)
+  const deadline = new Deadline(new Cancellation(), LIMITS)
   try {
     const incoming = await send(outgoing, deadline.attempt)
     if (incoming.status !== 200)
       throw new Error(`The token was refused with status ${incoming.status}`)
-    const bought = boughtIn(await incoming.text(LARGEST_ANSWER, () => deadline.touched()))
+    const token = parseToken(await incoming.text(LARGEST_ANSWER, () => deadline.touch()))
     deadline.close()
-    return bought
+    return token
   } catch (thrown) {
-    const cause = deadline.failure(thrown)
+    const cause = deadline.toGatewayError(thrown)
     deadline.abort()
     throw new GatewayError('provider_unavailable', 'Provider returned error', { cause })
   }
 }
 
-function boughtIn(text: string): { token: Secret; seconds: number } {
+function parseToken(text: string): { token: Secret; seconds: number } {
   const { access_token, expires_in } = parseObject(text) ?? {}
   // Any other character could end the header and begin another.
   if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token))
     throw new Error('An answer without a token')
-  return { token: new Secret(access_token), seconds: Math.min(count(expires_in) ?? 0, 24 * HOUR) }
+  return {
+    token: new Secret(access_token),
+    seconds: Math.min(parseCount(expires_in) ?? 0, 24 * HOUR),
+  }
 }

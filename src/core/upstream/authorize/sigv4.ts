@@ -2,7 +2,7 @@ import type { AwsCredentials } from '../../catalog/providers/credential.ts'
 import { compareTexts } from '../../kernel/sorting.ts'
 
 /** A request as it goes on the wire, without the host header. */
-export interface Signable {
+export interface SignableRequest {
   method: string
   url: string
   headers: Record<string, string>
@@ -25,7 +25,7 @@ const UNSIGNED = new Set([
  * header): `authorization`, `x-amz-date` and, for temporary credentials, `x-amz-security-token`.
  */
 export function signV4(
-  request: Signable,
+  request: SignableRequest,
   credentials: Pick<AwsCredentials, 'access_key_id' | 'secret_access_key' | 'session_token'>,
   region: string,
   service: string,
@@ -35,9 +35,12 @@ export function signV4(
   const scope = `${time.slice(0, 8)}/${region}/${service}/aws4_request`
   const added: Record<string, string> = { 'x-amz-date': time }
   if (credentials.session_token) added['x-amz-security-token'] = credentials.session_token.reveal()
-  const { text, signedHeaders } = canonical(request, added)
-  const key = signingKey(credentials.secret_access_key.reveal(), scope)
-  const signature = hmac(key, `${ALGORITHM}\n${time}\n${scope}\n${sha256(text)}`).toString('hex')
+  const { text, signedHeaders } = buildCanonicalRequest(request, added)
+  const key = deriveSigningKey(credentials.secret_access_key.reveal(), scope)
+  const signature = computeHmac(
+    key,
+    `${ALGORITHM}\n${time}\n${scope}\n${hashSha256(text)}`,
+  ).toString('hex')
   const fields = [
     `Credential=${credentials.access_key_id}/${scope}`,
     `SignedHeaders=${signedHeaders}`,
@@ -47,61 +50,61 @@ export function signV4(
 }
 
 /** Builds the canonical request that both sides hash. */
-function canonical(
-  { method, url, headers, body }: Signable,
+function buildCanonicalRequest(
+  { method, url, headers, body }: SignableRequest,
   added: Record<string, string>,
 ): { text: string; signedHeaders: string } {
   const { host, pathname, searchParams } = new URL(url)
-  const signed = sortedByName(
+  const sortedHeaders = sortByName(
     Object.entries({ ...headers, ...added, host }).map(([name, value]) => [
       name.toLowerCase(),
-      oneSpaced(value),
+      collapseSpaces(value),
     ]),
   )
-  const names = signed.filter(([name]) => !UNSIGNED.has(name))
-  const signedHeaders = names.map(([name]) => name).join(';')
-  const lines = names.map(([name, value]) => `${name}:${value}\n`).join('')
+  const signedPairs = sortedHeaders.filter(([name]) => !UNSIGNED.has(name))
+  const signedHeaders = signedPairs.map(([name]) => name).join(';')
+  const lines = signedPairs.map(([name, value]) => `${name}:${value}\n`).join('')
   const text = [
     method,
-    canonicalPath(pathname),
-    canonicalQuery(searchParams),
+    renderCanonicalPath(pathname),
+    renderCanonicalQuery(searchParams),
     lines,
     signedHeaders,
-    sha256(body),
+    hashSha256(body),
   ].join('\n')
   return { text, signedHeaders }
 }
 
 // A segment is encoded a second time: a model's `:` is `%3A` on the wire and `%253A` here.
-const canonicalPath = (pathname: string) =>
+const renderCanonicalPath = (pathname: string) =>
   pathname
     .replace(/\/{2,}/g, '/')
     .split('/')
-    .map(encoded)
+    .map(encodeRfc3986)
     .join('/')
 
-const canonicalQuery = (query: URLSearchParams) =>
-  sortedByName([...query].map(([name, value]) => [encoded(name), encoded(value)]))
+const renderCanonicalQuery = (query: URLSearchParams) =>
+  sortByName([...query].map(([name, value]) => [encodeRfc3986(name), encodeRfc3986(value)]))
     .map(([name, value]) => `${name}=${value}`)
     .join('&')
 
 // By name, then by value, both by code unit: a locale would sort differently.
-const sortedByName = (pairs: [string, string][]) =>
+const sortByName = (pairs: [string, string][]) =>
   pairs.sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]))
 
-const oneSpaced = (value: string) => value.trim().replace(/ {2,}/g, ' ')
+const collapseSpaces = (value: string) => value.trim().replace(/ {2,}/g, ' ')
 
 /** Percent-encodes a text (RFC 3986): only letters, digits and `-._~` stay. */
-const encoded = (text: string) =>
+const encodeRfc3986 = (text: string) =>
   encodeURIComponent(text).replace(
     /[!'()*]/g,
     letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
   )
 
-const signingKey = (secret: string, scope: string) =>
-  scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secret}`)
+const deriveSigningKey = (secret: string, scope: string) =>
+  scope.split('/').reduce<string | Buffer>(computeHmac, `AWS4${secret}`)
 
-const hmac = (key: string | Buffer, text: string): Buffer =>
+const computeHmac = (key: string | Buffer, text: string): Buffer =>
   new Bun.CryptoHasher('sha256', key).update(text).digest()
 
-const sha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')
+const hashSha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')

@@ -1,6 +1,6 @@
 import type { Socket } from 'bun'
 import type { Cancellation } from '../../kernel/cancellation.ts'
-import { type Carrier, Exchange, type Incoming } from './exchange.ts'
+import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
 /** A request to send. The body is whole. */
 export interface HttpRequest {
@@ -20,7 +20,7 @@ export interface HttpClient {
    * Sends the request. Cancelling closes its connection at once, at any time. Throws
    * `ConnectionFailed`, or the cancellation's reason.
    */
-  send(request: HttpRequest, cancellation: Cancellation): Promise<Incoming>
+  send(request: HttpRequest, cancellation: Cancellation): Promise<IncomingResponse>
   /** Closes idle connections now, and each other one when its exchange has ended. */
   close(): void
 }
@@ -34,25 +34,25 @@ const LONGEST_IDLE = 4_000
  * of requests run at once. A response that is shorter than its stated length is never taken for a
  * whole one. The client follows no redirects, reads no environment variables and resends nothing.
  */
-export function openHttp(settings: ConnectionSettings): HttpClient {
+export function openHttpClient(settings: ConnectionSettings): HttpClient {
   const pools = new Map<string, Pool>()
   const targets = new Map<string, Target>()
   return {
     send(request, cancellation) {
       const exchange = new Exchange()
-      const isOnce = request.address !== undefined
-      const target = isOnce ? targetOf(request.url) : targetIn(targets, request.url)
+      const isSingleUse = request.address !== undefined
+      const target = isSingleUse ? parseTarget(request.url) : getTarget(targets, request.url)
       cancellation.listen(reason => exchange.fail(reason))
-      if (exchange.failed) return exchange.headed.promise
-      const text = textOf(request, target)
-      if (isOnce)
+      if (exchange.failed) return exchange.response.promise
+      const text = renderRequest(request, target)
+      if (isSingleUse)
         void connect(
-          { origin: { ...target, address: request.address }, owner: ONCE, settings },
+          { origin: { ...target, address: request.address }, owner: SINGLE_USE, settings },
           exchange,
           text,
         )
-      else poolFor(pools, target, settings).carry(exchange, text)
-      return exchange.headed.promise
+      else getPool(pools, target, settings).carry(exchange, text)
+      return exchange.response.promise
     },
     close() {
       for (const pool of pools.values()) pool.close()
@@ -71,16 +71,16 @@ interface Target extends Origin {
 const MOST_TARGETS = 10_000
 
 // A gateway calls few URLs, again and again, so each is parsed once.
-function targetIn(targets: Map<string, Target>, address: string): Target {
-  const known = targets.get(address)
-  if (known) return known
+function getTarget(targets: Map<string, Target>, address: string): Target {
+  const cached = targets.get(address)
+  if (cached) return cached
   if (targets.size >= MOST_TARGETS) targets.clear()
-  const target = targetOf(address)
+  const target = parseTarget(address)
   targets.set(address, target)
   return target
 }
 
-function targetOf(address: string): Target {
+function parseTarget(address: string): Target {
   const { protocol, hostname, port, host, origin, pathname, search } = new URL(address)
   const secure = protocol === 'https:'
   if (!secure && protocol !== 'http:') throw new TypeError('Expected an http or https address')
@@ -94,26 +94,26 @@ function targetOf(address: string): Target {
   }
 }
 
-function textOf({ method, headers, body }: HttpRequest, { host, path }: Target): string {
+function renderRequest({ method, headers, body }: HttpRequest, { host, path }: Target): string {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
-  for (const name in headers) head += `${name}: ${fieldValue(headers[name] ?? '')}\r\n`
+  for (const name in headers) head += `${name}: ${checkHeaderValue(headers[name] ?? '')}\r\n`
   // A method that defines no body sends no Content-Length (RFC 9110, 8.6).
   if (method !== 'GET') head += `content-length: ${Buffer.byteLength(body)}\r\n`
   return `${head}\r\n${body}`
 }
 
 // A line break in a value would start another header, or another request.
-function fieldValue(value: string): string {
+function checkHeaderValue(value: string): string {
   if (/[\r\n\0]/.test(value)) throw new TypeError('A header value with a line break')
   return value
 }
 
-function poolFor(pools: Map<string, Pool>, target: Target, settings: ConnectionSettings): Pool {
-  const known = pools.get(target.origin)
-  if (known) return known
-  const made = new Pool(target, settings)
-  pools.set(target.origin, made)
-  return made
+function getPool(pools: Map<string, Pool>, target: Target, settings: ConnectionSettings): Pool {
+  const existing = pools.get(target.origin)
+  if (existing) return existing
+  const pool = new Pool(target, settings)
+  pools.set(target.origin, pool)
+  return pool
 }
 
 /** Opens a connection and sends a request on it. Any failure goes to the exchange. */
@@ -131,7 +131,10 @@ async function connect(
 }
 
 /** Owns connections that are never reused, because a caller chose where they go. */
-const ONCE: ConnectionOwner = { free: connection => connection.destroy(), gone: () => undefined }
+const SINGLE_USE: ConnectionOwner = {
+  onFree: connection => connection.destroy(),
+  onGone: () => undefined,
+}
 
 /** The idle connections to one origin. The last one used is reused first, so that others expire. */
 class Pool implements ConnectionOwner {
@@ -155,7 +158,7 @@ class Pool implements ConnectionOwner {
     }
   }
 
-  free(connection: Connection): void {
+  onFree(connection: Connection): void {
     if (this.#closed || this.#idle.length >= MOST_IDLE) {
       connection.destroy()
       return
@@ -164,9 +167,9 @@ class Pool implements ConnectionOwner {
     this.#sweeper ??= setInterval(() => this.#sweep(), LONGEST_IDLE / 4).unref()
   }
 
-  gone(connection: Connection): void {
-    const at = this.#idle.findIndex(one => one.connection === connection)
-    if (at !== -1) this.#idle.splice(at, 1)
+  onGone(connection: Connection): void {
+    const index = this.#idle.findIndex(entry => entry.connection === connection)
+    if (index !== -1) this.#idle.splice(index, 1)
   }
 
   close(): void {
@@ -177,9 +180,9 @@ class Pool implements ConnectionOwner {
 
   #take(): Connection | undefined {
     const oldest = performance.now() - LONGEST_IDLE
-    for (let one = this.#idle.pop(); one; one = this.#idle.pop()) {
-      if (one.connection.usable && one.since >= oldest) return one.connection
-      one.connection.destroy()
+    for (let entry = this.#idle.pop(); entry; entry = this.#idle.pop()) {
+      if (entry.connection.usable && entry.since >= oldest) return entry.connection
+      entry.connection.destroy()
     }
     return undefined
   }
@@ -229,8 +232,8 @@ interface ConnectionOptions {
 
 /** What a connection calls when it becomes free, and when it has closed. */
 interface ConnectionOwner {
-  free(connection: Connection): void
-  gone(connection: Connection): void
+  onFree(connection: Connection): void
+  onGone(connection: Connection): void
 }
 
 /** One connection to one origin. It carries one exchange at a time and is kept between them. */
@@ -255,7 +258,7 @@ class Connection implements Carrier {
     exchange: Exchange,
   ): Promise<Connection> {
     const connection = new Connection(owner)
-    exchange.carriedBy(connection)
+    exchange.attachCarrier(connection)
     const ready = Promise.withResolvers<void>()
     const { hostname, port, secure, address = hostname.replace(/^\[|\]$/g, '') } = origin
     const { connectMilliseconds, ca } = settings
@@ -264,9 +267,9 @@ class Connection implements Carrier {
       ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } }
       : {}
     Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error =>
-      ready.reject(new ConnectionFailed(codeOf(error))),
+      ready.reject(new ConnectionFailed(readErrorCode(error))),
     )
-    const late = setTimeout(
+    const timer = setTimeout(
       () => ready.reject(new ConnectionFailed('ETIMEDOUT')),
       connectMilliseconds,
     )
@@ -277,7 +280,7 @@ class Connection implements Carrier {
       connection.destroy()
       throw failure
     } finally {
-      clearTimeout(late)
+      clearTimeout(timer)
     }
   }
 
@@ -289,11 +292,11 @@ class Connection implements Carrier {
   /** Sends a request. Its response goes to the exchange. */
   carry(exchange: Exchange, request: string): void {
     this.#exchange = exchange
-    exchange.carriedBy(this)
+    exchange.attachCarrier(this)
     if (exchange.failed || !this.#socket) return
     // The socket accepts most requests whole, so they go out as text, without a copy.
     const sent = this.#socket.write(request)
-    if (sent < 0) this.#closed(new ConnectionFailed('EPIPE'))
+    if (sent < 0) this.#handleClose(new ConnectionFailed('EPIPE'))
     else if (sent < Buffer.byteLength(request)) this.#unsent = Buffer.from(request).subarray(sent)
   }
 
@@ -310,7 +313,7 @@ class Connection implements Carrier {
     // After a response that came before the whole request was sent, its rest is still in the way.
     if (reusable && this.#usable && !this.#unsent) {
       this.#socket?.resume()
-      this.#owner.free(this)
+      this.#owner.onFree(this)
     } else this.destroy()
   }
 
@@ -330,33 +333,34 @@ class Connection implements Carrier {
       ...(secure
         ? {
             handshake: (_: unknown, ok: boolean, error: Error | null) =>
-              this.#trusted(ready, ok, error),
+              this.#finishHandshake(ready, ok, error),
           }
         : {}),
-      data: (_: unknown, bytes: Buffer) => this.#received(bytes),
+      data: (_: unknown, bytes: Buffer) => this.#receive(bytes),
       drain: () => this.#send(),
-      end: () => this.#closed(),
-      error: (_: unknown, error: Error) => this.#closed(new ConnectionFailed(codeOf(error))),
+      end: () => this.#handleClose(),
+      error: (_: unknown, error: Error) =>
+        this.#handleClose(new ConnectionFailed(readErrorCode(error))),
       close: (_: unknown, error?: Error) => {
-        ready.reject(new ConnectionFailed(codeOf(error)))
-        this.#closed(error && new ConnectionFailed(codeOf(error)))
+        ready.reject(new ConnectionFailed(readErrorCode(error)))
+        this.#handleClose(error && new ConnectionFailed(readErrorCode(error)))
       },
       // Bun.connect rejects as well. Without this handler it would also report the rejection.
       connectError: () => undefined,
     }
   }
 
-  #trusted(ready: PromiseWithResolvers<void>, ok: boolean, error: Error | null): void {
+  #finishHandshake(ready: PromiseWithResolvers<void>, ok: boolean, error: Error | null): void {
     if (ok && !error) ready.resolve()
     else {
       this.#usable = false
-      ready.reject(new ConnectionFailed(codeOf(error)))
+      ready.reject(new ConnectionFailed(readErrorCode(error)))
       this.#socket?.terminate()
     }
   }
 
-  #received(bytes: Buffer): void {
-    if (this.#exchange) this.#exchange.received(bytes)
+  #receive(bytes: Buffer): void {
+    if (this.#exchange) this.#exchange.receive(bytes)
     // Unsolicited bytes: no later response may begin with them.
     else this.destroy()
   }
@@ -364,21 +368,21 @@ class Connection implements Carrier {
   #send(): void {
     if (!this.#unsent || !this.#socket) return
     const sent = this.#socket.write(this.#unsent)
-    if (sent < 0) this.#closed(new ConnectionFailed('EPIPE'))
+    if (sent < 0) this.#handleClose(new ConnectionFailed('EPIPE'))
     else this.#unsent = sent < this.#unsent.length ? this.#unsent.subarray(sent) : null
   }
 
-  #closed(error?: unknown): void {
-    if (this.#usable) this.#owner.gone(this)
+  #handleClose(error?: unknown): void {
+    if (this.#usable) this.#owner.onGone(this)
     this.#usable = false
     const exchange = this.#exchange
     this.#exchange = null
-    exchange?.closed(error)
+    exchange?.handleClose(error)
     this.#socket?.terminate()
   }
 }
 
-const codeOf = (error: unknown): string =>
+const readErrorCode = (error: unknown): string =>
   typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
     : 'ECONNRESET'

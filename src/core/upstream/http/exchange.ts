@@ -1,7 +1,7 @@
 import { type ResponseHead, ResponseParser, type ResponseSink } from './response-parser.ts'
 
 /** A response whose head has been read and whose body has not. */
-export interface Incoming {
+export interface IncomingResponse {
   readonly status: number
   /** Returns a header's value by its lower-case name. */
   header(name: string): string | null
@@ -9,7 +9,7 @@ export interface Incoming {
    * Returns the whole body as text, synchronously when all of it has arrived already. Throws past
    * `maxBytes`. `onBytes` is called for each read that brings bytes.
    */
-  text(largest: number, touched: () => void): string | Promise<string>
+  text(maxBytes: number, onBytes: () => void): string | Promise<string>
   /** Returns the next bytes; null after the last. */
   read(): Promise<Uint8Array | null>
 }
@@ -31,12 +31,12 @@ const MOST_UNREAD = 256 * 1024
  * One request and its response on one connection. The reader pulls it: first `response`, then
  * `read` until null. A failure rejects whichever of them is waiting, and the next call.
  */
-export class Exchange implements ResponseSink, Incoming {
+export class Exchange implements ResponseSink, IncomingResponse {
   /**
    * Resolves when the head has arrived: to the exchange itself, or to the response that
    * decompresses it.
    */
-  readonly headed = Promise.withResolvers<Incoming>()
+  readonly response = Promise.withResolvers<IncomingResponse>()
   readonly #parser = new ResponseParser(this)
   readonly #unread: Uint8Array[] = []
   #size = 0
@@ -44,15 +44,15 @@ export class Exchange implements ResponseSink, Incoming {
   #waiting: PromiseWithResolvers<Uint8Array | null> | null = null
   #ended = false
   #failure: unknown = null
-  #head: ResponseHead = NO_HEAD
+  #head: ResponseHead = EMPTY_HEAD
 
   constructor() {
     // A failure reaches those who await the head. Without a waiter it is no unhandled rejection.
-    this.headed.promise.catch(() => undefined)
+    this.response.promise.catch(() => undefined)
   }
 
   /** Sets the connection that carries the exchange. Destroys it if the exchange has failed. */
-  carriedBy(carrier: Carrier): void {
+  attachCarrier(carrier: Carrier): void {
     this.#carrier = carrier
     if (this.#failure) carrier.destroy()
   }
@@ -65,7 +65,7 @@ export class Exchange implements ResponseSink, Incoming {
   // Not async: a promise that an async function returns is awaited twice.
   read(): Promise<Uint8Array | null> {
     const bytes = this.#unread.shift()
-    if (bytes) return Promise.resolve(this.#given(bytes))
+    if (bytes) return Promise.resolve(this.#takeBytes(bytes))
     if (this.#failure) return Promise.reject(this.#failure)
     if (this.#ended) return Promise.resolve(null)
     this.#waiting = Promise.withResolvers()
@@ -80,15 +80,15 @@ export class Exchange implements ResponseSink, Incoming {
     return this.#head.headers.get(name) ?? null
   }
 
-  text(largest: number, touched: () => void): string | Promise<string> {
-    if (!this.#ended || this.#unread.length !== 1 || this.#size > largest)
-      return textOf(this, largest, touched)
-    const [whole] = this.#unread.splice(0)
-    return DECODER.decode(whole)
+  text(maxBytes: number, onBytes: () => void): string | Promise<string> {
+    if (!this.#ended || this.#unread.length !== 1 || this.#size > maxBytes)
+      return readBodyText(this, maxBytes, onBytes)
+    const [body] = this.#unread.splice(0)
+    return DECODER.decode(body)
   }
 
   /** Handles bytes from the server. */
-  received(bytes: Buffer): void {
+  receive(bytes: Buffer): void {
     try {
       this.#parser.feed(bytes)
     } catch (malformed) {
@@ -97,10 +97,10 @@ export class Exchange implements ResponseSink, Incoming {
   }
 
   /** Handles the end of the connection. */
-  closed(error?: unknown): void {
+  handleClose(error?: unknown): void {
     try {
       if (error) throw error
-      this.#parser.closed()
+      this.#parser.handleClose()
     } catch (cut) {
       this.fail(cut)
     }
@@ -110,22 +110,22 @@ export class Exchange implements ResponseSink, Incoming {
   fail(reason: unknown): void {
     if (this.#failure !== null || (this.#ended && this.#carrier === null)) return
     this.#failure = reason
-    this.headed.reject(reason)
+    this.response.reject(reason)
     this.#waiting?.reject(reason)
     this.#waiting = null
     this.#carrier?.destroy()
     this.#carrier = null
   }
 
-  head(head: ResponseHead): void {
+  onHead(head: ResponseHead): void {
     this.#head = head
     const coding = head.headers.get('content-encoding')?.toLowerCase()
-    this.headed.resolve(
-      coding === undefined || coding === 'identity' ? this : unpacked(this, coding),
+    this.response.resolve(
+      coding === undefined || coding === 'identity' ? this : decompress(this, coding),
     )
   }
 
-  bytes(bytes: Uint8Array): void {
+  onBytes(bytes: Uint8Array): void {
     if (this.#waiting) {
       this.#waiting.resolve(bytes)
       this.#waiting = null
@@ -136,7 +136,7 @@ export class Exchange implements ResponseSink, Incoming {
     if (this.#size > MOST_UNREAD) this.#carrier?.pause()
   }
 
-  end(reusable: boolean): void {
+  onEnd(reusable: boolean): void {
     this.#ended = true
     this.#waiting?.resolve(null)
     this.#waiting = null
@@ -144,7 +144,7 @@ export class Exchange implements ResponseSink, Incoming {
     this.#carrier = null
   }
 
-  #given(bytes: Uint8Array): Uint8Array {
+  #takeBytes(bytes: Uint8Array): Uint8Array {
     const wasFull = this.#size > MOST_UNREAD
     this.#size -= bytes.length
     if (wasFull && this.#size <= MOST_UNREAD) this.#carrier?.resume()
@@ -154,21 +154,21 @@ export class Exchange implements ResponseSink, Incoming {
 
 const DECODER = new TextDecoder()
 
-const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
+const EMPTY_HEAD: ResponseHead = { status: 0, headers: new Map() }
 
 /** Reads a body as text, chunk by chunk. Throws past `maxBytes`. */
-export async function textOf(
-  incoming: Pick<Incoming, 'read'>,
-  largest: number,
-  touched: () => void,
+export async function readBodyText(
+  incoming: Pick<IncomingResponse, 'read'>,
+  maxBytes: number,
+  onBytes: () => void,
 ): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   let size = 0
   for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
-    touched()
+    onBytes()
     size += bytes.length
-    if (size > largest) throw new Error('An answer that is too large')
+    if (size > maxBytes) throw new Error('An answer that is too large')
     text += decoder.decode(bytes, { stream: true })
   }
   return text + decoder.decode()
@@ -178,26 +178,27 @@ export async function textOf(
  * Decompresses a response as it arrives, so that size limits count decompressed bytes. We request
  * no compression, but a provider may compress all the same.
  */
-function unpacked(packed: Incoming, coding: string): Incoming {
-  const reader = bytesOf(packed)
-    .pipeThrough(new DecompressionStream(formatOf(coding)))
+function decompress(compressed: IncomingResponse, coding: string): IncomingResponse {
+  const reader = toByteStream(compressed)
+    .pipeThrough(new DecompressionStream(toCompressionFormat(coding)))
     .getReader()
   const read = async () => (await reader.read()).value ?? null
   return {
-    status: packed.status,
-    header: name => packed.header(name),
+    status: compressed.status,
+    header: name => compressed.header(name),
     read,
-    text: (largest, touched) => textOf({ read }, largest, touched),
+    text: (maxBytes, onBytes) => readBodyText({ read }, maxBytes, onBytes),
   }
 }
 
 // The platform throws for an unknown coding, which is right: we requested none.
-const formatOf = (coding: string) => (coding === 'x-gzip' ? 'gzip' : coding) as CompressionFormat
+const toCompressionFormat = (coding: string) =>
+  (coding === 'x-gzip' ? 'gzip' : coding) as CompressionFormat
 
-const bytesOf = (packed: Incoming) =>
+const toByteStream = (compressed: IncomingResponse) =>
   new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
-      const bytes = await packed.read()
+      const bytes = await compressed.read()
       if (bytes) controller.enqueue(new Uint8Array(bytes))
       else controller.close()
     },

@@ -6,10 +6,10 @@ export interface ResponseHead {
 
 /** Receives the parts of a response, in their order. */
 export interface ResponseSink {
-  head(head: ResponseHead): void
-  bytes(bytes: Uint8Array): void
+  onHead(head: ResponseHead): void
+  onBytes(bytes: Uint8Array): void
   /** Called when the response is whole. `reusable`: the connection may carry another exchange. */
-  end(reusable: boolean): void
+  onEnd(reusable: boolean): void
 }
 
 /** A response that violates HTTP/1.1 (RFC 9112). */
@@ -41,9 +41,9 @@ type State =
 export class ResponseParser {
   readonly #sink: ResponseSink
   #state: State = 'head'
-  #held: Buffer | null = null
+  #pending: Buffer | null = null
   /** How many bytes of the body or of the chunk are still to come. */
-  #left = 0
+  #remaining = 0
   #reusable = true
 
   constructor(sink: ResponseSink) {
@@ -56,30 +56,30 @@ export class ResponseParser {
    */
   feed(bytes: Buffer): void {
     if (this.#state === 'done') throw new MalformedResponse('Bytes after the end of an answer')
-    let at = 0
-    const data = this.#held ? Buffer.concat([this.#held, bytes]) : bytes
-    this.#held = null
-    while (at < data.length) {
-      const next = this.#step(data, at)
+    let offset = 0
+    const data = this.#pending ? Buffer.concat([this.#pending, bytes]) : bytes
+    this.#pending = null
+    while (offset < data.length) {
+      const next = this.#step(data, offset)
       if (next === -1) {
-        this.#held = Buffer.from(data.subarray(at))
+        this.#pending = Buffer.from(data.subarray(offset))
         return
       }
-      at = next
+      offset = next
       if (this.#isDone()) {
-        this.#sink.end(this.#reusable && at === data.length)
+        this.#sink.onEnd(this.#reusable && offset === data.length)
         return
       }
     }
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
-  closed(): void {
+  handleClose(): void {
     if (this.#state === 'done') return
     if (this.#state !== 'until-close')
       throw new MalformedResponse('The connection closed before the answer was whole')
     this.#state = 'done'
-    this.#sink.end(false)
+    this.#sink.onEnd(false)
   }
 
   #isDone(): boolean {
@@ -87,24 +87,24 @@ export class ResponseParser {
   }
 
   /** Parses one element at `offset`. Returns the next offset, or -1 when more bytes are needed. */
-  #step(data: Buffer, at: number): number {
+  #step(data: Buffer, offset: number): number {
     switch (this.#state) {
       case 'head':
-        return this.#head(data, at)
+        return this.#readHead(data, offset)
       case 'length':
       case 'chunk-data':
-        return this.#body(data, at)
+        return this.#readBody(data, offset)
       case 'until-close':
-        this.#sink.bytes(data.subarray(at))
+        this.#sink.onBytes(data.subarray(offset))
         return data.length
       case 'chunk-size':
-        return this.#line(data, at, LONGEST_CHUNK_LINE, line => this.#chunkSize(line))
+        return this.#readLine(data, offset, LONGEST_CHUNK_LINE, line => this.#readChunkSize(line))
       case 'chunk-end':
-        return this.#line(data, at, 0, () => {
+        return this.#readLine(data, offset, 0, () => {
           this.#state = 'chunk-size'
         })
       case 'trailer':
-        return this.#line(data, at, LARGEST_HEAD, line => {
+        return this.#readLine(data, offset, LARGEST_HEAD, line => {
           if (line === '') this.#state = 'done'
         })
       case 'done':
@@ -112,12 +112,12 @@ export class ResponseParser {
     }
   }
 
-  #head(data: Buffer, at: number): number {
-    const end = data.indexOf('\r\n\r\n', at)
-    if ((end === -1 ? data.length : end) - at > LARGEST_HEAD)
+  #readHead(data: Buffer, offset: number): number {
+    const end = data.indexOf('\r\n\r\n', offset)
+    if ((end === -1 ? data.length : end) - offset > LARGEST_HEAD)
       throw new MalformedResponse('A head that is too large')
     if (end === -1) return -1
-    const head = parseHead(data.toString('latin1', at, end))
+    const head = parseHead(data.toString('latin1', offset, end))
     // A 1xx response precedes the final one (RFC 9110, 15.2). We request no switch of protocols.
     if (head.status === 101) throw new MalformedResponse('An unexpected switch of protocols')
     if (head.status >= 200) this.#begin(head)
@@ -127,7 +127,7 @@ export class ResponseParser {
   #begin(head: ParsedHead): void {
     this.#reusable = isPersistent(head)
     this.#measure(head)
-    this.#sink.head(head)
+    this.#sink.onHead(head)
   }
 
   #measure({ version, status, headers }: ParsedHead): void {
@@ -144,34 +144,34 @@ export class ResponseParser {
 
   #expect(length: string): void {
     if (!/^\d{1,15}$/.test(length)) throw new MalformedResponse('A length that is no number')
-    this.#left = Number(length)
-    this.#state = this.#left === 0 ? 'done' : 'length'
+    this.#remaining = Number(length)
+    this.#state = this.#remaining === 0 ? 'done' : 'length'
   }
 
-  #body(data: Buffer, at: number): number {
-    const end = Math.min(data.length, at + this.#left)
-    this.#left -= end - at
-    this.#sink.bytes(data.subarray(at, end))
-    if (this.#left > 0) return end
+  #readBody(data: Buffer, offset: number): number {
+    const end = Math.min(data.length, offset + this.#remaining)
+    this.#remaining -= end - offset
+    this.#sink.onBytes(data.subarray(offset, end))
+    if (this.#remaining > 0) return end
     this.#state = this.#state === 'chunk-data' ? 'chunk-end' : 'done'
     return end
   }
 
-  #line(data: Buffer, at: number, longest: number, use: (line: string) => void): number {
-    const end = data.indexOf('\r\n', at)
-    if ((end === -1 ? data.length - 1 : end) - at > longest)
+  #readLine(data: Buffer, offset: number, longest: number, onLine: (line: string) => void): number {
+    const end = data.indexOf('\r\n', offset)
+    if ((end === -1 ? data.length - 1 : end) - offset > longest)
       throw new MalformedResponse('A line that is too long')
     if (end === -1) return -1
-    use(data.toString('latin1', at, end))
+    onLine(data.toString('latin1', offset, end))
     return end + 2
   }
 
-  #chunkSize(line: string): void {
+  #readChunkSize(line: string): void {
     const size = /^([0-9a-fA-F]{1,12})[ \t]*(?:;|$)/.exec(line)?.[1]
     if (size === undefined || BARE_END.test(line))
       throw new MalformedResponse('A chunk without a size')
-    this.#left = Number.parseInt(size, 16)
-    this.#state = this.#left === 0 ? 'trailer' : 'chunk-data'
+    this.#remaining = Number.parseInt(size, 16)
+    this.#state = this.#remaining === 0 ? 'trailer' : 'chunk-data'
   }
 }
 
@@ -198,28 +198,28 @@ function parseHeaders(text: string, from: number): Map<string, string> {
   const headers = new Map<string, string>()
   HEADER.lastIndex = from
   while (HEADER.lastIndex < text.length) {
-    const found = HEADER.exec(text)
-    if (!found) throw new MalformedResponse('Not a header')
-    addHeader(headers, (found[1] ?? '').toLowerCase(), withoutBlankEnd(found[2] ?? ''))
+    const match = HEADER.exec(text)
+    if (!match) throw new MalformedResponse('Not a header')
+    addHeader(headers, (match[1] ?? '').toLowerCase(), trimBlankEnd(match[2] ?? ''))
   }
   return headers
 }
 
 function addHeader(headers: Map<string, string>, name: string, value: string): void {
-  const before = headers.get(name)
-  if (before !== undefined && name === 'content-length' && before !== value)
+  const existing = headers.get(name)
+  if (existing !== undefined && name === 'content-length' && existing !== value)
     throw new MalformedResponse('Two lengths for one body')
   headers.set(
     name,
-    before === undefined || name === 'content-length' ? value : `${before}, ${value}`,
+    existing === undefined || name === 'content-length' ? value : `${existing}, ${value}`,
   )
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). Other white space is part of it.
-function withoutBlankEnd(value: string): string {
-  let to = value.length
-  while (to > 0 && isBlank(value.charCodeAt(to - 1))) to--
-  return to === value.length ? value : value.slice(0, to)
+function trimBlankEnd(value: string): string {
+  let end = value.length
+  while (end > 0 && isBlank(value.charCodeAt(end - 1))) end--
+  return end === value.length ? value : value.slice(0, end)
 }
 
 const isBlank = (code: number) => code === 0x20 || code === 0x09

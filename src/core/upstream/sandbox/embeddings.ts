@@ -10,8 +10,8 @@ const MOST_DIMENSIONS = 1024
  * direction, and a text is the sum of its words, normalized to length 1. The same text always has
  * the same vector, and texts that share words lie near each other.
  */
-export function embeddings({ input, dimensions }: Json) {
-  const inputs = inputsOf(input).map(written)
+export function answerEmbeddings({ input, dimensions }: Json) {
+  const inputs = listInputs(input).map(renderInput)
   const size = typeof dimensions === 'number' ? Math.min(dimensions, MOST_DIMENSIONS) : DIMENSIONS
   const prompt_tokens = inputs.reduce((sum, text) => sum + estimateTokenCount(text), 0)
   return {
@@ -20,23 +20,23 @@ export function embeddings({ input, dimensions }: Json) {
     data: inputs.map((text, index) => ({
       object: 'embedding',
       index,
-      embedding: vectorOf(text, size),
+      embedding: computeVector(text, size),
     })),
     usage: { prompt_tokens, total_tokens: prompt_tokens },
   }
 }
 
 // The input is a text, a list of tokens, or a list of either.
-const inputsOf = (input: unknown): unknown[] =>
+const listInputs = (input: unknown): unknown[] =>
   Array.isArray(input) && typeof input[0] !== 'number' ? input : [input]
 
-const written = (input: unknown): string =>
+const renderInput = (input: unknown): string =>
   typeof input === 'string' ? input : JSON.stringify(input)
 
-function vectorOf(text: string, size: number): number[] {
+function computeVector(text: string, size: number): number[] {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [text]
-  const sum = Array.from({ length: size }, (_, at) =>
-    words.reduce((total, word) => total + coordinate(word, at), 0),
+  const sum = Array.from({ length: size }, (_, axis) =>
+    words.reduce((total, word) => total + computeCoordinate(word, axis), 0),
   )
   const length = Math.hypot(...sum) || 1
   return sum.map(value => Math.fround(value / length))
@@ -45,4 +45,5 @@ function vectorOf(text: string, size: number): number[] {
 const HALF = 2 ** 31
 
 /** Computes a word's coordinate on an axis, from -1 to 1, always the same. */
-const coordinate = (word: string, axis: number): number => Bun.hash.xxHash32(word, axis) / HALF - 1
+const computeCoordinate = (word: string, axis: number): number =>
+  Bun.hash.xxHash32(word, axis) / HALF - 1

@@ -2,32 +2,33 @@ import { Elysia } from 'elysia'
 import { denied } from '../../../core/errors.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import {
-  resourceTypeNamed,
-  resourceTypes,
-  schemaNamed,
-  schemas,
-  serviceProviderConfig,
+  describeServiceProvider,
+  getResourceType,
+  getSchema,
+  listResourceTypes,
+  listSchemas,
 } from '../../../core/identity/scim/discovery.ts'
-import { searchOf } from '../../../core/identity/scim/query.ts'
-import { listResponse, searchScim } from '../../../core/identity/scim/shown.ts'
-import { scimToken } from '../../access.ts'
+import { parseSearch } from '../../../core/identity/scim/query.ts'
+import { buildListResponse, searchScim } from '../../../core/identity/scim/view.ts'
+import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
-import { ScimBody, scimBase, scimResponse, scimV2Operation } from '../../scim.ts'
-import { groups, users } from './resources.ts'
+import { createScimResponse, describeScimOperation, getScimBase, ScimBody } from '../../scim.ts'
+import { createGroupRoutes, createUserRoutes } from './resources.ts'
 
 const discovery = { statuses: [200, 401, 403, 500] }
-const discovered = { statuses: [200, 401, 403, 404, 500] }
+const discoveryById = { statuses: [200, 401, 403, 404, 500] }
 
 /** Creates the routes for identity providers: SCIM 2.0 (RFC 7643 and 7644). */
-export const provisioning = (gateway: Gateway, siteUrl: string) =>
+export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
   new Elysia({ prefix: '/scim/v2' })
-    .use(users(gateway, siteUrl))
-    .use(groups(gateway, siteUrl))
-    .use(scimToken(gateway))
+    .use(createUserRoutes(gateway, siteUrl))
+    .use(createGroupRoutes(gateway, siteUrl))
+    .use(requireScimToken(gateway))
     .get(
       '/ServiceProviderConfig',
-      ({ request }) => scimResponse(serviceProviderConfig(unfiltered(siteUrl, request))),
-      scimV2Operation({
+      ({ request }) =>
+        createScimResponse(describeServiceProvider(getUnfilteredBase(siteUrl, request))),
+      describeScimOperation({
         id: 'getScimServiceProviderConfig',
         summary: 'Get the supported features of SCIM',
         ...discovery,
@@ -35,8 +36,11 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/ResourceTypes',
-      ({ request }) => scimResponse(listResponse(resourceTypes(unfiltered(siteUrl, request)))),
-      scimV2Operation({
+      ({ request }) =>
+        createScimResponse(
+          buildListResponse(listResourceTypes(getUnfilteredBase(siteUrl, request))),
+        ),
+      describeScimOperation({
         id: 'listScimResourceTypes',
         summary: 'List the types of resources',
         ...discovery,
@@ -45,18 +49,19 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/ResourceTypes/:name',
       ({ request, params }) =>
-        scimResponse(resourceTypeNamed(scimBase(siteUrl, request), params.name)),
-      scimV2Operation({
+        createScimResponse(getResourceType(getScimBase(siteUrl, request), params.name)),
+      describeScimOperation({
         id: 'getScimResourceType',
         summary: 'Get a type of resources',
         params: { name: 'User or Group' },
-        ...discovered,
+        ...discoveryById,
       }),
     )
     .get(
       '/Schemas',
-      ({ request }) => scimResponse(listResponse(schemas(unfiltered(siteUrl, request)))),
-      scimV2Operation({
+      ({ request }) =>
+        createScimResponse(buildListResponse(listSchemas(getUnfilteredBase(siteUrl, request)))),
+      describeScimOperation({
         id: 'listScimSchemas',
         summary: 'List the schemas of resources',
         ...discovery,
@@ -64,21 +69,22 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/Schemas/:id',
-      ({ request, params }) => scimResponse(schemaNamed(scimBase(siteUrl, request), params.id)),
-      scimV2Operation({
+      ({ request, params }) =>
+        createScimResponse(getSchema(getScimBase(siteUrl, request), params.id)),
+      describeScimOperation({
         id: 'getScimSchema',
         summary: 'Get a schema',
         params: { id: 'Its URN' },
-        ...discovered,
+        ...discoveryById,
       }),
     )
     .post(
       '/.search',
       async ({ request }) => {
-        const query = searchOf(await readBody(request, ScimBody))
-        return scimResponse(await searchScim(gateway, scimBase(siteUrl, request), query))
+        const query = parseSearch(await readBody(request, ScimBody))
+        return createScimResponse(await searchScim(gateway, getScimBase(siteUrl, request), query))
       },
-      scimV2Operation({
+      describeScimOperation({
         id: 'searchScim',
         summary: 'Find users and groups',
         body: ScimBody,
@@ -87,8 +93,8 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
     )
 
 // Discovery answers all clients alike, so a filter is refused (RFC 7644, 4).
-function unfiltered(siteUrl: string, request: Request): string {
+function getUnfilteredBase(siteUrl: string, request: Request): string {
   if (new URL(request.url).searchParams.has('filter'))
     throw denied('Filters are not supported here')
-  return scimBase(siteUrl, request)
+  return getScimBase(siteUrl, request)
 }

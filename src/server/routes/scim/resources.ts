@@ -10,15 +10,14 @@ import {
   replaceScimGroup,
   type ScimGroup,
 } from '../../../core/identity/scim/groups.ts'
-import { projectionOf, type Query, queryOf, searchOf } from '../../../core/identity/scim/query.ts'
-import { projected } from '../../../core/identity/scim/resource.ts'
-import { GROUP, USER } from '../../../core/identity/scim/schemas.data.ts'
 import {
-  searchScimGroups,
-  searchScimUsers,
-  shownGroups,
-  shownUsers,
-} from '../../../core/identity/scim/shown.ts'
+  parseProjection,
+  parseQuery,
+  parseSearch,
+  type ResourceQuery,
+} from '../../../core/identity/scim/query.ts'
+import { applyProjection } from '../../../core/identity/scim/resource.ts'
+import { GROUP, USER } from '../../../core/identity/scim/schemas.data.ts'
 import type { ScimUser } from '../../../core/identity/scim/users/store.ts'
 import {
   createScimUser,
@@ -28,22 +27,28 @@ import {
   replaceScimUser,
 } from '../../../core/identity/scim/users.ts'
 import type { Precondition } from '../../../core/identity/scim/version.ts'
+import {
+  searchScimGroups,
+  searchScimUsers,
+  showGroups,
+  showUsers,
+} from '../../../core/identity/scim/view.ts'
 import type { Json } from '../../../core/kernel/json.ts'
-import { scimToken } from '../../access.ts'
+import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
 import {
-  preconditionOf,
-  resourceResponse,
+  createResourceResponse,
+  createScimResponse,
+  describeScimOperation,
+  getScimBase,
+  readPrecondition,
   ScimBody,
   ScimProjection,
   ScimQuery,
-  scimBase,
-  scimResponse,
-  scimV2Operation,
 } from '../../scim.ts'
 
 /** The operations on one type of resources. */
-interface Kind<One extends { id: string; version: number }> {
+interface ScimKind<One extends { id: string; version: number }> {
   type: ResourceType
   create(gateway: Gateway, actor: Actor, body: unknown): Promise<One>
   get(gateway: Gateway, id: string): Promise<One>
@@ -52,15 +57,21 @@ interface Kind<One extends { id: string; version: number }> {
     actor: Actor,
     id: string,
     body: unknown,
-    when: Precondition,
+    precondition: Precondition,
   ): Promise<One>
-  patch(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<One>
-  remove(gateway: Gateway, actor: Actor, id: string, when: Precondition): Promise<void>
-  search(gateway: Gateway, base: string, query: Query): Promise<Json>
-  show(gateway: Gateway, base: string, some: One[]): Promise<Json[]>
+  patch(
+    gateway: Gateway,
+    actor: Actor,
+    id: string,
+    body: unknown,
+    precondition: Precondition,
+  ): Promise<One>
+  remove(gateway: Gateway, actor: Actor, id: string, precondition: Precondition): Promise<void>
+  search(gateway: Gateway, base: string, query: ResourceQuery): Promise<Json>
+  show(gateway: Gateway, base: string, resources: One[]): Promise<Json[]>
 }
 
-const USERS: Kind<ScimUser> = {
+const USERS: ScimKind<ScimUser> = {
   type: USER,
   create: createScimUser,
   get: getScimUser,
@@ -68,10 +79,10 @@ const USERS: Kind<ScimUser> = {
   patch: patchScimUser,
   remove: deleteScimUser,
   search: searchScimUsers,
-  show: shownUsers,
+  show: showUsers,
 }
 
-const GROUPS: Kind<ScimGroup> = {
+const GROUPS: ScimKind<ScimGroup> = {
   type: GROUP,
   create: createScimGroup,
   get: getScimGroup,
@@ -79,50 +90,61 @@ const GROUPS: Kind<ScimGroup> = {
   patch: patchScimGroup,
   remove: deleteScimGroup,
   search: searchScimGroups,
-  show: shownGroups,
+  show: showGroups,
 }
 
 /** Creates the routes of users: members as the identity provider knows them. */
-export const users = (gateway: Gateway, siteUrl: string) => resources(gateway, siteUrl, USERS)
+export const createUserRoutes = (gateway: Gateway, siteUrl: string) =>
+  createResourceRoutes(gateway, siteUrl, USERS)
 
 /** Creates the routes of the identity provider’s groups. */
-export const groups = (gateway: Gateway, siteUrl: string) => resources(gateway, siteUrl, GROUPS)
+export const createGroupRoutes = (gateway: Gateway, siteUrl: string) =>
+  createResourceRoutes(gateway, siteUrl, GROUPS)
 
 const id = { id: 'The resource’s id' }
-const changing = {
+const changeOptions = {
   params: id,
   query: ScimProjection,
   body: ScimBody,
   statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
 }
 
-function resources<One extends { id: string; version: number }>(
+function createResourceRoutes<One extends { id: string; version: number }>(
   gateway: Gateway,
   siteUrl: string,
-  kind: Kind<One>,
+  kind: ScimKind<One>,
 ) {
   const { type } = kind
-  const one = async (request: Request, found: One, status = 200) => {
-    const base = scimBase(siteUrl, request)
-    const [shown = {}] = await kind.show(gateway, base, [found])
+  const respond = async (request: Request, resource: One, status = 200) => {
+    const base = getScimBase(siteUrl, request)
+    const [rendered = {}] = await kind.show(gateway, base, [resource])
     const headers: Record<string, string> =
-      status === 201 ? { location: `${base}${type.endpoint}/${found.id}` } : {}
-    const body = projected(type, shown, projectionOf(parametersOf(request)))
-    return resourceResponse(request, body, found, { status, headers })
+      status === 201 ? { location: `${base}${type.endpoint}/${resource.id}` } : {}
+    const body = applyProjection(type, rendered, parseProjection(readParameters(request)))
+    return createResourceResponse(request, body, resource, { status, headers })
   }
-  const change = async (request: Request, by: Kind<One>['replace'], actor: Actor, id: string) => {
+  const change = async (
+    request: Request,
+    apply: ScimKind<One>['replace'],
+    actor: Actor,
+    id: string,
+  ) => {
     const body = await readBody(request, ScimBody)
-    return one(request, await by(gateway, actor, id, body, preconditionOf(request)))
+    return respond(request, await apply(gateway, actor, id, body, readPrecondition(request)))
   }
   return new Elysia({ prefix: type.endpoint })
-    .use(scimToken(gateway))
+    .use(requireScimToken(gateway))
     .get(
       '/',
       async ({ request }) =>
-        scimResponse(
-          await kind.search(gateway, scimBase(siteUrl, request), queryOf(parametersOf(request))),
+        createScimResponse(
+          await kind.search(
+            gateway,
+            getScimBase(siteUrl, request),
+            parseQuery(readParameters(request)),
+          ),
         ),
-      scimV2Operation({
+      describeScimOperation({
         id: `listScim${type.name}Resources`,
         summary: `Find ${type.name}s`,
         query: ScimQuery,
@@ -132,14 +154,14 @@ function resources<One extends { id: string; version: number }>(
     .post(
       '/.search',
       async ({ request }) =>
-        scimResponse(
+        createScimResponse(
           await kind.search(
             gateway,
-            scimBase(siteUrl, request),
-            searchOf(await readBody(request, ScimBody)),
+            getScimBase(siteUrl, request),
+            parseSearch(await readBody(request, ScimBody)),
           ),
         ),
-      scimV2Operation({
+      describeScimOperation({
         id: `searchScim${type.name}Resources`,
         summary: `Find ${type.name}s`,
         body: ScimBody,
@@ -149,8 +171,8 @@ function resources<One extends { id: string; version: number }>(
     .post(
       '/',
       async ({ actor, request }) =>
-        one(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
-      scimV2Operation({
+        respond(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
+      describeScimOperation({
         id: `createScim${type.name}Resource`,
         summary: `Create a ${type.name}`,
         query: ScimProjection,
@@ -160,8 +182,8 @@ function resources<One extends { id: string; version: number }>(
     )
     .get(
       '/:id',
-      async ({ params, request }) => one(request, await kind.get(gateway, params.id)),
-      scimV2Operation({
+      async ({ params, request }) => respond(request, await kind.get(gateway, params.id)),
+      describeScimOperation({
         id: `getScim${type.name}Resource`,
         summary: `Get a ${type.name}`,
         params: id,
@@ -172,28 +194,28 @@ function resources<One extends { id: string; version: number }>(
     .put(
       '/:id',
       ({ actor, params, request }) => change(request, kind.replace, actor, params.id),
-      scimV2Operation({
+      describeScimOperation({
         id: `replaceScim${type.name}Resource`,
         summary: `Replace a ${type.name}`,
-        ...changing,
+        ...changeOptions,
       }),
     )
     .patch(
       '/:id',
       ({ actor, params, request }) => change(request, kind.patch, actor, params.id),
-      scimV2Operation({
+      describeScimOperation({
         id: `patchScim${type.name}Resource`,
         summary: `Change a ${type.name}`,
-        ...changing,
+        ...changeOptions,
       }),
     )
     .delete(
       '/:id',
       async ({ actor, params, request }) => {
-        await kind.remove(gateway, actor, params.id, preconditionOf(request))
+        await kind.remove(gateway, actor, params.id, readPrecondition(request))
         return new Response(null, { status: 204 })
       },
-      scimV2Operation({
+      describeScimOperation({
         id: `deleteScim${type.name}Resource`,
         summary: `Delete a ${type.name}`,
         params: id,
@@ -202,4 +224,4 @@ function resources<One extends { id: string; version: number }>(
     )
 }
 
-const parametersOf = ({ url }: Request): Json => Object.fromEntries(new URL(url).searchParams)
+const readParameters = ({ url }: Request): Json => Object.fromEntries(new URL(url).searchParams)

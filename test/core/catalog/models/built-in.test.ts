@@ -2,14 +2,14 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readBuiltIn, readingOnce } from '../../../../src/core/catalog/models/built-in.ts'
+import { createBuiltInReader, readBuiltIn } from '../../../../src/core/catalog/models/built-in.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 describe('the built-in catalogue', () => {
   test('is read once', () => {
-    const read = readingOnce()
+    const read = createBuiltInReader()
     const first = read()
     expect(read() === first).toBe(true)
     expect(first.rows.size).toBeGreaterThan(100)

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { FACTS } from '../../../../src/core/catalog/providers/facts.data.ts'
 import {
-  dataPolicyOf,
-  factsOf,
+  getDataPolicy,
+  getProviderFacts,
   type ProviderFacts,
 } from '../../../../src/core/catalog/providers/facts.ts'
 import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
@@ -30,12 +30,12 @@ describe('the facts of providers', () => {
   })
 
   test('that are uncertain count as training, and as retention for an unknown time', () => {
-    expect(dataPolicyOf('nobody')).toEqual({ training: true, retention_days: null })
-    expect(dataPolicyOf('toString')).toEqual({ training: true, retention_days: null })
-    expect(dataPolicyOf('google')).toEqual({ training: true, retention_days: null })
-    expect(dataPolicyOf('deepinfra')).toEqual({ training: true, retention_days: null })
-    expect(dataPolicyOf('bedrock')).toEqual({ training: false, retention_days: 0 })
-    expect(factsOf('nobody').headquarters).toBeNull()
+    expect(getDataPolicy('nobody')).toEqual({ training: true, retention_days: null })
+    expect(getDataPolicy('toString')).toEqual({ training: true, retention_days: null })
+    expect(getDataPolicy('google')).toEqual({ training: true, retention_days: null })
+    expect(getDataPolicy('deepinfra')).toEqual({ training: true, retention_days: null })
+    expect(getDataPolicy('bedrock')).toEqual({ training: false, retention_days: 0 })
+    expect(getProviderFacts('nobody').headquarters).toBeNull()
   })
 })
 

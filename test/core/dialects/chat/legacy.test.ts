@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { chatResponse, readShape } from '../../../../src/core/dialects/chat/response.ts'
+import { collectChatResponse, readChatShape } from '../../../../src/core/dialects/chat/response.ts'
 import { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
-import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
+import { ChatStreamWriter } from '../../../../src/core/dialects/chat/stream.ts'
 import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
-import { fits } from '../../../../src/core/kernel/schema.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { matchesSchema } from '../../../../src/core/kernel/schema.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { textCall } from '../../../support/call.ts'
+import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -16,10 +16,10 @@ beforeAll(async () => {
   gateway = await testGateway()
 })
 
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const understood = (body: object) => {
-  expect(fits(ChatRequest, body)).toBe(true)
-  return chat.understand(gateway, operator(gateway), body as ChatRequest, {
+  expect(matchesSchema(ChatRequest, body)).toBe(true)
+  return chat.toCall(gateway, getOperator(gateway), body as ChatRequest, {
     id,
     origin,
     session_id: null,
@@ -51,7 +51,7 @@ describe('trap 37: a client that uses legacy functions', () => {
       content: null,
       function_call: { name, arguments: '{}' },
     })
-    const { turns } = understood({
+    const { messages } = understood({
       functions,
       messages: [
         called('f'),
@@ -60,8 +60,8 @@ describe('trap 37: a client that uses legacy functions', () => {
         { role: 'function', name: 'f', content: 'two' },
       ],
     })
-    expect(turns.map(turn => turn.role)).toEqual(['assistant', 'tool', 'assistant', 'tool'])
-    const ids = turns.map(
+    expect(messages.map(turn => turn.role)).toEqual(['assistant', 'tool', 'assistant', 'tool'])
+    const ids = messages.map(
       turn =>
         turn.tool_call_id ??
         turn.blocks.flatMap(block => (block.type === 'tool-call' ? block.id : []))[0],
@@ -80,8 +80,8 @@ describe('trap 37: a client that uses legacy functions', () => {
 
   test('gets both function_call and tool_calls, whole and streamed', async () => {
     const body: ChatRequest = { messages: [{ role: 'user', content: 'Hi' }], functions }
-    const shape = readShape('chat.completion', textCall(), body)
-    const collected = await chatResponse(
+    const shape = readChatShape('chat.completion', buildTextCall(), body)
+    const collected = await collectChatResponse(
       { ...answer, parts: { all: async () => [parts] } } as never,
       shape,
     )
@@ -89,16 +89,17 @@ describe('trap 37: a client that uses legacy functions', () => {
       function_call: { name: 'f', arguments: '{"a":1}' },
       tool_calls: [{ id: 'call_1' }],
     })
-    const written = new ChatStream(answer, shape).write(parts)
+    const written = new ChatStreamWriter(answer, shape).write(parts)
     expect(written).toContain('"function_call":{"name":"f","arguments":""}')
     expect(written).toContain('"function_call":{"arguments":"{\\"a\\":1}"}')
   })
 
   test('is the only one that gets function_call', async () => {
     expect(
-      new ChatStream(answer, readShape('chat.completion', textCall(), { messages: [] })).write(
-        parts,
-      ),
+      new ChatStreamWriter(
+        answer,
+        readChatShape('chat.completion', buildTextCall(), { messages: [] }),
+      ).write(parts),
     ).not.toContain('function_call')
   })
 })

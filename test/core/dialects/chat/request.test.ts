@@ -3,10 +3,10 @@ import { ChatRequest, CompletionRequest } from '../../../../src/core/dialects/ch
 import { chat } from '../../../../src/core/dialects/chat.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
 import { updateWorkspace } from '../../../../src/core/identity/workspaces.ts'
-import { fits, misfit } from '../../../../src/core/kernel/schema.ts'
-import { textCall } from '../../../support/call.ts'
+import { findSchemaIssue, matchesSchema } from '../../../../src/core/kernel/schema.ts'
+import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -16,9 +16,9 @@ beforeAll(async () => {
 })
 
 const messages = [{ role: 'user', content: 'Hi' }]
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const callOf = (body: object, session_id: string | null = null) =>
-  chat.understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, {
+  chat.toCall(gateway, getOperator(gateway), { messages, ...body } as ChatRequest, {
     id,
     origin,
     session_id,
@@ -59,25 +59,27 @@ describe('messages', () => {
   test('E9 are required unless there is a prompt, and excluded if there is one', () => {
     expect(fieldOf({ prompt: 'x' })).toBe('messages')
     expect(fieldOf({ messages: undefined })).toBe('messages')
-    expect(callOf({ messages: undefined, prompt: 'Say' }).turns).toEqual([
+    expect(callOf({ messages: undefined, prompt: 'Say' }).messages).toEqual([
       { role: 'user', blocks: [{ type: 'text', text: 'Say' }] },
     ])
   })
 
   test('E9 with an unknown role are refused, and so is an empty list', () => {
-    expect(misfit(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path).toMatch(
-      /^messages\.0/,
-    )
-    expect(misfit(ChatRequest, { messages: [] })).toMatchObject({
+    expect(
+      findSchemaIssue(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path,
+    ).toMatch(/^messages\.0/)
+    expect(findSchemaIssue(ChatRequest, { messages: [] })).toMatchObject({
       path: 'messages',
       found: 'an empty array',
     })
-    expect(misfit(ChatRequest, { messages: [{ role: 'user' }] })?.path).toBe('messages.0.content')
-    expect(misfit(ChatRequest, { messages: [{ role: 'tool', content: 'x' }] })?.path).toBe(
+    expect(findSchemaIssue(ChatRequest, { messages: [{ role: 'user' }] })?.path).toBe(
+      'messages.0.content',
+    )
+    expect(findSchemaIssue(ChatRequest, { messages: [{ role: 'tool', content: 'x' }] })?.path).toBe(
       'messages.0.tool_call_id',
     )
     expect(
-      misfit(ChatRequest, {
+      findSchemaIssue(ChatRequest, {
         messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }],
       })?.path,
     ).toBe('messages.0.content.0.image_url.url')
@@ -95,12 +97,12 @@ describe('messages', () => {
       },
       { role: 'tool', content: 'x', tool_call_id: 'a' },
     ]
-    expect(misfit(ChatRequest, { messages: all })).toBeUndefined()
+    expect(findSchemaIssue(ChatRequest, { messages: all })).toBeUndefined()
   })
 
   test('trap 8: content of null next to a tool call is not a text', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
-    const { turns } = callOf({
+    const { messages: turns } = callOf({
       messages: [{ role: 'assistant', content: null, tool_calls: [call] }],
     })
     expect(turns).toEqual([
@@ -109,9 +111,9 @@ describe('messages', () => {
   })
 
   test('a text completion needs a prompt', () => {
-    expect(fits(CompletionRequest, { prompt: 'x' })).toBe(true)
-    expect(fits(CompletionRequest, { prompt: '' })).toBe(false)
-    expect(fits(CompletionRequest, { messages })).toBe(false)
+    expect(matchesSchema(CompletionRequest, { prompt: 'x' })).toBe(true)
+    expect(matchesSchema(CompletionRequest, { prompt: '' })).toBe(false)
+    expect(matchesSchema(CompletionRequest, { messages })).toBe(false)
   })
 })
 
@@ -180,10 +182,10 @@ describe('provider preferences', () => {
       messages,
       provider: { ignore: Array.from({ length: many }, (_, i) => `p${i}`) },
     })
-    expect([fits(ChatRequest, ignoring(256)), fits(ChatRequest, ignoring(257))]).toEqual([
-      true,
-      false,
-    ])
+    expect([
+      matchesSchema(ChatRequest, ignoring(256)),
+      matchesSchema(ChatRequest, ignoring(257)),
+    ]).toEqual([true, false])
   })
 
   test('accept prices as numbers or as decimal strings', () => {
@@ -244,13 +246,13 @@ describe('provider preferences', () => {
 
   test('include the default sort of the workspace', async () => {
     const usual = async (default_provider_sort: 'latency' | 'exacto' | null) => {
-      await updateWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, {
+      await updateWorkspace(gateway, getOperator(gateway), gateway.memory.owner.workspace_id, {
         default_provider_sort,
       })
       return callOf({}).routing
     }
-    expect(await usual('latency')).toEqual({ usualSort: 'latency' })
-    expect(await usual('exacto')).toEqual({ usualSort: 'exacto' })
+    expect(await usual('latency')).toEqual({ defaultSort: 'latency' })
+    expect(await usual('exacto')).toEqual({ defaultSort: 'exacto' })
     expect(await usual(null)).toEqual({})
   })
 
@@ -277,25 +279,20 @@ describe('session and user', () => {
 
   test('E9 session ids and users longer than 256 characters are refused', () => {
     for (const field of ['session_id', 'user']) {
-      expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(256) })).toBeUndefined()
-      expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(257) })?.path).toBe(field)
+      expect(findSchemaIssue(ChatRequest, { messages, [field]: 'x'.repeat(256) })).toBeUndefined()
+      expect(findSchemaIssue(ChatRequest, { messages, [field]: 'x'.repeat(257) })?.path).toBe(field)
     }
   })
 
   test('the same user name in two workspaces gives two hashes', () => {
-    const actor = operator(gateway)
+    const actor = getOperator(gateway)
     const userIn = (workspace_id: string) =>
-      chat.understand(
-        gateway,
-        { ...actor, workspace_id },
-        { messages, user: 'ada' } as ChatRequest,
-        {
-          id,
-          origin,
-          session_id: null,
-          betas: [],
-        },
-      ).user
+      chat.toCall(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, {
+        id,
+        origin,
+        session_id: null,
+        betas: [],
+      }).user
     expect(userIn('w1')).not.toBe(userIn('w2'))
     expect(userIn('w1')).toBe(userIn('w1'))
     expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import type { Shape } from '../../../../src/core/dialects/chat/response.ts'
-import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
+import type { ChatShape } from '../../../../src/core/dialects/chat/response.ts'
+import { ChatStreamWriter } from '../../../../src/core/dialects/chat/stream.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { freeReceipt, textUsage } from '../../../../src/core/language/usage.ts'
+import { createFreeReceipt, createTextUsage } from '../../../../src/core/language/usage.ts'
 
 interface Chunk {
   id: string
@@ -11,16 +11,16 @@ interface Chunk {
   usage?: object
 }
 
-const SHAPE: Shape = {
+const SHAPE: ChatShape = {
   object: 'chat.completion',
-  text: false,
-  hideReasoning: false,
-  functions: false,
+  usesText: false,
+  hidesReasoning: false,
+  usesFunctions: false,
 }
 
 /** Returns the events of these parts: chunks, and the text `[DONE]`. */
 function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
-  const stream = new ChatStream(
+  const stream = new ChatStreamWriter(
     { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' },
     SHAPE,
   )
@@ -34,8 +34,8 @@ function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
 
 const text = (said: string): TextPart => ({ type: 'text-delta', choice: 0, text: said })
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
-const usage: TextPart = { type: 'usage', usage: textUsage(10, 5) }
-const receipt: TextPart = { type: 'receipt', receipt: freeReceipt(textUsage(10, 5)) }
+const usage: TextPart = { type: 'usage', usage: createTextUsage(10, 5) }
+const receipt: TextPart = { type: 'receipt', receipt: createFreeReceipt(createTextUsage(10, 5)) }
 const START: TextPart = {
   type: 'start',
   upstream_id: 'x',

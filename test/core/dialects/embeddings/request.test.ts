@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { understand } from '../../../../src/core/dialects/embeddings/request.ts'
+import { toEmbeddingCall } from '../../../../src/core/dialects/embeddings/request.ts'
 import { EmbeddingsRequest } from '../../../../src/core/dialects/embeddings/schema.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
-import { fits } from '../../../../src/core/kernel/schema.ts'
-import { embeddingCall } from '../../../support/call.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { matchesSchema } from '../../../../src/core/kernel/schema.ts'
+import { buildEmbeddingCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -13,18 +13,23 @@ beforeAll(async () => {
   gateway = await testGateway()
 })
 
-const { id, origin } = embeddingCall()
+const { id, origin } = buildEmbeddingCall()
 
 /** Translates a valid body into a call. */
 function callOf(body: object, session_id: string | null = null) {
   const whole: unknown = { model: 'acme/embed', input: 'Hi', ...body }
-  if (!fits(EmbeddingsRequest, whole)) throw new Error('The body does not fit')
-  return understand(gateway, operator(gateway), whole, { id, origin, session_id, betas: [] })
+  if (!matchesSchema(EmbeddingsRequest, whole)) throw new Error('The body does not fit')
+  return toEmbeddingCall(gateway, getOperator(gateway), whole, {
+    id,
+    origin,
+    session_id,
+    betas: [],
+  })
 }
 
 describe('an embeddings request', () => {
   test('with one text becomes a call for one vector', () => {
-    expect(callOf({})).toEqual(embeddingCall())
+    expect(callOf({})).toEqual(buildEmbeddingCall())
   })
 
   test.each([
@@ -97,7 +102,7 @@ describe('an embeddings request', () => {
         provider: null,
         user: null,
       }),
-    ).toEqual(embeddingCall())
+    ).toEqual(buildEmbeddingCall())
   })
 
   test('has provider preferences, user and session as in a conversation', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { Content } from '../../../../src/core/dialects/messages/content.ts'
-import type { Step } from '../../../../src/core/dialects/messages/lanes.ts'
+import type { BlockEvent } from '../../../../src/core/dialects/messages/block-queue.ts'
+import { MessageContent } from '../../../../src/core/dialects/messages/content.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
@@ -39,11 +39,11 @@ const claude = (index: number, more: object): ReasoningDetail => ({
 
 /** Renders events as short lines: `0 + tool_use call_0`, `0 {"a":`, `0 .`, in their batches. */
 function stepsOf(parts: TextPart[], hidesThinking = false): string[] {
-  const content = new Content(hidesThinking)
+  const content = new MessageContent(hidesThinking)
   return [...parts.flatMap(part => content.read(part)), ...content.end()].map(shown)
 }
 
-function shown(step: Step): string {
+function shown(step: BlockEvent): string {
   if (step.type === 'content_block_stop') return `${step.index} .`
   if (step.type === 'content_block_delta')
     return `${step.index} ${Object.values(step.delta)
@@ -115,7 +115,7 @@ function shuffled(seed: number): TextPart[] {
 }
 
 function expectOneAtATime(parts: TextPart[]): void {
-  const content = new Content(false)
+  const content = new MessageContent(false)
   let open: number | null = null
   let count = 0
   const inputs: string[] = []
@@ -152,7 +152,7 @@ describe('tools', () => {
   })
 
   test('trap 60: a name and whole arguments that come at once are both sent', () => {
-    const content = new Content(false)
+    const content = new MessageContent(false)
     expect([start(0), input(0, '{"a":1}')].flatMap(part => content.read(part)).map(shown)).toEqual([
       '0 + tool_use call_0 tool_0',
       '0 {"a":1}',
@@ -162,7 +162,7 @@ describe('tools', () => {
   })
 
   test('trap 61: content between the arguments of a call waits until they are complete', () => {
-    const content = new Content(false)
+    const content = new MessageContent(false)
     const steps = (part: TextPart) => content.read(part).map(shown)
     expect(steps(start(0))).toEqual(['0 + tool_use call_0 tool_0'])
     expect(steps(input(0, '{"a":"}'))).toEqual(['0 {"a":"}'])
@@ -229,7 +229,7 @@ describe('tools', () => {
 
   test('a call has a caller and the extra fields of its provider', () => {
     const blockOf = (part: TextPart) => {
-      const [step] = new Content(false).read(part)
+      const [step] = new MessageContent(false).read(part)
       return step?.type === 'content_block_start' ? step.content_block : undefined
     }
     const caller = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' }
@@ -292,7 +292,7 @@ describe('thinking', () => {
   })
 
   test('trap 67: redacted thinking is sent whole', () => {
-    const content = new Content(false)
+    const content = new MessageContent(false)
     expect(
       content.read(
         thought('', {
@@ -396,7 +396,7 @@ describe('other parts', () => {
   })
 
   test('pictures and sounds become text, and so does a refusal', () => {
-    const content = new Content(false)
+    const content = new MessageContent(false)
     const parts: TextPart[] = [
       { type: 'image', choice, url: 'data:image/png;base64,AAAA' },
       { type: 'audio-delta', choice, audio: { data: 'AAAA', transcript: ' Hi' } },

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { messagesError } from '../../../../src/core/dialects/messages/error.ts'
+import { renderMessagesError } from '../../../../src/core/dialects/messages/error.ts'
 import { type ErrorType, GatewayError, invalid, STATUS } from '../../../../src/core/errors.ts'
 
 /** The table of wire reference L.2, by type. */
@@ -17,11 +17,11 @@ const TABLE: Record<string, string[]> = {
 test.each(Object.keys(STATUS) as ErrorType[])('%s has its type', type => {
   const expected =
     Object.keys(TABLE).find(name => TABLE[name]?.includes(type)) ?? 'invalid_request_error'
-  expect(messagesError(new GatewayError(type, 'No'), null).error.type).toBe(expected)
+  expect(renderMessagesError(new GatewayError(type, 'No'), null).error.type).toBe(expected)
 })
 
 test('the envelope is Anthropic’s, with our own error type and metadata', () => {
-  expect(messagesError(invalid('model: no', 'model'), 'gen-1')).toEqual({
+  expect(renderMessagesError(invalid('model: no', 'model'), 'gen-1')).toEqual({
     type: 'error',
     error: { type: 'invalid_request_error', message: 'model: no', error_type: 'invalid_request' },
     request_id: 'gen-1',
@@ -30,7 +30,7 @@ test('the envelope is Anthropic’s, with our own error type and metadata', () =
 })
 
 test('error types that are not in the public list are left out', () => {
-  expect(messagesError(new GatewayError('unavailable', 'Later'), null)).toEqual({
+  expect(renderMessagesError(new GatewayError('unavailable', 'Later'), null)).toEqual({
     type: 'error',
     error: { type: 'api_error', message: 'Later' },
     request_id: null,

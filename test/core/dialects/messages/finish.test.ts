@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { besidesOf, endingOf } from '../../../../src/core/dialects/messages/finish.ts'
+import { readSiblingFields, renderEnding } from '../../../../src/core/dialects/messages/finish.ts'
 import type { FinishReason } from '../../../../src/core/language/part.ts'
 
 const NOTHING = { calledTool: false, refused: false }
@@ -11,7 +11,7 @@ const finish = (reason: FinishReason, native: string | null, more: object = {}) 
   ...more,
 })
 const reasonOf = (reason: FinishReason, native: string | null, said = NOTHING) =>
-  endingOf(finish(reason, native), said).stop_reason
+  renderEnding(finish(reason, native), said).stop_reason
 
 describe('the reason', () => {
   test.each<[native: string, reason: FinishReason]>([
@@ -49,7 +49,7 @@ describe('the reason', () => {
   })
 
   test('of an unfinished answer is null', () => {
-    expect(endingOf(null, NOTHING)).toEqual({
+    expect(renderEnding(null, NOTHING)).toEqual({
       stop_reason: null,
       stop_sequence: null,
       stop_details: null,
@@ -59,7 +59,7 @@ describe('the reason', () => {
 })
 
 test('a stop sequence is included, and determines the reason', () => {
-  expect(endingOf(finish('stop', 'stop', { sequence: 'END' }), NOTHING)).toMatchObject({
+  expect(renderEnding(finish('stop', 'stop', { sequence: 'END' }), NOTHING)).toMatchObject({
     stop_reason: 'stop_sequence',
     stop_sequence: 'END',
   })
@@ -67,13 +67,13 @@ test('a stop sequence is included, and determines the reason', () => {
 
 test('a refusal has details, the provider’s own if there are any', () => {
   const stop_details = { type: 'refusal', category: null, explanation: null }
-  expect(endingOf(finish('stop', 'stop'), { calledTool: false, refused: true })).toMatchObject({
+  expect(renderEnding(finish('stop', 'stop'), { calledTool: false, refused: true })).toMatchObject({
     stop_reason: 'refusal',
     stop_details,
   })
   const told = { type: 'refusal', category: 'cyber', explanation: 'No' }
   expect(
-    endingOf(finish('content_filter', 'refusal', { extra: { stop_details: told } }), NOTHING),
+    renderEnding(finish('content_filter', 'refusal', { extra: { stop_details: told } }), NOTHING),
   ).toMatchObject({ stop_details: told })
 })
 
@@ -83,10 +83,10 @@ test('known further fields of the provider are kept, unknown ones are not', () =
     context_management: { applied_edits: [] },
     secret: 'x',
   }
-  expect(endingOf(finish('stop', 'end_turn', { extra }), NOTHING)).toMatchObject({
+  expect(renderEnding(finish('stop', 'end_turn', { extra }), NOTHING)).toMatchObject({
     container: extra.container,
   })
-  expect(besidesOf(finish('stop', 'end_turn', { extra }))).toEqual({
+  expect(readSiblingFields(finish('stop', 'end_turn', { extra }))).toEqual({
     context_management: extra.context_management,
   })
 })

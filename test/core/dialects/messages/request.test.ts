@@ -3,9 +3,9 @@ import { MessagesRequest } from '../../../../src/core/dialects/messages/schema.t
 import { messages } from '../../../../src/core/dialects/messages.ts'
 import { hashUser } from '../../../../src/core/dialects/routing.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
-import { fits, misfit } from '../../../../src/core/kernel/schema.ts'
-import { textCall } from '../../../support/call.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { findSchemaIssue, matchesSchema } from '../../../../src/core/kernel/schema.ts'
+import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -14,21 +14,21 @@ beforeAll(async () => {
   gateway = await testGateway()
 })
 
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const hi = { role: 'user', content: 'Hi' }
 const bodyOf = (more: object) => ({ model: 'acme/small', messages: [hi], ...more })
 const callOf = (more: object) =>
-  messages.understand(gateway, operator(gateway), bodyOf(more) as MessagesRequest, {
+  messages.toCall(gateway, getOperator(gateway), bodyOf(more) as MessagesRequest, {
     id,
     origin,
     session_id: null,
     betas: ['beta-1'],
   })
-const turnsOf = (...messages: object[]) => callOf({ messages }).turns
+const turnsOf = (...messages: object[]) => callOf({ messages }).messages
 const blocksOf = (...content: object[]) => turnsOf({ role: 'user', content })[0]?.blocks
 const saidBlocksOf = (...content: object[]) => turnsOf({ role: 'assistant', content })[0]?.blocks
 const paramsOf = (more: object) => callOf(more).params
-const whereWrong = (more: object) => misfit(MessagesRequest, bodyOf(more))?.path
+const whereWrong = (more: object) => findSchemaIssue(MessagesRequest, bodyOf(more))?.path
 
 const mark = { cache_control: { type: 'ephemeral' as const, ttl: '1h' as const } }
 
@@ -48,14 +48,14 @@ describe('a conversation', () => {
   })
 
   test('begins with the system prompt, as one text or as blocks, and keeps cache markers', () => {
-    expect(callOf({ system: 'Be kind' }).turns[0]).toEqual({
+    expect(callOf({ system: 'Be kind' }).messages[0]).toEqual({
       role: 'system',
       blocks: [{ type: 'text', text: 'Be kind' }],
     })
     expect(
-      callOf({ system: [{ type: 'text', text: 'Be kind', ...mark }] }).turns[0]?.blocks,
+      callOf({ system: [{ type: 'text', text: 'Be kind', ...mark }] }).messages[0]?.blocks,
     ).toEqual([{ type: 'text', text: 'Be kind', ...mark }])
-    expect(callOf({ system: [] }).turns).toHaveLength(1)
+    expect(callOf({ system: [] }).messages).toHaveLength(1)
   })
 
   test('trap 5: may have a system message in the middle', () => {
@@ -410,7 +410,7 @@ describe('parameters', () => {
   })
 
   test('include providers, user and session', () => {
-    const { workspace_id } = operator(gateway)
+    const { workspace_id } = getOperator(gateway)
     const call = callOf({
       provider: { only: ['OpenAI'] },
       session_id: 's',
@@ -486,7 +486,7 @@ describe('a body is refused', () => {
   test('but accepted in every form of the public schema', () => {
     const text = { type: 'text', text: 'a' }
     expect(
-      fits(
+      matchesSchema(
         MessagesRequest,
         bodyOf({
           ...content(

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'bun:test'
-import { messagesResponse } from '../../../../src/core/dialects/messages/response.ts'
+import { collectMessagesResponse } from '../../../../src/core/dialects/messages/response.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { answerOf, failed, finish, receipt, start, text } from '../../../support/answer.ts'
-import { textCall } from '../../../support/call.ts'
+import { createAnswer, failed, finish, receipt, start, text } from '../../../support/answer.ts'
+import { buildTextCall } from '../../../support/call.ts'
 
 const choice = 0
 
 describe('a whole answer', () => {
-  const messageOf = (...parts: TextPart[]) => messagesResponse(answerOf(parts), textCall())
+  const messageOf = (...parts: TextPart[]) =>
+    collectMessagesResponse(createAnswer(parts), buildTextCall())
 
   test('is the message that the events of a stream would build', async () => {
     const message = await messageOf(

@@ -1,23 +1,23 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  messagesEvents,
-  messagesFailure,
   PING,
+  renderMessagesFailure,
+  streamMessagesEvents,
 } from '../../../../src/core/dialects/messages/stream.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { textUsage } from '../../../../src/core/language/usage.ts'
-import { answerOf, failed, finish, receipt, start, text } from '../../../support/answer.ts'
-import { textCall } from '../../../support/call.ts'
+import { createTextUsage } from '../../../../src/core/language/usage.ts'
+import { createAnswer, failed, finish, receipt, start, text } from '../../../support/answer.ts'
+import { buildTextCall } from '../../../support/call.ts'
 
 const choice = 0
 
 type Event = { type: string } & Record<string, unknown>
 
-async function eventsOf(batches: TextPart[][], call: TextCall = textCall()): Promise<Event[]> {
+async function eventsOf(batches: TextPart[][], call: TextCall = buildTextCall()): Promise<Event[]> {
   const events: Event[] = []
-  const texts = messagesEvents(answerOf(...batches), call)
+  const texts = streamMessagesEvents(createAnswer(...batches), call)
   for (let step = await texts.next(); !step.done; step = await texts.next())
     events.push(...parsed(step.value))
   return events
@@ -60,7 +60,7 @@ describe('a stream', () => {
   })
 
   test('trap 73: begins with the provider’s count of the prompt if that comes first', async () => {
-    const usage: TextPart = { type: 'usage', usage: textUsage(77, 1) }
+    const usage: TextPart = { type: 'usage', usage: createTextUsage(77, 1) }
     const [first] = await eventsOf([[start, usage, text('a')], [finish], [receipt]])
     expect(first).toMatchObject({
       message: { usage: { input_tokens: 77, output_tokens: 1, service_tier: 'standard' } },
@@ -68,8 +68,8 @@ describe('a stream', () => {
   })
 
   test('trap 73: begins with an estimate if it does not', async () => {
-    const long = textCall({
-      turns: [{ role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(1000) }] }],
+    const long = buildTextCall({
+      messages: [{ role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(1000) }] }],
     })
     const [first] = (await eventsOf([[text('a')], [finish], [receipt]], long)) as unknown as {
       message: { usage: { input_tokens: number } }
@@ -78,7 +78,10 @@ describe('a stream', () => {
   })
 
   test('trap 72: ends with the usage of the receipt, whatever came before', async () => {
-    const usage = (output: number): TextPart => ({ type: 'usage', usage: textUsage(10, output) })
+    const usage = (output: number): TextPart => ({
+      type: 'usage',
+      usage: createTextUsage(10, output),
+    })
     const events = await eventsOf([
       [usage(1), text('a')],
       [usage(3)],
@@ -116,15 +119,15 @@ describe('a stream', () => {
 
   test('that fails before it begins is the error alone', () => {
     const [event, ...more] = parsed(
-      messagesFailure(new GatewayError('timeout', 'Too slow'), 'gen-1'),
+      renderMessagesFailure(new GatewayError('timeout', 'Too slow'), 'gen-1'),
     )
     expect(event).toMatchObject({ type: 'error', error: { type: 'timeout_error' } })
     expect(more).toEqual([])
   })
 
   test('that the client abandons ends the answer', async () => {
-    const answer = answerOf([text('a')], [text('b')])
-    const events = messagesEvents(answer, textCall())
+    const answer = createAnswer([text('a')], [text('b')])
+    const events = streamMessagesEvents(answer, buildTextCall())
     await events.next()
     await events.return?.()
     expect(await answer.parts.next()).toMatchObject({ done: true })

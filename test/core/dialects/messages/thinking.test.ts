@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  dataOf,
-  reasoningOf,
-  redactedOf,
-  signatureOf,
-  wordsOf,
+  readEntryText,
+  renderRedactedData,
+  renderSignature,
+  toReasoningBlock,
+  toRedactedBlock,
 } from '../../../../src/core/dialects/messages/thinking.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
@@ -28,9 +28,9 @@ describe('reasoning of another provider', () => {
 
   test('trap 97: comes back unchanged, in a signature that only the gateway opens', () => {
     for (const entry of entries) {
-      const signature = signatureOf(entry)
+      const signature = renderSignature(entry)
       expect(signature).toMatch(/^sealed\.[A-Za-z0-9_-]+$/)
-      expect(reasoningOf(wordsOf(entry), signature, 7)).toEqual({
+      expect(toReasoningBlock(readEntryText(entry), signature, 7)).toEqual({
         type: 'reasoning',
         text: 'So',
         details: [entry],
@@ -46,7 +46,7 @@ describe('reasoning of another provider', () => {
       format: 'openai-responses-v1',
       index: 1,
     }
-    expect(redactedOf(dataOf(entry), 7)).toEqual({
+    expect(toRedactedBlock(renderRedactedData(entry), 7)).toEqual({
       type: 'reasoning',
       text: null,
       details: [entry],
@@ -54,10 +54,10 @@ describe('reasoning of another provider', () => {
   })
 
   test('is not signed if it is text alone', () => {
-    expect(signatureOf({ type: 'reasoning.text', text: 'So', format: 'unknown', index: 0 })).toBe(
-      '',
-    )
-    expect(signatureOf({})).toBe('')
+    expect(
+      renderSignature({ type: 'reasoning.text', text: 'So', format: 'unknown', index: 0 }),
+    ).toBe('')
+    expect(renderSignature({})).toBe('')
   })
 
   test('is not opened if nothing was sealed', () => {
@@ -69,8 +69,8 @@ describe('reasoning of another provider', () => {
       format: 'anthropic-claude-v1',
       index: 0,
     }
-    expect(reasoningOf('a', signature, 0)).toMatchObject({ details: [own] })
-    expect(redactedOf('sealed.', 0)).toMatchObject({
+    expect(toReasoningBlock('a', signature, 0)).toMatchObject({ details: [own] })
+    expect(toRedactedBlock('sealed.', 0)).toMatchObject({
       details: [{ type: 'reasoning.encrypted', data: 'sealed.' }],
     })
   })
@@ -79,8 +79,8 @@ describe('reasoning of another provider', () => {
 test('reasoning of Claude keeps its own signature and data, byte for byte', () => {
   const format = 'anthropic-claude-v1'
   expect(
-    signatureOf({ type: 'reasoning.text', text: 'a', signature: 'a/b+==', id: 'x', format }),
+    renderSignature({ type: 'reasoning.text', text: 'a', signature: 'a/b+==', id: 'x', format }),
   ).toBe('a/b+==')
-  expect(signatureOf({ type: 'reasoning.text', text: 'a', format })).toBe('')
-  expect(dataOf({ type: 'reasoning.encrypted', data: 'a/b+==', format })).toBe('a/b+==')
+  expect(renderSignature({ type: 'reasoning.text', text: 'a', format })).toBe('')
+  expect(renderRedactedData({ type: 'reasoning.encrypted', data: 'a/b+==', format })).toBe('a/b+==')
 })

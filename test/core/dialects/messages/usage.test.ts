@@ -1,6 +1,10 @@
 import { expect, test } from 'bun:test'
-import { costsOf, countsOf, messageUsage } from '../../../../src/core/dialects/messages/usage.ts'
-import { textUsage, type Usage } from '../../../../src/core/language/usage.ts'
+import {
+  renderCosts,
+  renderCounts,
+  renderMessageUsage,
+} from '../../../../src/core/dialects/messages/usage.ts'
+import { createTextUsage, type Usage } from '../../../../src/core/language/usage.ts'
 
 const usage: Usage = {
   input: { text: 10, cache_read: 100, cache_write: 20, cache_write_1h: 3, audio: 4, video: 5 },
@@ -10,7 +14,7 @@ const usage: Usage = {
 }
 
 test('trap 85: input_tokens excludes tokens read from or written to a cache', () => {
-  expect(countsOf(usage, 1)).toEqual({
+  expect(renderCounts(usage, 1)).toEqual({
     input_tokens: 19,
     cache_creation_input_tokens: 23,
     cache_read_input_tokens: 100,
@@ -19,22 +23,22 @@ test('trap 85: input_tokens excludes tokens read from or written to a cache', ()
     output_tokens_details: { thinking_tokens: 6 },
     server_tool_use: { web_search_requests: 2, web_fetch_requests: 1 },
   })
-  expect(countsOf(textUsage(1, 2), 0).server_tool_use).toBeNull()
+  expect(renderCounts(createTextUsage(1, 2), 0).server_tool_use).toBeNull()
 })
 
 test('a service tier is included if Anthropic’s clients know it', () => {
-  expect(messageUsage(usage, 0, 'priority')).toMatchObject({
+  expect(renderMessageUsage(usage, 0, 'priority')).toMatchObject({
     service_tier: 'priority',
     inference_geo: null,
   })
-  expect(messageUsage(usage, 0, 'flex').service_tier).toBeNull()
-  expect(messageUsage(usage, 0, null).service_tier).toBeNull()
+  expect(renderMessageUsage(usage, 0, 'flex').service_tier).toBeNull()
+  expect(renderMessageUsage(usage, 0, null).service_tier).toBeNull()
 })
 
 test('costs are in dollars, or null', () => {
   const receipt = { usage, usageSource: 'exact' as const, is_byok: false }
   expect(
-    costsOf({ ...receipt, cost: 3_000n, cost_details: { prompt: 1_000n, completion: 2_000n } }),
+    renderCosts({ ...receipt, cost: 3_000n, cost_details: { prompt: 1_000n, completion: 2_000n } }),
   ).toEqual({
     cost: 0.000003,
     is_byok: false,
@@ -44,7 +48,7 @@ test('costs are in dollars, or null', () => {
       upstream_inference_completions_cost: 0.000002,
     },
   })
-  expect(costsOf({ ...receipt, cost: null, cost_details: null })).toEqual({
+  expect(renderCosts({ ...receipt, cost: null, cost_details: null })).toEqual({
     cost: null,
     is_byok: false,
     cost_details: null,

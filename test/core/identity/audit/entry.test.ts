@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { operator } from '../../../../src/core/identity/actor.ts'
-import { byId, defineAudit } from '../../../../src/core/identity/audit/entry.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { defineAudit, identifyById } from '../../../../src/core/identity/audit/entry.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 interface Note {
@@ -10,12 +10,12 @@ interface Note {
 }
 
 const gateway = await testGateway()
-const actor = operator(gateway)
+const actor = getOperator(gateway)
 const before = { id: 'n1', workspace_id: 'w1', text: 'one' }
 const after = { ...before, text: 'two' }
 
 describe('the entry of a change', () => {
-  const auditNote = defineAudit<Note>('notes', { identify: byId })
+  const auditNote = defineAudit<Note>('notes', { identify: identifyById })
 
   test.each<[string, Note | null, Note | null]>([
     ['notes.create', null, after],
@@ -34,7 +34,10 @@ describe('the entry of a change', () => {
   })
 
   test('uses another verb if the noun or the change has one', () => {
-    const auditOther = defineAudit<Note>('notes', { identify: byId, verbs: { delete: 'burn' } })
+    const auditOther = defineAudit<Note>('notes', {
+      identify: identifyById,
+      verbs: { delete: 'burn' },
+    })
     expect(auditOther(gateway, actor, before, null).action).toBe('notes.burn')
     expect(auditOther(gateway, actor, before, after, 'translate').action).toBe('notes.translate')
     expect(auditOther(gateway, actor, null, after).action).toBe('notes.create')

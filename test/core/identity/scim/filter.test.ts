@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { type Filter, parseFilter, parsePath } from '../../../../src/core/identity/scim/filter.ts'
-import { matcher } from '../../../../src/core/identity/scim/match.ts'
+import {
+  parseFilter,
+  parsePath,
+  type ScimFilter,
+} from '../../../../src/core/identity/scim/filter.ts'
+import { createMatcher } from '../../../../src/core/identity/scim/match.ts'
 import { USER } from '../../../../src/core/identity/scim/schemas.data.ts'
 
 const ENTERPRISE = 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'
@@ -35,7 +39,7 @@ const BARBARA = {
 }
 
 const matches = (filter: string, resource: Record<string, unknown> = BARBARA) =>
-  matcher(USER, parseFilter(filter))(resource)
+  createMatcher(USER, parseFilter(filter))(resource)
 
 const refusalOf = (run: () => unknown) => {
   try {
@@ -223,7 +227,7 @@ describe('a filter', () => {
         value,
       }),
     )
-    const { filter } = fc.letrec<{ filter: Filter }>(tie => ({
+    const { filter } = fc.letrec<{ filter: ScimFilter }>(tie => ({
       filter: fc.oneof(
         { maxDepth: 5 },
         leaf,
@@ -232,13 +236,13 @@ describe('a filter', () => {
           op: fc.constantFrom('and' as const, 'or' as const),
           filters: fc.array(tie('filter'), { minLength: 2, maxLength: 3 }),
         }),
-      ) as fc.Arbitrary<Filter>,
+      ) as fc.Arbitrary<ScimFilter>,
     }))
     fc.assert(fc.property(filter, one => expect(parseFilter(written(one))).toEqual(one)))
   })
 })
 
-const plain = (name: string) => ({ name, filter: null, sub: null })
+const plain = (name: string) => ({ name, filter: null, subAttribute: null })
 
 const matchesOrRefused = (filter: string) => {
   try {
@@ -248,7 +252,7 @@ const matchesOrRefused = (filter: string) => {
   }
 }
 
-function written(filter: Filter): string {
+function written(filter: ScimFilter): string {
   switch (filter.op) {
     case 'and':
     case 'or':
@@ -264,11 +268,11 @@ function written(filter: Filter): string {
 
 describe('a path', () => {
   test('is a name, an optional filter, and a sub-attribute', () => {
-    expect(parsePath('members')).toEqual({ name: 'members', filter: null, sub: null })
+    expect(parsePath('members')).toEqual({ name: 'members', filter: null, subAttribute: null })
     expect(parsePath('addresses[type eq "work"].streetAddress')).toEqual({
       name: 'addresses',
-      filter: { op: 'eq', path: { name: 'type', filter: null, sub: null }, value: 'work' },
-      sub: 'streetAddress',
+      filter: { op: 'eq', path: { name: 'type', filter: null, subAttribute: null }, value: 'work' },
+      subAttribute: 'streetAddress',
     })
   })
 

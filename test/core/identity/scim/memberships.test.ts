@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../../src/core/identity/actor.ts'
 import type { WorkspaceMember } from '../../../../src/core/identity/members/store.ts'
 import {
   createGroupMapping,
@@ -33,7 +33,7 @@ let other: string
 
 beforeEach(async () => {
   gateway = await testGateway()
-  actor = { ...operator(gateway), kind: 'scim' }
+  actor = { ...getOperator(gateway), kind: 'scim' }
   other = await newWorkspace()
 })
 
@@ -60,7 +60,7 @@ const setMembers = (group: string, ids: string[]) =>
 
 /** Returns the membership of a member in a workspace as `admin scim`, or nothing. */
 async function held(workspace_id: string, user_id: string): Promise<string> {
-  const found = await gateway.store.members.workspaceMember(workspace_id, user_id)
+  const found = await gateway.store.members.findWorkspaceMember(workspace_id, user_id)
   return found ? `${found.role} ${found.source}` : ''
 }
 
@@ -129,9 +129,9 @@ describe('a mapping', () => {
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
     const id = await map(group, other, 'member')
-    const before = await gateway.store.members.workspaceMember(other, ada.user_id)
+    const before = await gateway.store.members.findWorkspaceMember(other, ada.user_id)
     await updateGroupMapping(gateway, actor, id, { role: 'admin' })
-    expect(await gateway.store.members.workspaceMember(other, ada.user_id)).toEqual({
+    expect(await gateway.store.members.findWorkspaceMember(other, ada.user_id)).toEqual({
       ...before,
       role: 'admin',
     } as WorkspaceMember)
@@ -177,7 +177,7 @@ describe('a half-done change', () => {
       })
     await expect(setMembers(group, [ada.id])).rejects.toThrow('workspace_members.add')
     gateway.store.scim.groups.change = change
-    expect((await gateway.store.scim.groups.membersOf([group])).length).toBe(0)
+    expect((await gateway.store.scim.groups.listMembers([group])).length).toBe(0)
     expect(await held(other, ada.user_id)).toBe('')
   })
 })
@@ -249,7 +249,7 @@ test('after any sequence of changes, memberships match a five-line model', async
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
       gateway = await testGateway()
-      actor = operator(gateway)
+      actor = getOperator(gateway)
       const workspaces = [gateway.memory.owner.workspace_id, await newWorkspace()]
       const users = await Promise.all(['ada', 'bob', 'cy'].map(newUser))
       const groups = await Promise.all(['1', '2', '3'].map(newGroup))

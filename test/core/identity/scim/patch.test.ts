@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { operationsOf, patched } from '../../../../src/core/identity/scim/patch.ts'
-import { resourceOf } from '../../../../src/core/identity/scim/resource.ts'
+import { applyPatch, parseOperations } from '../../../../src/core/identity/scim/patch.ts'
+import { parseResource } from '../../../../src/core/identity/scim/resource.ts'
 import { GROUP, USER } from '../../../../src/core/identity/scim/schemas.data.ts'
 
 const PATCH_OP = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
@@ -34,11 +34,11 @@ const user = {
   ],
 }
 
-const steps = (...Operations: object[]) => operationsOf({ schemas: [PATCH_OP], Operations })
+const steps = (...Operations: object[]) => parseOperations({ schemas: [PATCH_OP], Operations })
 const ofUser = (...operations: object[]): Record<string, unknown> =>
-  patched(USER, user, steps(...operations))
+  applyPatch(USER, user, steps(...operations))
 const ofGroup = (...operations: object[]): Record<string, unknown> =>
-  patched(GROUP, group, steps(...operations))
+  applyPatch(GROUP, group, steps(...operations))
 
 const refusalOf = (run: () => unknown) => {
   try {
@@ -213,14 +213,14 @@ describe('requests of identity providers', () => {
   })
 
   test('Azure AD, members removed by a list', () => {
-    const both = patched(
+    const both = applyPatch(
       GROUP,
       group,
       steps({ op: 'Add', path: 'members', value: [{ value: JAMES }, { value: BABS }] }),
     )
     expect(both.members).toEqual([{ value: BABS }, { value: JAMES }])
     expect(
-      patched(
+      applyPatch(
         GROUP,
         both,
         steps({ op: 'Remove', path: 'members', value: [{ $ref: null, value: BABS }] }),
@@ -346,7 +346,7 @@ describe('refused', () => {
       },
     ],
   ])('a body with %s', (_, body) => {
-    expect(refusalOf(() => operationsOf(body))).toBe('400 invalidSyntax')
+    expect(refusalOf(() => parseOperations(body))).toBe('400 invalidSyntax')
   })
 
   test('a member without an id', () => {
@@ -391,7 +391,7 @@ describe('hostile input', () => {
         `"${ENTERPRISE}":{"${name}":1}}`,
     )
     expect(ofUser({ op: 'add', value })).toEqual(user)
-    expect(resourceOf(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({
+    expect(parseResource(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({
       userName: 'x',
     })
     expect({}).not.toHaveProperty('polluted')

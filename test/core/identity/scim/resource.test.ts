@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { projected, resourceOf } from '../../../../src/core/identity/scim/resource.ts'
+import { applyProjection, parseResource } from '../../../../src/core/identity/scim/resource.ts'
 import { GROUP, USER } from '../../../../src/core/identity/scim/schemas.data.ts'
 
 const USER_ID = 'urn:ietf:params:scim:schemas:core:2.0:User'
@@ -35,7 +35,7 @@ describe('a resource from a client', () => {
       'urn:other': { a: 1 },
       shoeSize: 9,
     }
-    expect(resourceOf(USER, sent)).toEqual({
+    expect(parseResource(USER, sent)).toEqual({
       userName: 'ada',
       externalId: 'e1',
       name: { givenName: 'Ada' },
@@ -50,7 +50,7 @@ describe('a resource from a client', () => {
       displayName: 'G',
       members: [{ value: 'a', display: 'A', $ref: 'x', type: 'User' }],
     }
-    expect(resourceOf(GROUP, sent)).toEqual({ displayName: 'G', members: [{ value: 'a' }] })
+    expect(parseResource(GROUP, sent)).toEqual({ displayName: 'G', members: [{ value: 'a' }] })
   })
 
   test.each([
@@ -72,7 +72,7 @@ describe('a resource from a client', () => {
       { schemas: [USER_ID], userName: 'a', name: 'Ada' },
     ],
   ])('is refused with %s', (_, scimType, sent) => {
-    expect(refusalOf(() => resourceOf(USER, sent))).toBe(`400 ${scimType}`)
+    expect(refusalOf(() => parseResource(USER, sent))).toBe(`400 ${scimType}`)
   })
 })
 
@@ -107,7 +107,10 @@ describe('a shown resource', () => {
     [['title'], {}],
   ])('contains the selected attributes and those that are always shown: %p', (attributes, rest) => {
     expect(
-      projected(USER, shown, { attributes: attributes as string[], excludedAttributes: null }),
+      applyProjection(USER, shown, {
+        attributes: attributes as string[],
+        excludedAttributes: null,
+      }),
     ).toEqual({
       schemas,
       id,
@@ -117,7 +120,7 @@ describe('a shown resource', () => {
 
   test('omits excluded attributes, except those that are always shown', () => {
     const without = (...excludedAttributes: string[]) =>
-      Object.keys(projected(USER, shown, { attributes: null, excludedAttributes }))
+      Object.keys(applyProjection(USER, shown, { attributes: null, excludedAttributes }))
     expect(without('id', 'schemas', 'emails', 'meta', 'name')).toEqual([
       'schemas',
       'id',
@@ -125,7 +128,7 @@ describe('a shown resource', () => {
       ENTERPRISE,
     ])
     expect(without(ENTERPRISE)).not.toContain(ENTERPRISE)
-    const parts = projected(USER, shown, {
+    const parts = applyProjection(USER, shown, {
       attributes: null,
       excludedAttributes: ['name.familyName', 'emails.type', `${ENTERPRISE}:division`],
     })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../../src/core/identity/actor.ts'
 import { createKey } from '../../../../src/core/identity/keys.ts'
 import { createGroupMapping } from '../../../../src/core/identity/scim/group-mappings.ts'
 import { createScimGroup, patchScimGroup } from '../../../../src/core/identity/scim/groups.ts'
@@ -22,7 +22,7 @@ beforeEach(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   one = await openGateway({ data })
   other = await openGateway({ data })
-  actor = operator(one)
+  actor = getOperator(one)
 })
 
 afterEach(async () => {
@@ -86,9 +86,9 @@ describe('two processes on one data directory', () => {
       )
     }
     await Promise.all(Array.from({ length: 20 }, (_, i) => add(i % 2 === 0 ? one : other, i)))
-    expect(await one.store.scim.groups.membersOf([group])).toHaveLength(20)
+    expect(await one.store.scim.groups.listMembers([group])).toHaveLength(20)
     expect(await other.store.scim.groups.byId(group)).toMatchObject({ version: 21 })
-    expect(await one.store.members.inWorkspace(workspace_id)).toHaveLength(20)
+    expect(await one.store.members.listInWorkspace(workspace_id)).toHaveLength(20)
   })
 
   test('of two users created at once with the same name, only one exists', async () => {

@@ -2,14 +2,14 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
+import { type Actor, getOperator } from '../../../../src/core/identity/actor.ts'
 import { createKey } from '../../../../src/core/identity/keys.ts'
 import { infer } from '../../../../src/core/inference/infer.ts'
 import type { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
 import { systemClock } from '../../../../src/core/kernel/clock.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
-import type { Incoming } from '../../../../src/core/upstream/egress.ts'
-import { textCall } from '../../../support/call.ts'
+import type { IncomingResponse } from '../../../../src/core/upstream/egress.ts'
+import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 import { deltaObject, eventText, usage } from '../../../support/upstream.ts'
 
@@ -64,7 +64,7 @@ class World {
   egress = async (
     { url, body }: { url: string; body: string },
     cancellation: Cancellation,
-  ): Promise<Incoming> => {
+  ): Promise<IncomingResponse> => {
     const name = new URL(url).hostname.replace('.example', '')
     const call = body ? (JSON.parse(body) as { user: string }).user : 'picture'
     const fate = body ? this.fates[Number(call)]?.[NAMES.indexOf(name)] : this.picture
@@ -82,7 +82,7 @@ class World {
     return this.hits.get(call) ?? []
   }
 
-  async #answer(hit: Hit, cancellation: Cancellation): Promise<Incoming> {
+  async #answer(hit: Hit, cancellation: Cancellation): Promise<IncomingResponse> {
     const gone = Promise.withResolvers<never>()
     gone.promise.catch(() => undefined)
     const ends = () => {
@@ -135,8 +135,8 @@ let actor: Actor
 beforeEach(async () => {
   world = new World()
   gateway = await testGateway({ config: CONFIG, clock: systemClock, egress: world.egress })
-  const { data } = await createKey(gateway, operator(gateway), { name: 'k', limit: 1_000 })
-  actor = { ...operator(gateway), kind: 'inference', key_hash: data.hash }
+  const { data } = await createKey(gateway, getOperator(gateway), { name: 'k', limit: 1_000 })
+  actor = { ...getOperator(gateway), kind: 'inference', key_hash: data.hash }
 })
 
 afterEach(() => gateway.close())
@@ -148,17 +148,17 @@ async function ask(
   signal = new AbortController().signal,
   blocks: Block[] = [{ type: 'text', text: 'Hi' }],
 ): Promise<bigint | GatewayError> {
-  const call = textCall({
+  const call = buildTextCall({
     id: `gen-1-${user}`,
     stream: true,
     params: { max_tokens: 5 },
     user,
-    turns: [{ role: 'user', blocks }],
+    messages: [{ role: 'user', blocks }],
     routing: { hedge: { after_ms } },
   })
   try {
     const { parts } = await infer(gateway, actor, 'text', call, signal)
-    const last = (await parts.all()).flat()
+    const last = (await parts.collect()).flat()
     const failure = last.find(part => part.type === 'error')
     const receipt = last.find(part => part.type === 'receipt')
     return failure?.error ?? receipt?.receipt.cost ?? 0n
@@ -171,11 +171,11 @@ async function ask(
 async function expectNothingLeft(): Promise<void> {
   await gateway.recorder.flush()
   expect(gateway.traffic.calls.size).toBe(0)
-  expect(gateway.ledger.held(`key ${actor.key_hash}`, true)).toBe(0n)
+  expect(gateway.ledger.getHeld(`key ${actor.key_hash}`, true)).toBe(0n)
   expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
-  const places = Array.from({ length: 4 }, () => gateway.traffic.retries.take())
+  const places = Array.from({ length: 4 }, () => gateway.traffic.retries.tryAcquire())
   expect(places).toEqual([true, true, true, false])
-  for (let i = 0; i < 3; i++) gateway.traffic.retries.leave()
+  for (let i = 0; i < 3; i++) gateway.traffic.retries.release()
 }
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })
@@ -260,7 +260,7 @@ test('the winner’s price is charged, whichever endpoint wins', async () => {
   ]
   expect(await ask('0', 5)).toBe(BigInt(15 * PRICES.second * 1_000))
   expect(await ask('1', 5)).toBe(BigInt(15 * PRICES.first * 1_000))
-  expect(gateway.ledger.spent(`key ${actor.key_hash}`, null, false)).toBe(
+  expect(gateway.ledger.getSpent(`key ${actor.key_hash}`, null, false)).toBe(
     BigInt(15 * (PRICES.first + PRICES.second) * 1_000),
   )
   await expectNothingLeft()
@@ -322,7 +322,7 @@ describe('an image that only the hedge’s provider cannot fetch itself', () => 
       egress: world.egress,
       resolve: async () => ['93.184.216.34'],
     })
-    actor = operator(gateway)
+    actor = getOperator(gateway)
     world.fates = [[words(60), words(0)]]
     world.picture = { after: pictureAfter, says: 500, pace: 0 }
     return ask('0', 5, undefined, [{ type: 'image', url: picture }])

@@ -6,9 +6,9 @@ import type {
   EmbeddingPart,
 } from '../../../../src/core/language/embedding.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
-import type { Passage } from '../../../../src/core/language/passage.ts'
-import { textUsage } from '../../../../src/core/language/usage.ts'
-import { embeddingCall, endpointOf } from '../../../support/call.ts'
+import type { TextSegment } from '../../../../src/core/language/text-segment.ts'
+import { createTextUsage } from '../../../../src/core/language/usage.ts'
+import { buildEmbeddingCall, buildEndpoint } from '../../../support/call.ts'
 
 /** A kind with only the required fields; it borrows the calls and parts of embeddings. */
 const contents = {
@@ -20,18 +20,18 @@ const contents = {
     inputs: given.map(blocks => ({ type: 'content', blocks })),
   }),
 }
-const NAMED = { apiType: 'toys', gives: 'toys' }
+const NAMED = { apiType: 'toys', outputName: 'toys' }
 const toy = defineKind<'embedding'>({ ...NAMED, understanding: contents })
 
 const saying = (...blocks: Block[]): EmbeddingInput => ({ type: 'content', blocks })
 const text = (words: string): Block => ({ type: 'text', text: words })
 const PICTURE: Block = { type: 'image', url: 'https://a.example/' }
 
-const call = embeddingCall({ inputs: [saying(text('abc'), PICTURE), saying(text('defghi'))] })
+const call = buildEmbeddingCall({ inputs: [saying(text('abc'), PICTURE), saying(text('defghi'))] })
 const BEGUN = { upstream_id: 't-1', system_fingerprint: null, service_tier: null }
 const START: EmbeddingPart = { type: 'start', ...BEGUN }
 const TOY: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
-const counted = (usage = textUsage(7, 0)): EmbeddingPart => ({ type: 'usage', usage })
+const counted = (usage = createTextUsage(7, 0)): EmbeddingPart => ({ type: 'usage', usage })
 const characters = async (texts: string[]) => texts.join('').length
 
 function meterOf(kind: typeof toy, ...parts: EmbeddingPart[]) {
@@ -42,14 +42,18 @@ function meterOf(kind: typeof toy, ...parts: EmbeddingPart[]) {
 
 describe('a kind with only the required fields', () => {
   test('is supported by models of its modality', () => {
-    expect([['toys', 'text'], ['text'], []].map(toy.isGivenBy)).toEqual([true, false, false])
+    expect([['toys', 'text'], ['text'], []].map(toy.matchesModalities)).toEqual([
+      true,
+      false,
+      false,
+    ])
   })
 
   test('takes calls unchanged, for every endpoint', () => {
     const { understanding } = toy
-    const endpoint = endpointOf({ supported_parameters: new Set() })
-    expect(understanding.serves(call, endpoint)).toBe(true)
-    expect(understanding.suits(call, endpoint)).toBe(true)
+    const endpoint = buildEndpoint({ supported_parameters: new Set() })
+    expect(understanding.checkEndpoint(call, endpoint)).toBe(true)
+    expect(understanding.supportsPreferred(call, endpoint)).toBe(true)
     expect(understanding.listIgnored(call, endpoint)).toEqual([])
     expect(understanding.fitToEndpoint(call, endpoint)).toBe(call)
     expect(understanding.applyVariant(call, '')).toBe(call)
@@ -72,16 +76,16 @@ describe('a kind with only the required fields', () => {
     expect(costing.estimateInput(call)).toEqual({ text: 1 + 765 + 2, audio: 0, video: 0 })
     expect(costing.boundInput(call)).toEqual({ text: 1 + 4_784 + 2, audio: 0, video: 0 })
     expect([costing.estimateUnits(call), costing.boundUnits(call)]).toEqual([{}, {}])
-    expect(costing.boundOutput(call, endpointOf())).toBe(0)
-    expect(costing.leastOutput(call, endpointOf())).toBe(0)
-    expect(costing.asksForMore(call, endpointOf())).toBe(false)
+    expect(costing.boundOutput(call, buildEndpoint())).toBe(0)
+    expect(costing.computeLeastOutput(call, buildEndpoint())).toBe(0)
+    expect(costing.needsOutputLimit(call, buildEndpoint())).toBe(false)
     expect(costing.limitOutput(call, 1)).toBe(call)
     expect(costing.priceOutputToken(call, prices)).toBe(0n)
     expect(costing.priceSurcharge(call, prices)).toBe(0n)
   })
 
   test('has its texts rewritten, each list read as one', async () => {
-    const read: Passage[] = []
+    const read: TextSegment[] = []
     const rewritten = await toy.filtering.rewriteTexts(call, async passage => {
       read.push(passage)
       return passage.pieces.map(piece => piece.toUpperCase())
@@ -103,8 +107,8 @@ describe('the meter of an answer that comes whole', () => {
 
   test('keeps the provider’s count, or else counts the input', async () => {
     expect(meterOf(toy, TOY).usage).toBeNull()
-    expect(meterOf(toy, TOY, counted()).usage).toEqual(textUsage(7, 0))
-    expect(await meterOf(toy, TOY).estimate(characters)).toEqual(textUsage(9 + 765, 0))
+    expect(meterOf(toy, TOY, counted()).usage).toEqual(createTextUsage(7, 0))
+    expect(await meterOf(toy, TOY).estimate(characters)).toEqual(createTextUsage(9 + 765, 0))
   })
 
   const drawing = defineKind<'embedding'>({
@@ -120,7 +124,7 @@ describe('the meter of an answer that comes whole', () => {
   })
 
   test('keeps units that the provider counts', () => {
-    const usage = { ...textUsage(7, 0), units: { image: 3, input_image: 1 } }
+    const usage = { ...createTextUsage(7, 0), units: { image: 3, input_image: 1 } }
     expect(meterOf(drawing, TOY, counted(usage)).usage?.units).toEqual({ image: 3, input_image: 1 })
   })
 

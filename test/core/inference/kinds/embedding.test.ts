@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { embedding } from '../../../../src/core/inference/kinds/embedding.ts'
 import type { EmbeddingInput, EmbeddingPart } from '../../../../src/core/language/embedding.ts'
-import { textUsage } from '../../../../src/core/language/usage.ts'
-import { embeddingCall, endpointOf } from '../../../support/call.ts'
+import { createTextUsage } from '../../../../src/core/language/usage.ts'
+import { buildEmbeddingCall, buildEndpoint } from '../../../support/call.ts'
 
 const characters = async (texts: string[]) => texts.join('').length
 const text = (words: string): EmbeddingInput => ({ type: 'text', text: words })
@@ -24,7 +24,7 @@ const START: EmbeddingPart = {
 const VECTOR: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
 
 function meterOf(inputs: EmbeddingInput[], ...parts: EmbeddingPart[]) {
-  const meter = embedding.metering.startMeter(embeddingCall({ inputs }))
+  const meter = embedding.metering.startMeter(buildEmbeddingCall({ inputs }))
   meter.read(parts)
   return meter
 }
@@ -43,9 +43,9 @@ describe('the meter of an answer in vectors', () => {
   })
 
   test('keeps the provider’s count', () => {
-    expect(meterOf([text('a')], VECTOR, { type: 'usage', usage: textUsage(7, 0) }).usage).toEqual(
-      textUsage(7, 0),
-    )
+    expect(
+      meterOf([text('a')], VECTOR, { type: 'usage', usage: createTextUsage(7, 0) }).usage,
+    ).toEqual(createTextUsage(7, 0))
   })
 
   test.each([
@@ -58,7 +58,7 @@ describe('the meter of an answer in vectors', () => {
 })
 
 test('URLs are replaced by what was fetched, in a copy of the call', () => {
-  const call = embeddingCall({ inputs: [text('a'), picture] })
+  const call = buildEmbeddingCall({ inputs: [text('a'), picture] })
   const { listMedia, replaceUrls } = embedding.understanding
   const [elsewhere, here] = ['https://a.example/', 'data:image/png;base64,AA==']
   expect(listMedia(call)).toEqual([{ kind: 'image', url: elsewhere }])
@@ -68,10 +68,12 @@ test('URLs are replaced by what was fetched, in a copy of the call', () => {
 })
 
 test('no output is expected', () => {
-  const call = embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] })
-  const { estimateInput, boundOutput, leastOutput } = embedding.costing
+  const call = buildEmbeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] })
+  const { estimateInput, boundOutput, computeLeastOutput } = embedding.costing
   expect(estimateInput(call)).toEqual({ text: 5, audio: 0, video: 0 })
-  expect([boundOutput(call, endpointOf()), leastOutput(call, endpointOf())]).toEqual([0, 0])
+  expect([boundOutput(call, buildEndpoint()), computeLeastOutput(call, buildEndpoint())]).toEqual([
+    0, 0,
+  ])
 })
 
 test('a caller can use a vector, and nothing before it', () => {

@@ -3,8 +3,8 @@ import { text } from '../../../../src/core/inference/kinds/text.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { outputTokens } from '../../../../src/core/language/usage.ts'
-import { textCall } from '../../../support/call.ts'
+import { countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { buildTextCall } from '../../../support/call.ts'
 
 /** Counts characters, and remembers the texts that it was given. */
 function characters() {
@@ -16,7 +16,8 @@ function characters() {
   return { asked, count }
 }
 
-const saying = (...blocks: Block[]): TextCall => textCall({ turns: [{ role: 'user', blocks }] })
+const saying = (...blocks: Block[]): TextCall =>
+  buildTextCall({ messages: [{ role: 'user', blocks }] })
 const said = (content: string, choice = 0): TextPart => ({
   type: 'text-delta',
   choice,
@@ -37,7 +38,7 @@ const FRAME = 6
 describe('the estimate of an answer', () => {
   test('joins pieces, each choice by itself', async () => {
     const { usage, asked } = await estimate(
-      textCall(),
+      buildTextCall(),
       said('Hel'),
       said('Good', 1),
       said('lo'),
@@ -49,7 +50,7 @@ describe('the estimate of an answer', () => {
 
   test('counts reasoning separately, and tool calls and refusals with the text', async () => {
     const { usage } = await estimate(
-      textCall(),
+      buildTextCall(),
       { type: 'reasoning-delta', choice: 0, text: 'Hmm', details: [] },
       { type: 'tool-call-start', choice: 0, index: 0, id: 'call_1', name: 'add' },
       { type: 'tool-call-delta', choice: 0, index: 0, input: '{}' },
@@ -61,19 +62,19 @@ describe('the estimate of an answer', () => {
   test('keeps a megabyte of it, and counts the rest by the rule of thumb', async () => {
     const piece = 'word '.repeat(1_000)
     const { usage, asked } = await estimate(
-      textCall(),
+      buildTextCall(),
       ...Array.from({ length: 400 }, () => said(piece)),
     )
     const kept = asked.flat().find(one => one.startsWith('word'))?.length ?? 0
     expect(kept).toBeGreaterThan(1_000_000)
     expect(kept).toBeLessThanOrEqual(1024 * 1024)
-    expect(outputTokens(usage) - kept).toBe((400 * piece.length - kept) / 'word '.length)
+    expect(countOutputTokens(usage) - kept).toBe((400 * piece.length - kept) / 'word '.length)
   })
 
   test('counts images, and audio by its seconds and its transcript', async () => {
     const second = 'A'.repeat(64_000)
     const { usage, delivered } = await estimate(
-      textCall({ params: { modalities: ['text', 'audio'], audio: { format: 'pcm16' } } }),
+      buildTextCall({ params: { modalities: ['text', 'audio'], audio: { format: 'pcm16' } } }),
       { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
       { type: 'audio-delta', choice: 0, audio: { data: second, transcript: 'Hello' } },
       { type: 'audio-delta', choice: 0, audio: { data: second } },
@@ -87,28 +88,28 @@ describe('the estimate of an answer', () => {
   test('takes compressed audio for more seconds', async () => {
     const sound = { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } } as const
     expect(
-      (await estimate(textCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output
+      (await estimate(buildTextCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output
         .audio,
     ).toBe(75)
   })
 
   test('of nothing delivered is nothing', async () => {
-    const { usage, delivered } = await estimate(textCall(), said(''))
-    expect([delivered, outputTokens(usage)]).toEqual([false, 0])
+    const { usage, delivered } = await estimate(buildTextCall(), said(''))
+    expect([delivered, countOutputTokens(usage)]).toEqual([false, 0])
   })
 })
 
 describe('the estimate of a prompt', () => {
   test('counts messages, tools, and what frames them', async () => {
     const tools: TextCall['tools'] = [{ type: 'function', name: 'add' }]
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'Hello' }] },
       {
         role: 'assistant',
         blocks: [{ type: 'tool-call', id: 'call_1', name: 'add', input: '{}' }],
       },
     ]
-    const { usage } = await estimate(textCall({ turns, tools }))
+    const { usage } = await estimate(buildTextCall({ messages, tools }))
     expect(usage.input.text).toBe(
       'Hello'.length + 'add {}'.length + JSON.stringify(tools).length + 9,
     )

@@ -5,10 +5,10 @@ import type { Gateway } from '../../../../src/core/gateway.ts'
 import { planRoute } from '../../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { RoutingPreferences } from '../../../../src/core/language/routing.ts'
-import { textUsage } from '../../../../src/core/language/usage.ts'
-import { textCall } from '../../../support/call.ts'
+import { createTextUsage } from '../../../../src/core/language/usage.ts'
+import { buildTextCall } from '../../../support/call.ts'
 import { TestClock, testGateway } from '../../../support/gateway.ts'
-import { seeded } from '../../../support/random.ts'
+import { createSeededRandom } from '../../../support/random.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const priced = (provider: string, prompt?: number, more: object = {}) => ({
@@ -50,7 +50,7 @@ const CONFIG = {
 let gateway: Gateway
 let clock: TestClock
 
-const opened = async (more: object = {}, random = seeded(1)) => {
+const opened = async (more: object = {}, random = createSeededRandom(1)) => {
   clock = new TestClock()
   gateway = await testGateway({ config: { ...CONFIG, ...more }, random, clock })
 }
@@ -58,7 +58,7 @@ const opened = async (more: object = {}, random = seeded(1)) => {
 beforeEach(() => opened())
 
 const planned = (model: string, routing: RoutingPreferences = {}, more: Partial<TextCall> = {}) =>
-  planRoute(gateway, 'text', textCall({ models: [model], ...more, routing })).endpoints
+  planRoute(gateway, 'text', buildTextCall({ models: [model], ...more, routing })).endpoints
 const tried = (model: string, routing?: RoutingPreferences, more?: Partial<TextCall>) =>
   planned(model, routing, more).map(one => one.provider.slug)
 
@@ -87,14 +87,14 @@ function answered(
 ) {
   const sent = clock.ticks()
   clock.pass(latency)
-  gateway.traffic.health.answered(endpoint, sent, true)
+  gateway.traffic.health.recordAnswer(endpoint, sent, true)
   clock.pass(seconds * 1000 - latency)
-  gateway.traffic.health.ended(endpoint, sent, tokens)
+  gateway.traffic.health.recordEnd(endpoint, sent, tokens)
 }
 
 const fail = (endpoint: Endpoint, times: number) => {
   for (let i = 0; i < times; i++)
-    gateway.traffic.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
+    gateway.traffic.health.recordFailure(endpoint, new GatewayError('provider_unavailable', 'no'))
 }
 
 describe('the default order', () => {
@@ -160,7 +160,7 @@ describe('the default order', () => {
 
 /** This many answers to calls with tools, and how many of them called the tools well. */
 function judge(endpoint: Endpoint, ok: number, failed: number) {
-  for (let i = 0; i < ok + failed; i++) gateway.traffic.health.judged(endpoint, i < ok)
+  for (let i = 0; i < ok + failed; i++) gateway.traffic.health.recordToolCalls(endpoint, i < ok)
 }
 
 const tools = [{ type: 'function' as const, name: 'f' }]
@@ -206,7 +206,7 @@ describe('a call with tools', () => {
     judge(endpointAt('four'), 100, 0)
     expect(tried('acme/small', { sort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
     expect(tried('acme/small', { order: ['one'] }, { tools })[0]).toBe('one')
-    expect(tried('acme/small', { usualSort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
+    expect(tried('acme/small', { defaultSort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
   })
 
   test('leaves the endpoint of its session if that calls them worse', async () => {
@@ -214,9 +214,9 @@ describe('a call with tools', () => {
     const session = { key: 's', isNamed: true }
     const four = endpointAt('four')
     four.prices = { prompt: 4n, completion: 8n, cache_read: 1n }
-    gateway.traffic.sessions.answered(session, four, textUsage(1, 1))
+    gateway.traffic.sessions.rememberEndpoint(session, four, createTextUsage(1, 1))
     const first = () =>
-      planRoute(gateway, 'text', textCall({ tools }), { session }).endpoints[0]?.provider.slug
+      planRoute(gateway, 'text', buildTextCall({ tools }), { session }).endpoints[0]?.provider.slug
     judge(endpointAt('four'), 100, 0)
     expect(first()).toBe('four')
     judge(endpointAt('four'), 0, 900)
@@ -233,7 +233,7 @@ describe('provider.sort', () => {
     expect(tried('acme/small', { sort: 'exacto' })).toEqual(['four', 'two', 'one'])
     judge(endpointAt('two'), 99, 1)
     expect(tried('acme/small:exacto')).toEqual(['two', 'four', 'one'])
-    expect(tried('acme/small', { usualSort: 'exacto' })).toEqual(['two', 'four', 'one'])
+    expect(tried('acme/small', { defaultSort: 'exacto' })).toEqual(['two', 'four', 'one'])
     expect(tried('acme/small', { sort: 'exacto', allow_fallbacks: false })).toEqual(['two'])
   })
 
@@ -267,9 +267,9 @@ describe('provider.sort', () => {
     answered(endpointAt('two'), { tokens: 20 })
     answered(endpointAt('one'), { tokens: 10 })
     expect(tried('acme/small:nitro', { sort: 'price' })[0]).toBe('one')
-    expect(tried('acme/small:nitro', { usualSort: 'price' })[0]).toBe('four')
-    expect(tried('acme/small', { usualSort: 'price' })[0]).toBe('one')
-    expect(tried('acme/small', { usualSort: 'price', order: ['two'] })[0]).toBe('two')
+    expect(tried('acme/small:nitro', { defaultSort: 'price' })[0]).toBe('four')
+    expect(tried('acme/small', { defaultSort: 'price' })[0]).toBe('one')
+    expect(tried('acme/small', { defaultSort: 'price', order: ['two'] })[0]).toBe('two')
   })
 
   test('keeps the models apart, or sorts the endpoints of all as one list', () => {

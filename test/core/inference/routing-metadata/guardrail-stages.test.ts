@@ -1,27 +1,27 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import { Filtering } from '../../../../src/core/inference/filters/filtering.ts'
-import { guardrailStages } from '../../../../src/core/inference/routing-metadata/guardrail-stages.ts'
-import type { OpenedRule } from '../../../../src/core/policy/filters/rule.ts'
+import { buildGuardrailStages } from '../../../../src/core/inference/routing-metadata/guardrail-stages.ts'
+import type { CompiledRule } from '../../../../src/core/policy/filters/rule.ts'
 
-const rule = (more: Partial<OpenedRule>): OpenedRule => ({
+const rule = (more: Partial<CompiledRule>): CompiledRule => ({
   guardrail_id: 'g-1',
   scope: 'key',
   filter: 'email',
   action: 'redact',
   label: '[EMAIL]',
   name: 'Email address',
-  lookings: [],
+  detectors: [],
   ...more,
 })
 
 function stages(
-  rules: [Partial<OpenedRule>, count: number, where?: 'input' | 'output'][],
+  rules: [Partial<CompiledRule>, count: number, where?: 'input' | 'output'][],
   error: GatewayError | null = null,
 ) {
-  const filtering = new Filtering({ asked: () => null, answered: null })
-  for (const [more, count, where = 'input'] of rules) filtering.note(rule(more), where, count)
-  return guardrailStages(filtering, error)
+  const filtering = new Filtering({ getInputFilters: () => null, outputFilters: null })
+  for (const [more, count, where = 'input'] of rules) filtering.noteMatch(rule(more), where, count)
+  return buildGuardrailStages(filtering, error)
 }
 
 const INJECTION = { filter: 'regex-prompt-injection', action: 'block' } as const
@@ -50,7 +50,7 @@ test('H.6 an injection that blocked a call shows the caller’s own phrases', ()
 })
 
 describe('other findings show their label, since the pattern may be the very word', () => {
-  test.each<[more: Partial<OpenedRule>, count: number, summary: string, action: string]>([
+  test.each<[more: Partial<CompiledRule>, count: number, summary: string, action: string]>([
     [{}, 1, 'Redacted: email detected (found 1 time)', 'redacted'],
     [
       { action: 'flag', filter: 'pattern' },
@@ -104,6 +104,6 @@ test('each finding has the scope of its own rule', () => {
 })
 
 test('a call without filters has none', () => {
-  expect(guardrailStages(null, null)).toEqual([])
+  expect(buildGuardrailStages(null, null)).toEqual([])
   expect(stages([])).toEqual([])
 })

@@ -2,11 +2,11 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   type Characters,
-  isLike,
-  patternOf,
+  matchesPattern,
+  parsePattern,
 } from '../../../../src/core/plugins/auto-router/pattern.ts'
 
-const like = (text: string, pattern: string) => isLike(text, patternOf(pattern))
+const like = (text: string, pattern: string) => matchesPattern(text, parsePattern(pattern))
 
 test.each([
   ['anthropic/claude-opus-5', 'anthropic/*', true],
@@ -68,12 +68,12 @@ function counted(text: string): { text: Characters; looks: () => number } {
 }
 
 test('a hostile pattern is searched once per piece, and not at all if it is too long', () => {
-  const pattern = patternOf(`${'a*'.repeat(511)}b`)
+  const pattern = parsePattern(`${'a*'.repeat(511)}b`)
   const short = counted('a'.repeat(60))
-  expect([isLike(short.text, pattern), short.looks()]).toEqual([false, 0])
+  expect([matchesPattern(short.text, pattern), short.looks()]).toEqual([false, 0])
   const long = counted(`${'a'.repeat(5_000)}cb`)
-  expect([isLike(long.text, pattern), long.looks()]).toEqual([true, 512])
+  expect([matchesPattern(long.text, pattern), long.looks()]).toEqual([true, 512])
   const almost = counted('a'.repeat(5_000))
-  expect(isLike(almost.text, pattern)).toBe(false)
+  expect(matchesPattern(almost.text, pattern)).toBe(false)
   expect(almost.looks()).toBeLessThan(10)
 })

@@ -1,18 +1,27 @@
 import { expect, test } from 'bun:test'
 import type { Endpoint, Model } from '../../../../src/core/catalog/models.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { fittest, type Ranked, ranked } from '../../../../src/core/plugins/auto-router/rank.ts'
+import {
+  orderByFitness,
+  type RankedCandidate,
+  rankCandidates,
+} from '../../../../src/core/plugins/auto-router/rank.ts'
 import type { Task } from '../../../../src/core/plugins/auto-router/task.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
 const candidate = (
   id: string,
   endpoint: Partial<Endpoint> = {},
   model: Partial<Model> = {},
   price = 1,
-): Ranked => {
+): RankedCandidate => {
   const endpoints = [
-    endpointOf({ model: id, context_length: 128_000, max_completion_tokens: 8_000, ...endpoint }),
+    buildEndpoint({
+      model: id,
+      context_length: 128_000,
+      max_completion_tokens: 8_000,
+      ...endpoint,
+    }),
   ]
   const plain = {
     id,
@@ -36,24 +45,32 @@ const candidate = (
  * position has no effect.
  */
 function order(
-  first: Ranked,
-  second: Ranked,
+  first: RankedCandidate,
+  second: RankedCandidate,
   task: Task = 'chat',
   tokens = 1_000,
   call: Partial<TextCall> = {},
 ): string[] {
-  const needs = { tokens, room: 1, inputs: [], outputs: ['text'], parameters: [] }
+  const requirements = { tokens, contextLength: 1, inputs: [], outputs: ['text'], parameters: [] }
   const [one, other] = [
     [first, second],
     [second, first],
-  ].map(all => fittest(all, task, needs, textCall(call)).map(({ model }) => model.id))
+  ].map(all =>
+    orderByFitness(all, task, requirements, buildTextCall(call)).map(({ model }) => model.id),
+  )
   expect(one).toEqual(other ?? [])
   return one ?? []
 }
 
 const thinker = (mandatory: boolean) => candidate('b', {}, { reasoning: { mandatory } })
 
-const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: number][] = [
+const ROWS: [
+  name: string,
+  better: RankedCandidate,
+  worse: RankedCandidate,
+  task?: Task,
+  tokens?: number,
+][] = [
   [
     'who surely has room for the prompt',
     candidate('b', { context_length: 40_000 }),
@@ -120,7 +137,7 @@ test('the caller’s reasoning setting overrules the task’s', () => {
 
 test('models of the same price have the same percentile, the share that is cheaper', () => {
   const all = [3, 1, 1, 2].map((price, i) => candidate(`m${i}`, {}, {}, price))
-  expect(ranked(all).map(({ model, percentile }) => [model.id, percentile])).toEqual([
+  expect(rankCandidates(all).map(({ model, percentile }) => [model.id, percentile])).toEqual([
     ['m1', 0],
     ['m2', 0],
     ['m3', 50],

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { taskOf } from '../../../../src/core/plugins/auto-router/task.ts'
-import { textCall } from '../../../support/call.ts'
+import { detectTask } from '../../../../src/core/plugins/auto-router/task.ts'
+import { buildTextCall } from '../../../support/call.ts'
 
 const said = (text: string, system?: string): Partial<TextCall> => ({
-  turns: [
+  messages: [
     ...(system === undefined
       ? []
       : [{ role: 'system' as const, blocks: [{ type: 'text' as const, text: system }] }]),
     { role: 'user', blocks: [{ type: 'text', text }] },
   ],
 })
-const task = (call: Partial<TextCall>, tokens = 10) => taskOf(textCall(call), tokens)
+const task = (call: Partial<TextCall>, tokens = 10) => detectTask(buildTextCall(call), tokens)
 
 describe('the task is detected by the words of the last user message', () => {
   test.each([
@@ -65,12 +65,12 @@ describe('the task is detected by the words of the last user message', () => {
   })
 
   test('and not by earlier messages', () => {
-    const turns = [
-      ...(said('Write a haiku').turns ?? []),
+    const messages = [
+      ...(said('Write a haiku').messages ?? []),
       { role: 'assistant' as const, blocks: [] },
-      ...(said('Thanks!').turns ?? []),
+      ...(said('Thanks!').messages ?? []),
     ]
-    expect(task({ turns })).toBe('chat')
+    expect(task({ messages })).toBe('chat')
   })
 })
 
@@ -83,7 +83,7 @@ describe('the structure of a call overrules its words', () => {
       'a picture',
       {
         ...code,
-        turns: [
+        messages: [
           { role: 'user', blocks: [picture, { type: 'text', text: 'Write a Python function' }] },
         ],
       },
@@ -112,7 +112,7 @@ describe('the structure of a call overrules its words', () => {
       'reasoning',
     ],
     ['a wish not to', { ...said('Hi'), params: { reasoning: { effort: 'none' } } }, 10, 'chat'],
-    ['nothing', { turns: [] }, 0, 'chat'],
+    ['nothing', { messages: [] }, 0, 'chat'],
   ])('%s', (_, call, tokens, expected) => {
     expect<string>(task(call, tokens)).toBe(expected)
   })
@@ -133,7 +133,7 @@ test('the text between the ends is never read, however long it is', () => {
   })
   expect(
     task({
-      turns: [{ role: 'user', blocks: [{ type: 'text', text: text as unknown as string }] }],
+      messages: [{ role: 'user', blocks: [{ type: 'text', text: text as unknown as string }] }],
     }),
   ).toBe('chat')
   expect(read).toBeWithin(1, 2_049)

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
-import { redacted } from '../../../../src/core/policy/filters/redact.ts'
-import type { Screen } from '../../../../src/core/policy/filters/screen.ts'
+import type { FilterSet } from '../../../../src/core/policy/filters/filter-set.ts'
+import { redactText } from '../../../../src/core/policy/filters/redact.ts'
 import { openFilters } from '../../../../src/core/policy/filters.ts'
 import { PROSE } from '../../../support/prose.ts'
 
 const SLUGS = Object.keys(BUILTINS) as BuiltinSlug[]
 
-async function screenOf(slug: BuiltinSlug): Promise<Screen> {
+async function screenOf(slug: BuiltinSlug): Promise<FilterSet> {
   const filters = await openFilters([{ guardrail_id: 'g', scope: 'key', slug, action: 'redact' }])
-  const screen = filters.asked('user')
+  const screen = filters.getInputFilters('user')
   if (!screen) throw new Error('There is no screen')
   return screen
 }
@@ -19,7 +19,7 @@ const screens = new Map(
 )
 
 function left(slug: BuiltinSlug, text: string): string {
-  return redacted(text, screens.get(slug)?.find(text) ?? [])
+  return redactText(text, screens.get(slug)?.find(text) ?? [])
 }
 
 const KEY = 'Zk3Vq8Lw1Rt6Yp0Hs9Xd2Mf5Bn7Gc4Jq8Tz1'
@@ -266,7 +266,7 @@ describe('X-29 no text takes long for its length', () => {
   })
 })
 
-function stepsOf(screen: Screen, text: string): number {
+function stepsOf(screen: FilterSet, text: string): number {
   const before = screen.steps
   screen.find(text)
   return screen.steps - before
@@ -279,12 +279,12 @@ const QUADRATIC = 100
  * Returns how many times the processor time of the smaller text the larger takes, the least of
  * several runs, so that other load on the machine does not count.
  */
-function ratioOf(screen: Screen, small: string, large: string): number {
+function ratioOf(screen: FilterSet, small: string, large: string): number {
   const least = (text: string) => Math.min(...Array.from({ length: 3 }, () => timed(screen, text)))
   return least(large) / Math.max(least(small), 1)
 }
 
-function timed(screen: Screen, text: string): number {
+function timed(screen: FilterSet, text: string): number {
   const began = process.cpuUsage()
   screen.find(text)
   const { user, system } = process.cpuUsage(began)

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { screenedJson } from '../../../../src/core/policy/filters/json-text.ts'
+import { redactJson } from '../../../../src/core/policy/filters/json-text.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
 
 async function left(json: string, ...rules: Partial<FilterRule>[]) {
-  const { asked } = await openFilters(
+  const { getInputFilters } = await openFilters(
     rules.map(rule => ({ guardrail_id: 'g', scope: 'key', action: 'redact', ...rule })),
   )
-  const screen = asked('user')
+  const screen = getInputFilters('user')
   if (!screen) throw new Error('There is no screen')
-  const { text, matches } = await screenedJson(json, some => screen.search(some))
+  const { text, matches } = await redactJson(json, some => screen.search(some))
   return { text, count: matches.length }
 }
 

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { Machine } from '../../../../src/core/policy/patterns/machine.ts'
-import { programOf } from '../../../../src/core/policy/patterns/program.ts'
+import { compileProgram } from '../../../../src/core/policy/patterns/program.ts'
 
 const found = (pattern: string, pieces: string[]) => {
   const spans: [number, number][] = []
-  const machine = new Machine(programOf(pattern), (start, end) => spans.push([start, end]))
+  const machine = new Machine(compileProgram(pattern), (start, end) => spans.push([start, end]))
   for (const piece of pieces) machine.feed(piece)
   machine.end()
   return { spans, steps: machine.steps }
@@ -91,7 +91,7 @@ describe('a machine', () => {
   })
 
   test('a counted repetition costs at most its size for a character', () => {
-    const program = programOf('.{0,300}x')
+    const program = compileProgram('.{0,300}x')
     const { steps } = found('.{0,300}x', ['a'.repeat(20_000)])
     expect(steps / 20_000).toBeLessThan(program.size)
   })
@@ -101,10 +101,10 @@ describe('a machine', () => {
   })
 
   test('returns the start of the earliest possible match', () => {
-    const machine = new Machine(programOf('sk-[a-z]{4}\\b|\\d+x'), () => {})
+    const machine = new Machine(compileProgram('sk-[a-z]{4}\\b|\\d+x'), () => {})
     const openAfter = (text: string) => {
       machine.feed(text)
-      return machine.open
+      return machine.earliestOpen
     }
     expect(openAfter('words, word')).toBe(11)
     expect(openAfter(' s')).toBe(12)
@@ -115,7 +115,7 @@ describe('a machine', () => {
 
   test('reports a match that began too long ago although a longer one may come', () => {
     const told: number[] = []
-    const machine = new Machine(programOf('a.*z|bc'), start => told.push(start), 10)
+    const machine = new Machine(compileProgram('a.*z|bc'), start => told.push(start), 10)
     machine.feed('a bc')
     expect(told).toEqual([])
     machine.feed('-'.repeat(12))

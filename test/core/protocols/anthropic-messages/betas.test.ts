@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import {
-  request,
-  vertexRequest,
+  buildRequest,
+  buildVertexRequest,
 } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 
 const header = (
   more: Partial<TextCall>,
-  provider: Parameters<typeof providerOf>[0] = { slug: 'anthropic' },
+  provider: Parameters<typeof buildProvider>[0] = { slug: 'anthropic' },
 ) =>
-  request(textCall(more), endpointOf({ provider: providerOf(provider) })).headers?.[
+  buildRequest(buildTextCall(more), buildEndpoint({ provider: buildProvider(provider) })).headers?.[
     'anthropic-beta'
   ]
 
-const FILE: TextCall['turns'] = [
+const FILE: TextCall['messages'] = [
   { role: 'user', blocks: [{ type: 'file', file: { file_id: 'file_1' } }] },
 ]
 
@@ -41,7 +41,7 @@ describe('beta features', () => {
     expect(header({ betas }, { base_url: 'https://api.anthropic.com.example/v1' })).toBe(
       'context-1m-2025-08-07',
     )
-    expect(vertexRequest(textCall({ betas }), endpointOf()).headers).toEqual({
+    expect(buildVertexRequest(buildTextCall({ betas }), buildEndpoint()).headers).toEqual({
       'anthropic-beta': 'context-1m-2025-08-07',
     })
     expect(header({ betas: betas.slice(0, 1) }, {})).toBeUndefined()
@@ -52,8 +52,8 @@ describe('beta features', () => {
   })
 
   test('adds the feature for a file stored at the provider', () => {
-    expect(header({ turns: FILE })).toBe('files-api-2025-04-14')
-    expect(header({ turns: FILE, betas: ['files-api-2025-04-14'] })).toBe('files-api-2025-04-14')
+    expect(header({ messages: FILE })).toBe('files-api-2025-04-14')
+    expect(header({ messages: FILE, betas: ['files-api-2025-04-14'] })).toBe('files-api-2025-04-14')
   })
 
   test('adds the features that tools and parameters require', () => {
@@ -83,7 +83,9 @@ describe('beta features', () => {
     const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } }
     expect(
       header({
-        turns: [{ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: image }] }],
+        messages: [
+          { role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: image }] },
+        ],
       }),
     ).toBe('files-api-2025-04-14')
   })

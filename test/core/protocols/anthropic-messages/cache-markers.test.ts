@@ -2,24 +2,24 @@ import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import {
-  request,
-  vertexRequest,
+  buildRequest,
+  buildVertexRequest,
 } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
 const cache_control = { type: 'ephemeral' as const }
 const hour = { type: 'ephemeral' as const, ttl: '1h' as const }
 const marked = (said: string): Block => ({ type: 'text', text: said, cache_control })
 
 const sent = (more: Partial<TextCall>) =>
-  request(textCall(more), endpointOf({ upstreamModel: 'claude-sonnet-4-5' })).body
+  buildRequest(buildTextCall(more), buildEndpoint({ upstreamModel: 'claude-sonnet-4-5' })).body
 const count = (body: unknown) => JSON.stringify(body).split('"cache_control"').length - 1
 
 describe('trap 55: cache markers', () => {
   test('keeps markers on tools, instructions, messages and results', () => {
     const body = sent({
       tools: [{ type: 'function', name: 'look', cache_control: hour }],
-      turns: [
+      messages: [
         { role: 'system', blocks: [marked('s')] },
         { role: 'user', blocks: [marked('u')] },
         { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input: '{}' }] },
@@ -43,8 +43,8 @@ describe('trap 55: cache markers', () => {
   })
 
   test('drops the automatic marker first if there are more than four', () => {
-    const turns = [{ role: 'user' as const, blocks: ['a', 'b', 'c', 'd'].map(marked) }]
-    const body = sent({ turns, params: { cache_control } })
+    const messages = [{ role: 'user' as const, blocks: ['a', 'b', 'c', 'd'].map(marked) }]
+    const body = sent({ messages, params: { cache_control } })
     expect(body).not.toHaveProperty('cache_control')
     expect(count(body)).toBe(4)
   })
@@ -52,7 +52,7 @@ describe('trap 55: cache markers', () => {
   test('then drops the earliest, in the order in which the provider reads', () => {
     const body = sent({
       tools: [{ type: 'function', name: 'look', cache_control }],
-      turns: [
+      messages: [
         { role: 'system', blocks: [marked('s')] },
         { role: 'user', blocks: ['a', 'b', 'c', 'd'].map(marked) },
       ],
@@ -64,7 +64,7 @@ describe('trap 55: cache markers', () => {
 
   test('counts the markers within a result', () => {
     const body = sent({
-      turns: [
+      messages: [
         { role: 'user', blocks: [marked('a')] },
         {
           role: 'assistant',
@@ -78,20 +78,20 @@ describe('trap 55: cache markers', () => {
   })
 
   test('puts the automatic marker on the last block for Vertex', () => {
-    const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
-    const marked = vertexRequest(textCall({ params: { cache_control } }), at).body
+    const at = buildEndpoint({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
+    const marked = buildVertexRequest(buildTextCall({ params: { cache_control } }), at).body
     expect(marked).not.toHaveProperty('cache_control')
     expect(marked.messages).toEqual([
       { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control }] },
     ])
-    const turns = [
+    const messages = [
       {
         role: 'user' as const,
         blocks: [{ type: 'text' as const, text: 'a', cache_control: hour }],
       },
     ]
     expect(
-      vertexRequest(textCall({ turns, params: { cache_control } }), at).body.messages,
+      buildVertexRequest(buildTextCall({ messages, params: { cache_control } }), at).body.messages,
     ).toMatchObject([{ content: [{ cache_control: hour }] }])
   })
 })

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { ErrorType } from '../../../../src/core/errors.ts'
 import {
-  failure,
-  failureInside,
+  readFailure,
+  readStreamFailure,
 } from '../../../../src/core/protocols/anthropic-messages/failure.ts'
 
 const body = (type: string, message = 'x') => ({
@@ -51,7 +51,7 @@ describe('failures', () => {
     [400, 'brand_new_error', 'x', 'invalid_request'],
     [400, 'constructor', 'x', 'invalid_request'],
   ])('trap 99: %d %s "%s" is %s', (status, type, message, expected) => {
-    const error = failure(status, body(type, message))
+    const error = readFailure(status, body(type, message))
     expect(error.type).toBe(expected)
     expect(error.metadata.provider_code).toBe(type)
     expect(JSON.stringify(error.metadata)).not.toContain(message === 'x' ? 'request_id' : message)
@@ -65,12 +65,12 @@ describe('failures', () => {
     ['api_error', 'provider_unavailable'],
     ['brand_new_error', 'provider_unavailable'],
   ])('trap 75: %s inside an answer is %s', (type, expected) => {
-    expect(failureInside({ type, message: 'x' }).type).toBe(expected)
+    expect(readStreamFailure({ type, message: 'x' }).type).toBe(expected)
   })
 
   test('reads Google’s error form on Vertex', () => {
     expect(
-      failure(429, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'Quota' } }),
+      readFailure(429, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'Quota' } }),
     ).toMatchObject({
       type: 'rate_limit_exceeded',
       metadata: { provider_code: 'RESOURCE_EXHAUSTED' },
@@ -85,7 +85,7 @@ describe('failures', () => {
     [{ error: 'x' }],
     [{ error: { type: 7, message: [] } }],
   ])('trap 100: reads %j too', given => {
-    expect(failure(503, given).type).toBe('provider_unavailable')
-    expect(failureInside(given).type).toBe('provider_unavailable')
+    expect(readFailure(503, given).type).toBe('provider_unavailable')
+    expect(readStreamFailure(given).type).toBe('provider_unavailable')
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { FinishReason } from '../../../../src/core/language/part.ts'
-import { finishReason } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
+import { toFinishReason } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
 
 test.each<[string | null, FinishReason]>([
   ['end_turn', 'stop'],
@@ -15,5 +15,5 @@ test.each<[string | null, FinishReason]>([
   ['constructor', 'stop'],
   [null, 'stop'],
 ])('trap 69: %p is %p', (native, expected) => {
-  expect(finishReason(native)).toBe(expected)
+  expect(toFinishReason(native)).toBe(expected)
 })

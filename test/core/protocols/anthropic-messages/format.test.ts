@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import {
-  request,
-  vertexRequest,
+  buildRequest,
+  buildVertexRequest,
 } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
 const SCHEMA = {
   type: 'object',
@@ -20,7 +20,7 @@ const format = (schema: Record<string, unknown> = SCHEMA, more: object = {}) => 
 })
 const OBJECT = { response_format: { type: 'json_object' as const } }
 const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5') =>
-  request(textCall(more), endpointOf({ upstreamModel })).body
+  buildRequest(buildTextCall(more), buildEndpoint({ upstreamModel })).body
 const FORCED = { type: 'any', disable_parallel_tool_use: true }
 
 describe('the answer format', () => {
@@ -65,13 +65,13 @@ describe('the answer format', () => {
   )
 
   test('trap 44: uses a forced tool on Vertex', () => {
-    const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
-    expect(vertexRequest(textCall({ params: format() }), at).body).toMatchObject({
+    const at = buildEndpoint({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
+    expect(buildVertexRequest(buildTextCall({ params: format() }), at).body).toMatchObject({
       tools: [{ name: 'json' }],
       tool_choice: FORCED,
     })
-    const newest = endpointOf({ upstreamModel: 'claude-opus-5-5', protocol: 'anthropic-vertex' })
-    expect(vertexRequest(textCall({ params: format() }), newest).body).toMatchObject({
+    const newest = buildEndpoint({ upstreamModel: 'claude-opus-5-5', protocol: 'anthropic-vertex' })
+    expect(buildVertexRequest(buildTextCall({ params: format() }), newest).body).toMatchObject({
       output_config: { format: { schema: SCHEMA } },
     })
   })
@@ -93,7 +93,10 @@ describe('the answer format', () => {
     const body = sent(
       {
         params: OBJECT,
-        turns: [{ role: 'system', blocks: [{ type: 'text', text: 's' }] }, ...textCall().turns],
+        messages: [
+          { role: 'system', blocks: [{ type: 'text', text: 's' }] },
+          ...buildTextCall().messages,
+        ],
       },
       'claude-opus-5-5',
     )

@@ -2,19 +2,19 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { parts } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
+import { parseAnswer } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
 import { anthropicMessages } from '../../../../src/core/protocols/anthropic-messages.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'claude-sonnet-4-5' })
+const endpoint = buildEndpoint({ upstreamModel: 'claude-sonnet-4-5' })
 const frame = (data: unknown) => ({
   event: null,
   data: typeof data === 'string' ? data : JSON.stringify(data),
 })
 
 const readerOf = (more: Partial<TextCall> = {}) =>
-  anthropicMessages.reader(textCall(more), endpoint)
+  anthropicMessages.createReader(buildTextCall(more), endpoint)
 
 /** Returns the parts of a streamed answer with these events, without start and end. */
 function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
@@ -26,9 +26,9 @@ function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
 
 /** Returns the parts of a whole answer with this content, without start and end. */
 const whole = (content: unknown[], more: Partial<TextCall> = {}) =>
-  parts(
+  parseAnswer(
     { id: 'msg_1', content, stop_reason: 'end_turn', usage: { input_tokens: 3, output_tokens: 4 } },
-    textCall(more),
+    buildTextCall(more),
     endpoint,
   ).filter(isContent)
 
@@ -116,7 +116,7 @@ describe('start and end', () => {
       ENDING,
       STOP,
     ].flatMap(event => reader.read(frame(event)))
-    expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 4 } })
+    expect(collectParts(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 4 } })
   })
 
   test('completes on message_stop, and reads nothing after it', () => {
@@ -168,7 +168,7 @@ describe('start and end', () => {
       sequence: 'END',
       extra: { context_management: { applied_edits: [] }, container: { id: 'c' } },
     })
-    expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 5 } })
+    expect(collectParts(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 5 } })
   })
 
   test('treats a missing stop reason as a stop', () => {
@@ -189,7 +189,7 @@ describe('start and end', () => {
     expect(() => readerOf().read(frame(event))).toThrow(
       expect.objectContaining({ type: 'provider_overloaded' }),
     )
-    expect(() => parts(event, textCall(), endpoint)).toThrow(
+    expect(() => parseAnswer(event, buildTextCall(), endpoint)).toThrow(
       expect.objectContaining({ type: 'provider_overloaded' }),
     )
   })
@@ -197,7 +197,7 @@ describe('start and end', () => {
   test.each([[null], ['x'], [[]], [{}], [{ content: 'x' }], [{ choices: [] }]])(
     '%j is no answer',
     body => {
-      expect(() => parts(body, textCall(), endpoint)).toThrow(
+      expect(() => parseAnswer(body, buildTextCall(), endpoint)).toThrow(
         expect.objectContaining({ type: 'provider_unavailable' }),
       )
     },
@@ -352,25 +352,25 @@ describe('calls of the client’s tools', () => {
       end(1),
       end(2),
     ]
-    expect(saidBy(streamed(events)).calls).toEqual([
+    expect(collectParts(streamed(events)).calls).toEqual([
       { id: 'toolu_look', name: 'look', input: '{"a":1}' },
       { id: 'toolu_walk', name: 'walk', input: '{"b":2}' },
     ])
   })
 
   test('ends a call without arguments with an empty object', () => {
-    expect(saidBy(streamed(block(0, tool('look'), input('')))).calls).toEqual([
+    expect(collectParts(streamed(block(0, tool('look'), input('')))).calls).toEqual([
       { id: 'toolu_look', name: 'look', input: '{}' },
     ])
-    expect(saidBy(whole([tool('look')])).calls).toEqual([
+    expect(collectParts(whole([tool('look')])).calls).toEqual([
       { id: 'toolu_look', name: 'look', input: '{}' },
     ])
-    expect(saidBy(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
+    expect(collectParts(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
   })
 
   test('emits a whole input as the JSON that it is, even if it is no object', () => {
     const inputOf = (given: unknown) =>
-      saidBy(whole([tool('look', { input: given })])).calls[0]?.input
+      collectParts(whole([tool('look', { input: given })])).calls[0]?.input
     expect([{ a: 1 }, '{"a":1}', [1], 5, false].map(inputOf)).toEqual([
       '{"a":1}',
       '"{\\"a\\":1}"',
@@ -382,11 +382,11 @@ describe('calls of the client’s tools', () => {
   })
 
   test('emits an input that arrives at once only once', () => {
-    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe(
-      '{"a":1}',
-    )
     expect(
-      saidBy(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]
+      collectParts(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input,
+    ).toBe('{"a":1}')
+    expect(
+      collectParts(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]
         ?.input,
     ).toBe('{"a":1}')
   })
@@ -402,7 +402,7 @@ describe('calls of the client’s tools', () => {
       },
     }
     const given = [start, STOP].flatMap(event => reader.read(frame(event)))
-    expect(saidBy(given)).toMatchObject({
+    expect(collectParts(given)).toMatchObject({
       calls: [{ name: 'look', input: '{"a":1}' }],
       finish: { reason: 'tool_calls', native: 'tool_use' },
     })
@@ -414,16 +414,16 @@ describe('calls of the client’s tools', () => {
       '{"type":"content_block_start","index":0,"content_block":' +
       '{"type":"tool_use","id":"t","name":"look","input":{"id":12345678901234567890}}}'
     const given = [event, JSON.stringify(end(0))].flatMap(one => reader.read(frame(one)))
-    expect(saidBy(given).calls[0]?.input).toBe('{"id":12345678901234567890}')
+    expect(collectParts(given).calls[0]?.input).toBe('{"id":12345678901234567890}')
   })
 
   test('trap 22: restores the client’s tool names', () => {
     const more = { tools: [{ type: 'function' as const, name: 'mcp/look.it' }] }
-    expect(saidBy(whole([tool('mcp_look_it')], more)).calls[0]?.name).toBe('mcp/look.it')
+    expect(collectParts(whole([tool('mcp_look_it')], more)).calls[0]?.name).toBe('mcp/look.it')
   })
 
   test('trap 20: generates an id for a call without one', () => {
-    const [first, second] = saidBy(
+    const [first, second] = collectParts(
       whole([tool('look', { id: undefined }), tool('look', { id: '' })]),
     ).calls
     expect(first?.id).toMatch(/^toolu_/)
@@ -437,9 +437,9 @@ describe('calls of the client’s tools', () => {
   })
 
   test('ignores calls beyond the limit', () => {
-    expect(saidBy(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls).toHaveLength(
-      128,
-    )
+    expect(
+      collectParts(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls,
+    ).toHaveLength(128)
   })
 })
 
@@ -509,14 +509,16 @@ describe('an answer that is the input of a tool', () => {
   }
 
   test('trap 46: becomes text, and ends with a stop', () => {
-    const given = saidBy(answered(block(0, tool('json'), input(''), input('{"a":'), input('1}'))))
+    const given = collectParts(
+      answered(block(0, tool('json'), input(''), input('{"a":'), input('1}'))),
+    )
     expect(given).toMatchObject({
       text: '{"a":1}',
       calls: [],
       finish: { reason: 'stop', native: 'tool_use' },
     })
     const body = { content: [tool('json', { input: { a: 1 } })], stop_reason: 'tool_use' }
-    expect(saidBy(parts(body, textCall(asked), endpoint))).toMatchObject({
+    expect(collectParts(parseAnswer(body, buildTextCall(asked), endpoint))).toMatchObject({
       text: '{"a":1}',
       calls: [],
       finish: { reason: 'stop' },
@@ -529,12 +531,12 @@ describe('an answer that is the input of a tool', () => {
       ...block(1, tool('json'), input('{}')),
       ...block(2, tool('json'), input('{"b":1}')),
     ]
-    expect(saidBy(answered(events)).text).toBe('{}')
+    expect(collectParts(answered(events)).text).toBe('{}')
   })
 
   test('falls back to text without the call', () => {
     expect(
-      saidBy(
+      collectParts(
         answered(
           block(0, { type: 'text', text: '' }, textDelta('I cannot'), textDelta('.')),
           'end_turn',
@@ -547,7 +549,7 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('passes on calls of other tools, and the text before them', () => {
-    const given = saidBy(
+    const given = collectParts(
       answered([
         ...block(0, { type: 'text', text: 'Let me see' }),
         ...block(1, tool('look'), input('{}')),
@@ -561,7 +563,7 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('ends with tool_calls beside a call of another tool', () => {
-    const given = saidBy(
+    const given = collectParts(
       answered([
         ...block(0, tool('json'), input('{"a":1}')),
         ...block(1, tool('look'), input('{}')),
@@ -575,14 +577,16 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('keeps the length reason of a truncated answer', () => {
-    expect(saidBy(answered(block(0, tool('json'), input('{"a":')), 'max_tokens'))).toMatchObject({
+    expect(
+      collectParts(answered(block(0, tool('json'), input('{"a":')), 'max_tokens')),
+    ).toMatchObject({
       text: '{"a":',
       finish: { reason: 'length' },
     })
   })
 
   test('passes on a tool of that name if no format was requested', () => {
-    expect(saidBy(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([
+    expect(collectParts(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([
       { id: 'toolu_json', name: 'json', input: '{}' },
     ])
   })
@@ -671,15 +675,15 @@ describe('a hostile provider', () => {
     for (const event of events) given.push(...reader.read(frame(JSON.stringify(event))))
     given.push(...reader.read(frame(STOP)))
     expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
-    expect(() => saidBy(given)).not.toThrow()
+    expect(() => collectParts(given)).not.toThrow()
   })
 
   test('reads or refuses any JSON in a whole answer', () => {
     for (const odd of WEIRD)
       expect(() =>
-        parts(
+        parseAnswer(
           { id: odd, content: [odd, { type: odd }], usage: odd, stop_reason: odd },
-          textCall(),
+          buildTextCall(),
           endpoint,
         ),
       ).not.toThrow()

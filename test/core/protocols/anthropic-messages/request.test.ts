@@ -3,17 +3,17 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import {
-  request,
-  vertexRequest,
+  buildRequest,
+  buildVertexRequest,
 } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 
 const endpoint = (upstreamModel = 'claude-sonnet-4-5') =>
-  endpointOf({ upstreamModel, provider: providerOf({ slug: 'anthropic' }) })
+  buildEndpoint({ upstreamModel, provider: buildProvider({ slug: 'anthropic' }) })
 
 /** Returns the body that Anthropic receives for a call. */
 const sent = (more: Partial<TextCall> = {}, model?: string) =>
-  request(textCall(more), endpoint(model)).body
+  buildRequest(buildTextCall(more), endpoint(model)).body
 const text = (said: string): Block => ({ type: 'text', text: said })
 const user = (...blocks: (Block | string)[]) => ({
   role: 'user' as const,
@@ -36,15 +36,15 @@ const result = (tool_call_id: string, ...blocks: (Block | string)[]) => ({
   tool_call_id,
   blocks: blocksOf(blocks),
 })
-const messages = (turns: TextCall['turns'], more: Partial<TextCall> = {}, model?: string) =>
-  sent({ ...more, turns }, model).messages
+const messages = (turns: TextCall['messages'], more: Partial<TextCall> = {}, model?: string) =>
+  sent({ ...more, messages: turns }, model).messages
 
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const PDF = 'data:application/pdf;base64,JVBERi0='
 
 describe('the request', () => {
   test('a plain call has the model, the messages and the largest max_tokens', () => {
-    expect(request(textCall(), endpoint())).toEqual({
+    expect(buildRequest(buildTextCall(), endpoint())).toEqual({
       path: '/messages',
       headers: { 'anthropic-version': '2023-06-01' },
       body: {
@@ -60,11 +60,11 @@ describe('the request', () => {
   })
 
   test('trap 98: on Vertex the model is in the path and the version in the body', () => {
-    const at = endpointOf({
+    const at = buildEndpoint({
       upstreamModel: 'claude-sonnet-4-5@20250929',
       protocol: 'anthropic-vertex',
     })
-    expect(vertexRequest(textCall(), at)).toEqual({
+    expect(buildVertexRequest(buildTextCall(), at)).toEqual({
       path: '/models/claude-sonnet-4-5@20250929:rawPredict',
       headers: {},
       body: {
@@ -73,16 +73,20 @@ describe('the request', () => {
         messages: [{ role: 'user', content: 'Hi' }],
       },
     })
-    expect(vertexRequest(textCall({ stream: true, extra: { model: 'x' } }), at)).toMatchObject({
+    expect(
+      buildVertexRequest(buildTextCall({ stream: true, extra: { model: 'x' } }), at),
+    ).toMatchObject({
       path: '/models/claude-sonnet-4-5@20250929:streamRawPredict',
       body: { stream: true },
     })
-    expect(vertexRequest(textCall({ extra: { model: 'x' } }), at).body).not.toHaveProperty('model')
+    expect(
+      buildVertexRequest(buildTextCall({ extra: { model: 'x' } }), at).body,
+    ).not.toHaveProperty('model')
   })
 
   test('leaves the call unchanged', () => {
-    const call = textCall({
-      turns: [
+    const call = buildTextCall({
+      messages: [
         user(
           ...Array.from(
             { length: 6 },
@@ -101,7 +105,7 @@ describe('the request', () => {
       params: { cache_control: { type: 'ephemeral' } },
     })
     const before = structuredClone(call)
-    request(call, endpoint())
+    buildRequest(call, endpoint())
     expect(call).toEqual(before)
   })
 })
@@ -113,18 +117,18 @@ describe('the conversation', () => {
       user('b'),
       { role: 'developer' as const, blocks: [text('c')] },
     ]
-    expect(sent({ turns })).toMatchObject({
+    expect(sent({ messages: turns })).toMatchObject({
       system: [
         { type: 'text', text: 'a' },
         { type: 'text', text: 'c' },
       ],
       messages: [{ role: 'user', content: 'b' }],
     })
-    expect(sent({ turns: turns.slice(0, 2) }).system).toBe('a')
+    expect(sent({ messages: turns.slice(0, 2) }).system).toBe('a')
   })
 
   test('sends instructions alone as the user’s message', () => {
-    const body = sent({ turns: [{ role: 'system', blocks: [text('a')] }] })
+    const body = sent({ messages: [{ role: 'system', blocks: [text('a')] }] })
     expect(body.messages).toEqual([{ role: 'user', content: 'a' }])
     expect(body).not.toHaveProperty('system')
   })
@@ -346,9 +350,10 @@ describe('media', () => {
 describe('parameters', () => {
   test('trap 47: takes max_tokens from the caller, the catalogue or the model', () => {
     expect(sent({ params: { max_tokens: 5 } }).max_tokens).toBe(5)
-    expect(request(textCall(), endpointOf({ max_completion_tokens: 7_000 })).body.max_tokens).toBe(
-      7_000,
-    )
+    expect(
+      buildRequest(buildTextCall(), buildEndpoint({ max_completion_tokens: 7_000 })).body
+        .max_tokens,
+    ).toBe(7_000)
     expect(
       ['claude-3-haiku-20240307', 'claude-opus-4-20250514', 'claude-opus-4-8', 'some-model'].map(
         model => sent({}, model).max_tokens,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import {
-  closedSchema,
+  closeSchema,
   isClosable,
 } from '../../../../src/core/protocols/anthropic-messages/schema.ts'
 
@@ -17,7 +17,7 @@ describe('a closed schema', () => {
       { $defs: { d: object({}) }, required: ['a'], title: 'T' },
     )
     const closed = { type: 'object', properties: {}, additionalProperties: false }
-    expect(closedSchema(given)).toEqual({
+    expect(closeSchema(given)).toEqual({
       type: 'object',
       title: 'T',
       required: ['a'],
@@ -39,27 +39,27 @@ describe('a closed schema', () => {
 
   test('states bounds in the description', () => {
     expect(
-      closedSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' }),
+      closeSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' }),
     ).toEqual({
       type: 'integer',
       description: 'How many\nminimum: 1, maximum: 9',
     })
-    expect(closedSchema({ type: 'string', format: 'phone', pattern: '^\\d+$' })).toEqual({
+    expect(closeSchema({ type: 'string', format: 'phone', pattern: '^\\d+$' })).toEqual({
       type: 'string',
       description: 'pattern: "^\\\\d+$", format: "phone"',
     })
-    expect(closedSchema({ type: 'string', format: 'date' })).toEqual({
+    expect(closeSchema({ type: 'string', format: 'date' })).toEqual({
       type: 'string',
       format: 'date',
     })
-    expect(closedSchema({ format: { toString: 1 } })).toEqual({
+    expect(closeSchema({ format: { toString: 1 } })).toEqual({
       description: 'format: {"toString":1}',
     })
   })
 
   test('allows members with the names of keywords', () => {
     expect(
-      closedSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } })),
+      closeSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } })),
     ).toEqual(
       object(
         { minimum: { type: 'string' }, format: { type: 'string' } },
@@ -71,14 +71,14 @@ describe('a closed schema', () => {
   test('leaves the given schema unchanged', () => {
     const given = object({ a: { type: 'integer', minimum: 1 } })
     const before = structuredClone(given)
-    closedSchema(given)
+    closeSchema(given)
     expect(given).toEqual(before)
   })
 
   test('trap 39: refuses a schema without end', () => {
     let deep: Record<string, unknown> = {}
     for (let i = 0; i < 10_000; i++) deep = object({ a: deep })
-    expect(() => closedSchema(deep)).toThrow(GatewayError)
+    expect(() => closeSchema(deep)).toThrow(GatewayError)
     expect(isClosable(deep)).toBe(true)
   })
 })

@@ -3,8 +3,8 @@ import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import type { Params } from '../../../../src/core/language/params.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
-import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { buildRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
 const BUDGETED = 'claude-sonnet-4-5'
 const EITHER = 'claude-opus-4-6'
@@ -12,7 +12,7 @@ const ADAPTIVE = 'claude-opus-4-8'
 const ALWAYS = 'claude-fable-5'
 
 const sent = (more: Partial<TextCall>, upstreamModel: string) =>
-  request(textCall(more), endpointOf({ upstreamModel })).body
+  buildRequest(buildTextCall(more), buildEndpoint({ upstreamModel })).body
 
 /** Returns the thinking parameters of a request. */
 function thought(params: Params, model: string, more: Partial<TextCall> = {}) {
@@ -175,13 +175,13 @@ describe('requested thinking', () => {
   })
 
   test('omits thinking with a prefill', () => {
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [{ type: 'text', text: 'b' }] },
     ]
-    expect(sent({ turns, params: { reasoning: { effort: 'high' } } }, BUDGETED)).not.toHaveProperty(
-      'thinking',
-    )
+    expect(
+      sent({ messages, params: { reasoning: { effort: 'high' } } }, BUDGETED),
+    ).not.toHaveProperty('thinking')
   })
 })
 
@@ -195,15 +195,15 @@ const thinking = (...details: ReasoningDetail[]): Block => ({
 const CALL: Block = { type: 'tool-call', id: '1', name: 'look', input: '{}' }
 
 /** Returns a tool loop up to the first result, with this thinking before the call. */
-const loop = (...before: Block[]): TextCall['turns'] => [
+const loop = (...before: Block[]): TextCall['messages'] => [
   { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
   { role: 'assistant', blocks: [...before, CALL] },
   { role: 'tool', tool_call_id: '1', blocks: [{ type: 'text', text: 'r' }] },
 ]
 
 const EFFORT = { params: { reasoning: { effort: 'high' } } }
-const answered = (turns: TextCall['turns'], model = BUDGETED) =>
-  (sent({ ...EFFORT, turns }, model).messages as { content: unknown[] }[])[1]?.content
+const answered = (messages: TextCall['messages'], model = BUDGETED) =>
+  (sent({ ...EFFORT, messages }, model).messages as { content: unknown[] }[])[1]?.content
 
 describe('thinking in the history', () => {
   test('trap 93: comes first, with its signature byte for byte', () => {
@@ -211,7 +211,7 @@ describe('thinking in the history', () => {
       { type: 'thinking', thinking: 'So be it', signature: 'EpAE+/==' },
       { type: 'tool_use', id: '1', name: 'look', input: {} },
     ])
-    expect(sent({ ...EFFORT, turns: loop(thinking(SIGNED)) }, BUDGETED).thinking).toBeDefined()
+    expect(sent({ ...EFFORT, messages: loop(thinking(SIGNED)) }, BUDGETED).thinking).toBeDefined()
   })
 
   test('trap 94: keeps signatures without text and redacted thinking', () => {
@@ -236,42 +236,42 @@ describe('thinking in the history', () => {
   })
 
   test('trap 93: turns thinking off in a tool loop that lost it, for budget models', () => {
-    expect(sent({ ...EFFORT, turns: loop() }, BUDGETED)).not.toHaveProperty('thinking')
-    expect(sent({ ...EFFORT, turns: loop() }, ADAPTIVE).thinking).toEqual({
+    expect(sent({ ...EFFORT, messages: loop() }, BUDGETED)).not.toHaveProperty('thinking')
+    expect(sent({ ...EFFORT, messages: loop() }, ADAPTIVE).thinking).toEqual({
       type: 'adaptive',
       display: 'summarized',
     })
   })
 
   test('looks at the start of the tool loop', () => {
-    const again: TextCall['turns'] = [
+    const again: TextCall['messages'] = [
       { role: 'assistant', blocks: [{ ...CALL, id: '2' }] },
       { role: 'tool', tool_call_id: '2', blocks: [{ type: 'text', text: 'r' }] },
     ]
     expect(
-      sent({ ...EFFORT, turns: [...loop(thinking(SIGNED)), ...again] }, BUDGETED),
+      sent({ ...EFFORT, messages: [...loop(thinking(SIGNED)), ...again] }, BUDGETED),
     ).toHaveProperty('thinking')
-    expect(sent({ ...EFFORT, turns: [...loop(), ...again] }, BUDGETED)).not.toHaveProperty(
+    expect(sent({ ...EFFORT, messages: [...loop(), ...again] }, BUDGETED)).not.toHaveProperty(
       'thinking',
     )
   })
 
   test('ignores a finished tool loop', () => {
-    const over: TextCall['turns'] = [
+    const over: TextCall['messages'] = [
       ...loop(),
       { role: 'assistant', blocks: [{ type: 'text', text: 'b' }] },
       { role: 'user', blocks: [{ type: 'text', text: 'c' }] },
     ]
-    expect(sent({ ...EFFORT, turns: over }, BUDGETED)).toHaveProperty('thinking')
+    expect(sent({ ...EFFORT, messages: over }, BUDGETED)).toHaveProperty('thinking')
   })
 
   test('trap 9: omits a message of nothing but thinking', () => {
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [thinking(SIGNED)] },
       { role: 'user', blocks: [{ type: 'text', text: 'b' }] },
     ]
-    expect(sent({ turns }, BUDGETED).messages).toEqual([
+    expect(sent({ messages }, BUDGETED).messages).toEqual([
       {
         role: 'user',
         content: [

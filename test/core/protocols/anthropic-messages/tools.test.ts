@@ -4,12 +4,15 @@ import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import type { Params } from '../../../../src/core/language/params.ts'
 import type { Tool } from '../../../../src/core/language/tool.ts'
-import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { buildRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 
 const fn = (name: string, more: object = {}): Tool => ({ type: 'function', name, ...more })
 const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5', slug = 'anthropic') =>
-  request(textCall(more), endpointOf({ upstreamModel, provider: providerOf({ slug }) })).body
+  buildRequest(
+    buildTextCall(more),
+    buildEndpoint({ upstreamModel, provider: buildProvider({ slug }) }),
+  ).body
 const choice = (params: Params, model?: string) =>
   sent({ tools: [fn('look'), fn('walk')], params }, model).tool_choice
 
@@ -62,7 +65,7 @@ describe('tools', () => {
     const body = sent({
       tools: [fn(name)],
       params: { tool_choice: { type: 'function', function: { name } } },
-      turns: [
+      messages: [
         { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
         { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name, input: '' }] },
       ],
@@ -77,12 +80,12 @@ describe('tools', () => {
 
   test('trap 21: replaces invalid ids, identically in call and result', () => {
     const id = 'functions.look:0|fc_1'
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [{ type: 'tool-call', id, name: 'look', input: '' }] },
       { role: 'tool', tool_call_id: id, blocks: [{ type: 'text', text: 'r' }] },
     ]
-    const [, calling, answering] = sent({ turns }).messages as {
+    const [, calling, answering] = sent({ messages }).messages as {
       content: Record<string, string>[]
     }[]
     expect(calling?.content[0]?.id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
@@ -98,10 +101,10 @@ describe('tools', () => {
     ['[]', '{"INVALID_JSON":"[]"}'],
     ['"x"', '{"INVALID_JSON":"\\"x\\""}'],
   ])('trap 23, 24, 26: arguments %p are sent as %p', (input, expected) => {
-    const turns: TextCall['turns'] = [
+    const messages: TextCall['messages'] = [
       { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input }] },
     ]
-    expect(JSON.stringify(sent({ turns }).messages)).toContain(`"input":${expected}}`)
+    expect(JSON.stringify(sent({ messages }).messages)).toContain(`"input":${expected}}`)
   })
 
   test('trap 35: passes on this API’s own tools in its dialect, and refuses others', () => {
@@ -222,7 +225,7 @@ describe('tool choice', () => {
 
   test('trap 4: accepts a history of calls without tools', () => {
     const call: Block = { type: 'tool-call', id: '1', name: 'look', input: '' }
-    expect(sent({ turns: [{ role: 'assistant', blocks: [call] }] })).not.toHaveProperty('tools')
+    expect(sent({ messages: [{ role: 'assistant', blocks: [call] }] })).not.toHaveProperty('tools')
   })
 
   test('trap 28: offers only the requested tool to a model that cannot be forced', () => {

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
-import { merged, usageOf } from '../../../../src/core/protocols/anthropic-messages/usage.ts'
+import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { mergeUsage, readUsage } from '../../../../src/core/protocols/anthropic-messages/usage.ts'
 
 const totals = (given: unknown) => {
-  const usage = usageOf(given)
-  return usage && [inputTokens(usage), outputTokens(usage)]
+  const usage = readUsage(given)
+  return usage && [countInputTokens(usage), countOutputTokens(usage)]
 }
 
 describe('usage', () => {
   test('trap 85, 88: counts cache reads and writes separately from the input', () => {
     expect(
-      usageOf({
+      readUsage({
         input_tokens: 10,
         cache_read_input_tokens: 100,
         cache_creation_input_tokens: 50,
@@ -28,7 +28,7 @@ describe('usage', () => {
   })
 
   test('trap 72: later counts replace earlier ones, and missing ones stay', () => {
-    const start = merged(
+    const start = mergeUsage(
       {},
       {
         input_tokens: 2,
@@ -37,18 +37,18 @@ describe('usage', () => {
         output_tokens: 1,
       },
     )
-    const end = merged(start, {
+    const end = mergeUsage(start, {
       input_tokens: 6,
       cache_creation_input_tokens: 40,
       cache_read_input_tokens: null,
       output_tokens: 9,
     })
-    expect(usageOf(end)).toMatchObject({
+    expect(readUsage(end)).toMatchObject({
       input: { text: 6, cache_read: 0, cache_write: 10, cache_write_1h: 30 },
       output: { text: 9 },
     })
-    expect(merged(end, null)).toBe(end)
-    expect(merged({}, { odd: 1 })).toEqual({})
+    expect(mergeUsage(end, null)).toBe(end)
+    expect(mergeUsage({}, { odd: 1 })).toEqual({})
   })
 
   test('counts the model runs that the totals leave out', () => {
@@ -84,26 +84,33 @@ describe('usage', () => {
     [{ input_tokens: 5, output_tokens: -1 }],
     [{ output_tokens: '7' }],
   ])('returns undefined for %j', given => {
-    expect(usageOf(given)).toBeUndefined()
+    expect(readUsage(given)).toBeUndefined()
   })
 
   test('trap 92: returns undefined if nothing was counted', () => {
-    expect(usageOf({ input_tokens: 0, output_tokens: 0 })).toBeUndefined()
+    expect(readUsage({ input_tokens: 0, output_tokens: 0 })).toBeUndefined()
     expect(totals({ input_tokens: 0, output_tokens: 1 })).toEqual([0, 1])
   })
 
   test('parts never exceed their total', () => {
     expect(
-      usageOf({ input_tokens: 1, output_tokens: 2, output_tokens_details: { thinking_tokens: 9 } })
-        ?.output,
+      readUsage({
+        input_tokens: 1,
+        output_tokens: 2,
+        output_tokens_details: { thinking_tokens: 9 },
+      })?.output,
     ).toMatchObject({
       text: 0,
       reasoning: 2,
     })
     const cache_creation = { ephemeral_1h_input_tokens: 9 }
     expect(
-      usageOf({ input_tokens: 1, output_tokens: 2, cache_creation_input_tokens: 3, cache_creation })
-        ?.input,
+      readUsage({
+        input_tokens: 1,
+        output_tokens: 2,
+        cache_creation_input_tokens: 3,
+        cache_creation,
+      })?.input,
     ).toMatchObject({
       cache_write: 0,
       cache_write_1h: 3,

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { failure, failureInside } from '../../../../src/core/protocols/bedrock-converse/failure.ts'
+import {
+  readFailure,
+  readStreamFailure,
+} from '../../../../src/core/protocols/bedrock-converse/failure.ts'
 
 const named = (errortype: string) => (name: string) =>
   name === 'x-amzn-errortype' ? errortype : null
@@ -20,14 +23,14 @@ describe('failure', () => {
   ] as const)('trap 99: %d %s is %s, from its header or its body', (status, name, type) => {
     const expected = { type, metadata: { provider_code: name } }
     expect(
-      failure(
+      readFailure(
         status,
         { message: 'No' },
         named(`${name}:http://internal.amazon.com/coral/com.amazon.bedrock/`),
       ),
     ).toMatchObject(expected)
     expect(
-      failure(status, { __type: `com.amazonaws.bedrockruntime#${name}`, Message: 'No' }),
+      readFailure(status, { __type: `com.amazonaws.bedrockruntime#${name}`, Message: 'No' }),
     ).toMatchObject(expected)
   })
 
@@ -37,7 +40,7 @@ describe('failure', () => {
     [424, 'provider_unavailable', 'ModelErrorException'],
     [408, 'timeout', 'ModelTimeoutException'],
   ] as const)('a %d without a name is %s', (status, type, code) => {
-    expect(failure(status, { message: 'No' })).toMatchObject({
+    expect(readFailure(status, { message: 'No' })).toMatchObject({
       type,
       metadata: { provider_code: code },
     })
@@ -50,7 +53,7 @@ describe('failure', () => {
       'Please update the input to try again.',
     'Input tokens exceed the configured limit',
   ])('%p exceeds the context', message => {
-    expect(failure(400, { message }, named('ValidationException')).type).toBe(
+    expect(readFailure(400, { message }, named('ValidationException')).type).toBe(
       'context_length_exceeded',
     )
   })
@@ -60,13 +63,15 @@ describe('failure', () => {
       'Try again with a maximum tokens value that is lower than 4096.',
     'max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens',
   ])('%p exceeds the output limit', message => {
-    expect(failure(400, { message }).type).toBe('max_tokens_exceeded')
+    expect(readFailure(400, { message }).type).toBe('max_tokens_exceeded')
   })
 
   test('trap 99: a tokens-per-minute limit is not the context length', () => {
     const message = 'Too many tokens, please wait before trying again.'
-    expect(failure(429, { message }, named('ThrottlingException')).type).toBe('rate_limit_exceeded')
-    expect(failureInside('throttlingException', { message }).type).toBe('rate_limit_exceeded')
+    expect(readFailure(429, { message }, named('ThrottlingException')).type).toBe(
+      'rate_limit_exceeded',
+    )
+    expect(readStreamFailure('throttlingException', { message }).type).toBe('rate_limit_exceeded')
   })
 
   test.each([
@@ -74,25 +79,25 @@ describe('failure', () => {
     'Invocation of model ID anthropic.claude-opus-4-1 with on-demand throughput ' +
       'isn’t supported. Retry your request with an inference profile.',
   ])('blames the gateway for a wrong model name: %p', message => {
-    expect(failure(400, { message }).type).toBe('provider_unavailable')
+    expect(readFailure(400, { message }).type).toBe('provider_unavailable')
   })
 
   test('a filtered output is a content policy violation', () => {
-    expect(failure(400, { message: 'Output blocked by content filtering policy' }).type).toBe(
+    expect(readFailure(400, { message: 'Output blocked by content filtering policy' }).type).toBe(
       'content_policy_violation',
     )
   })
 
   test('does not pass on Bedrock’s sentence', () => {
-    const error = failure(400, { message: 'arn:aws:bedrock:us-east-1:123456789012 said no' })
+    const error = readFailure(400, { message: 'arn:aws:bedrock:us-east-1:123456789012 said no' })
     expect(JSON.stringify([error.message, error.metadata])).not.toContain('arn:')
   })
 
   test.each([[null], ['text'], [[]], [42], [{ message: {}, __type: 7 }]])(
     'trap 100: treats a body %p as any other failure',
     body => {
-      expect(failure(500, body).type).toBe('provider_unavailable')
-      expect(failure(418, body).type).toBe('provider_unavailable')
+      expect(readFailure(500, body).type).toBe('provider_unavailable')
+      expect(readFailure(418, body).type).toBe('provider_unavailable')
     },
   )
 
@@ -105,7 +110,7 @@ describe('failure', () => {
     ['modelTimeoutException', 'timeout'],
     ['anExceptionOfTomorrow', 'provider_unavailable'],
   ] as const)('trap 77: %s in a stream is %s', (event, type) => {
-    expect(failureInside(event, { message: 'No' }).type).toBe(type)
-    expect(failureInside(event, undefined).type).toBe(type)
+    expect(readStreamFailure(event, { message: 'No' }).type).toBe(type)
+    expect(readStreamFailure(event, undefined).type).toBe(type)
   })
 })

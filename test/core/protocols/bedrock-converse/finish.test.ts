@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { finishReason } from '../../../../src/core/protocols/bedrock-converse/reader.ts'
+import { toFinishReason } from '../../../../src/core/protocols/bedrock-converse/reader.ts'
 
 test.each([
   ['end_turn', 'stop'],
@@ -12,12 +12,12 @@ test.each([
   ['malformed_model_output', 'error'],
   ['malformed_tool_use', 'error'],
 ] as const)('trap 69: %s is %s', (native, reason) => {
-  expect(finishReason(native)).toBe(reason)
+  expect(toFinishReason(native)).toBe(reason)
 })
 
 test.each(['a_reason_of_tomorrow', 'constructor', '__proto__', null])(
   'trap 69: %p is a stop',
   native => {
-    expect(finishReason(native)).toBe('stop')
+    expect(toFinishReason(native)).toBe('stop')
   },
 )

@@ -3,10 +3,10 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { bedrockConverse } from '../../../../src/core/protocols/bedrock-converse.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
-const claude = endpointOf({
+const claude = buildEndpoint({
   protocol: 'bedrock-converse',
   upstreamModel: 'us.anthropic.claude-sonnet-4-20250514-v1:0',
 })
@@ -14,7 +14,7 @@ const claude = endpointOf({
 type Event = Record<string, unknown>
 
 const readerOf = (call: Partial<TextCall> = {}, endpoint = claude) =>
-  bedrockConverse.reader(textCall({ stream: true, ...call }), endpoint)
+  bedrockConverse.createReader(buildTextCall({ stream: true, ...call }), endpoint)
 
 /** Returns the parts of a stream with these events, up to the end of the connection. */
 function streamed(events: Event[], call: Partial<TextCall> = {}, endpoint = claude): TextPart[] {
@@ -33,9 +33,9 @@ const whole = (
   call: Partial<TextCall> = {},
   endpoint = claude,
 ): TextPart[] =>
-  bedrockConverse.parts(
+  bedrockConverse.parseAnswer(
     { output: { message: { role: 'assistant', content } }, stopReason: 'end_turn', ...more },
-    textCall(call),
+    buildTextCall(call),
     endpoint,
   )
 
@@ -128,7 +128,7 @@ describe('a stream', () => {
   })
 
   test('trap 58: separates calls by block, and numbers them from 0', () => {
-    const { calls, finish } = saidBy(
+    const { calls, finish } = collectParts(
       streamed([
         delta(0, { text: 'Two.' }),
         called(1, { toolUseId: 'a', name: 'one' }),
@@ -153,11 +153,11 @@ describe('a stream', () => {
       called(0, { toolUseId: 'a', name: 'now' }),
       delta(0, { toolUse: { input: '' } }),
     ]
-    expect(saidBy(streamed([...events, closed(0), stop('tool_use')])).calls).toEqual([
+    expect(collectParts(streamed([...events, closed(0), stop('tool_use')])).calls).toEqual([
       { id: 'a', name: 'now', input: '{}' },
     ])
     // The end of the block may be missing.
-    expect(saidBy(streamed([...events, stop('tool_use')])).calls).toEqual([
+    expect(collectParts(streamed([...events, stop('tool_use')])).calls).toEqual([
       { id: 'a', name: 'now', input: '{}' },
     ])
   })
@@ -165,7 +165,7 @@ describe('a stream', () => {
   test('trap 22: restores the client’s tool names', () => {
     const call: Partial<TextCall> = { tools: [{ type: 'function', name: 'files/read.all' }] }
     expect(
-      saidBy(
+      collectParts(
         streamed(
           [called(0, { toolUseId: 'a', name: 'files_read_all' }), closed(0), stop('tool_use')],
           call,
@@ -176,7 +176,8 @@ describe('a stream', () => {
 
   test('generates an id for a call without one', () => {
     expect(
-      saidBy(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]?.id,
+      collectParts(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]
+        ?.id,
     ).toMatch(/^tooluse_[0-9]+_0$/)
   })
 
@@ -186,7 +187,7 @@ describe('a stream', () => {
       delta(0, { toolUse: { input: '{}' } }),
       closed(0),
     ]
-    expect(saidBy(streamed([...events, delta(1, { text: 'Hi' }), stop()]))).toMatchObject({
+    expect(collectParts(streamed([...events, delta(1, { text: 'Hi' }), stop()]))).toMatchObject({
       calls: [],
       text: 'Hi',
     })
@@ -225,7 +226,7 @@ describe('a stream', () => {
   })
 
   test('trap 67: joins the pieces of redacted thinking into one detail', () => {
-    const { details } = saidBy(
+    const { details } = collectParts(
       streamed([
         delta(0, { reasoningContent: { redactedContent: 'QUJD' } }),
         delta(0, { reasoningContent: { redactedContent: 'REVG' } }),
@@ -250,7 +251,7 @@ describe('a stream', () => {
     ['us.openai.gpt-5.6', 'bedrock-openai-responses-v1'],
   ])('trap 96: the thinking of %s is marked %s', (upstreamModel, format) => {
     const events = [delta(0, { reasoningContent: { text: 'Hm' } }), stop()]
-    expect(saidBy(streamed(events, {}, { ...claude, upstreamModel })).details).toEqual([
+    expect(collectParts(streamed(events, {}, { ...claude, upstreamModel })).details).toEqual([
       { type: 'reasoning.text', text: 'Hm', format, index: 0 },
     ])
   })
@@ -266,7 +267,7 @@ describe('a stream', () => {
       closed(0),
       stop(),
     ])
-    expect(saidBy(parts).images).toEqual(['data:image/webp;base64,QUJD'])
+    expect(collectParts(parts).images).toEqual(['data:image/webp;base64,QUJD'])
   })
 
   test('annotates web sources, and only cites documents', () => {
@@ -370,7 +371,7 @@ describe('a whole answer', () => {
       { text: 'Hi' },
       { toolUse: { toolUseId: 'a', name: 'add', input: { x: 1 } } },
     ]
-    const said = saidBy(
+    const said = collectParts(
       whole(content, { stopReason: 'tool_use', usage: { inputTokens: 1, outputTokens: 2 } }),
     )
     expect(said).toMatchObject({
@@ -394,7 +395,7 @@ describe('a whole answer', () => {
 
   test('keeps the input of a call as the JSON that it is, even if it is no object', () => {
     const inputOf = (input: unknown) =>
-      saidBy(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
+      collectParts(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
     expect([{ x: 1 }, '{"x":1}', [1], 5].map(inputOf)).toEqual([
       '{"x":1}',
       '"{\\"x\\":1}"',
@@ -413,7 +414,7 @@ describe('a whole answer', () => {
 
   test('reads citations among its text', () => {
     const web = { title: 'A', location: { web: { url: 'https://a.example/' } } }
-    const said = saidBy(
+    const said = collectParts(
       whole([
         { text: 'So: ' },
         {
@@ -435,8 +436,9 @@ describe('a whole answer', () => {
 
   test('keeps a signature without text (trap 94)', () => {
     expect(
-      saidBy(whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }]))
-        .details,
+      collectParts(
+        whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }]),
+      ).details,
     ).toEqual([
       {
         type: 'reasoning.text',
@@ -457,14 +459,14 @@ describe('a whole answer', () => {
     [{ output: { message: { content: 'Hi' } } }],
     [{ Output: { __type: 'x' } }],
   ])('refuses %p', body => {
-    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
+    expect(thrown(() => bedrockConverse.parseAnswer(body, buildTextCall(), claude))).toBe(
       'provider_unavailable',
     )
   })
 
   test('trap 75: throws the error in its place', () => {
     const body = { __type: 'com.amazon#ThrottlingException', message: 'slow' }
-    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
+    expect(thrown(() => bedrockConverse.parseAnswer(body, buildTextCall(), claude))).toBe(
       'rate_limit_exceeded',
     )
   })
@@ -489,7 +491,7 @@ describe('an answer that is the input of a tool', () => {
       ],
       asked,
     )
-    expect(saidBy(parts)).toMatchObject({
+    expect(collectParts(parts)).toMatchObject({
       text: input,
       calls: [],
       finish: { reason: 'stop', native: 'tool_use' },
@@ -502,7 +504,7 @@ describe('an answer that is the input of a tool', () => {
       { text: 'Let me see.' },
       { toolUse: { toolUseId: 'a', name: 'json', input: { value: 'test' } } },
     ]
-    expect(saidBy(whole(content, { stopReason: 'tool_use' }, asked))).toMatchObject({
+    expect(collectParts(whole(content, { stopReason: 'tool_use' }, asked))).toMatchObject({
       text: input,
       calls: [],
       finish: { reason: 'stop' },
@@ -510,7 +512,7 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('falls back to text without the call', () => {
-    expect(saidBy(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({
+    expect(collectParts(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({
       text: 'No.',
       finish: { reason: 'stop' },
     })
@@ -518,8 +520,9 @@ describe('an answer that is the input of a tool', () => {
 
   test('passes on a tool of that name if no format was requested', () => {
     expect(
-      saidBy(streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')]))
-        .calls,
+      collectParts(
+        streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')]),
+      ).calls,
     ).toHaveLength(1)
   })
 })
@@ -597,6 +600,6 @@ describe('hostile answers', () => {
         closed(i),
       ]).flat(),
     )
-    expect(saidBy(calls).calls).toHaveLength(128)
+    expect(collectParts(calls).calls).toHaveLength(128)
   })
 })

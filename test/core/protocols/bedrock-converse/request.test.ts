@@ -4,11 +4,11 @@ import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
 import { chat } from '../../../../src/core/dialects/chat.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { namesInText } from '../../../../src/core/language/message.ts'
-import { request } from '../../../../src/core/protocols/bedrock-converse/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { moveNamesIntoText } from '../../../../src/core/language/message.ts'
+import { buildRequest } from '../../../../src/core/protocols/bedrock-converse/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -26,11 +26,11 @@ const LLAMA = 'us.meta.llama3-3-70b-instruct-v1:0'
 const GPT_OSS = 'openai.gpt-oss-120b-1:0'
 const MISTRAL = 'mistral.mistral-large-2402-v1:0'
 
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const callOf = (body: object, betas: string[] = []): TextCall =>
-  chat.understand(
+  chat.toCall(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
     {
       id,
@@ -41,7 +41,7 @@ const callOf = (body: object, betas: string[] = []): TextCall =>
   )
 
 const at = (upstreamModel: string, more: Partial<Endpoint> = {}) =>
-  endpointOf({ protocol: 'bedrock-converse', upstreamModel, ...more })
+  buildEndpoint({ protocol: 'bedrock-converse', upstreamModel, ...more })
 
 /** A request body and a block in it, as far as the tests look at them. */
 interface Sent {
@@ -70,7 +70,7 @@ interface Block {
 /** Returns the body that Bedrock receives for a chat request. */
 const sent = (body: object, model = SONNET_4): Sent => bodyOf(callOf(body), model)
 const bodyOf = (call: TextCall, model = SONNET_4) =>
-  request(call, at(model)).body as unknown as Sent
+  buildRequest(call, at(model)).body as unknown as Sent
 
 /** Returns the content of each message that Bedrock receives. */
 const contents = (messages: object[], model = SONNET_4): Block[][] =>
@@ -131,7 +131,7 @@ const thrown = (act: () => unknown): unknown => {
 
 describe('the request', () => {
   test('a plain call has only messages', () => {
-    expect(request(callOf({}), at(SONNET_4))).toEqual({
+    expect(buildRequest(callOf({}), at(SONNET_4))).toEqual({
       path: '/model/us.anthropic.claude-sonnet-4-20250514-v1%3A0/converse',
       body: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
     })
@@ -141,7 +141,7 @@ describe('the request', () => {
     const arn =
       'arn:aws:bedrock:us-east-1:123456789012:inference-profile/' +
       'us.anthropic.claude-sonnet-4-20250514-v1:0'
-    const { path, body } = request(callOf({ stream: true }), at(arn))
+    const { path, body } = buildRequest(callOf({ stream: true }), at(arn))
     expect(path).toBe(
       '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2F' +
         'us.anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream',
@@ -159,7 +159,7 @@ describe('the request', () => {
       tools: [tool('add')],
     })
     const before = structuredClone(call)
-    request(call, at(SONNET_4))
+    buildRequest(call, at(SONNET_4))
     expect(call).toEqual(before)
   })
 
@@ -254,7 +254,7 @@ describe('the conversation', () => {
 
   test('trap 12: prefixes the text with the name', () => {
     const call = callOf({ messages: [{ role: 'user', content: 'Hi', name: 'Ann' }] })
-    const body = bodyOf({ ...call, turns: namesInText(call.turns) })
+    const body = bodyOf({ ...call, messages: moveNamesIntoText(call.messages) })
     expect(body.messages[0]?.content).toEqual([{ text: 'Ann: Hi' }])
   })
 })
@@ -518,7 +518,7 @@ describe('tools', () => {
         calling(...inputs.map((input, i): [string, string, string] => [`t${i}`, 'add', input])),
       ],
     })
-    const json = JSON.stringify(request(call, at(SONNET_4)).body)
+    const json = JSON.stringify(buildRequest(call, at(SONNET_4)).body)
     expect(json).toContain('"input":{}')
     expect(json).toContain('"input":{"id":123456789012345678901}')
     expect(json).toContain('"input":{"INVALID_JSON":"{\\"x\\":"}')
@@ -545,10 +545,10 @@ describe('tools', () => {
   test('marks failed results for the models that accept it', () => {
     const failed = (model: string) => {
       const call = callOf({ messages: [user('Add'), calling(['a', 'add']), answering('a', 'no')] })
-      const turns = call.turns.map(turn =>
+      const messages = call.messages.map(turn =>
         turn.role === 'tool' ? { ...turn, is_error: true } : turn,
       )
-      const body = bodyOf({ ...call, turns }, model)
+      const body = bodyOf({ ...call, messages }, model)
       return body.messages[2]?.content[0]?.toolResult?.status
     }
     expect([SONNET_4, NOVA, LLAMA].map(failed)).toEqual(['error', 'error', undefined])
@@ -693,10 +693,10 @@ describe('parameters', () => {
 
   test('trap 36: passes on the beta features that Claude on Bedrock knows', () => {
     const call = callOf({}, ['context-1m-2025-08-07', 'a-feature-of-tomorrow-2027-01-01'])
-    expect(request(call, at(SONNET_4)).body.additionalModelRequestFields).toEqual({
+    expect(buildRequest(call, at(SONNET_4)).body.additionalModelRequestFields).toEqual({
       anthropic_beta: ['context-1m-2025-08-07'],
     })
-    expect(request(call, at(NOVA)).body).not.toHaveProperty('additionalModelRequestFields')
+    expect(buildRequest(call, at(NOVA)).body).not.toHaveProperty('additionalModelRequestFields')
   })
 })
 
@@ -757,12 +757,15 @@ describe('reasoning', () => {
   test('identifies the model of an inference profile by our slug', () => {
     const arn = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123'
     const endpoint = at(arn, { model: 'anthropic/claude-sonnet-4.5' })
-    const { body, path } = request(callOf({ reasoning: { max_tokens: 2000 }, top_k: 3 }), endpoint)
+    const { body, path } = buildRequest(
+      callOf({ reasoning: { max_tokens: 2000 }, top_k: 3 }),
+      endpoint,
+    )
     expect(path).toContain('application-inference-profile%2Fabc123')
     expect(body.additionalModelRequestFields).toEqual({
       thinking: { type: 'enabled', budget_tokens: 2000 },
     })
-    expect(request(callOf({ top_k: 3 }), at(arn)).body).not.toHaveProperty(
+    expect(buildRequest(callOf({ top_k: 3 }), at(arn)).body).not.toHaveProperty(
       'additionalModelRequestFields',
     )
   })

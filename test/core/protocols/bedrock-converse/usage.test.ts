@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
-import { usageOf } from '../../../../src/core/protocols/bedrock-converse/usage.ts'
+import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { readUsage } from '../../../../src/core/protocols/bedrock-converse/usage.ts'
 
 describe('usage', () => {
   test('trap 85: adds cache reads and writes, which the input excludes', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       inputTokens: 10,
       outputTokens: 5,
       totalTokens: 45,
@@ -16,7 +16,7 @@ describe('usage', () => {
       output: { text: 5, reasoning: 0, audio: 0, image: 0 },
       prediction: null,
     })
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([40, 5])
+    expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual([40, 5])
   })
 
   test('trap 88: counts one-hour writes separately, and never beyond the total', () => {
@@ -25,7 +25,7 @@ describe('usage', () => {
       { inputTokens: 10, ttl: '5m' },
     ]
     const written = (tokens: number) =>
-      usageOf({ inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: tokens, cacheDetails })
+      readUsage({ inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: tokens, cacheDetails })
         ?.input
     expect(written(40)).toMatchObject({ cache_write: 10, cache_write_1h: 30 })
     expect(written(20)).toMatchObject({ cache_write: 0, cache_write_1h: 20 })
@@ -41,7 +41,7 @@ describe('usage', () => {
     [{ inputTokens: 1, outputTokens: 1.5 }],
     [{ inputTokens: 1e12, outputTokens: 1 }],
   ])('returns undefined for %p', given => {
-    expect(usageOf(given)).toBeUndefined()
+    expect(readUsage(given)).toBeUndefined()
   })
 
   test('ignores an invalid detail', () => {
@@ -52,7 +52,7 @@ describe('usage', () => {
       cacheWriteInputTokens: 4,
       cacheDetails: [null, { ttl: '1h' }],
     }
-    expect(usageOf(given)?.input).toMatchObject({
+    expect(readUsage(given)?.input).toMatchObject({
       text: 3,
       cache_read: 0,
       cache_write: 4,

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
-import { failure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
+import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { readFailure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
 import {
   EventReader,
-  finishReason,
-  parts,
+  parseAnswer,
+  toFinishReason,
 } from '../../../../src/core/protocols/cohere-chat/reader.ts'
-import { usageOf } from '../../../../src/core/protocols/cohere-chat/usage.ts'
-import { textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { readUsage } from '../../../../src/core/protocols/cohere-chat/usage.ts'
+import { buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
 /** Returns the parts of a stream with these events, and whether it is complete. */
 function streamed(...events: unknown[]): { parts: TextPart[]; complete: boolean } {
-  const reader = new EventReader(textCall())
+  const reader = new EventReader(buildTextCall())
   const read = events.flatMap(event =>
     reader.read({ event: null, data: typeof event === 'string' ? event : JSON.stringify(event) }),
   )
@@ -84,7 +84,7 @@ describe('a streamed answer', () => {
       end(),
     )
     expect(complete).toBe(true)
-    expect(saidBy(parts)).toMatchObject({
+    expect(collectParts(parts)).toMatchObject({
       upstream_id: 'c-1',
       text: 'Hello',
       reasoning: 'Hm.',
@@ -110,7 +110,7 @@ describe('a streamed answer', () => {
       say('Hello'),
       end('COMPLETE', { message: { content: [{ type: 'text', text: 'Hello' }] }, text: 'Hello' }),
     )
-    expect(saidBy(parts).text).toBe('Hello')
+    expect(collectParts(parts).text).toBe('Hello')
   })
 
   test('reads nothing after the last event', () => {
@@ -137,7 +137,7 @@ describe('a streamed answer', () => {
       callEnd(1),
       end('TOOL_CALL'),
     )
-    expect(saidBy(parts)).toMatchObject({
+    expect(collectParts(parts)).toMatchObject({
       calls: [
         { id: 'id_0', name: 'weather', input: '{"a":1}' },
         { id: 'id_1', name: 'time', input: '{}' },
@@ -159,7 +159,7 @@ describe('a streamed answer', () => {
         ].map(event => ({ ...event, ...place })),
         end('TOOL_CALL'),
       )
-      expect(saidBy(parts).calls).toEqual([
+      expect(collectParts(parts).calls).toEqual([
         { id: 'id_1', name: 'weather', input: '{"a":1}' },
         { id: 'id_2', name: 'weather', input: '{"a":2}' },
       ])
@@ -173,7 +173,7 @@ describe('a streamed answer', () => {
       callStart(2, 'later'),
       end('TOOL_CALL'),
     )
-    expect(saidBy(parts).calls.map(call => call.input)).toEqual(['{}', '{}', '{}'])
+    expect(collectParts(parts).calls.map(call => call.input)).toEqual(['{}', '{}', '{}'])
   })
 
   test('merges a call that starts twice', () => {
@@ -184,7 +184,7 @@ describe('a streamed answer', () => {
       callEnd(0),
       end('TOOL_CALL'),
     )
-    expect(saidBy(parts).calls).toEqual([{ id: 'id_0', name: 'now', input: '{"a":1}' }])
+    expect(collectParts(parts).calls).toEqual([{ id: 'id_0', name: 'now', input: '{"a":1}' }])
   })
 
   test('trap 23: ends a call without arguments, or with null, with an empty object', () => {
@@ -196,11 +196,11 @@ describe('a streamed answer', () => {
       callEnd(1),
       end('TOOL_CALL'),
     )
-    expect(saidBy(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
+    expect(collectParts(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
   })
 
   test('trap 22: restores the client’s tool names', () => {
-    const call = textCall({ tools: [{ type: 'function', name: 'mcp.files/read' }] })
+    const call = buildTextCall({ tools: [{ type: 'function', name: 'mcp.files/read' }] })
     const reader = new EventReader(call)
     const [start] = reader.read({
       event: null,
@@ -249,7 +249,7 @@ describe('a streamed answer', () => {
       cite({ url: 'javascript:1' }),
       cite(web, 'PLAN'),
     )
-    expect(saidBy(parts).annotations).toEqual([
+    expect(collectParts(parts).annotations).toEqual([
       {
         type: 'url_citation',
         url_citation: { url: 'https://a.example/', title: 'A', start_index: 1, end_index: 4 },
@@ -302,7 +302,7 @@ describe('a streamed answer', () => {
 
 describe('a whole answer', () => {
   const whole = (more: object, body: object = {}) =>
-    parts(
+    parseAnswer(
       {
         id: 'c-1',
         finish_reason: 'COMPLETE',
@@ -310,7 +310,7 @@ describe('a whole answer', () => {
         message: { role: 'assistant', ...more },
         ...body,
       },
-      textCall(),
+      buildTextCall(),
     )
 
   test('is read like its stream', () => {
@@ -323,7 +323,7 @@ describe('a whole answer', () => {
       tool_calls: [{ id: 'id_0', type: 'function', function: { name: 'now', arguments: 'null' } }],
       citations: [{ start: 0, end: 2, sources: [{ document: { url: 'https://a.example/' } }] }],
     })
-    expect(saidBy(read)).toMatchObject({
+    expect(collectParts(read)).toMatchObject({
       upstream_id: 'c-1',
       text: 'Hello',
       reasoning: 'Hm',
@@ -335,27 +335,30 @@ describe('a whole answer', () => {
   })
 
   test('is an answer even without text', () => {
-    expect(saidBy(whole({ content: [] })).finish).toEqual({ reason: 'stop', native: 'COMPLETE' })
+    expect(collectParts(whole({ content: [] })).finish).toEqual({
+      reason: 'stop',
+      native: 'COMPLETE',
+    })
   })
 
   test('fails if it is no answer', () => {
     for (const body of [null, 'x', [], {}, { message: 'invalid request' }, { message: [] }])
-      expect(typeOf(() => parts(body, textCall()))).toBe('provider_unavailable')
+      expect(typeOf(() => parseAnswer(body, buildTextCall()))).toBe('provider_unavailable')
   })
 })
 
 describe('usage', () => {
   test('counts tokens read and written, with the cached ones apart', () => {
-    const usage = usageOf(USAGE)
-    expect(usage && [inputTokens(usage), outputTokens(usage), usage.input.cache_read]).toEqual([
-      100, 20, 60,
-    ])
+    const usage = readUsage(USAGE)
+    expect(
+      usage && [countInputTokens(usage), countOutputTokens(usage), usage.input.cache_read],
+    ).toEqual([100, 20, 60])
   })
 
   test('falls back to the billed tokens', () => {
-    const usage = usageOf({ billed_units: { input_tokens: 3, output_tokens: 2 } })
+    const usage = readUsage({ billed_units: { input_tokens: 3, output_tokens: 2 } })
     expect(usage?.billed).toMatchObject({ input: { text: 3 }, output: { text: 2 } })
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([3, 2])
+    expect(usage && [countInputTokens(usage), countOutputTokens(usage)]).toEqual([3, 2])
   })
 
   test('is undefined for impossible counts', () => {
@@ -365,11 +368,11 @@ describe('usage', () => {
       { tokens: { input_tokens: -1, output_tokens: 1 } },
       { tokens: { input_tokens: 1 } },
     ])
-      expect(usageOf(given)).toBeUndefined()
+      expect(readUsage(given)).toBeUndefined()
   })
 
   test('never has more cached tokens than input', () => {
-    expect(usageOf({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({
+    expect(readUsage({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({
       text: 0,
       cache_read: 100,
     })
@@ -388,7 +391,7 @@ test.each([
   ['toString', 'stop'],
   [null, 'stop'],
 ] as const)('trap 69: %s means %s', (native, reason) => {
-  expect(finishReason(native)).toBe(reason)
+  expect(toFinishReason(native)).toBe(reason)
 })
 
 test.each([
@@ -402,7 +405,7 @@ test.each([
   [500, null, 'provider_unavailable'],
   [504, '<html>', 'timeout'],
 ] as const)('status %i with %j means %s, without Cohere’s sentence', (status, body, type) => {
-  const error = failure(status, body)
+  const error = readFailure(status, body)
   expect(error.type).toBe(type)
   expect(JSON.stringify([error.message, error.metadata])).not.toMatch(/trial|api token|k must/)
 })

@@ -1,14 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Block, Turn } from '../../../../src/core/language/message.ts'
-import { request } from '../../../../src/core/protocols/cohere-chat/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import type { Block, Message } from '../../../../src/core/language/message.ts'
+import { buildRequest } from '../../../../src/core/protocols/cohere-chat/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'command-a-reasoning-08-2025' })
+const endpoint = buildEndpoint({ upstreamModel: 'command-a-reasoning-08-2025' })
 
 /** Returns the body that Cohere receives for a call with these fields. */
-const sent = (more: Partial<TextCall> = {}, at = endpoint) => request(textCall(more), at).body
+const sent = (more: Partial<TextCall> = {}, at = endpoint) =>
+  buildRequest(buildTextCall(more), at).body
 
 /** Returns the body without the model and the messages. */
 function sentParameters(more: Partial<TextCall>, at = endpoint) {
@@ -16,7 +17,7 @@ function sentParameters(more: Partial<TextCall>, at = endpoint) {
   return parameters
 }
 
-const said = (role: Turn['role'], ...blocks: Block[]): Turn => ({ role, blocks })
+const said = (role: Message['role'], ...blocks: Block[]): Message => ({ role, blocks })
 const text = (words: string): Block => ({ type: 'text', text: words })
 const fn = (name: string) => ({
   type: 'function' as const,
@@ -35,12 +36,12 @@ const weather: Block = {
   name: 'weather',
   input: '{"city":"Rome"}',
 }
-const result = (...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id: 'call_1', blocks })
+const result = (...blocks: Block[]): Message => ({ role: 'tool', tool_call_id: 'call_1', blocks })
 const toolMessage = (...content: unknown[]) => ({ role: 'tool', tool_call_id: 'call_1', content })
 
 describe('request', () => {
   test('a plain call has only the model and the messages', () => {
-    expect(request(textCall(), endpoint)).toEqual({
+    expect(buildRequest(buildTextCall(), endpoint)).toEqual({
       path: '/chat',
       body: { model: 'command-a-reasoning-08-2025', messages: [{ role: 'user', content: 'Hi' }] },
     })
@@ -114,13 +115,13 @@ describe('request', () => {
   })
 
   test('leaves the call unchanged', () => {
-    const call = textCall({
-      turns: [said('assistant', weather), result(text('{}'))],
+    const call = buildTextCall({
+      messages: [said('assistant', weather), result(text('{}'))],
       tools: [fn('weather')],
       extra: { documents: [] },
     })
     const before = structuredClone(call)
-    request(call, endpoint)
+    buildRequest(call, endpoint)
     expect(call).toEqual(before)
   })
 })
@@ -145,7 +146,10 @@ describe('thinking', () => {
     'command-r7b-12-2024',
   ])('omits thinking for %s, which does not think', upstreamModel => {
     expect(
-      sentParameters({ params: { reasoning: { effort: 'high' } } }, endpointOf({ upstreamModel })),
+      sentParameters(
+        { params: { reasoning: { effort: 'high' } } },
+        buildEndpoint({ upstreamModel }),
+      ),
     ).toEqual({})
   })
 
@@ -153,7 +157,7 @@ describe('thinking', () => {
     expect(
       sentParameters(
         { params: { reasoning: { max_tokens: 1 } } },
-        endpointOf({ upstreamModel: 'command-b-01-2027' }),
+        buildEndpoint({ upstreamModel: 'command-b-01-2027' }),
       ),
     ).toHaveProperty('thinking')
   })
@@ -161,12 +165,12 @@ describe('thinking', () => {
 
 describe('messages', () => {
   test('trap 5: puts system and developer messages first, in order', () => {
-    const turns = [
+    const messages = [
       said('user', text('Hi')),
       said('system', text('Be kind')),
       said('developer', text('Be brief')),
     ]
-    expect(sent({ turns }).messages).toEqual([
+    expect(sent({ messages }).messages).toEqual([
       { role: 'system', content: 'Be kind\n\nBe brief' },
       { role: 'user', content: 'Hi' },
     ])
@@ -174,7 +178,7 @@ describe('messages', () => {
 
   test('sends images in parts, text alone as a string', () => {
     const picture: Block = { type: 'image', url: 'https://a.example/b.png', detail: 'low' }
-    expect(sent({ turns: [said('user', text('What is it?'), picture)] }).messages).toEqual([
+    expect(sent({ messages: [said('user', text('What is it?'), picture)] }).messages).toEqual([
       {
         role: 'user',
         content: [
@@ -186,12 +190,12 @@ describe('messages', () => {
   })
 
   test('sends text beside a tool call as its plan, and an object result as a document', () => {
-    const turns = [
+    const messages = [
       said('user', text('Rome?')),
       said('assistant', text('I look it up'), weather),
       result(text('{"sky":"blue"}')),
     ]
-    expect(sent({ turns }).messages).toEqual([
+    expect(sent({ messages }).messages).toEqual([
       { role: 'user', content: 'Rome?' },
       {
         role: 'assistant',
@@ -210,22 +214,22 @@ describe('messages', () => {
 
   test('trap 26: keeps large integers exact in results and arguments', () => {
     const input = '{"id":123456789012345678}'
-    const turns = [said('assistant', { ...weather, input }), result(text(input))]
-    const body = JSON.stringify(sent({ turns }))
+    const messages = [said('assistant', { ...weather, input }), result(text(input))]
+    const body = JSON.stringify(sent({ messages }))
     expect(body).toContain('"data":{"id":123456789012345678}')
     expect(body).toContain(JSON.stringify(input))
   })
 
   test('sends other results as text, and notes an empty one', () => {
     const answered = (...blocks: Block[]) =>
-      (sent({ turns: [said('assistant', weather), result(...blocks)] }).messages as unknown[])[1]
+      (sent({ messages: [said('assistant', weather), result(...blocks)] }).messages as unknown[])[1]
     expect(answered(text('[1]'))).toEqual(toolMessage({ type: 'text', text: '[1]' }))
     expect(answered()).toEqual(toolMessage({ type: 'text', text: 'The tool gave no text.' }))
   })
 
   test('trap 2: adds a missing result', () => {
     expect(
-      sent({ turns: [said('assistant', weather), said('user', text('Well?'))] }).messages,
+      sent({ messages: [said('assistant', weather), said('user', text('Well?'))] }).messages,
     ).toEqual([
       expect.objectContaining({ role: 'assistant' }),
       toolMessage({ type: 'text', text: 'The tool gave no result.' }),
@@ -236,7 +240,7 @@ describe('messages', () => {
   test('trap 16: moves the image of a tool to the user', () => {
     const picture: Block = { type: 'image', url: 'data:image/png;base64,AA==' }
     expect(
-      sent({ turns: [said('assistant', weather), result(text('Here'), picture)] }).messages,
+      sent({ messages: [said('assistant', weather), result(text('Here'), picture)] }).messages,
     ).toEqual([
       expect.objectContaining({ role: 'assistant' }),
       toolMessage({ type: 'text', text: 'Here' }),
@@ -248,7 +252,8 @@ describe('messages', () => {
   })
 
   test('trap 23: sends empty arguments as an empty object', () => {
-    const [message] = sent({ turns: [said('assistant', { ...weather, input: '' })] }).messages as {
+    const [message] = sent({ messages: [said('assistant', { ...weather, input: '' })] })
+      .messages as {
       tool_calls: unknown
     }[]
     expect(message?.tool_calls).toEqual([
@@ -260,7 +265,7 @@ describe('messages', () => {
     const thought: Block = { type: 'reasoning', text: 'Hm', details: null }
     expect(
       sent({
-        turns: [
+        messages: [
           said('user', text('Hi')),
           said('assistant', thought),
           said('assistant', thought, text('Ho')),
@@ -273,10 +278,10 @@ describe('messages', () => {
   })
 
   test('trap 18: sends a text file as a document, and refuses others', () => {
-    const file = (file_data: string): Turn =>
+    const file = (file_data: string): Message =>
       said('user', text('Sum it up'), { type: 'file', file: { filename: 'a.txt', file_data } })
     const body = sent({
-      turns: [file('data:text/plain;base64,SGVsbG8=')],
+      messages: [file('data:text/plain;base64,SGVsbG8=')],
       extra: { documents: [{ data: { text: 'given' } }] },
     })
     expect(body.documents).toEqual([
@@ -284,15 +289,15 @@ describe('messages', () => {
       { data: { title: 'a.txt', text: 'Hello' } },
     ])
     expect(body.messages).toEqual([{ role: 'user', content: 'Sum it up' }])
-    expect(() => sent({ turns: [file('data:application/pdf;base64,SGVsbG8=')] })).toThrow(
+    expect(() => sent({ messages: [file('data:application/pdf;base64,SGVsbG8=')] })).toThrow(
       GatewayError,
     )
-    expect(() => sent({ turns: [file('https://a.example/a.txt')] })).toThrow(GatewayError)
+    expect(() => sent({ messages: [file('https://a.example/a.txt')] })).toThrow(GatewayError)
   })
 
   test('refuses audio by name', () => {
     expect(() =>
-      sent({ turns: [said('user', { type: 'audio', data: '', format: 'wav' })] }),
+      sent({ messages: [said('user', { type: 'audio', data: '', format: 'wav' })] }),
     ).toThrow(/audio/)
   })
 })
@@ -329,7 +334,7 @@ describe('tools', () => {
   test('trap 22: replaces invalid names in tools, choice and history', () => {
     const body = sent({
       tools: [fn('mcp.files/read')],
-      turns: [said('assistant', { ...weather, name: 'mcp.files/read' })],
+      messages: [said('assistant', { ...weather, name: 'mcp.files/read' })],
       params: { tool_choice: { type: 'function', function: { name: 'mcp.files/read' } } },
     })
     expect(JSON.stringify(body)).not.toContain('mcp.files/read')
@@ -386,7 +391,7 @@ describe('response format', () => {
   test('trap 45: mentions JSON if the conversation does not', () => {
     const params = { response_format: { type: 'json_object' as const } }
     expect(sent({ params }).messages).toContainEqual({ role: 'system', content: 'Answer in JSON.' })
-    expect(sent({ params, turns: [said('user', text('Some JSON please'))] }).messages).toEqual([
+    expect(sent({ params, messages: [said('user', text('Some JSON please'))] }).messages).toEqual([
       { role: 'user', content: 'Some JSON please' },
     ])
     expect(sent({ params: { response_format: { type: 'text' } } })).not.toHaveProperty(

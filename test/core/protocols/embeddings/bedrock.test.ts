@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { bedrockEmbeddings } from '../../../../src/core/protocols/embeddings/bedrock.ts'
-import { embeddingCall, endpointOf } from '../../../support/call.ts'
+import { buildEmbeddingCall, buildEndpoint } from '../../../support/call.ts'
 
 const TITAN = 'amazon.titan-embed-text-v2:0'
 const COHERE = 'us.cohere.embed-v4:0'
 const NOVA = 'amazon.nova-2-multimodal-embeddings-v1:0'
 
-const at = (upstreamModel: string) => endpointOf({ upstreamModel })
+const at = (upstreamModel: string) => buildEndpoint({ upstreamModel })
 const sent = (model: string, more: Partial<EmbeddingCall> = {}) =>
-  bedrockEmbeddings.request(embeddingCall(more), at(model))
+  bedrockEmbeddings.buildRequest(buildEmbeddingCall(more), at(model))
 const read = (model: string, body: unknown, more: Partial<EmbeddingCall> = {}) =>
-  bedrockEmbeddings.parts(body, embeddingCall(more), at(model))
+  bedrockEmbeddings.parseAnswer(body, buildEmbeddingCall(more), at(model))
 /** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
@@ -83,7 +83,9 @@ test.each([
   [400, undefined, 'invalid_request'],
 ] as const)('%i %s means %s', (status, __type, type) => {
   expect(
-    bedrockEmbeddings.failure(status, { ...(__type ? { __type } : {}), message: 'its own words' })
-      .type,
+    bedrockEmbeddings.readFailure(status, {
+      ...(__type ? { __type } : {}),
+      message: 'its own words',
+    }).type,
   ).toBe(type)
 })

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { cohereEmbeddings } from '../../../../src/core/protocols/embeddings/cohere.ts'
-import { embeddingCall, endpointOf } from '../../../support/call.ts'
+import { buildEmbeddingCall, buildEndpoint } from '../../../support/call.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'embed-v4.0' })
+const endpoint = buildEndpoint({ upstreamModel: 'embed-v4.0' })
 const sent = (more: Partial<EmbeddingCall> = {}) =>
-  cohereEmbeddings.request(embeddingCall(more), endpoint)
-const read = (body: unknown) => cohereEmbeddings.parts(body, embeddingCall(), endpoint)
+  cohereEmbeddings.buildRequest(buildEmbeddingCall(more), endpoint)
+const read = (body: unknown) => cohereEmbeddings.parseAnswer(body, buildEmbeddingCall(), endpoint)
 const text = (words: string) => ({ type: 'text' as const, text: words })
 
 describe('buildRequest', () => {

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'bun:test'
 import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { geminiEmbeddings } from '../../../../src/core/protocols/embeddings/gemini.ts'
-import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
+import { buildEmbeddingCall, buildEndpoint, buildProvider } from '../../../support/call.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'gemini-embedding-001' })
+const endpoint = buildEndpoint({ upstreamModel: 'gemini-embedding-001' })
 const vertex = (upstreamModel: string) =>
-  endpointOf({
+  buildEndpoint({
     upstreamModel,
-    provider: providerOf({
+    provider: buildProvider({
       base_url: 'http://127.0.0.1:1/v1/projects/p/locations/l/publishers/google',
     }),
   })
 const sent = (more: Partial<EmbeddingCall> = {}, at = endpoint) =>
-  geminiEmbeddings.request(embeddingCall(more), at)
+  geminiEmbeddings.buildRequest(buildEmbeddingCall(more), at)
 const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
-  geminiEmbeddings.parts(body, embeddingCall(more), endpoint)
+  geminiEmbeddings.parseAnswer(body, buildEmbeddingCall(more), endpoint)
 /** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
@@ -152,7 +152,7 @@ test.each([
   [429, 'RESOURCE_EXHAUSTED', 'rate_limit_exceeded'],
   [404, 'NOT_FOUND', 'provider_unavailable'],
 ] as const)('%i %s means %s', (status, code, type) => {
-  const error = geminiEmbeddings.failure(status, {
+  const error = geminiEmbeddings.readFailure(status, {
     error: { code: status, status: code, message: 'its own words' },
   })
   expect([error.type, error.message.includes('its own words')]).toEqual([type, false])

@@ -7,14 +7,14 @@ import {
   openaiEmbeddings,
   voyageEmbeddings,
 } from '../../../../src/core/protocols/embeddings/openai.ts'
-import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
+import { buildEmbeddingCall, buildEndpoint, buildProvider } from '../../../support/call.ts'
 
 const at = (quirks: object) =>
-  endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
+  buildEndpoint({ provider: buildProvider({ quirks: { ...NO_QUIRKS, ...quirks } }) })
 const sent = (more: Partial<EmbeddingCall>, quirks = {}) =>
-  openaiEmbeddings.request(embeddingCall(more), at(quirks)).body
+  openaiEmbeddings.buildRequest(buildEmbeddingCall(more), at(quirks)).body
 const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
-  openaiEmbeddings.parts(body, embeddingCall(more), endpointOf())
+  openaiEmbeddings.parseAnswer(body, buildEmbeddingCall(more), buildEndpoint())
 
 /** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
@@ -38,7 +38,7 @@ const typeOf = (act: () => unknown) => {
 
 describe('buildRequest', () => {
   test('sends the provider’s model and one text, and nothing else', () => {
-    expect(openaiEmbeddings.request(embeddingCall(), endpointOf())).toEqual({
+    expect(openaiEmbeddings.buildRequest(buildEmbeddingCall(), buildEndpoint())).toEqual({
       path: '/embeddings',
       body: { model: 'up-small', input: 'Hi' },
     })
@@ -108,9 +108,9 @@ describe('buildRequest', () => {
   })
 
   test('puts the model into the path for Azure’s dated API', () => {
-    expect(openaiEmbeddings.request(embeddingCall(), at({ api_version: '2024-10-21' })).path).toBe(
-      '/deployments/up-small/embeddings?api-version=2024-10-21',
-    )
+    expect(
+      openaiEmbeddings.buildRequest(buildEmbeddingCall(), at({ api_version: '2024-10-21' })).path,
+    ).toBe('/deployments/up-small/embeddings?api-version=2024-10-21')
   })
 
   test.each([
@@ -124,9 +124,9 @@ describe('buildRequest', () => {
       model: _,
       input: __,
       ...rest
-    } = protocol.request(
-      embeddingCall({ params: { dimensions: 2, input_type } }),
-      endpointOf(),
+    } = protocol.buildRequest(
+      buildEmbeddingCall({ params: { dimensions: 2, input_type } }),
+      buildEndpoint(),
     ).body
     expect(rest).toEqual(expected)
   })
@@ -206,7 +206,7 @@ describe('answer', () => {
   })
 
   test('is never a stream', () => {
-    expect(typeOf(() => openaiEmbeddings.reader(embeddingCall(), endpointOf()))).toBe(
+    expect(typeOf(() => openaiEmbeddings.createReader(buildEmbeddingCall(), buildEndpoint()))).toBe(
       'provider_unavailable',
     )
   })

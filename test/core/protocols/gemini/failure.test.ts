@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { failure, failureInside } from '../../../../src/core/protocols/gemini/failure.ts'
+import { readFailure, readStreamFailure } from '../../../../src/core/protocols/gemini/failure.ts'
 
 const body = (code: number, status: string, message = 'secret words', details?: unknown) => ({
   error: { code, message, status, details },
@@ -17,14 +17,14 @@ describe('failure', () => {
     [503, 'UNAVAILABLE', 'provider_unavailable'],
     [504, 'DEADLINE_EXCEEDED', 'timeout'],
   ] as const)('trap 99: %i %s is %s', (code, status, type) => {
-    const error = failure(code, body(code, status))
+    const error = readFailure(code, body(code, status))
     expect(error).toMatchObject({ type, metadata: { provider_code: status } })
     expect(JSON.stringify(error.metadata) + error.message).not.toContain('secret')
   })
 
   test('recognizes an overloaded model by its sentence', () => {
     expect(
-      failure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.'))
+      readFailure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.'))
         .type,
     ).toBe('provider_overloaded')
   })
@@ -34,7 +34,7 @@ describe('failure', () => {
     'Unable to submit request because the input token count is 2000000 ' +
       'but model only supports up to 1048576.',
   ])('recognizes a request that is too long by its sentence: %s', message => {
-    expect(failure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe(
+    expect(readFailure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe(
       'context_length_exceeded',
     )
   })
@@ -43,7 +43,7 @@ describe('failure', () => {
     const details = [
       { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' },
     ]
-    expect(failure(400, body(400, 'INVALID_ARGUMENT', 'x', details))).toMatchObject({
+    expect(readFailure(400, body(400, 'INVALID_ARGUMENT', 'x', details))).toMatchObject({
       type: 'provider_unavailable',
       metadata: { provider_code: 'API_KEY_INVALID' },
     })
@@ -57,13 +57,13 @@ describe('failure', () => {
     ['soon', undefined],
   ])('a delay of %s is %p seconds', (retryDelay, seconds) => {
     const details = [7, { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }]
-    expect(failure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(
+    expect(readFailure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(
       seconds as never,
     )
   })
 
   test('trap 78: reads an error in a list', () => {
-    expect(failure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({
+    expect(readFailure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({
       type: 'rate_limit_exceeded',
     })
   })
@@ -79,15 +79,15 @@ describe('failure', () => {
   ]
 
   test.each(NONE.map(given => [given]))('trap 100: classifies %j by its status', given => {
-    expect(failure(503, given).type).toBe('provider_unavailable')
-    expect(failure(429, given).type).toBe('rate_limit_exceeded')
+    expect(readFailure(503, given).type).toBe('provider_unavailable')
+    expect(readFailure(429, given).type).toBe('rate_limit_exceeded')
   })
 
   test('takes the status that an error inside an answer names', () => {
-    expect(failureInside({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe(
+    expect(readStreamFailure({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe(
       'rate_limit_exceeded',
     )
-    expect(failureInside({ code: 7, status: 'INVALID_ARGUMENT' }).type).toBe('invalid_request')
-    expect(failureInside({}).type).toBe('provider_unavailable')
+    expect(readStreamFailure({ code: 7, status: 'INVALID_ARGUMENT' }).type).toBe('invalid_request')
+    expect(readStreamFailure({}).type).toBe('provider_unavailable')
   })
 })

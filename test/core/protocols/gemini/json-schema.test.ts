@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { jsonSchema } from '../../../../src/core/protocols/gemini/schema.ts'
+import { toJsonSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 
@@ -18,7 +18,7 @@ describe('plain JSON Schema', () => {
         default: { const: 1 },
       },
     )
-    expect(jsonSchema(schema, 'f')).toEqual(
+    expect(toJsonSchema(schema, 'f')).toEqual(
       object(
         {
           kind: { enum: ['a'] },
@@ -37,7 +37,7 @@ describe('plain JSON Schema', () => {
   test('refuses a schema without end by name', () => {
     let deep: object = { type: 'string' }
     for (let i = 0; i < 5_000; i++) deep = { type: 'array', items: deep }
-    expect(() => jsonSchema({ ...deep }, 'f')).toThrow(
+    expect(() => toJsonSchema({ ...deep }, 'f')).toThrow(
       expect.objectContaining({ type: 'invalid_request', metadata: { field: 'f' } }),
     )
   })

@@ -3,10 +3,10 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { gemini } from '../../../../src/core/protocols/gemini.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
-const endpoint = endpointOf({ upstreamModel: 'gemini-3-flash-preview' })
+const endpoint = buildEndpoint({ upstreamModel: 'gemini-3-flash-preview' })
 const frame = (data: unknown) => ({
   event: null,
   data: typeof data === 'string' ? data : JSON.stringify(data),
@@ -14,12 +14,12 @@ const frame = (data: unknown) => ({
 
 /** Returns the parts of a streamed answer with these events and a clean end. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint): TextPart[] {
-  const reader = gemini.reader(textCall(call), at)
+  const reader = gemini.createReader(buildTextCall(call), at)
   return [...events.flatMap(event => reader.read(frame(event))), ...(reader.end?.() ?? [])]
 }
 
 const whole = (body: unknown, call: Partial<TextCall> = {}, at = endpoint) =>
-  gemini.parts(body, textCall(call), at)
+  gemini.parseAnswer(body, buildTextCall(call), at)
 
 /** Creates one event, or a whole answer, with these parts. */
 const chunk = (parts: unknown[], candidate: object = {}, more: object = {}) => ({
@@ -51,7 +51,7 @@ describe('start and end', () => {
   })
 
   test('is complete only after a finish reason and the end of the connection', () => {
-    const reader = gemini.reader(textCall(), endpoint)
+    const reader = gemini.createReader(buildTextCall(), endpoint)
     reader.read(frame(chunk([text('a')], STOP)))
     expect(reader.complete).toBe(false)
     expect(reader.end?.()).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: 'STOP' }])
@@ -60,14 +60,14 @@ describe('start and end', () => {
 
   test('is not complete without a finish reason or without output', () => {
     for (const events of [[chunk([text('a')])], [], [{ usageMetadata: { promptTokenCount: 3 } }]]) {
-      const reader = gemini.reader(textCall(), endpoint)
+      const reader = gemini.createReader(buildTextCall(), endpoint)
       for (const event of events) reader.read(frame(event))
       expect([reader.end?.(), reader.complete]).toEqual([[], false])
     }
   })
 
   test('is complete only if every alternative has ended', () => {
-    const reader = gemini.reader(textCall(), endpoint)
+    const reader = gemini.createReader(buildTextCall(), endpoint)
     reader.read(
       frame({
         candidates: [
@@ -85,14 +85,14 @@ describe('start and end', () => {
   })
 
   test('a whole answer with output is complete without a finish reason', () => {
-    expect(saidBy(whole(chunk([text('a')])))).toMatchObject({
+    expect(collectParts(whole(chunk([text('a')])))).toMatchObject({
       text: 'a',
       finish: { reason: 'stop', native: null },
     })
   })
 
   test('trap 78: reads a list of events that arrived in one piece', () => {
-    expect(saidBy(whole([chunk([text('a')]), chunk([text('b')], STOP)]))).toMatchObject({
+    expect(collectParts(whole([chunk([text('a')]), chunk([text('b')], STOP)]))).toMatchObject({
       text: 'ab',
       finish: { reason: 'stop', native: 'STOP' },
     })
@@ -114,7 +114,7 @@ describe('start and end', () => {
   })
 
   test('skips a few unreadable events, and fails on many', () => {
-    const reader = gemini.reader(textCall(), endpoint)
+    const reader = gemini.createReader(buildTextCall(), endpoint)
     for (let i = 0; i < 20; i++) expect(reader.read(frame('{"candidates":['))).toEqual([])
     expect(() => reader.read(frame('[DONE]'))).toThrow(GatewayError)
   })
@@ -122,7 +122,7 @@ describe('start and end', () => {
 
 describe('contents of an answer', () => {
   test('emits text, and thoughts as reasoning', () => {
-    const said = saidBy(
+    const said = collectParts(
       streamed([
         chunk([text('Hm', { thought: true })]),
         chunk([text('.', { thought: true }), text('An')]),
@@ -185,7 +185,7 @@ describe('contents of an answer', () => {
       { executableCode: { language: 'PYTHON', code: 'loop()' } },
       text('2'),
     ]
-    const said = saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)]))
+    const said = collectParts(streamed([...parts.map(part => chunk([part])), chunk([], STOP)]))
     expect(said).toMatchObject({ text: '2', calls: [], reasoning: '', finish: { reason: 'stop' } })
     expect(said.details).toMatchObject([
       { type: 'reasoning.encrypted', data: 'S', id: 'server_0_0', index: 0 },
@@ -244,7 +244,7 @@ describe('contents of an answer', () => {
 
 describe('tool calls', () => {
   test('trap 32: numbers calls across events that all contain a first call', () => {
-    const said = saidBy(
+    const said = collectParts(
       streamed([
         chunk([called('a', { x: 1 })]),
         chunk([called('a', { x: 2 })]),
@@ -262,30 +262,30 @@ describe('tool calls', () => {
     const events = [
       chunk([called('a'), { functionCall: { id: 'g-1', name: 'a', args: {} } }, called('a')], STOP),
     ]
-    const ids = saidBy(streamed(events)).calls.map(({ id }) => id)
+    const ids = collectParts(streamed(events)).calls.map(({ id }) => id)
     expect(ids).toEqual(['call_00000000000000000001_0_0', 'g-1', 'call_00000000000000000001_0_2'])
-    expect(saidBy(whole(events[0])).calls.map(({ id }) => id)).toEqual(ids)
-    expect(saidBy(streamed(events, { id: 'gen-1-00000000000000000002' })).calls[0]?.id).not.toBe(
-      ids[0],
-    )
+    expect(collectParts(whole(events[0])).calls.map(({ id }) => id)).toEqual(ids)
+    expect(
+      collectParts(streamed(events, { id: 'gen-1-00000000000000000002' })).calls[0]?.id,
+    ).not.toBe(ids[0])
   })
 
   test('trap 26: keeps large integers exact in arguments', () => {
-    const reader = gemini.reader(textCall(), endpoint)
+    const reader = gemini.createReader(buildTextCall(), endpoint)
     const parts = reader.read(
       frame(
         '{"candidates":[{"content":{"parts":' +
           '[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}',
       ),
     )
-    expect(saidBy(parts).calls[0]?.input).toBe('{"id":12345678901234567890}')
+    expect(collectParts(parts).calls[0]?.input).toBe('{"id":12345678901234567890}')
   })
 
   test('trap 22: restores the client’s tool names', () => {
     const tools = [{ type: 'function' as const, name: '1/mcp tool' }]
-    expect(saidBy(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name).toBe(
-      '1/mcp tool',
-    )
+    expect(
+      collectParts(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name,
+    ).toBe('1/mcp tool')
   })
 
   test('trap 68: STOP means tool_calls, even if the calls came in an earlier event', () => {
@@ -293,11 +293,11 @@ describe('tool calls', () => {
     expect(late.filter(part => part.type === 'finish')).toEqual([
       { type: 'finish', choice: 0, reason: 'tool_calls', native: 'STOP' },
     ])
-    expect(saidBy(whole(chunk([called('a')], STOP))).finish?.reason).toBe('tool_calls')
+    expect(collectParts(whole(chunk([called('a')], STOP))).finish?.reason).toBe('tool_calls')
   })
 
   test('trap 33: ties a signature to its call, under a unique index', () => {
-    const { details, calls } = saidBy(
+    const { details, calls } = collectParts(
       streamed([
         chunk([text('Hm', { thought: true })]),
         chunk([called('a', {}, { thoughtSignature: 'S1' }), called('b')], STOP),
@@ -311,7 +311,7 @@ describe('tool calls', () => {
 
   test('trap 34: ties a signature to its own part, not to the next', () => {
     const thought = (said: string, more: object = {}) => text(said, { thought: true, ...more })
-    const { details } = saidBy(
+    const { details } = collectParts(
       streamed([
         chunk([thought('a', { thoughtSignature: 'S1' }), thought('b')]),
         chunk([text('c', { thoughtSignature: 'S2' })]),
@@ -339,18 +339,18 @@ describe('tool calls', () => {
         },
       },
     }
-    const older = endpointOf({ upstreamModel: 'gemini-2.5-flash' })
+    const older = buildEndpoint({ upstreamModel: 'gemini-2.5-flash' })
     const answer = [chunk([text('Here: '), called('json', { a: 'b' })]), chunk([], STOP)]
-    expect(saidBy(streamed(answer, asked, older))).toMatchObject({
+    expect(collectParts(streamed(answer, asked, older))).toMatchObject({
       text: '{"a":"b"}',
       calls: [],
       finish: { reason: 'stop' },
     })
-    expect(saidBy(streamed([chunk([called('f')], STOP)], asked, older))).toMatchObject({
+    expect(collectParts(streamed([chunk([called('f')], STOP)], asked, older))).toMatchObject({
       text: '',
       finish: { reason: 'tool_calls' },
     })
-    expect(saidBy(streamed([chunk([called('json')], STOP)], asked))).toMatchObject({
+    expect(collectParts(streamed([chunk([called('json')], STOP)], asked))).toMatchObject({
       text: '',
       finish: { reason: 'tool_calls' },
     })
@@ -365,7 +365,7 @@ describe('arguments in pieces', () => {
   const begun = { functionCall: { name: 'f', willContinue: true } }
   const over = { functionCall: {} }
   const calls = (...parts: unknown[]) =>
-    saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)])).calls.map(
+    collectParts(streamed([...parts.map(part => chunk([part])), chunk([], STOP)])).calls.map(
       ({ input }) => input,
     )
 
@@ -399,7 +399,7 @@ describe('arguments in pieces', () => {
 
   test('drop the call if they are truncated', () => {
     expect(
-      saidBy(
+      collectParts(
         streamed([
           chunk([begun]),
           chunk([args(piece('$.path', { stringValue: '/', willContinue: true }))], {
@@ -464,7 +464,7 @@ describe('finish reason', () => {
     ['OTHER', 'error'],
     ['toString', 'error'],
   ])('trap 69: %s is %s', (finishReason, reason) => {
-    expect(saidBy(streamed([chunk([], { finishReason })])).finish).toEqual({
+    expect(collectParts(streamed([chunk([], { finishReason })])).finish).toEqual({
       reason,
       native: finishReason,
     } as never)
@@ -476,7 +476,7 @@ describe('finish reason', () => {
       usageMetadata: { promptTokenCount: 4, totalTokenCount: 4 },
     }
     for (const parts of [whole(refused), streamed([refused, chunk([text('never')])])]) {
-      expect(saidBy(parts)).toMatchObject({
+      expect(collectParts(parts)).toMatchObject({
         text: '',
         finish: { reason: 'content_filter', native: 'PROHIBITED_CONTENT' },
         usage: { input: { text: 4 } },
@@ -489,7 +489,7 @@ describe('finish reason', () => {
     const judged = {
       promptFeedback: { blockReason: 'BLOCK_REASON_UNSPECIFIED', safetyRatings: [] },
     }
-    expect(saidBy(whole({ ...chunk([text('a')], STOP), ...judged }))).toMatchObject({
+    expect(collectParts(whole({ ...chunk([text('a')], STOP), ...judged }))).toMatchObject({
       text: 'a',
       finish: { reason: 'stop' },
     })
@@ -523,7 +523,7 @@ describe('sources', () => {
   const cited = (url_citation: object) => ({ type: 'url_citation', url_citation })
 
   test('cites a source once, with its range if it supports a passage', () => {
-    const { annotations, usage } = saidBy(
+    const { annotations, usage } = collectParts(
       streamed([
         chunk([text('Ä: gr')]),
         chunk([text('öße')], { groundingMetadata }),
@@ -558,7 +558,7 @@ describe('sources', () => {
         ],
       },
     }
-    expect(saidBy(whole(chunk([text('a')], candidate))).annotations).toEqual(
+    expect(collectParts(whole(chunk([text('a')], candidate))).annotations).toEqual(
       [
         { url: 'https://maps.example/', title: 'M' },
         { url: 'https://image.example/' },
@@ -656,7 +656,7 @@ describe('hostile answers', () => {
 
   test('limits alternatives and calls', () => {
     const many = Array.from({ length: 500 }, () => called('f'))
-    expect(saidBy(whole(chunk(many, STOP))).calls).toHaveLength(128)
+    expect(collectParts(whole(chunk(many, STOP))).calls).toHaveLength(128)
     const crowd = Array.from({ length: 500 }, (_, index) => ({ index, ...STOP }))
     expect(streamed([{ candidates: crowd }]).filter(part => part.type === 'finish')).toHaveLength(
       128,

@@ -1,36 +1,36 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Block, Turn } from '../../../../src/core/language/message.ts'
+import type { Block, Message } from '../../../../src/core/language/message.ts'
 import { gemini } from '../../../../src/core/protocols/gemini.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
-const at = (upstreamModel: string) => endpointOf({ upstreamModel })
+const at = (upstreamModel: string) => buildEndpoint({ upstreamModel })
 const NEW = at('gemini-3-flash-preview')
 const OLD = at('gemini-2.0-flash')
-const VERTEX = endpointOf({
+const VERTEX = buildEndpoint({
   upstreamModel: 'gemini-3-flash-preview',
-  provider: providerOf({
+  provider: buildProvider({
     base_url: 'https://x.example/v1/projects/p/locations/l/publishers/google',
   }),
 })
 
 const sent = (call: Partial<TextCall>, endpoint = NEW) =>
-  gemini.request(textCall(call), endpoint).body
+  gemini.buildRequest(buildTextCall(call), endpoint).body
 const configOf = (params: TextCall['params'], endpoint = NEW) =>
   sent({ params }, endpoint).generationConfig as Record<string, unknown>
-const contentsOf = (turns: Turn[], endpoint = NEW) => sent({ turns }, endpoint).contents
+const contentsOf = (messages: Message[], endpoint = NEW) => sent({ messages }, endpoint).contents
 
 const said = (text: string): Block => ({ type: 'text', text })
-const user = (...blocks: Block[]): Turn => ({ role: 'user', blocks })
-const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
+const user = (...blocks: Block[]): Message => ({ role: 'user', blocks })
+const assistant = (...blocks: Block[]): Message => ({ role: 'assistant', blocks })
 const called = (id: string, input = '{}', name = 'f'): Block => ({
   type: 'tool-call',
   id,
   name,
   input,
 })
-const result = (tool_call_id: string, ...blocks: Block[]): Turn => ({
+const result = (tool_call_id: string, ...blocks: Block[]): Message => ({
   role: 'tool',
   tool_call_id,
   blocks,
@@ -43,21 +43,23 @@ const tool = (name: string, parameters?: unknown) => ({
 
 describe('the request', () => {
   test('a plain call has only contents', () => {
-    expect(gemini.request(textCall(), NEW)).toEqual({
+    expect(gemini.buildRequest(buildTextCall(), NEW)).toEqual({
       path: '/models/gemini-3-flash-preview:generateContent',
       body: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
     })
   })
 
   test('a streamed call asks for events', () => {
-    expect(gemini.request(textCall({ stream: true }), NEW)).toMatchObject({
+    expect(gemini.buildRequest(buildTextCall({ stream: true }), NEW)).toMatchObject({
       path: '/models/gemini-3-flash-preview:streamGenerateContent?alt=sse',
     })
   })
 
   test('escapes a model name in the path, which may contain its own kind', () => {
-    expect(gemini.request(textCall(), at('x?y#z')).path).toBe('/models/x%3Fy%23z:generateContent')
-    expect(gemini.request(textCall(), at('tunedModels/mine')).path).toBe(
+    expect(gemini.buildRequest(buildTextCall(), at('x?y#z')).path).toBe(
+      '/models/x%3Fy%23z:generateContent',
+    )
+    expect(gemini.buildRequest(buildTextCall(), at('tunedModels/mine')).path).toBe(
       '/tunedModels/mine:generateContent',
     )
   })
@@ -90,8 +92,8 @@ describe('the request', () => {
   })
 
   test('leaves the call unchanged', () => {
-    const call = textCall({
-      turns: [
+    const call = buildTextCall({
+      messages: [
         { role: 'system', blocks: [said('S')] },
         user(said('a')),
         user(said('b')),
@@ -102,7 +104,7 @@ describe('the request', () => {
       params: { stop: ['a'], service_tier: 'flex' },
     })
     const before = structuredClone(call)
-    gemini.request(call, NEW)
+    gemini.buildRequest(call, NEW)
     expect(call).toEqual(before)
   })
 })
@@ -197,15 +199,16 @@ describe('parameters', () => {
 
   test('sends a service tier in the body, on Vertex in a header', () => {
     expect(
-      gemini.request(textCall({ params: { service_tier: 'flex' } }), NEW).body.serviceTier,
+      gemini.buildRequest(buildTextCall({ params: { service_tier: 'flex' } }), NEW).body
+        .serviceTier,
     ).toBe('flex')
     expect(
-      gemini.request(textCall({ params: { service_tier: 'priority' } }), VERTEX),
+      gemini.buildRequest(buildTextCall({ params: { service_tier: 'priority' } }), VERTEX),
     ).toMatchObject({
       headers: { 'x-vertex-ai-llm-shared-request-type': 'priority' },
     })
     expect(
-      gemini.request(textCall({ params: { service_tier: 'auto' } }), NEW).body,
+      gemini.buildRequest(buildTextCall({ params: { service_tier: 'auto' } }), NEW).body,
     ).not.toHaveProperty('serviceTier')
   })
 })
@@ -288,7 +291,7 @@ describe('trap 54: reasoning', () => {
 
 describe('the conversation', () => {
   test('separates instructions, and alternates sides', () => {
-    const turns: Turn[] = [
+    const messages: Message[] = [
       { role: 'system', blocks: [said('S')] },
       user(said('a')),
       { role: 'developer', blocks: [said('D')] },
@@ -296,7 +299,7 @@ describe('the conversation', () => {
       assistant(said('c')),
       user(said('d')),
     ]
-    expect(sent({ turns })).toEqual({
+    expect(sent({ messages })).toEqual({
       systemInstruction: { parts: [{ text: 'S' }, { text: 'D' }] },
       contents: [
         { role: 'user', parts: [{ text: 'a' }, { text: 'b' }] },
@@ -307,11 +310,11 @@ describe('the conversation', () => {
   })
 
   test('sends instructions as user content if they are alone or unsupported', () => {
-    const system: Turn = { role: 'system', blocks: [said('S')] }
-    expect(sent({ turns: [system, user(said('a'))] }, at('gemma-3-27b-it'))).toEqual({
+    const system: Message = { role: 'system', blocks: [said('S')] }
+    expect(sent({ messages: [system, user(said('a'))] }, at('gemma-3-27b-it'))).toEqual({
       contents: [{ role: 'user', parts: [{ text: 'S' }, { text: 'a' }] }],
     })
-    expect(sent({ turns: [system] })).toEqual({
+    expect(sent({ messages: [system] })).toEqual({
       contents: [{ role: 'user', parts: [{ text: 'S' }] }],
     })
   })
@@ -450,7 +453,7 @@ describe('the conversation', () => {
   })
 
   test('marks failed results, and sends results with references as text', () => {
-    const response = (turn: Turn) =>
+    const response = (turn: Message) =>
       JSON.stringify(contentsOf([user(said('a')), assistant(called('1')), turn], OLD)).match(
         /"response":(\{.*?\})\}\}\]/,
       )?.[1]
@@ -494,7 +497,7 @@ describe('signatures', () => {
     text: null,
     details: details as never,
   })
-  const modelParts = (turn: Turn, endpoint = NEW) =>
+  const modelParts = (turn: Message, endpoint = NEW) =>
     (contentsOf([user(said('a')), turn], endpoint) as { parts: Record<string, unknown>[] }[])[1]
       ?.parts
 
@@ -614,8 +617,12 @@ describe('signatures', () => {
       { functionCall: { id: '1', name: 'f', args: { x: 1 } }, thoughtSignature: 'S' },
       { functionCall: { id: '2', name: 'f', args: {} } },
     ]
-    const { details, text, calls } = saidBy(
-      gemini.parts({ candidates: [{ content: { parts }, finishReason: 'STOP' }] }, textCall(), NEW),
+    const { details, text, calls } = collectParts(
+      gemini.parseAnswer(
+        { candidates: [{ content: { parts }, finishReason: 'STOP' }] },
+        buildTextCall(),
+        NEW,
+      ),
     )
     const turn = assistant(
       reasoning(...details),
@@ -698,7 +705,7 @@ describe('tools', () => {
     const long = 'x'.repeat(100)
     const body = sent({
       tools: [tool('1/a'), tool(long)],
-      turns: [user(said('a')), assistant(called('1', '{}', '1/a')), result('1', said('x'))],
+      messages: [user(said('a')), assistant(called('1', '{}', '1/a')), result('1', said('x'))],
     })
     const names = JSON.stringify(body).match(/(?<="name":")[^"]*/g)
     expect(names?.slice(0, 2)).toEqual(['_1_a', '_1_a'])

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { reducedSchema } from '../../../../src/core/protocols/gemini/schema.ts'
+import { reduceSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 
 const reduced = (schema: Record<string, unknown>) =>
-  reducedSchema(schema, 'tools.0.function.parameters')
+  reduceSchema(schema, 'tools.0.function.parameters')
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 /** Returns the reduced form of a member within an object. */
 const member = (schema: unknown) =>

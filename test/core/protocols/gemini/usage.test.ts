@@ -1,34 +1,34 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
-import { usageOf } from '../../../../src/core/protocols/gemini/usage.ts'
+import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { readUsage } from '../../../../src/core/protocols/gemini/usage.ts'
 
 const detail = (modality: string, tokenCount: number) => ({ modality, tokenCount })
 
 describe('readUsage', () => {
   test('trap 86: adds thoughts to the candidates as output', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       promptTokenCount: 9,
       candidatesTokenCount: 29,
       thoughtsTokenCount: 256,
       totalTokenCount: 294,
     })
     expect(usage?.output).toEqual({ text: 29, reasoning: 256, audio: 0, image: 0 })
-    expect(usage && inputTokens(usage) + outputTokens(usage)).toBe(294)
+    expect(usage && countInputTokens(usage) + countOutputTokens(usage)).toBe(294)
   })
 
   test('separates cached tokens from the prompt, and adds what Google’s tools read', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       promptTokenCount: 100,
       cachedContentTokenCount: 60,
       toolUsePromptTokenCount: 7,
       candidatesTokenCount: 1,
     })
     expect(usage?.input).toMatchObject({ text: 47, cache_read: 60 })
-    expect(usage && inputTokens(usage)).toBe(107)
+    expect(usage && countInputTokens(usage)).toBe(107)
   })
 
   test('trap 89: counts audio and video once, and not where they were cached', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       promptTokenCount: 100,
       cachedContentTokenCount: 20,
       promptTokensDetails: [
@@ -53,7 +53,7 @@ describe('readUsage', () => {
   })
 
   test('trap 87: counts nothing without candidates', () => {
-    expect(usageOf({ promptTokenCount: 4, totalTokenCount: 4 })).toMatchObject({
+    expect(readUsage({ promptTokenCount: 4, totalTokenCount: 4 })).toMatchObject({
       input: { text: 4 },
       output: { text: 0 },
     })
@@ -68,11 +68,11 @@ describe('readUsage', () => {
       { trafficType: 'ON_DEMAND' },
       { promptTokenCount: 0, candidatesTokenCount: -3 },
     ])
-      expect(usageOf(given)).toBeUndefined()
+      expect(readUsage(given)).toBeUndefined()
   })
 
   test('never makes a class negative if details exceed their total', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       promptTokenCount: 5,
       cachedContentTokenCount: 50,
       promptTokensDetails: [detail('AUDIO', 1e6), 7, null],

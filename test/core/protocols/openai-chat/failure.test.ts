@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { parseObject } from '../../../../src/core/kernel/json.ts'
 import { FINISH_REASONS } from '../../../../src/core/language/part.ts'
-import { failure, failureInside } from '../../../../src/core/protocols/openai-chat/failure.ts'
-import { finishReason } from '../../../../src/core/protocols/openai-chat/reader.ts'
+import {
+  readFailure,
+  readStreamFailure,
+} from '../../../../src/core/protocols/openai-chat/failure.ts'
+import { toFinishReason } from '../../../../src/core/protocols/openai-chat/reader.ts'
 
-const typeOf = (status: number, error: object = {}) => failure(status, { error }).type
+const typeOf = (status: number, error: object = {}) => readFailure(status, { error }).type
 
 describe('readFailure', () => {
   test.each([
@@ -61,7 +64,7 @@ describe('readFailure', () => {
       param: 'messages[0].name',
       type: 'invalid_request_error',
     }
-    const made = failure(400, { error })
+    const made = readFailure(400, { error })
     expect(JSON.stringify([made.message, made.metadata])).not.toMatch(/sk-secret|42/)
     expect(made.metadata).toEqual({
       provider_code: 'unsupported_parameter',
@@ -71,21 +74,21 @@ describe('readFailure', () => {
 
   test('does not pass on a code that is a sentence or a secret', () => {
     for (const code of ['your key sk-secret', 'sk-live-123', 'x'.repeat(65), 7, {}, ''])
-      expect(failure(400, { error: { code } }).metadata).toEqual({})
+      expect(readFailure(400, { error: { code } }).metadata).toEqual({})
   })
 
   test.each([[null], ['text'], [[]], [{ error: 'text' }], [{ error: null }], [undefined]])(
     'accepts a body of %j',
     body => {
-      expect(failure(500, body).type).toBe('provider_unavailable')
+      expect(readFailure(500, body).type).toBe('provider_unavailable')
     },
   )
 
   test('an error in an answer has the status that it contains, else 502', () => {
-    expect(failureInside({ code: 429 }).type).toBe('rate_limit_exceeded')
-    expect(failureInside({ status: '503' }).status).toBe(502)
-    expect(failureInside({ code: 'server_error' }).type).toBe('provider_unavailable')
-    expect(failureInside('text').type).toBe('provider_unavailable')
+    expect(readStreamFailure({ code: 429 }).type).toBe('rate_limit_exceeded')
+    expect(readStreamFailure({ status: '503' }).status).toBe(502)
+    expect(readStreamFailure({ code: 'server_error' }).type).toBe('provider_unavailable')
+    expect(readStreamFailure('text').type).toBe('provider_unavailable')
   })
 })
 
@@ -99,13 +102,13 @@ describe('toFinishReason', () => {
       content_filter: 'content_filter',
     }
     for (const [native, ours] of Object.entries(known))
-      expect(finishReason(native)).toBe(ours as never)
+      expect(toFinishReason(native)).toBe(ours as never)
   })
 
   test('maps an unknown reason to stop, even the name of an object’s property', () => {
     for (const native of ['whatever', '', 'constructor', '__proto__', 'toString'])
-      expect(FINISH_REASONS).toContain(finishReason(native))
-    expect(finishReason('whatever')).toBe('stop')
+      expect(FINISH_REASONS).toContain(toFinishReason(native))
+    expect(toFinishReason('whatever')).toBe('stop')
   })
 })
 
@@ -114,5 +117,5 @@ test.each([
   '{"status":{"toString":1,"valueOf":1}}',
   '{"code":[503]}',
 ])('%s contains no status', json => {
-  expect(failureInside(parseObject(json)).type).toBe('provider_unavailable')
+  expect(readStreamFailure(parseObject(json)).type).toBe('provider_unavailable')
 })

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Block, Turn } from '../../../../src/core/language/message.ts'
-import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import type { Block, Message } from '../../../../src/core/language/message.ts'
+import { buildRequest } from '../../../../src/core/protocols/openai-chat/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
-const callOf = (more: Partial<TextCall>) => textCall({ dialect: 'messages', ...more })
-const bodyOf = (more: Partial<TextCall>) => request(callOf(more), endpointOf()).body
-const messagesOf = (...turns: Turn[]) => bodyOf({ turns }).messages
-const user = (...blocks: Block[]): Turn => ({ role: 'user', blocks })
-const said = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
+const callOf = (more: Partial<TextCall>) => buildTextCall({ dialect: 'messages', ...more })
+const bodyOf = (more: Partial<TextCall>) => buildRequest(callOf(more), buildEndpoint()).body
+const messagesOf = (...messages: Message[]) => bodyOf({ messages }).messages
+const user = (...blocks: Block[]): Message => ({ role: 'user', blocks })
+const said = (...blocks: Block[]): Message => ({ role: 'assistant', blocks })
 const native = (type: string): Block => ({ type: 'other', dialect: 'messages', value: { type } })
 
 describe('a call of Anthropic’s dialect', () => {
@@ -80,7 +80,7 @@ describe('a call of Anthropic’s dialect', () => {
   })
 
   test('trap 16: sends the images of a tool’s result after all results', () => {
-    const result = (id: string, ...blocks: Block[]): Turn => ({
+    const result = (id: string, ...blocks: Block[]): Message => ({
       role: 'tool',
       tool_call_id: id,
       blocks,
@@ -102,12 +102,12 @@ describe('a call of Anthropic’s dialect', () => {
 })
 
 test('a chat client’s own call is sent unchanged', () => {
-  const turn: Turn = {
+  const turn: Message = {
     role: 'user',
     blocks: [{ type: 'text', text: 'Hi', extra: { odd: 1 } }],
     extra: { odd: 2 },
   }
-  expect(request(textCall({ turns: [turn] }), endpointOf()).body.messages).toEqual([
+  expect(buildRequest(buildTextCall({ messages: [turn] }), buildEndpoint()).body.messages).toEqual([
     { role: 'user', odd: 2, content: [{ type: 'text', text: 'Hi', odd: 1 }] },
   ])
 })

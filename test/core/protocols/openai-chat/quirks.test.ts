@@ -4,11 +4,11 @@ import { NO_QUIRKS, type Quirks } from '../../../../src/core/config/quirks.ts'
 import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
 import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { parts } from '../../../../src/core/protocols/openai-chat/reader.ts'
-import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { parseAnswer } from '../../../../src/core/protocols/openai-chat/reader.ts'
+import { buildRequest } from '../../../../src/core/protocols/openai-chat/request.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
@@ -17,11 +17,11 @@ beforeAll(async () => {
   gateway = await testGateway()
 })
 
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const callOf = (body: object): TextCall =>
-  chat.understand(
+  chat.toCall(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
     {
       id,
@@ -32,8 +32,9 @@ const callOf = (body: object): TextCall =>
   )
 
 const endpointWith = (quirks: Partial<Quirks>) =>
-  endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
-const sent = (body: object, quirks: Partial<Quirks>) => request(callOf(body), endpointWith(quirks))
+  buildEndpoint({ provider: buildProvider({ quirks: { ...NO_QUIRKS, ...quirks } }) })
+const sent = (body: object, quirks: Partial<Quirks>) =>
+  buildRequest(callOf(body), endpointWith(quirks))
 const bodyTo = (slug: keyof typeof PROVIDERS, body: object) =>
   sent(body, (PROVIDERS[slug] as { quirks?: Partial<Quirks> }).quirks ?? {}).body
 const messagesOf = (messages: object[], quirks: Partial<Quirks>) =>
@@ -109,7 +110,7 @@ describe('requests by quirks', () => {
     const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }
     const messages = [{ role: 'assistant', content: 'Here.', images: [image] }]
     expect(messagesOf(messages, {})).toEqual(messages)
-    const [turn] = callOf({ messages }).turns
+    const [turn] = callOf({ messages }).messages
     expect(turn?.blocks.map(block => block.type)).toEqual(['text', 'image'])
   })
 
@@ -181,7 +182,7 @@ describe('requests by quirks', () => {
         { type: 'other' as const, dialect: 'messages' as const, value: { type: 'bash_20250124' } },
       ],
     }
-    expect(() => request(other, endpointWith({}))).toThrow(
+    expect(() => buildRequest(other, endpointWith({}))).toThrow(
       'tools.0: bash_20250124 is a tool that this model',
     )
   })
@@ -189,16 +190,23 @@ describe('requests by quirks', () => {
   test('trap 57: sends no unknown parameters of another dialect', () => {
     const extra = { context_management: {} }
     expect(
-      request({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body
+      buildRequest({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body
         .context_management,
     ).toBeUndefined()
-    expect(request({ ...callOf({}), extra }, endpointWith({})).body.context_management).toEqual({})
+    expect(
+      buildRequest({ ...callOf({}), extra }, endpointWith({})).body.context_management,
+    ).toEqual({})
   })
 
   test('trap 50: sends no more stop sequences than the server takes', () => {
     const call = { ...callOf({}), params: { stop: ['a', 'b', 'c', 'd', 'e'] } }
-    expect(request(call, endpointWith({ most_stops: 4 })).body.stop).toEqual(['a', 'b', 'c', 'd'])
-    expect(request(call, endpointWith({})).body.stop).toHaveLength(5)
+    expect(buildRequest(call, endpointWith({ most_stops: 4 })).body.stop).toEqual([
+      'a',
+      'b',
+      'c',
+      'd',
+    ])
+    expect(buildRequest(call, endpointWith({})).body.stop).toHaveLength(5)
   })
 
   test('marks a prefill for servers that require it', () => {
@@ -317,7 +325,7 @@ describe('the built-in rows', () => {
 
 describe('the answer', () => {
   const read = (body: object, quirks: Partial<Quirks> = {}) =>
-    parts({ id: 'x', ...body }, textCall(), endpointWith(quirks)).slice(1)
+    parseAnswer({ id: 'x', ...body }, buildTextCall(), endpointWith(quirks)).slice(1)
   const choices = [
     { index: 0, message: { content: '<think>hm</think>\nyes' }, finish_reason: 'stop' },
   ]

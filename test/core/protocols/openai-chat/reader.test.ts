@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { ChunkReader, parts } from '../../../../src/core/protocols/openai-chat/reader.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { ChunkReader, parseAnswer } from '../../../../src/core/protocols/openai-chat/reader.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
-const call = textCall()
+const call = buildTextCall()
 const frame = (data: unknown) => ({
   event: null,
   data: typeof data === 'string' ? data : JSON.stringify(data),
@@ -12,13 +12,13 @@ const frame = (data: unknown) => ({
 
 /** Returns the parts of a streamed answer of these chunks, without its start. */
 function streamed(...chunks: unknown[]): TextPart[] {
-  const reader = new ChunkReader(call, endpointOf())
+  const reader = new ChunkReader(call, buildEndpoint())
   return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
 }
 
 /** Returns the parts of a whole answer with this message, without its start. */
 const whole = (message: unknown, more: object = {}) =>
-  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, endpointOf()).filter(
+  parseAnswer({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, buildEndpoint()).filter(
     part => part.type !== 'start',
   )
 
@@ -42,7 +42,7 @@ function toolCalls(given: TextPart[]) {
 
 describe('the beginning and the end', () => {
   test('an answer starts once, with the fields of its first chunk', () => {
-    const reader = new ChunkReader(call, endpointOf())
+    const reader = new ChunkReader(call, buildEndpoint())
     const first = { id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex', choices: [] }
     expect(reader.read(frame(first))).toEqual([
       { type: 'start', upstream_id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex' },
@@ -51,7 +51,7 @@ describe('the beginning and the end', () => {
   })
 
   test('a first chunk without an id leaves the start to the next one', () => {
-    const reader = new ChunkReader(call, endpointOf())
+    const reader = new ChunkReader(call, buildEndpoint())
     const all = [
       { id: '', choices: [], prompt_filter_results: [] },
       delta({ content: 'Hi' }),
@@ -60,7 +60,7 @@ describe('the beginning and the end', () => {
   })
 
   test('only [DONE] completes an answer, and nothing after it is read', () => {
-    const reader = new ChunkReader(call, endpointOf())
+    const reader = new ChunkReader(call, buildEndpoint())
     reader.read(frame(delta({ content: 'Hi' }, { finish_reason: 'stop' })))
     expect(reader.complete).toBe(false)
     expect(reader.read(frame(' [DONE] '))).toEqual([])
@@ -69,7 +69,7 @@ describe('the beginning and the end', () => {
   })
 
   test('skips a few unreadable events, and fails at many', () => {
-    const reader = new ChunkReader(call, endpointOf())
+    const reader = new ChunkReader(call, buildEndpoint())
     for (const data of ['{', 'null', '[]', '"text"', '1'])
       expect(reader.read(frame(data))).toEqual([])
     expect(() => Array.from({ length: 30 }, () => reader.read(frame('{')))).toThrow(GatewayError)
@@ -94,7 +94,7 @@ describe('the beginning and the end', () => {
   test.each([[null], [[]], ['text'], [{}], [{ choices: [] }], [{ choices: {} }]])(
     '%j is no whole answer',
     body => {
-      expect(() => parts(body, call, endpointOf())).toThrow('Provider returned error')
+      expect(() => parseAnswer(body, call, buildEndpoint())).toThrow('Provider returned error')
     },
   )
 })
@@ -430,10 +430,10 @@ describe('choices', () => {
       expected,
     )
     expect(
-      parts(
+      parseAnswer(
         { choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] },
         call,
-        endpointOf(),
+        buildEndpoint(),
       ).slice(1),
     ).toEqual(expected)
   })
@@ -578,13 +578,13 @@ describe('a streamed answer and a whole one', () => {
       delta({}, { finish_reason: 'tool_calls' }),
       { ...id, choices: [], usage },
     ]
-    const reader = new ChunkReader(call, endpointOf())
+    const reader = new ChunkReader(call, buildEndpoint())
     const fromStream = collected(chunks.flatMap(chunk => reader.read(frame(chunk))))
     expect(fromStream).toEqual(
-      parts(
+      parseAnswer(
         { ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage },
         call,
-        endpointOf(),
+        buildEndpoint(),
       ),
     )
   })

@@ -4,24 +4,24 @@ import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
 import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
 import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { operator } from '../../../../src/core/identity/actor.ts'
-import { namesInText } from '../../../../src/core/language/message.ts'
-import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { moveNamesIntoText } from '../../../../src/core/language/message.ts'
+import { buildRequest } from '../../../../src/core/protocols/openai-chat/request.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
 let gateway: Gateway
 
 beforeAll(async () => {
   gateway = await testGateway()
-  await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
+  await createPreset(gateway, getOperator(gateway), 'p', { system_prompt: null, config: {} })
 })
 
-const { origin, id } = textCall()
+const { origin, id } = buildTextCall()
 const callOf = (body: object) =>
-  chat.understand(
+  chat.toCall(
     gateway,
-    operator(gateway),
+    getOperator(gateway),
     { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
     {
       id,
@@ -32,18 +32,18 @@ const callOf = (body: object) =>
   )
 
 /** Returns what a provider receives for a chat request with this body. */
-const sent = (body: object, provider: Parameters<typeof providerOf>[0] = {}) =>
-  request(callOf(body), endpointOf({ provider: providerOf(provider) })).body
+const sent = (body: object, provider: Parameters<typeof buildProvider>[0] = {}) =>
+  buildRequest(callOf(body), buildEndpoint({ provider: buildProvider(provider) })).body
 
 /** Returns the received fields without the model and the messages. */
-function sentParameters(body: object, provider: Parameters<typeof providerOf>[0] = {}) {
+function sentParameters(body: object, provider: Parameters<typeof buildProvider>[0] = {}) {
   const { model: _, messages: __, ...parameters } = sent(body, provider)
   return parameters
 }
 
 describe('buildRequest', () => {
   test('sends the provider’s model and the messages for a plain call, and nothing else', () => {
-    expect(request(callOf({}), endpointOf())).toEqual({
+    expect(buildRequest(callOf({}), buildEndpoint())).toEqual({
       path: '/chat/completions',
       body: { model: 'up-small', messages: [{ role: 'user', content: 'Hi' }] },
     })
@@ -107,9 +107,14 @@ describe('buildRequest', () => {
       ...callOf({ stream: false }),
       extra: { model: 'other', messages: [], max_tokens: 1_000_000 },
     }
-    const { model, messages } = request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body
+    const { model, messages } = buildRequest(
+      { ...call, params: { max_tokens: 5 } },
+      buildEndpoint(),
+    ).body
     expect([model, messages]).toEqual(['up-small', [{ role: 'user', content: 'Hi' }]])
-    expect(request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body.max_tokens).toBe(5)
+    expect(
+      buildRequest({ ...call, params: { max_tokens: 5 } }, buildEndpoint()).body.max_tokens,
+    ).toBe(5)
   })
 
   test('sends no field that is meant for the gateway', () => {
@@ -306,7 +311,8 @@ describe('messages', () => {
       ],
     })
     expect(
-      request({ ...call, turns: namesInText(call.turns) }, endpointOf()).body.messages,
+      buildRequest({ ...call, messages: moveNamesIntoText(call.messages) }, buildEndpoint()).body
+        .messages,
     ).toEqual([
       { role: 'user', content: 'ada: Hi' },
       {
@@ -318,7 +324,7 @@ describe('messages', () => {
       },
       { role: 'tool', content: '{"a":1}', tool_call_id: 'c1' },
     ])
-    expect(request(call, endpointOf()).body.messages).toMatchObject([
+    expect(buildRequest(call, buildEndpoint()).body.messages).toMatchObject([
       { name: 'ada', content: 'Hi' },
       {},
       { name: 'f' },

@@ -6,7 +6,7 @@ function parted(pieces: string[]) {
   const tags = new ThinkTags()
   const all = [...pieces.flatMap(piece => tags.read(piece)), ...tags.end()]
   const join = (thought: boolean) =>
-    all.flatMap(piece => (piece.thought === thought ? piece.text : [])).join('')
+    all.flatMap(piece => (piece.isThinking === thought ? piece.text : [])).join('')
   return { thought: join(true), said: join(false) }
 }
 
@@ -43,6 +43,6 @@ describe('think tags', () => {
     const tags = new ThinkTags()
     tags.read('<think>')
     const given = tags.read('x'.repeat(1000))
-    expect(given).toEqual([{ thought: true, text: 'x'.repeat(1000) }])
+    expect(given).toEqual([{ isThinking: true, text: 'x'.repeat(1000) }])
   })
 })

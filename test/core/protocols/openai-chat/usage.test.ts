@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  inputTokens,
-  outputTokens,
-  searchesIn,
-  textUsage,
+  countInputTokens,
+  countOutputTokens,
+  createTextUsage,
+  getSearchCount,
 } from '../../../../src/core/language/usage.ts'
-import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
+import { readUsage } from '../../../../src/core/protocols/openai-chat/usage.ts'
 
 describe('readUsage', () => {
   test('plain counts are text', () => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(
-      textUsage(10, 5),
+    expect(readUsage({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(
+      createTextUsage(10, 5),
     )
   })
 
   test('details are subtracted from their totals, so that the classes add up', () => {
-    const usage = usageOf({
+    const usage = readUsage({
       prompt_tokens: 100,
       completion_tokens: 50,
       prompt_tokens_details: {
@@ -38,13 +38,13 @@ describe('readUsage', () => {
     [{ num_search_queries: -1, server_tool_use: null }, null],
     [{}, null],
   ])('searches are counted if reported: %j', (given, searches) => {
-    const usage = usageOf({ prompt_tokens: 10, completion_tokens: 5, ...given })
-    expect(usage && searchesIn(usage)).toBe(searches)
+    const usage = readUsage({ prompt_tokens: 10, completion_tokens: 5, ...given })
+    expect(usage && getSearchCount(usage)).toBe(searches)
   })
 
   test('cached tokens are read under DeepSeek’s name too', () => {
     expect(
-      usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input,
+      readUsage({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input,
     ).toMatchObject({
       text: 4,
       cache_read: 6,
@@ -53,7 +53,7 @@ describe('readUsage', () => {
 
   test('cached tokens are read under Moonshot’s name too', () => {
     expect(
-      usageOf({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input,
+      readUsage({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input,
     ).toMatchObject({ text: 10, cache_read: 10 })
   })
 
@@ -62,7 +62,7 @@ describe('readUsage', () => {
     [{ prompt_token_details: { cached_tokens: 6 } }],
     [{ prompt_tokens_details: { cached_tokens: 6 }, num_cached_tokens: null }],
   ])('cached tokens are read under each of Mistral’s names: %j', given => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, ...given })?.input).toMatchObject({
+    expect(readUsage({ prompt_tokens: 10, completion_tokens: 1, ...given })?.input).toMatchObject({
       text: 4,
       cache_read: 6,
     })
@@ -75,13 +75,13 @@ describe('readUsage', () => {
       cached_tokens: 10,
       prompt_tokens_details: { cached_tokens: 0 },
     }
-    expect(usageOf(given)?.input).toMatchObject({ text: 10, cache_read: 10 })
+    expect(readUsage(given)?.input).toMatchObject({ text: 10, cache_read: 10 })
   })
 
   test('cache writes are read under Alibaba’s name too', () => {
     const details = { cached_tokens: 3, cache_creation_input_tokens: 5 }
     expect(
-      usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input,
+      readUsage({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input,
     ).toMatchObject({
       text: 2,
       cache_read: 3,
@@ -97,9 +97,9 @@ describe('readUsage', () => {
       reasoning_tokens: 73_997,
     }
     expect(
-      usageOf({ ...given, citation_tokens: 20_016, num_search_queries: 18 })?.output,
+      readUsage({ ...given, citation_tokens: 20_016, num_search_queries: 18 })?.output,
     ).toMatchObject({ text: 7163, reasoning: 73_997 })
-    expect(usageOf(given)?.output).toMatchObject({ text: 7163, reasoning: 0 })
+    expect(readUsage(given)?.output).toMatchObject({ text: 7163, reasoning: 0 })
   })
 
   test('reasoning is added if the total shows that it is separate', () => {
@@ -109,7 +109,7 @@ describe('readUsage', () => {
       total_tokens: 35,
       completion_tokens_details: { reasoning_tokens: 20 },
     }
-    expect(usageOf(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
+    expect(readUsage(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
   })
 
   test('prediction tokens are read if there are any', () => {
@@ -121,8 +121,8 @@ describe('readUsage', () => {
         rejected_prediction_tokens: rejected,
       },
     })
-    expect(usageOf(details(3, 2))?.prediction).toEqual({ accepted: 3, rejected: 2 })
-    expect(usageOf(details(0, 0))?.prediction).toBeNull()
+    expect(readUsage(details(3, 2))?.prediction).toEqual({ accepted: 3, rejected: 2 })
+    expect(readUsage(details(0, 0))?.prediction).toBeNull()
   })
 
   test.each([
@@ -137,7 +137,7 @@ describe('readUsage', () => {
     [{ prompt_tokens: '10', completion_tokens: '5' }],
     [{ prompt_tokens: Number.NaN, completion_tokens: Number.POSITIVE_INFINITY }],
   ])('%j is no usage', given => {
-    expect(usageOf(given)).toBeUndefined()
+    expect(readUsage(given)).toBeUndefined()
   })
 
   test('details that contradict their total make no class negative and keep the sum', () => {
@@ -154,14 +154,14 @@ describe('readUsage', () => {
       },
     ]
     for (const details of hostile) {
-      const usage = usageOf({
+      const usage = readUsage({
         prompt_tokens: 10,
         completion_tokens: 5,
         prompt_tokens_details: details,
         completion_tokens_details: details,
       })
       if (!usage) throw new Error('expected a count')
-      expect([inputTokens(usage), outputTokens(usage)]).toEqual([10, 5])
+      expect([countInputTokens(usage), countOutputTokens(usage)]).toEqual([10, 5])
       expect(
         Math.min(...Object.values(usage.input), ...Object.values(usage.output)),
       ).toBeGreaterThanOrEqual(0)

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { failure, failureInside } from '../../../../src/core/protocols/openai-responses/failure.ts'
+import {
+  readFailure,
+  readStreamFailure,
+} from '../../../../src/core/protocols/openai-responses/failure.ts'
 
 describe('readFailure', () => {
   test.each([
@@ -24,12 +27,12 @@ describe('readFailure', () => {
     [502, '<html>', 'provider_unavailable'],
     [400, null, 'invalid_request'],
   ] as const)('%p with %j is %p', (status, body, type) => {
-    expect(failure(status, body).type).toBe(type)
+    expect(readFailure(status, body).type).toBe(type)
   })
 
   test('passes on identifiers, but no messages', () => {
     const error = { code: 'unsupported_parameter', param: 'temperature', message: 'our secret' }
-    expect(failure(400, { error })).toMatchObject({
+    expect(readFailure(400, { error })).toMatchObject({
       message: 'The provider refused the request as invalid',
       metadata: { provider_code: 'unsupported_parameter', param: 'temperature' },
     })
@@ -50,10 +53,10 @@ describe('readStreamFailure', () => {
     ['x', 'provider_unavailable'],
     [null, 'provider_unavailable'],
   ] as const)('%j is %p', (given, type) => {
-    expect(failureInside(given).type).toBe(type)
+    expect(readStreamFailure(given).type).toBe(type)
   })
 
   test('the type "error" is no code of the provider', () => {
-    expect(failureInside({ type: 'error', message: 'x' }).metadata).toEqual({})
+    expect(readStreamFailure({ type: 'error', message: 'x' }).metadata).toEqual({})
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { finishOf } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { readFinish } from '../../../../src/core/protocols/openai-responses/reader.ts'
 
 const plain = { calls: false, refused: false }
 const cut = (reason: unknown) => ({ status: 'incomplete', incomplete_details: { reason } })
@@ -24,6 +24,6 @@ describe('trap 69: readFinish', () => {
     [{}, plain, 'stop', null],
     [{ status: 7, incomplete_details: 'x' }, plain, 'stop', null],
   ] as const)('%j of %j is %p', (response, held, reason, native) => {
-    expect(finishOf(response, held)).toEqual({ reason, native })
+    expect(readFinish(response, held)).toEqual({ reason, native })
   })
 })

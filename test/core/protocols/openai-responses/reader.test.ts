@@ -2,9 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { EventReader, parts } from '../../../../src/core/protocols/openai-responses/reader.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
-import { saidBy } from '../../../support/parts.ts'
+import { EventReader, parseAnswer } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
+import { collectParts } from '../../../support/parts.ts'
 
 const frame = (data: unknown) => ({
   event: null,
@@ -13,13 +13,17 @@ const frame = (data: unknown) => ({
 
 /** Returns the parts of a streamed answer of these events. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}): TextPart[] {
-  const reader = new EventReader(textCall({ stream: true, ...call }), endpointOf())
+  const reader = new EventReader(buildTextCall({ stream: true, ...call }), buildEndpoint())
   return events.flatMap(event => reader.read(frame(event)))
 }
 
 /** Returns the parts of a whole answer with these items. */
 const whole = (output: unknown[], more: object = {}, call: Partial<TextCall> = {}) =>
-  parts({ id: 'resp_1', status: 'completed', output, ...more }, textCall(call), endpointOf())
+  parseAnswer(
+    { id: 'resp_1', status: 'completed', output, ...more },
+    buildTextCall(call),
+    buildEndpoint(),
+  )
 
 const event = (type: string, more: object = {}) => ({
   type: `response.${type}`,
@@ -75,7 +79,7 @@ describe('the beginning and the end', () => {
   })
 
   test('trap 65: the terminal event completes an answer, with or without [DONE]', () => {
-    const reader = new EventReader(textCall(), endpointOf())
+    const reader = new EventReader(buildTextCall(), buildEndpoint())
     expect(reader.read(frame('[DONE]'))).toEqual([])
     expect(reader.complete).toBe(false)
     expect(reader.read(frame(completed())).at(-1)).toEqual({
@@ -90,14 +94,14 @@ describe('the beginning and the end', () => {
   })
 
   test('reads an event whose type is only in its name', () => {
-    const reader = new EventReader(textCall(), endpointOf())
+    const reader = new EventReader(buildTextCall(), buildEndpoint())
     expect(reader.read({ event: 'response.output_text.delta', data: '{"delta":"Hi"}' })).toEqual([
       { type: 'text-delta', choice: 0, text: 'Hi', block: 0 },
     ])
   })
 
   test('reads a server that sends everything in its last event', () => {
-    const { text, calls, finish } = saidBy(
+    const { text, calls, finish } = collectParts(
       streamed([
         completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] }),
       ]),
@@ -109,7 +113,7 @@ describe('the beginning and the end', () => {
       added({ type: 'message', id: 'msg_1', content: [] }),
     ]
     expect(
-      saidBy(streamed([...before, completed({ output: [message(outputText('Hi'))] })])).text,
+      collectParts(streamed([...before, completed({ output: [message(outputText('Hi'))] })])).text,
     ).toBe('Hi')
   })
 
@@ -127,7 +131,9 @@ describe('the beginning and the end', () => {
     { output: [], status: 'in_progress' },
     { output: [], status: 'failed' },
   ])('%j is no answer', body => {
-    expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
+    expect(() => parseAnswer(body, buildTextCall(), buildEndpoint())).toThrow(
+      'Provider returned error',
+    )
   })
 })
 
@@ -157,7 +163,7 @@ describe('text', () => {
       [done(message(outputText('Hello'))), done(message(outputText('Hello')))],
     ],
   ])('is returned once if it comes only %s', (_, events) => {
-    expect(saidBy(streamed(events)).text).toBe('Hello')
+    expect(collectParts(streamed(events)).text).toBe('Hello')
   })
 
   test('two messages of one answer are one text, in the provider’s pieces', () => {
@@ -180,13 +186,13 @@ describe('text', () => {
 
   test('a refusal ends the answer as content_filter, unless calls must be answered', () => {
     const refusal = { type: 'refusal', refusal: 'I cannot.' }
-    expect(saidBy(whole([message(refusal)]))).toMatchObject({
+    expect(collectParts(whole([message(refusal)]))).toMatchObject({
       text: '',
       refusal: 'I cannot.',
       finish: { reason: 'content_filter' },
     })
     expect(
-      saidBy(
+      collectParts(
         streamed([
           event('refusal.delta', { delta: 'I can' }),
           event('refusal.delta', { delta: 'not.' }),
@@ -197,7 +203,7 @@ describe('text', () => {
       refusal: 'I cannot.',
       finish: { reason: 'content_filter' },
     })
-    expect(saidBy(whole([message(refusal), functionCall()])).finish).toMatchObject({
+    expect(collectParts(whole([message(refusal), functionCall()])).finish).toMatchObject({
       reason: 'tool_calls',
     })
   })
@@ -237,8 +243,9 @@ describe('text', () => {
     const bare = { type: 'url_citation', url: 'https://b.test' }
     const file = { type: 'file_citation', file_id: 'file_1', filename: 'a.pdf', index: 0 }
     expect(
-      saidBy(whole([message(outputText('Hi', { annotations: [cited, file, bare, null, 7] }))]))
-        .annotations,
+      collectParts(
+        whole([message(outputText('Hi', { annotations: [cited, file, bare, null, 7] }))]),
+      ).annotations,
     ).toEqual([
       {
         type: 'url_citation',
@@ -254,7 +261,7 @@ describe('text', () => {
       event('output_text.annotation.added', { annotation, annotation_index: 0 }),
       done(message(outputText('Hi', { annotations: [annotation] }))),
     ]
-    expect(saidBy(streamed(events)).annotations).toHaveLength(1)
+    expect(collectParts(streamed(events)).annotations).toHaveLength(1)
   })
 })
 
@@ -315,7 +322,7 @@ describe('reasoning', () => {
         encrypted_content: 'gAAA',
       }),
     ]
-    const { reasoning, details } = saidBy(streamed(events))
+    const { reasoning, details } = collectParts(streamed(events))
     expect(reasoning).toBe('**One**\n\n**Two**')
     expect(details).toMatchObject([
       { summary: '**One', index: 0 },
@@ -335,15 +342,15 @@ describe('reasoning', () => {
     const expected = [
       { type: 'reasoning.text', text: 'Hm.', format: 'openai-responses-v1', id: 'rs_1', index: 0 },
     ]
-    expect(saidBy(whole([item]))).toMatchObject({ reasoning: 'Hm.', details: expected })
+    expect(collectParts(whole([item]))).toMatchObject({ reasoning: 'Hm.', details: expected })
     const events = [
       added({ type: 'reasoning', id: 'rs_1' }),
       event('reasoning_text.delta', { content_index: 0, delta: 'Hm.' }),
       done(item),
     ]
-    expect(saidBy(streamed(events))).toMatchObject({ reasoning: 'Hm.', details: expected })
+    expect(collectParts(streamed(events))).toMatchObject({ reasoning: 'Hm.', details: expected })
     expect(
-      saidBy(
+      collectParts(
         streamed([
           added({ type: 'reasoning', id: 'rs_1' }),
           event('reasoning_text.done', { text: 'Hm.' }),
@@ -383,7 +390,7 @@ describe('calls', () => {
     ['only with the item', [added(functionCall())]],
     ['with an item that was never begun', []],
   ])('trap 62: arguments that come %s are returned once', (_, events) => {
-    const { calls, finish } = saidBy(
+    const { calls, finish } = collectParts(
       streamed([...events, done(functionCall({ arguments: input })), completed()]),
     )
     expect(calls).toEqual([{ id: 'call_1', name: 'weather', input }])
@@ -391,7 +398,7 @@ describe('calls', () => {
   })
 
   test('trap 64: a call is identified by its call_id, not by the item’s id', () => {
-    expect(saidBy(whole([functionCall({ arguments: input })])).calls).toMatchObject([
+    expect(collectParts(whole([functionCall({ arguments: input })])).calls).toMatchObject([
       { id: 'call_1' },
     ])
   })
@@ -407,7 +414,7 @@ describe('calls', () => {
       done(functionCall({ id: 'g', call_id: 'call_a', arguments: '{"n":1}' }), 0),
       done(functionCall({ id: 'h', call_id: 'call_b', arguments: '{"n":2}' }), 1),
     ]
-    expect(saidBy(streamed(events)).calls).toEqual([
+    expect(collectParts(streamed(events)).calls).toEqual([
       { id: 'call_a', name: 'weather', input: '{"n":1}' },
       { id: 'call_b', name: 'weather', input: '{"n":2}' },
     ])
@@ -425,26 +432,32 @@ describe('calls', () => {
       { ...done(functionCall({ id: 'a', call_id: 'call_a', arguments: '{"n":1}' })), output_index },
       { ...done(functionCall({ id: 'b', call_id: 'call_b', arguments: '{"n":2}' })), output_index },
     ]
-    expect(saidBy(streamed(events)).calls.map(call => call.input)).toEqual(['{"n":1}', '{"n":2}'])
+    expect(collectParts(streamed(events)).calls.map(call => call.input)).toEqual([
+      '{"n":1}',
+      '{"n":2}',
+    ])
   })
 
   test('trap 26: arguments that come as an object keep their big integers', () => {
     const item =
       '{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}'
     const body = `{"type":"response.output_item.done","output_index":0,"item":${item}}`
-    expect(saidBy(streamed([body])).calls).toMatchObject([{ input: '{"id":12345678901234567890}' }])
+    expect(collectParts(streamed([body])).calls).toMatchObject([
+      { input: '{"id":12345678901234567890}' },
+    ])
   })
 
   test('a call without an id gets one', () => {
-    expect(saidBy(whole([{ type: 'function_call', name: 'f', arguments: '{}' }])).calls).toEqual([
-      { id: 'call_00000000000000000001_0', name: 'f', input: '{}' },
-    ])
+    expect(
+      collectParts(whole([{ type: 'function_call', name: 'f', arguments: '{}' }])).calls,
+    ).toEqual([{ id: 'call_00000000000000000001_0', name: 'f', input: '{}' }])
   })
 
   test('trap 22: a call has the client’s own name of the tool', () => {
     const tools = [{ type: 'function', name: 'files.read/all' }] as const
     expect(
-      saidBy(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] })).calls,
+      collectParts(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] }))
+        .calls,
     ).toMatchObject([{ name: 'files.read/all' }])
   })
 
@@ -469,9 +482,9 @@ describe('calls', () => {
       { id: 'call_1_0', name: 'weather', input: '{"n":0}' },
       { id: 'call_1_1', name: 'weather', input: '{"n":1}' },
     ]
-    expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual(expected)
+    expect(collectParts(whole([wrapper], {}, { tools: [weather] })).calls).toEqual(expected)
     expect(
-      saidBy(
+      collectParts(
         streamed(
           [added(functionCall({ name: 'parallel' })), argued('delta', '{"to'), done(wrapper)],
           { tools: [weather] },
@@ -489,7 +502,7 @@ describe('calls', () => {
     ['at all: none', { tool_uses: [] }],
   ])('does not unwrap calls %s', (_, given) => {
     const wrapper = functionCall({ name: 'parallel', arguments: JSON.stringify(given) })
-    expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual([
+    expect(collectParts(whole([wrapper], {}, { tools: [weather] })).calls).toEqual([
       { id: 'call_1', name: 'parallel', input: JSON.stringify(given) },
     ])
   })
@@ -500,8 +513,9 @@ describe('calls', () => {
       arguments: '{"tool_uses":[{"recipient_name":"functions.weather","parameters":{}}]}',
     })
     expect(
-      saidBy(whole([wrapper], {}, { tools: [weather, { type: 'function', name: 'parallel' }] }))
-        .calls,
+      collectParts(
+        whole([wrapper], {}, { tools: [weather, { type: 'function', name: 'parallel' }] }),
+      ).calls,
     ).toMatchObject([{ name: 'parallel' }])
   })
 
@@ -509,7 +523,7 @@ describe('calls', () => {
     const calls = Array.from({ length: 200 }, (_, i) =>
       functionCall({ id: `fc_${i}`, call_id: `call_${i}` }),
     )
-    expect(saidBy(whole(calls)).calls).toHaveLength(128)
+    expect(collectParts(whole(calls)).calls).toHaveLength(128)
   })
 })
 
@@ -529,7 +543,7 @@ describe('other items', () => {
   ])('%s, which the provider runs itself, is no call for the client', type => {
     const item = { type, id: 'x_1', status: 'completed' }
     const given = whole([item])
-    expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
+    expect(collectParts(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
     expect(others(given)).toEqual([item])
   })
 
@@ -587,14 +601,14 @@ describe('other items', () => {
     '%s, which the client runs, is a function call for chat, and unchanged for its own dialect',
     (type, more, name, input) => {
       const item = { type, id: 'x_1', call_id: 'call_1', ...more }
-      const { calls, finish } = saidBy(whole([item]))
+      const { calls, finish } = collectParts(whole([item]))
       expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([
         { id: 'call_1', name, input },
       ])
       // As in OpenAI's own client.
       expect(finish?.reason).toBe(ENDING.has(type) ? 'tool_calls' : 'stop')
       const own = whole([item], {}, { dialect: 'responses' })
-      expect(saidBy(own).calls).toEqual([])
+      expect(collectParts(own).calls).toEqual([])
       expect(others(own)).toEqual([item])
     },
   )
@@ -610,7 +624,7 @@ describe('other items', () => {
     { type: 'custom_tool_call', call_id: 'xs_1', name: 'x_keyword_search', input: '{}' },
     { type: 'computer_call', id: 'cu_1', status: 'completed' },
   ])('%j is run by the provider', item => {
-    expect(saidBy(whole([item])).calls).toEqual([])
+    expect(collectParts(whole([item])).calls).toEqual([])
   })
 
   test.each(['in_progress', 'incomplete', 'failed'])(
@@ -622,18 +636,18 @@ describe('other items', () => {
         operation: { type: 'create_file', path: 'a', diff: '+' },
         status,
       }
-      expect(saidBy(streamed([done(item), completed()])).calls).toEqual([])
+      expect(collectParts(streamed([done(item), completed()])).calls).toEqual([])
     },
   )
 
   test('xAI runs itself what it calls a custom tool', () => {
     const item = { type: 'custom_tool_call', call_id: 'c', name: 'of_its_own', input: '{}' }
-    const given = parts(
+    const given = parseAnswer(
       { id: 'resp_1', status: 'completed', output: [item] },
-      textCall(),
-      endpointOf({ provider: providerOf({ slug: 'xai' }) }),
+      buildTextCall(),
+      buildEndpoint({ provider: buildProvider({ slug: 'xai' }) }),
     )
-    expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
+    expect(collectParts(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
   })
 
   test('returns an image with its type, named or detected, and no partial ones', () => {
@@ -643,16 +657,18 @@ describe('other items', () => {
       status: 'completed',
       ...more,
     })
-    expect(saidBy(whole([made({ result: 'AAAA', output_format: 'webp' })])).images).toEqual([
+    expect(collectParts(whole([made({ result: 'AAAA', output_format: 'webp' })])).images).toEqual([
       'data:image/webp;base64,AAAA',
     ])
-    expect(saidBy(whole([made({ result: '/9j/AAAA' })])).images).toEqual([
+    expect(collectParts(whole([made({ result: '/9j/AAAA' })])).images).toEqual([
       'data:image/jpeg;base64,/9j/AAAA',
     ])
-    expect(saidBy(whole([made({ result: 'AAAA' })])).images).toEqual(['data:image/png;base64,AAAA'])
-    expect(saidBy(whole([made({ result: null })])).images).toEqual([])
+    expect(collectParts(whole([made({ result: 'AAAA' })])).images).toEqual([
+      'data:image/png;base64,AAAA',
+    ])
+    expect(collectParts(whole([made({ result: null })])).images).toEqual([])
     expect(
-      saidBy(
+      collectParts(
         streamed([event('image_generation_call.partial_image', { partial_image_b64: 'AAAA' })]),
       ).images,
     ).toEqual([])
@@ -661,7 +677,7 @@ describe('other items', () => {
   test('searches are counted', () => {
     const usage = { input_tokens: 5, output_tokens: 2 }
     const search = { type: 'web_search_call', action: { type: 'search' } }
-    expect(saidBy(whole([search, search], { usage })).usage?.units?.search).toBe(2)
+    expect(collectParts(whole([search, search], { usage })).usage?.units?.search).toBe(2)
   })
 })
 
@@ -699,7 +715,9 @@ describe('failures', () => {
       output: [],
       error: { code: 'server_error', message: 'secret' },
     }
-    expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
+    expect(() => parseAnswer(body, buildTextCall(), buildEndpoint())).toThrow(
+      'Provider returned error',
+    )
   })
 
   test('a failure with only an incomplete reason is an answer that was cut off', () => {

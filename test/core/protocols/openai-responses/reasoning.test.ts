@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { addDetail, type ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
-import { parts } from '../../../../src/core/protocols/openai-responses/reader.ts'
-import { reasoningItems } from '../../../../src/core/protocols/openai-responses/reasoning.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { appendDetail, type ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
+import { parseAnswer } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { renderReasoningItems } from '../../../../src/core/protocols/openai-responses/reasoning.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 
-const at = (slug: string) => endpointOf({ provider: providerOf({ slug }) })
+const at = (slug: string) => buildEndpoint({ provider: buildProvider({ slug }) })
 const back = (details: ReasoningDetail[] | null, slug = 'openai') =>
-  reasoningItems({ type: 'reasoning', text: 'Hm', details }, at(slug))
+  renderReasoningItems({ type: 'reasoning', text: 'Hm', details }, at(slug))
 
 const FORMAT = { format: 'openai-responses-v1' }
 const summary = (text: string, more: object = {}): ReasoningDetail => ({
@@ -27,10 +27,14 @@ const summaryText = (text: string) => ({ type: 'summary_text', text })
 /** Returns the entries that a client collects from an answer with these items. */
 function collected(output: unknown[], slug: string): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
-  const given: TextPart[] = parts({ id: 'r', status: 'completed', output }, textCall(), at(slug))
+  const given: TextPart[] = parseAnswer(
+    { id: 'r', status: 'completed', output },
+    buildTextCall(),
+    at(slug),
+  )
   for (const part of given)
     if (part.type === 'reasoning-delta')
-      for (const detail of part.details) addDetail(details, detail)
+      for (const detail of part.details) appendDetail(details, detail)
   return details
 }
 

@@ -1,21 +1,24 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Turn } from '../../../../src/core/language/message.ts'
+import type { Message } from '../../../../src/core/language/message.ts'
 import type { Params } from '../../../../src/core/language/params.ts'
 import type { Tool, ToolChoice } from '../../../../src/core/language/tool.ts'
-import { request } from '../../../../src/core/protocols/openai-responses/request.ts'
-import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { buildRequest } from '../../../../src/core/protocols/openai-responses/request.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../../support/call.ts'
 
 /** Returns what this model at this provider is sent. */
 const sentTo = (slug: string, upstreamModel: string, call: Partial<TextCall> = {}) =>
-  request(textCall(call), endpointOf({ provider: providerOf({ slug }), upstreamModel })).body
+  buildRequest(
+    buildTextCall(call),
+    buildEndpoint({ provider: buildProvider({ slug }), upstreamModel }),
+  ).body
 
 const sent = (call: Partial<TextCall> = {}) => sentTo('openai', 'gpt-5', call)
 const asked = (params: Params, model = 'gpt-5', slug = 'openai') => sentTo(slug, model, { params })
-const inputOf = (...turns: Turn[]) => sent({ turns }).input
+const inputOf = (...messages: Message[]) => sent({ messages }).input
 const toolsOf = (...tools: Tool[]) => sent({ tools }).tools
 
-const user = (text: string): Turn => ({ role: 'user', blocks: [{ type: 'text', text }] })
+const user = (text: string): Message => ({ role: 'user', blocks: [{ type: 'text', text }] })
 const message = (role: string, ...content: object[]) => ({ type: 'message', role, content })
 const inputText = (text: string) => ({ type: 'input_text', text })
 const weather: Tool = {
@@ -28,9 +31,9 @@ const weather: Tool = {
 describe('the request', () => {
   test('goes to /responses with the whole conversation, which is not stored there', () => {
     expect(
-      request(
-        textCall(),
-        endpointOf({ provider: providerOf({ slug: 'openai' }), upstreamModel: 'gpt-5' }),
+      buildRequest(
+        buildTextCall(),
+        buildEndpoint({ provider: buildProvider({ slug: 'openai' }), upstreamModel: 'gpt-5' }),
       ),
     ).toEqual({
       path: '/responses',
@@ -80,20 +83,20 @@ describe('the request', () => {
   })
 
   test('does not change the call', () => {
-    const call = textCall({
-      turns: [user('Hi')],
+    const call = buildTextCall({
+      messages: [user('Hi')],
       tools: [weather],
       params: { response_format: { type: 'json_object' }, max_tokens: 5 },
     })
     const before = structuredClone(call)
-    request(call, endpointOf())
+    buildRequest(call, buildEndpoint())
     expect(call).toEqual(before)
   })
 })
 
 describe('the input', () => {
   test('has the messages in order, instructions in their positions', () => {
-    const system: Turn = { role: 'system', blocks: [{ type: 'text', text: 'Be brief' }] }
+    const system: Message = { role: 'system', blocks: [{ type: 'text', text: 'Be brief' }] }
     expect(inputOf(system, user('Hi'), { ...system, role: 'developer' })).toEqual([
       message('system', inputText('Be brief')),
       message('user', inputText('Hi')),
@@ -102,13 +105,15 @@ describe('the input', () => {
   })
 
   test('trap 6: has system instead of developer messages for servers without that role', () => {
-    const turns: Turn[] = [{ role: 'developer', blocks: [{ type: 'text', text: 'Be brief' }] }]
-    expect(sentTo('vllm', 'qwen3', { turns }).input).toMatchObject([{ role: 'system' }])
-    expect(sentTo('xai', 'grok-4', { turns }).input).toMatchObject([{ role: 'system' }])
+    const messages: Message[] = [
+      { role: 'developer', blocks: [{ type: 'text', text: 'Be brief' }] },
+    ]
+    expect(sentTo('vllm', 'qwen3', { messages }).input).toMatchObject([{ role: 'system' }])
+    expect(sentTo('xai', 'grok-4', { messages }).input).toMatchObject([{ role: 'system' }])
   })
 
   test('has images, audio and documents', () => {
-    const turn: Turn = {
+    const turn: Message = {
       role: 'user',
       blocks: [
         { type: 'image', url: 'https://a.test/a.png' },
@@ -148,7 +153,7 @@ describe('the input', () => {
   })
 
   test('has the model’s reasoning, content and calls in order', () => {
-    const turn: Turn = {
+    const turn: Message = {
       role: 'assistant',
       extra: { phase: 'commentary' },
       blocks: [
@@ -171,7 +176,7 @@ describe('the input', () => {
         { type: 'tool-call', id: 'call_2', name: 'weather', input: '' },
       ],
     }
-    const result = (id: string): Turn => ({
+    const result = (id: string): Message => ({
       role: 'tool',
       tool_call_id: id,
       blocks: [{ type: 'text', text: `of ${id}` }],
@@ -199,13 +204,13 @@ describe('the input', () => {
     ])
   })
 
-  const called: Turn = {
+  const called: Message = {
     role: 'assistant',
     blocks: [{ type: 'tool-call', id: 'call_1', name: 'weather', input: '{}' }],
   }
 
   test('trap 17: keeps images in results', () => {
-    const blocks: Turn['blocks'] = [
+    const blocks: Message['blocks'] = [
       { type: 'text', text: 'Here' },
       { type: 'image', url: 'data:image/png;base64,AAAA' },
     ]
@@ -235,11 +240,11 @@ describe('the input', () => {
 
   test('trap 21: shortens long ids, for the call and its result alike', () => {
     const id = `call_${'x'.repeat(60)}|fc_${'y'.repeat(20)}`
-    const turns: Turn[] = [
+    const messages: Message[] = [
       { role: 'assistant', blocks: [{ type: 'tool-call', id, name: 'weather', input: '{}' }] },
       { role: 'tool', tool_call_id: id, blocks: [] },
     ]
-    const [call, result] = sent({ turns }).input as { call_id: string }[]
+    const [call, result] = sent({ messages }).input as { call_id: string }[]
     expect(call?.call_id).toHaveLength(64)
     expect(result?.call_id).toBe(call?.call_id ?? '')
   })
@@ -273,7 +278,7 @@ describe('the input', () => {
         blocks: [{ type: 'other', dialect: 'messages', value: { type: 'search_result' } }],
       }),
     ).toThrow('search_result is content that this model')
-    const said: Turn['blocks'] = [
+    const said: Message['blocks'] = [
       { type: 'other', dialect: 'messages', value: { type: 'server_tool_use' } },
       { type: 'text', text: 'Found it' },
     ]
@@ -311,7 +316,7 @@ describe('tools', () => {
 
   test('trap 22: have allowed names, in choice and history alike', () => {
     const tools: Tool[] = [{ type: 'function', name: 'files.read' }]
-    const turns: Turn[] = [
+    const messages: Message[] = [
       {
         role: 'assistant',
         blocks: [{ type: 'tool-call', id: 'c', name: 'files.read', input: '{}' }],
@@ -319,7 +324,7 @@ describe('tools', () => {
     ]
     const body = sent({
       tools,
-      turns,
+      messages,
       params: { tool_choice: { type: 'function', function: { name: 'files.read' } } },
     })
     expect(body).toMatchObject({
@@ -433,7 +438,7 @@ describe('the text options', () => {
       message('developer', inputText('Answer in JSON.')),
       message('user', inputText('Hi')),
     ])
-    expect(sent({ params, turns: [user('As json please')] }).input).toHaveLength(1)
+    expect(sent({ params, messages: [user('As json please')] }).input).toHaveLength(1)
   })
 })
 

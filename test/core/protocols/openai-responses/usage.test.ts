@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
-import { usageOf } from '../../../../src/core/protocols/openai-responses/usage.ts'
+import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
+import { readUsage } from '../../../../src/core/protocols/openai-responses/usage.ts'
 
 describe('readUsage', () => {
   test('trap 85: cache reads and cache writes are subtracted from the input', () => {
@@ -10,7 +10,7 @@ describe('readUsage', () => {
       output_tokens: 50,
       output_tokens_details: { reasoning_tokens: 30 },
     }
-    expect(usageOf(given, 2)).toEqual({
+    expect(readUsage(given, 2)).toEqual({
       input: { text: 30, cache_read: 60, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
       output: { text: 20, reasoning: 30, audio: 0, image: 0 },
       prediction: null,
@@ -19,21 +19,21 @@ describe('readUsage', () => {
   })
 
   test('more cached tokens than input tokens means that they are counted separately', () => {
-    const usage = usageOf(
+    const usage = readUsage(
       { input_tokens: 10, input_tokens_details: { cached_tokens: 25 }, output_tokens: 1 },
       0,
     )
     expect(usage?.input).toMatchObject({ text: 10, cache_read: 25 })
-    expect(usage && inputTokens(usage)).toBe(35)
+    expect(usage && countInputTokens(usage)).toBe(35)
   })
 
   test('more reasoning than output counts only as much as the output', () => {
-    const usage = usageOf(
+    const usage = readUsage(
       { input_tokens: 1, output_tokens: 5, output_tokens_details: { reasoning_tokens: 9 } },
       0,
     )
     expect(usage?.output).toMatchObject({ text: 0, reasoning: 5 })
-    expect(usage && outputTokens(usage)).toBe(5)
+    expect(usage && countOutputTokens(usage)).toBe(5)
   })
 
   test.each([
@@ -45,6 +45,6 @@ describe('readUsage', () => {
     { input_tokens: 1.5, output_tokens: 2 },
     { input_tokens: 1 },
   ])('%j is no usage', given => {
-    expect(usageOf(given, 0)).toBeUndefined()
+    expect(readUsage(given, 0)).toBeUndefined()
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createVerify, generateKeyPairSync } from 'node:crypto'
 import type { ServiceAccount } from '../../../../src/core/catalog/providers/credential.ts'
-import { defaultConfig } from '../../../../src/core/config.ts'
+import { createDefaultConfig } from '../../../../src/core/config.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import { Secret } from '../../../../src/core/kernel/secret.ts'
 import {
@@ -36,7 +36,7 @@ beforeAll(() => {
 beforeEach(async () => {
   upstream = await startUpstream()
   clock = new TestClock()
-  tokens = openAccessTokens(openEgress(defaultConfig), clock)
+  tokens = openAccessTokens(openEgress(createDefaultConfig), clock)
   account = accountOf()
 })
 
@@ -54,7 +54,7 @@ const accountOf = (more: Partial<ServiceAccount> = {}): ServiceAccount => ({
 const sold = (access_token: unknown, expires_in: unknown = 3600): Script =>
   body('application/json', JSON.stringify({ access_token, expires_in, token_type: 'Bearer' }))
 
-const current = async (of = account) => (await tokens.of(of)).reveal()
+const current = async (of = account) => (await tokens.getToken(of)).reveal()
 
 const decoded = (part: string | undefined): unknown =>
   JSON.parse(Buffer.from(part ?? '', 'base64url').toString())

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Secret } from '../../../../src/core/kernel/secret.ts'
-import { type Signable, signV4 } from '../../../../src/core/upstream/authorize/sigv4.ts'
+import { type SignableRequest, signV4 } from '../../../../src/core/upstream/authorize/sigv4.ts'
 
 const NOW = new Date('2015-08-30T12:36:00.789Z')
 const HOST = 'https://example.amazonaws.com'
@@ -13,7 +13,7 @@ const TOKEN =
   'AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPfIeoIYRqTflfKD8YUuwthAx7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7WZ0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQcHNVXAkiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8FDrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/oLxBA=='
 
 const sign = (
-  request: Partial<Signable>,
+  request: Partial<SignableRequest>,
   credentials: Parameters<typeof signV4>[1] = CREDENTIALS,
   service = 'service',
 ) =>
@@ -33,7 +33,7 @@ const signedHeadersOf = (headers: Record<string, string>) =>
 const FORM = 'application/x-www-form-urlencoded'
 
 /** The vendor's published test suite, as far as its requests can be sent unchanged over HTTP. */
-const SUITE: [name: string, request: Partial<Signable>, signature: string][] = [
+const SUITE: [name: string, request: Partial<SignableRequest>, signature: string][] = [
   ['get-vanilla', {}, '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'],
   [
     'get-vanilla-empty-query-key',

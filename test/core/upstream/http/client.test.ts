@@ -7,9 +7,9 @@ import {
   ConnectionFailed,
   type HttpClient,
   type HttpRequest,
-  openHttp,
+  openHttpClient,
 } from '../../../../src/core/upstream/http/client.ts'
-import type { Incoming } from '../../../../src/core/upstream/http/exchange.ts'
+import type { IncomingResponse } from '../../../../src/core/upstream/http/exchange.ts'
 import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
 import {
   body,
@@ -34,7 +34,7 @@ let http: HttpClient
 
 beforeEach(async () => {
   upstream = await startUpstream()
-  http = openHttp({ connectMilliseconds: 5_000 })
+  http = openHttpClient({ connectMilliseconds: 5_000 })
 })
 
 afterEach(async () => {
@@ -46,14 +46,14 @@ afterEach(async () => {
 async function ask(
   request: Partial<HttpRequest> = {},
   cancellation = new Cancellation(),
-): Promise<Incoming> {
+): Promise<IncomingResponse> {
   return http.send(
     { method: 'POST', url: upstream.url, headers: {}, body: '{}', ...request },
     cancellation,
   )
 }
 
-const textOf = async (incoming: Incoming, largest = 64 * MEBIBYTE) =>
+const textOf = async (incoming: IncomingResponse, largest = 64 * MEBIBYTE) =>
   incoming.text(largest, () => undefined)
 
 async function said(request: Partial<HttpRequest> = {}): Promise<string> {
@@ -97,7 +97,7 @@ afterAll(() => aged)
 async function ageOfIdle() {
   await using idle = await startUpstream()
   idle.plan(kept('fine'))
-  const other = openHttp({ connectMilliseconds: 5_000 })
+  const other = openHttpClient({ connectMilliseconds: 5_000 })
   const send = () =>
     other.send({ method: 'POST', url: idle.url, headers: {}, body: '' }, new Cancellation())
   await textOf(await send())
@@ -276,7 +276,7 @@ describe('an answer', () => {
   })
 })
 
-async function pieceOf(answer: Incoming): Promise<string> {
+async function pieceOf(answer: IncomingResponse): Promise<string> {
   return Buffer.from((await answer.read()) ?? '').toString()
 }
 
@@ -477,7 +477,7 @@ async function standstill(hit: Hit): Promise<void> {
   }
 }
 
-async function drained(answer: Incoming): Promise<number> {
+async function drained(answer: IncomingResponse): Promise<number> {
   let size = 0
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) size += bytes.length
   return size
@@ -626,7 +626,7 @@ describe('a host', () => {
 
   test('that never answers the TLS handshake times out, and its connection is closed', async () => {
     await using server = await startRawServer(() => undefined)
-    const hasty = openHttp({ connectMilliseconds: 50 })
+    const hasty = openHttpClient({ connectMilliseconds: 50 })
     const request = {
       method: 'POST',
       url: `https://localhost:${server.port}/`,
@@ -806,7 +806,7 @@ const CORE = `${import.meta.dir}/../../../../src/core`
 const ASKING = `
   const { openHttp } = await import('${CORE}/upstream/http/client.ts')
   const { Cancellation } = await import('${CORE}/kernel/cancellation.ts')
-  const http = openHttp({ connectMilliseconds: 1000 })
+  const http = openHttpClient({ connectMilliseconds: 1000 })
   const request = { method: 'POST', url: process.env.TARGET, headers: {}, body: '' }
   const answer = await http.send(request, new Cancellation())
   process.stdout.write(await answer.text(1000, () => undefined))

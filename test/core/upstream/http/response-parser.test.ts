@@ -12,15 +12,15 @@ class Heard implements ResponseSink {
   readonly ends: boolean[] = []
   #body: Buffer[] = []
 
-  head(head: ResponseHead) {
+  onHead(head: ResponseHead) {
     this.heads.push(head)
   }
 
-  bytes(bytes: Uint8Array) {
+  onBytes(bytes: Uint8Array) {
     this.#body.push(Buffer.from(bytes))
   }
 
-  end(reusable: boolean) {
+  onEnd(reusable: boolean) {
     this.ends.push(reusable)
   }
 
@@ -175,7 +175,7 @@ function hear(pieces: Buffer[], closes = false): Heard {
   const heard = new Heard()
   const parser = new ResponseParser(heard)
   for (const piece of pieces) parser.feed(piece)
-  if (closes) parser.closed()
+  if (closes) parser.handleClose()
   return heard
 }
 
@@ -335,7 +335,7 @@ function expectCut(bytes: Buffer) {
   const heard = new Heard()
   const parser = new ResponseParser(heard)
   if (bytes.length > 0) parser.feed(bytes)
-  expect(() => parser.closed()).toThrow(MalformedResponse)
+  expect(() => parser.handleClose()).toThrow(MalformedResponse)
   expect(heard.ends).toEqual([])
 }
 
@@ -368,7 +368,7 @@ describe('bytes after the end', () => {
     const heard = new Heard()
     const parser = new ResponseParser(heard)
     parser.feed(Buffer.from(ANSWERS['a body with a length']?.wire ?? ''))
-    parser.closed()
+    parser.handleClose()
     expect(heard.ends).toEqual([true])
   })
 })
@@ -411,9 +411,9 @@ function expectLinear(wireOf: (size: number) => Buffer, read: number, size: numb
 function copiedFor(wire: Buffer, read: number): number {
   let ends = 0
   const parser = new ResponseParser({
-    head: () => undefined,
-    bytes: () => undefined,
-    end: () => ends++,
+    onHead: () => undefined,
+    onBytes: () => undefined,
+    onEnd: () => ends++,
   })
   const concat = spyOn(Buffer, 'concat')
   try {

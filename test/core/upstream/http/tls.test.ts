@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
 import { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
-import { ConnectionFailed, openHttp } from '../../../../src/core/upstream/http/client.ts'
-import type { Incoming } from '../../../../src/core/upstream/http/exchange.ts'
+import { ConnectionFailed, openHttpClient } from '../../../../src/core/upstream/http/client.ts'
+import type { IncomingResponse } from '../../../../src/core/upstream/http/exchange.ts'
 import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
 import { body, chunk, head } from '../../../support/upstream.ts'
 import { until } from './raw-server.ts'
@@ -145,8 +145,8 @@ async function startTlsServer(
 async function ask(
   { port }: TlsServer,
   { host = 'localhost', ca = 'ca.pem', body = '{}', address = '' } = {},
-): Promise<Incoming> {
-  const http = openHttp({
+): Promise<IncomingResponse> {
+  const http = openHttpClient({
     connectMilliseconds: 5_000,
     ...(ca === '' ? {} : { ca: await fileOf(ca) }),
   })
@@ -160,7 +160,7 @@ async function ask(
   return http.send(request, new Cancellation())
 }
 
-const textOf = async (incoming: Incoming) => incoming.text(64 * MEBIBYTE, () => undefined)
+const textOf = async (incoming: IncomingResponse) => incoming.text(64 * MEBIBYTE, () => undefined)
 
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
@@ -223,7 +223,7 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
         socket.write(body('text/plain', 'fine', { headers: { connection: 'keep-alive' } })),
       ),
     )
-    const http = openHttp({ connectMilliseconds: 5_000, ca: await fileOf('ca.pem') })
+    const http = openHttpClient({ connectMilliseconds: 5_000, ca: await fileOf('ca.pem') })
     const request = {
       method: 'POST',
       url: `https://localhost:${server.port}/`,

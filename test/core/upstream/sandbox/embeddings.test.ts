@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { embeddings } from '../../../../src/core/upstream/sandbox/embeddings.ts'
+import { answerEmbeddings } from '../../../../src/core/upstream/sandbox/embeddings.ts'
 
 const vectors = (input: unknown, more = {}) =>
-  embeddings({ input, ...more }).data.map(({ embedding }) => embedding)
+  answerEmbeddings({ input, ...more }).data.map(({ embedding }) => embedding)
 const near = (a: number[] = [], b: number[] = []) =>
   a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0)
 
@@ -35,6 +35,6 @@ describe('the sandbox’s vectors', () => {
   })
 
   test('come with the count of prompt tokens', () => {
-    expect(embeddings({ input: ['Hello there'] }).usage.prompt_tokens).toBeGreaterThan(0)
+    expect(answerEmbeddings({ input: ['Hello there'] }).usage.prompt_tokens).toBeGreaterThan(0)
   })
 })

@@ -3,17 +3,17 @@ import type { GroupMappingStore } from '../../../../src/core/identity/scim/group
 import { addAudit } from '../audit.ts'
 import { mustBeThere } from '../checks.ts'
 import type { Connection, Memory } from '../memory.ts'
-import { byFields } from '../table.ts'
-import { applyMoves, findMembersOf } from './memberships.ts'
+import { compareByFields } from '../table.ts'
+import { applyMoves, listGroupMembers } from './memberships.ts'
 
 /** Mappings in memory. */
-export const groupMappingStore = (connection: Connection): GroupMappingStore => ({
+export const createMemoryGroupMappingStore = (connection: Connection): GroupMappingStore => ({
   byId: id => connection.read(({ scimMappings }) => scimMappings.get(id)),
-  page: (offset, limit) =>
+  listPage: (offset, limit) =>
     connection.read(({ scimMappings }) =>
       scimMappings
         .all()
-        .sort(byFields('created_at', 'id'))
+        .sort(compareByFields('created_at', 'id'))
         .slice(offset, offset + limit),
     ),
   count: () => connection.read(({ scimMappings }) => scimMappings.all().length),
@@ -43,7 +43,7 @@ export const groupMappingStore = (connection: Connection): GroupMappingStore => 
   remove: ({ id, scim_group_id, workspace_id }, entry, move, keep) =>
     connection.write(memory => {
       mustBeMapped(memory, id)
-      const users = findMembersOf(memory, scim_group_id)
+      const users = listGroupMembers(memory, scim_group_id)
       const put = memory.workspaceMembers.all(
         one =>
           one.workspace_id === workspace_id && one.source === 'scim' && users.includes(one.user_id),

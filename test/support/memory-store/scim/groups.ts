@@ -4,34 +4,34 @@ import type {
   ScimGroup,
   ScimGroupStore,
 } from '../../../../src/core/identity/scim/groups.ts'
-import type { Mover } from '../../../../src/core/identity/scim/memberships.ts'
-import type { Known } from '../../../../src/core/identity/scim/query.ts'
+import type { DecideMembership } from '../../../../src/core/identity/scim/memberships.ts'
+import type { LookupKey } from '../../../../src/core/identity/scim/query.ts'
 import { refused } from '../../../../src/core/identity/scim/refusal.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection, Memory } from '../memory.ts'
-import { byFields } from '../table.ts'
+import { compareByFields } from '../table.ts'
 import { applyMoves } from './memberships.ts'
 
 /** Groups in memory. */
-export const scimGroupStore = (connection: Connection): ScimGroupStore => ({
+export const createMemoryScimGroupStore = (connection: Connection): ScimGroupStore => ({
   byId: id => connection.read(({ scimGroups }) => scimGroups.get(id)),
   find: known =>
     connection.read(({ scimGroups }) =>
-      scimGroups.all(group => isKnownAs(group, known)).sort(byFields('created_at', 'id')),
+      scimGroups.all(group => matchesKnown(group, known)).sort(compareByFields('created_at', 'id')),
     ),
-  page: (offset, limit) =>
+  listPage: (offset, limit) =>
     connection.read(({ scimGroups }) =>
       scimGroups
         .all()
-        .sort(byFields('created_at', 'id'))
+        .sort(compareByFields('created_at', 'id'))
         .slice(offset, offset + limit),
     ),
   count: () => connection.read(({ scimGroups }) => scimGroups.all().length),
-  membersOf: ids =>
+  listMembers: ids =>
     connection.read(({ scimGroupMembers, scimUsers }) =>
       scimGroupMembers
         .all(({ group_id }) => ids.includes(group_id))
-        .sort(byFields('scim_user_id'))
+        .sort(compareByFields('scim_user_id'))
         .map(one => ({ ...one, resource: scimUsers.get(one.scim_user_id)?.resource ?? {} })),
     ),
   insert: (group, members, entry) =>
@@ -54,9 +54,9 @@ export const scimGroupStore = (connection: Connection): ScimGroupStore => ({
     }),
 })
 
-function isKnownAs(
+function matchesKnown(
   { id, external_id, display_name }: ScimGroup,
-  known: Known | undefined,
+  known: LookupKey | undefined,
 ): boolean {
   if (!known) return true
   const names = { id, externalId: external_id, name: display_name.toLowerCase() }
@@ -68,11 +68,12 @@ function mustBeUsers({ scimUsers }: Memory, ids: string[]): void {
     throw refused('invalidValue', 'members: expected users that exist')
 }
 
-const nameOf = (group_id: string, scim_user_id: string) => JSON.stringify([group_id, scim_user_id])
+const renderMemberKey = (group_id: string, scim_user_id: string) =>
+  JSON.stringify([group_id, scim_user_id])
 
 function addMembers({ scimGroupMembers }: Memory, group_id: string, ids: string[]): void {
   for (const scim_user_id of ids)
-    scimGroupMembers.insert(nameOf(group_id, scim_user_id), { group_id, scim_user_id })
+    scimGroupMembers.insert(renderMemberKey(group_id, scim_user_id), { group_id, scim_user_id })
 }
 
 function applyChange(
@@ -80,13 +81,13 @@ function applyChange(
   id: string,
   before: string[],
   { group, members, entry }: GroupChange,
-  move: Mover,
+  move: DecideMembership,
 ): void {
   if (!entry) return
   const came = [...new Set(members).difference(new Set(before))]
   const went = [...new Set(before).difference(new Set(members))]
   mustBeUsers(memory, came)
-  for (const one of went) memory.scimGroupMembers.remove(nameOf(id, one))
+  for (const one of went) memory.scimGroupMembers.remove(renderMemberKey(id, one))
   addMembers(memory, id, came)
   if (group) memory.scimGroups.update(id, group)
   else removeGroup(memory, id)
@@ -99,6 +100,6 @@ function removeGroup({ scimMappings, scimGroupMembers, scimGroups }: Memory, id:
   for (const one of scimMappings.all(({ scim_group_id }) => scim_group_id === id))
     scimMappings.remove(one.id)
   for (const { scim_user_id } of scimGroupMembers.all(({ group_id }) => group_id === id))
-    scimGroupMembers.remove(nameOf(id, scim_user_id))
+    scimGroupMembers.remove(renderMemberKey(id, scim_user_id))
   scimGroups.remove(id)
 }

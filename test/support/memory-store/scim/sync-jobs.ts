@@ -4,7 +4,7 @@ import type { Connection } from '../memory.ts'
 import { applyMoves } from './memberships.ts'
 
 /** Sync jobs in memory. */
-export const syncJobStore = (connection: Connection): SyncJobStore => ({
+export const createMemorySyncJobStore = (connection: Connection): SyncJobStore => ({
   byId: id => connection.read(({ scimJobs }) => scimJobs.get(id)),
   insert: (job, entry) =>
     connection.write(memory => {
@@ -16,7 +16,7 @@ export const syncJobStore = (connection: Connection): SyncJobStore => ({
       const status = scimJobs.get(id)?.status
       if (status === 'queued' || status === 'running') scimJobs.update(id, change)
     }),
-  workspaces: () =>
+  listWorkspaces: () =>
     connection.read(({ scimMappings, workspaceMembers }) => {
       const left = workspaceMembers.all(({ source }) => source === 'scim')
       const mapped = [...scimMappings.all(), ...left].map(({ workspace_id }) => workspace_id)

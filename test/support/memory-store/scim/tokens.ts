@@ -1,16 +1,17 @@
 import type { ScimTokenStore } from '../../../../src/core/identity/scim/tokens.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection } from '../memory.ts'
-import { byFields, changedMeanwhile } from '../table.ts'
+import { changedConcurrently, compareByFields } from '../table.ts'
 
 /** Tokens in memory. */
-export const scimTokenStore = (connection: Connection): ScimTokenStore => ({
+export const createMemoryScimTokenStore = (connection: Connection): ScimTokenStore => ({
   all: () =>
-    connection.read(({ scimTokens }) => scimTokens.all().sort(byFields('created_at', 'id'))),
+    connection.read(({ scimTokens }) => scimTokens.all().sort(compareByFields('created_at', 'id'))),
   byHash: hash => connection.read(({ scimTokens }) => scimTokens.all(one => one.hash === hash)[0]),
   insert: (token, entry) =>
     connection.write(memory => {
-      if (memory.scimTokens.all(one => one.hash === token.hash).length > 0) throw changedMeanwhile()
+      if (memory.scimTokens.all(one => one.hash === token.hash).length > 0)
+        throw changedConcurrently()
       memory.scimTokens.insert(token.id, token)
       addAudit(memory, entry)
     }),

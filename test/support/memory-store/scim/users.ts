@@ -1,30 +1,30 @@
 import { conflict, notFound } from '../../../../src/core/errors.ts'
 import type { Member } from '../../../../src/core/identity/members/store.ts'
-import type { Mover } from '../../../../src/core/identity/scim/memberships.ts'
-import type { Known } from '../../../../src/core/identity/scim/query.ts'
+import type { DecideMembership } from '../../../../src/core/identity/scim/memberships.ts'
+import type { LookupKey } from '../../../../src/core/identity/scim/query.ts'
 import { taken } from '../../../../src/core/identity/scim/refusal.ts'
 import type {
-  MemberChange,
-  Namesake,
+  AddressHolder,
+  MemberTransition,
   ScimUser,
   ScimUserStore,
   UserChange,
 } from '../../../../src/core/identity/scim/users/store.ts'
-import { text } from '../../../../src/core/kernel/json.ts'
+import { readString } from '../../../../src/core/kernel/json.ts'
 import { addAudit } from '../audit.ts'
-import { deactivateMember, findOthersAt } from '../members.ts'
+import { deactivateMember, findMembersWithAddress } from '../members.ts'
 import type { Connection, Memory } from '../memory.ts'
-import { byFields, changedMeanwhile, lower } from '../table.ts'
+import { changedConcurrently, compareByFields, toAsciiLowerCase } from '../table.ts'
 import { applyMoves } from './memberships.ts'
 
 /** Users in memory. */
-export const scimUserStore = (connection: Connection): ScimUserStore => ({
+export const createMemoryScimUserStore = (connection: Connection): ScimUserStore => ({
   byId: id => connection.read(({ scimUsers }) => scimUsers.get(id)),
   find: known =>
     connection.read(({ scimUsers }) =>
-      scimUsers.all(user => isKnownAs(user, known)).sort(byFields('created_at', 'id')),
+      scimUsers.all(user => matchesKnown(user, known)).sort(compareByFields('created_at', 'id')),
     ),
-  groupsOf: ids =>
+  listGroups: ids =>
     connection.read(({ scimGroupMembers, scimGroups }) =>
       scimGroupMembers
         .all(({ scim_user_id }) => ids.includes(scim_user_id))
@@ -32,7 +32,7 @@ export const scimUserStore = (connection: Connection): ScimUserStore => ({
           const display_name = scimGroups.get(group_id)?.display_name ?? ''
           return [{ scim_user_id, group_id, display_name, key: display_name.toLowerCase() }]
         })
-        .sort(byFields('key'))
+        .sort(compareByFields('key'))
         .map(({ key: _, ...group }) => group),
     ),
   insert: (address, decide) =>
@@ -54,27 +54,37 @@ export const scimUserStore = (connection: Connection): ScimUserStore => ({
     }),
 })
 
-const nameKeyOf = ({ resource }: ScimUser): string => (text(resource.userName) ?? '').toLowerCase()
+const readNameKey = ({ resource }: ScimUser): string =>
+  (readString(resource.userName) ?? '').toLowerCase()
 
-function isKnownAs(user: ScimUser, known: Known | undefined): boolean {
+function matchesKnown(user: ScimUser, known: LookupKey | undefined): boolean {
   if (!known) return true
-  const names = { id: user.id, externalId: text(user.resource.externalId), name: nameKeyOf(user) }
+  const names = {
+    id: user.id,
+    externalId: readString(user.resource.externalId),
+    name: readNameKey(user),
+  }
   return names[known.by] === known.value
 }
 
 /** Finds the members with the address: active ones first, then the last to leave. */
-function findNamesakes({ members, scimUsers }: Memory, address: string): Namesake[] {
-  const found = members.all(({ email }) => lower(email) === lower(address))
+function findNamesakes({ members, scimUsers }: Memory, address: string): AddressHolder[] {
+  const found = members.all(({ email }) => toAsciiLowerCase(email) === toAsciiLowerCase(address))
   const rank = ({ active, updated_at }: Member) => `${Number(active)} ${updated_at ?? ''}`
   return found
     .sort((a, b) => (rank(a) > rank(b) ? -1 : 1))
     .map(member => ({
       member,
-      isKnown: scimUsers.all(({ user_id }) => user_id === member.id).length > 0,
+      isProvisioned: scimUsers.all(({ user_id }) => user_id === member.id).length > 0,
     }))
 }
 
-function applyChange(memory: Memory, before: ScimUser, change: UserChange, move: Mover): void {
+function applyChange(
+  memory: Memory,
+  before: ScimUser,
+  change: UserChange,
+  move: DecideMembership,
+): void {
   changeMember(memory, change.member)
   if (change.user) {
     mustHaveFreeName(memory, change.user)
@@ -85,8 +95,8 @@ function applyChange(memory: Memory, before: ScimUser, change: UserChange, move:
   applyMoves(memory, { user_ids: [before.user_id] }, move)
 }
 
-function changeMember(memory: Memory, { before, after, keys, entries }: MemberChange): void {
-  if (after.active && findOthersAt(memory, after).length > 0)
+function changeMember(memory: Memory, { before, after, keys, entries }: MemberTransition): void {
+  if (after.active && findMembersWithAddress(memory, after).length > 0)
     throw taken('emails: expected an address that no other member has')
   if (keys) deactivateMember(memory, after.id, keys)
   if (before) memory.members.update(after.id, after)
@@ -98,13 +108,13 @@ function addUser(memory: Memory, user: ScimUser): void {
   mustHaveFreeName(memory, user)
   const isSame = ({ user_id }: ScimUser) => user_id === user.user_id
   if (!memory.members.has(user.user_id) || memory.scimUsers.all(isSame).length > 0)
-    throw changedMeanwhile()
+    throw changedConcurrently()
   memory.scimUsers.insert(user.id, user)
 }
 
 function mustHaveFreeName({ scimUsers }: Memory, user: ScimUser): void {
-  const name = nameKeyOf(user)
-  if (scimUsers.all(other => other.id !== user.id && nameKeyOf(other) === name).length > 0)
+  const name = readNameKey(user)
+  if (scimUsers.all(other => other.id !== user.id && readNameKey(other) === name).length > 0)
     throw taken('userName: expected one that no other user has')
 }
 

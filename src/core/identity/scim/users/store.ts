@@ -1,9 +1,9 @@
 import type { Json } from '../../../kernel/json.ts'
 import type { AuditEntry } from '../../audit.ts'
-import type { Disabling } from '../../keys/store.ts'
+import type { KeyDisabling } from '../../keys/store.ts'
 import type { Member } from '../../members/store.ts'
-import type { Mover } from '../memberships.ts'
-import type { Known } from '../query.ts'
+import type { DecideMembership } from '../memberships.ts'
+import type { LookupKey } from '../query.ts'
 
 /** A member as the identity provider manages them. Times in ISO 8601. */
 export interface ScimUser {
@@ -19,7 +19,7 @@ export interface ScimUser {
 }
 
 /** A group of a user. */
-export interface GroupOfUser {
+export interface UserGroup {
   scim_user_id: string
   group_id: string
   display_name: string
@@ -29,10 +29,10 @@ export interface GroupOfUser {
  * The change of a member that follows from a change of their user: the member before and after, the
  * keys that are disabled, and the audit entries.
  */
-export interface MemberChange {
+export interface MemberTransition {
   before: Member | null
   after: Member
-  keys: Disabling | null
+  keys: KeyDisabling | null
   entries: AuditEntry[]
 }
 
@@ -42,13 +42,13 @@ export interface MemberChange {
  */
 export interface UserChange<User extends ScimUser | null = ScimUser | null> {
   user: User
-  member: MemberChange
+  member: MemberTransition
 }
 
 /** A member with a given address, and whether the identity provider already manages them. */
-export interface Namesake {
+export interface AddressHolder {
   member: Member
-  isKnown: boolean
+  isProvisioned: boolean
 }
 
 /**
@@ -58,13 +58,13 @@ export interface Namesake {
 export interface ScimUserStore {
   byId(id: string): Promise<ScimUser | undefined>
   /** Lists the users with this key, or all, the oldest first. */
-  find(known?: Known): Promise<ScimUser[]>
+  find(known?: LookupKey): Promise<ScimUser[]>
   /** Lists the groups of these users. */
-  groupsOf(ids: string[]): Promise<GroupOfUser[]>
+  listGroups(ids: string[]): Promise<UserGroup[]>
   /** Inserts a new user. Throws 409 `uniqueness` when another has the name or the address. */
   insert(
     address: string,
-    decide: (namesakes: Namesake[]) => UserChange<ScimUser>,
+    decide: (namesakes: AddressHolder[]) => UserChange<ScimUser>,
   ): Promise<UserChange<ScimUser>>
   /**
    * Changes a user, or deletes them with everything that groups granted. Throws 404, and 409 as
@@ -73,6 +73,6 @@ export interface ScimUserStore {
   change<Change extends UserChange>(
     id: string,
     decide: (user: ScimUser, member: Member) => Change,
-    move: Mover,
+    move: DecideMembership,
   ): Promise<Change>
 }

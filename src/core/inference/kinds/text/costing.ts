@@ -1,19 +1,23 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
 import { isObject } from '../../../kernel/json.ts'
-import { larger, times } from '../../../kernel/money.ts'
+import { multiplyPrice, pickLarger } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
-import { largestPrompt, promptBound, tokensIn } from '../../../tokenizers/prompt.ts'
+import {
+  boundTokens,
+  computeLargestPrompt,
+  computePromptBound,
+} from '../../../tokenizers/prompt.ts'
 import type { Costing } from '../../kinds.ts'
 import { listUnsupported } from './understanding.ts'
 
 export const costing: Partial<Costing<'text'>> = {
-  estimateInput: promptBound,
-  boundInput: largestPrompt,
+  estimateInput: computePromptBound,
+  boundInput: computeLargestPrompt,
   boundUnits: call => ({ search: countSearches(call) }),
   boundOutput,
-  leastOutput,
-  asksForMore,
+  computeLeastOutput,
+  needsOutputLimit,
   limitOutput,
   priceOutputToken,
   priceSurcharge,
@@ -33,36 +37,36 @@ const LEAST_THINKING = 1024
  * plus what reasoning may take.
  */
 function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
-  const isSaid = call.params.max_tokens !== undefined && takesBound(endpoint)
-  const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
+  const isGiven = call.params.max_tokens !== undefined && supportsBound(endpoint)
+  const requested = isGiven ? Math.max(findHighestBound(call), LEAST) + computeThinking(call) : null
   const most = endpoint.max_completion_tokens
-  return asked === null || most === null ? (asked ?? most) : Math.min(asked, most)
+  return requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
 }
 
 /**
  * Tells whether nothing bounds the answer, or the call asks for more than the endpoint is known to
  * give.
  */
-function asksForMore(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
-  return most === null ? call.params.max_tokens === undefined : highestBound(call) > most
+function needsOutputLimit(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
+  return most === null ? call.params.max_tokens === undefined : findHighestBound(call) > most
 }
 
 /**
  * Returns the least output that makes the call worthwhile: infinite if the endpoint takes no bound.
  */
-function leastOutput(call: TextCall, endpoint: Endpoint): number {
-  if (!takesBound(endpoint)) return Number.POSITIVE_INFINITY
-  return LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0)
+function computeLeastOutput(call: TextCall, endpoint: Endpoint): number {
+  if (!supportsBound(endpoint)) return Number.POSITIVE_INFINITY
+  return LEAST + (computeThinking(call) > 0 ? LEAST_THINKING : 0)
 }
 
 /** Returns the call with this many tokens for its reasoning and its answer together. */
 function limitOutput(call: TextCall, tokens: number): TextCall {
-  const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
+  const thinking = Math.min(computeThinking(call), Math.max(tokens - LEAST, 0))
   const { reasoning } = call.params
   const budget =
     reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
   const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
-  return { ...call, params, extra: withoutBounds(call.extra) }
+  return { ...call, params, extra: removeBounds(call.extra) }
 }
 
 /** Returns the highest price of a token of the answer, times the number of answers. */
@@ -70,37 +74,40 @@ function priceOutputToken(call: TextCall, prices: Prices): bigint {
   const { completion, reasoning, audio_output, image_output } = prices
   // Models that output images do so unasked; none outputs audio unasked.
   const sound = call.params.modalities?.includes('audio') ? audio_output : undefined
-  const dearest = larger(larger(completion, reasoning), larger(image_output ?? 0n, sound))
-  return times(choicesOf(call), dearest)
+  const dearest = pickLarger(
+    pickLarger(completion, reasoning),
+    pickLarger(image_output ?? 0n, sound),
+  )
+  return multiplyPrice(countChoices(call), dearest)
 }
 
 /** OpenAI charges tokens of a prediction that does not come true like output. */
 function priceSurcharge(call: TextCall, prices: Prices): bigint {
   const { prediction } = call.params
   if (prediction === undefined) return 0n
-  return times(tokensIn(JSON.stringify(prediction)), priceOutputToken(call, prices))
+  return multiplyPrice(boundTokens(JSON.stringify(prediction)), priceOutputToken(call, prices))
 }
 
-const takesBound = (endpoint: Endpoint) => listUnsupported(endpoint, BOUND_ALONE).length === 0
+const supportsBound = (endpoint: Endpoint) => listUnsupported(endpoint, BOUND_ALONE).length === 0
 
 const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
 
-function thinkingOf({ params: { reasoning } }: TextCall): number {
+function computeThinking({ params: { reasoning } }: TextCall): number {
   if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
   return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
 }
 
 // We have no field for several answers at once, but providers have, and charge for each. Some
 // accept numbers as strings too.
-function choicesOf({ extra }: TextCall): number {
+function countChoices({ extra }: TextCall): number {
   let most = 1
-  for (const name in extra) most = Math.max(most, answersUnder(name, extra[name]))
+  for (const name in extra) most = Math.max(most, countAnswers(name, extra[name]))
   return most
 }
 
-function answersUnder(name: string, value: unknown): number {
-  if (name === 'generationConfig' && isObject(value)) return wholeOf(value.candidateCount)
-  return COUNTS.has(name) ? wholeOf(value) : 0
+function countAnswers(name: string, value: unknown): number {
+  if (name === 'generationConfig' && isObject(value)) return readWholeNumber(value.candidateCount)
+  return COUNTS.has(name) ? readWholeNumber(value) : 0
 }
 
 const COUNTS = new Set([
@@ -122,12 +129,13 @@ const BOUNDS = new Set([
 ])
 
 /** Returns the highest bound of the call, whatever its name; 0 if it has none. */
-function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
-  for (const name in extra) if (BOUNDS.has(name)) most = Math.max(most, wholeOf(extra[name]))
+function findHighestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
+  for (const name in extra)
+    if (BOUNDS.has(name)) most = Math.max(most, readWholeNumber(extra[name]))
   return most
 }
 
-function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
+function removeBounds(extra: TextCall['extra']): TextCall['extra'] {
   const isBounded = Object.keys(extra).some(name => BOUNDS.has(name))
   return isBounded
     ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name)))
@@ -135,7 +143,7 @@ function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
 }
 
 /** Reads a whole number; 0 if there is none. */
-function wholeOf(value: unknown): number {
+function readWholeNumber(value: unknown): number {
   const number = typeof value === 'string' ? Number(value) : value
   return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
 }
@@ -143,21 +151,24 @@ function wholeOf(value: unknown): number {
 /** The searches that a provider may make if the call does not bound them. */
 const SEARCHES = 10
 
-function countSearches({ tools, params, needs }: TextCall): number {
+function countSearches({ tools, params, requiredCapabilities }: TextCall): number {
   const { web_search_options: options } = params
-  let most = options === undefined ? 0 : searchesAsked(options, needs)
-  for (const tool of tools) if (tool.type === 'other') most += searchesBy(tool.value)
+  let most = options === undefined ? 0 : countAskedSearches(options, requiredCapabilities)
+  for (const tool of tools) if (tool.type === 'other') most += countToolSearches(tool.value)
   return most
 }
 
 // A bound holds only if every endpoint that may serve the call knows it. Otherwise it may be
 // ignored.
-function searchesAsked(options: unknown, needs: TextCall['needs']): number {
-  const asked = isObject(options) ? wholeOf(options.max_uses) : 0
-  return needs?.includes('web_search') && asked > 0 ? asked : Math.max(asked, SEARCHES)
+function countAskedSearches(
+  options: unknown,
+  capabilities: TextCall['requiredCapabilities'],
+): number {
+  const maxUses = isObject(options) ? readWholeNumber(options.max_uses) : 0
+  return capabilities?.includes('web_search') && maxUses > 0 ? maxUses : Math.max(maxUses, SEARCHES)
 }
 
-function searchesBy(tool: unknown): number {
+function countToolSearches(tool: unknown): number {
   if (!isObject(tool) || !String(tool.type).includes('search')) return 0
-  return wholeOf(tool.max_uses) || SEARCHES
+  return readWholeNumber(tool.max_uses) || SEARCHES
 }

@@ -1,12 +1,12 @@
 import type { GatewayError } from '../../../errors.ts'
 import type { TextCall } from '../../../language/call.ts'
-import type { Turn } from '../../../language/message.ts'
+import type { Message } from '../../../language/message.ts'
 import type { Params } from '../../../language/params.ts'
 import type { TextPart } from '../../../language/part.ts'
-import type { Reword } from '../../../language/passage.ts'
+import type { TextRewrite } from '../../../language/text-segment.ts'
 import type { Tool } from '../../../language/tool.ts'
+import type { FilterSet } from '../../../policy/filters/filter-set.ts'
 import type { Match } from '../../../policy/filters/rule.ts'
-import type { Screen } from '../../../policy/filters/screen.ts'
 import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
 import type { AnswerFilter, ContentFiltering } from '../../kinds.ts'
 import {
@@ -21,35 +21,44 @@ import { ChoiceFilter } from './choice-filter.ts'
 
 export const filtering: ContentFiltering<'text'> = {
   rewriteTexts,
-  filterAnswer: (call, filtering, screen) => new TextFilter(call, filtering, screen),
+  filterAnswer: (call, filtering, filterSet) => new TextFilter(call, filtering, filterSet),
 }
 
 /**
  * Rewrites every text that may have been typed: messages and names, predictions, response formats,
  * descriptions of tools. Does not change the call that it gets.
  */
-async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
-  const turns = await rewriteEach(call.turns, turn => rewriteTurn(turn, reword))
-  const rewriteTool = (tool: Tool) => rewriteValue(tool, { role: 'system', reword })
+async function rewriteTexts(call: TextCall, rewriteSegment: TextRewrite): Promise<TextCall> {
+  const messages = await rewriteEach(call.messages, message =>
+    rewriteMessage(message, rewriteSegment),
+  )
+  const rewriteTool = (tool: Tool) => rewriteValue(tool, { role: 'system', rewriteSegment })
   const tools = await rewriteEach(call.tools, rewriteTool)
-  const extra = await rewriteValue(call.extra, { role: 'user', reword })
-  return { ...call, turns, tools, extra, params: await rewriteParams(call.params, reword) }
+  const extra = await rewriteValue(call.extra, { role: 'user', rewriteSegment })
+  return {
+    ...call,
+    messages,
+    tools,
+    extra,
+    params: await rewriteParams(call.params, rewriteSegment),
+  }
 }
 
-async function rewriteTurn(turn: Turn, reword: Reword): Promise<Turn> {
-  const rewriter: Rewriter = { role: turn.role, reword }
-  const rewritten = { ...turn, blocks: await rewriteBlocks(turn.blocks, rewriter) }
-  if (turn.name !== undefined) rewritten.name = await rewriteText(turn.name, rewriter)
+async function rewriteMessage(message: Message, rewriteSegment: TextRewrite): Promise<Message> {
+  const rewriter: Rewriter = { role: message.role, rewriteSegment }
+  const rewritten = { ...message, blocks: await rewriteBlocks(message.blocks, rewriter) }
+  if (message.name !== undefined) rewritten.name = await rewriteText(message.name, rewriter)
   return rewriteExtra(rewritten, rewriter)
 }
 
 /** The role whose words a parameter holds. */
 const SPOKEN = { prediction: 'assistant', response_format: 'system' } as const
 
-async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
+async function rewriteParams(params: Params, rewriteSegment: TextRewrite): Promise<Params> {
   const rewritten: Record<string, unknown> = { ...params }
   for (const [name, role] of Object.entries(SPOKEN))
-    if (name in params) rewritten[name] = await rewriteValue(rewritten[name], { role, reword })
+    if (name in params)
+      rewritten[name] = await rewriteValue(rewritten[name], { role, rewriteSegment })
   return rewritten as Params
 }
 
@@ -61,43 +70,43 @@ async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
 export class TextFilter implements AnswerFilter<TextPart> {
   readonly #isStreamed: boolean
   readonly #filtering: Filtering
-  readonly #screen: Screen
+  readonly #filterSet: FilterSet
   readonly #choices = new Map<number, ChoiceFilter>()
-  readonly #kept: TextPart[] = []
+  readonly #heldBack: TextPart[] = []
   blocked: GatewayError | null = null
 
-  constructor({ stream }: TextCall, filtering: Filtering, screen: Screen) {
+  constructor({ stream }: TextCall, filtering: Filtering, filterSet: FilterSet) {
     this.#isStreamed = stream
     this.#filtering = filtering
-    this.#screen = screen
+    this.#filterSet = filterSet
   }
 
   async read(parts: TextPart[]): Promise<TextPart[]> {
     const out: TextPart[] = []
-    const passed = this.#isStreamed ? out : this.#kept
+    const passed = this.#isStreamed ? out : this.#heldBack
     for (const part of parts) {
       if (!('choice' in part)) out.push(part)
-      else if (!this.blocked) passed.push(...(await this.#choice(part.choice).read(part)))
+      else if (!this.blocked) passed.push(...(await this.#getChoiceFilter(part.choice).read(part)))
     }
     return out
   }
 
   async end(): Promise<TextPart[]> {
-    const out = this.#kept
+    const out = this.#heldBack
     for (const choice of this.#choices.values()) out.push(...(await choice.end()))
     return this.blocked && !this.#isStreamed ? [] : out
   }
 
-  #choice(index: number): ChoiceFilter {
-    const known = this.#choices.get(index)
-    if (known) return known
-    const made = new ChoiceFilter(this.#screen, match => this.#matched(match))
-    this.#choices.set(index, made)
-    return made
+  #getChoiceFilter(index: number): ChoiceFilter {
+    const existing = this.#choices.get(index)
+    if (existing) return existing
+    const filter = new ChoiceFilter(this.#filterSet, match => this.#noteMatch(match))
+    this.#choices.set(index, filter)
+    return filter
   }
 
-  #matched({ rule }: Match): void {
-    this.#filtering.note(rule, 'output')
+  #noteMatch({ rule }: Match): void {
+    this.#filtering.noteMatch(rule, 'output')
     if (rule.action === 'block') this.blocked ??= answerBlocked(rule)
   }
 }

@@ -1,16 +1,16 @@
 import { isObject } from '../../../kernel/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
-import { textUsage, type Usage } from '../../../language/usage.ts'
-import { type Counter, promptEstimate } from '../../../tokenizers/prompt.ts'
-import { ruleOfThumb } from '../../../tokenizers/rule-of-thumb.ts'
+import { createTextUsage, type Usage } from '../../../language/usage.ts'
+import { type CountTokens, estimatePrompt } from '../../../tokenizers/prompt.ts'
+import { estimateByRuleOfThumb } from '../../../tokenizers/rule-of-thumb.ts'
 import type { Meter, Metering } from '../../kinds.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { offersTools } from './understanding.ts'
 
 export const metering: Partial<Metering<'text'>> = {
   startMeter: call => new TextMeter(call),
-  countInput: promptEstimate,
+  countInput: estimatePrompt,
 }
 
 export function isMeaningful(part: TextPart): boolean {
@@ -31,18 +31,18 @@ class TextMeter implements Meter<TextPart> {
   finish: { reason: string; native: string | null } | null = null
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
   readonly #call: TextCall
-  readonly #said = new Delivered()
-  readonly #thought = new Delivered()
+  readonly #text = new DeliveredText()
+  readonly #reasoning = new DeliveredText()
   /** Null if the call offers no tools. */
   readonly #toolCalls: ToolCalls | null
-  #pictures = 0
+  #imageCount = 0
   /** Characters of base64. */
-  #sound = 0
+  #audioLength = 0
   /**
    * Whether the client got something that has no tokens of its own, such as search results of the
    * provider.
    */
-  #hasFound = false
+  #hasOther = false
 
   constructor(call: TextCall) {
     this.#call = call
@@ -50,44 +50,47 @@ class TextMeter implements Meter<TextPart> {
   }
 
   read(parts: TextPart[]): void {
-    for (const part of parts) this.#see(part)
+    for (const part of parts) this.#readPart(part)
   }
 
   get delivered(): boolean {
-    const hasWords = !this.#said.isEmpty || !this.#thought.isEmpty
-    return hasWords || this.#pictures > 0 || this.#sound > 0 || this.#hasFound
+    const hasWords = !this.#text.isEmpty || !this.#reasoning.isEmpty
+    return hasWords || this.#imageCount > 0 || this.#audioLength > 0 || this.#hasOther
   }
 
-  get soFar(): number {
-    const { image, audio } = this.#shown
-    const characters = this.#said.characters + this.#thought.characters
+  get tokensSoFar(): number {
+    const { image, audio } = this.#mediaTokens
+    const characters = this.#text.characters + this.#reasoning.characters
     return Math.ceil(characters / CHARACTERS_PER_TOKEN) + image + audio
   }
 
-  isSound(broken: boolean): boolean | null {
+  hasValidToolCalls(broken: boolean): boolean | null {
     if (!this.#toolCalls) return null
-    return !broken && this.#toolCalls.areSound(this.finish?.reason ?? null, this.delivered)
+    return !broken && this.#toolCalls.areValid(this.finish?.reason ?? null, this.delivered)
   }
 
-  async estimate(count: Counter): Promise<Usage> {
+  async estimate(count: CountTokens): Promise<Usage> {
     const [input, text, reasoning] = await Promise.all([
-      promptEstimate(this.#call, count),
-      this.#said.count(count),
-      this.#thought.count(count),
+      estimatePrompt(this.#call, count),
+      this.#text.count(count),
+      this.#reasoning.count(count),
     ])
-    const usage = textUsage(input.text, text)
-    const output = { ...usage.output, reasoning, ...this.#shown }
+    const usage = createTextUsage(input.text, text)
+    const output = { ...usage.output, reasoning, ...this.#mediaTokens }
     return { ...usage, input: { ...usage.input, ...input }, output }
   }
 
   /** Images and audio, in tokens. */
-  get #shown() {
+  get #mediaTokens() {
     const { audio } = this.#call.params
     const format = isObject(audio) ? audio.format : undefined
-    return { image: picturesIn(this.#pictures), audio: soundIn(this.#sound, format) }
+    return {
+      image: estimatePictureTokens(this.#imageCount),
+      audio: estimateSoundTokens(this.#audioLength, format),
+    }
   }
 
-  #see(part: TextPart): void {
+  #readPart(part: TextPart): void {
     switch (part.type) {
       case 'start':
         this.start = part
@@ -100,29 +103,29 @@ class TextMeter implements Meter<TextPart> {
         break
       case 'text-delta':
       case 'refusal-delta':
-        this.#said.add(part.choice, part.text)
+        this.#text.add(part.choice, part.text)
         break
       case 'reasoning-delta':
-        this.#thought.add(part.choice, part.text)
+        this.#reasoning.add(part.choice, part.text)
         break
       case 'tool-call-start':
-        this.#said.add(part.choice, part.name)
-        this.#toolCalls?.started(part)
+        this.#text.add(part.choice, part.name)
+        this.#toolCalls?.startCall(part)
         break
       case 'tool-call-delta':
-        this.#said.add(part.choice, part.input)
-        this.#toolCalls?.continued(part)
+        this.#text.add(part.choice, part.input)
+        this.#toolCalls?.continueCall(part)
         break
       case 'annotation':
       case 'other':
-        this.#hasFound = true
+        this.#hasOther = true
         break
       case 'image':
-        this.#pictures += 1
+        this.#imageCount += 1
         break
       case 'audio-delta':
-        this.#said.add(part.choice, part.audio.transcript ?? '')
-        this.#sound += part.audio.data?.length ?? 0
+        this.#text.add(part.choice, part.audio.transcript ?? '')
+        this.#audioLength += part.audio.data?.length ?? 0
         break
     }
   }
@@ -147,24 +150,24 @@ const PCM_BYTES = 48_000
 const COMPRESSED_BYTES = 16_000
 
 /** Estimates the tokens of this many images. */
-const picturesIn = (count: number): number => count * PICTURE
+const estimatePictureTokens = (count: number): number => count * PICTURE
 
 /**
  * Estimates the tokens of this many characters of base64 audio, in the format that the call asks
  * for.
  */
-function soundIn(characters: number, format: unknown): number {
+function estimateSoundTokens(characters: number, format: unknown): number {
   const isCompressed = typeof format === 'string' && format !== 'wav' && !format.startsWith('pcm')
   const seconds = (characters * 3) / 4 / (isCompressed ? COMPRESSED_BYTES : PCM_BYTES)
   return Math.ceil(seconds * PER_SECOND)
 }
 
 /** What a client received, in pieces: joined only if it has to be counted. */
-class Delivered {
+class DeliveredText {
   readonly #choices = new Map<number, string[]>()
   #kept = 0
   #characters = 0
-  #piece = ''
+  #pending = ''
   #overflow = 0
 
   get isEmpty(): boolean {
@@ -179,15 +182,15 @@ class Delivered {
   add(choice: number, delta: string): void {
     if (delta === '') return
     this.#characters += delta.length
-    if (this.#kept + delta.length > MOST_KEPT && this.#kept > 0) this.#overflowWith(delta)
+    if (this.#kept + delta.length > MOST_KEPT && this.#kept > 0) this.#countOverflow(delta)
     else this.#keep(choice, delta)
   }
 
   /** Counts all of it. What was not kept counts by a rule of thumb, as it passed. */
-  async count(count: Counter): Promise<number> {
+  async count(count: CountTokens): Promise<number> {
     const texts = [...this.#choices.values()].map(deltas => deltas.join(''))
     const kept = texts.length === 0 ? 0 : await count(texts)
-    return kept + this.#overflow + ruleOfThumb([this.#piece])
+    return kept + this.#overflow + estimateByRuleOfThumb([this.#pending])
   }
 
   #keep(choice: number, delta: string): void {
@@ -197,10 +200,10 @@ class Delivered {
     else this.#choices.set(choice, [delta])
   }
 
-  #overflowWith(delta: string): void {
-    this.#piece += delta
-    if (this.#piece.length < PIECE) return
-    this.#overflow += ruleOfThumb([this.#piece])
-    this.#piece = ''
+  #countOverflow(delta: string): void {
+    this.#pending += delta
+    if (this.#pending.length < PIECE) return
+    this.#overflow += estimateByRuleOfThumb([this.#pending])
+    this.#pending = ''
   }
 }

@@ -20,21 +20,23 @@ interface ToolCall {
  */
 export class ToolCalls {
   readonly #call: TextCall
-  readonly #made: ToolCall[] = []
+  readonly #toolCalls: ToolCall[] = []
   #kept = 0
 
   constructor(call: TextCall) {
     this.#call = call
   }
 
-  started({ choice, index, name }: Extract<TextPart, { type: 'tool-call-start' }>): void {
-    this.#made.push({ choice, index, name, input: [] })
+  startCall({ choice, index, name }: Extract<TextPart, { type: 'tool-call-start' }>): void {
+    this.#toolCalls.push({ choice, index, name, input: [] })
   }
 
-  continued({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
+  continueCall({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
     this.#kept += input.length
     if (this.#kept > MOST_KEPT) return
-    this.#made.findLast(one => one.choice === choice && one.index === index)?.input.push(input)
+    this.#toolCalls
+      .findLast(call => call.choice === choice && call.index === index)
+      ?.input.push(input)
   }
 
   /**
@@ -42,32 +44,33 @@ export class ToolCalls {
    * anything or not. Null if it does not tell: it was cut, it called tools of another kind, or it
    * said something else and was free to.
    */
-  areSound(reason: string | null, delivered: boolean): boolean | null {
+  areValid(reason: string | null, delivered: boolean): boolean | null {
     if (reason === 'error') return false
     if (reason === 'length' || reason === 'content_filter' || this.#kept > MOST_KEPT) return null
-    if (this.#made.length === 0) return mustCall(this.#call) || !delivered ? false : null
-    const verdicts = this.#made.map(one => isSound(one, this.#call.tools))
+    if (this.#toolCalls.length === 0) return mustCallTool(this.#call) || !delivered ? false : null
+    const verdicts = this.#toolCalls.map(call => isValidCall(call, this.#call.tools))
     return verdicts.includes(false) ? false : verdicts.includes(null) ? null : true
   }
 }
 
-const mustCall = ({ params: { tool_choice } }: TextCall): boolean =>
+const mustCallTool = ({ params: { tool_choice } }: TextCall): boolean =>
   tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice.type === 'function')
 
 /** Null for a call of anything but a function, which has its own rules. */
-function isSound({ name, input }: ToolCall, tools: Tool[]): boolean | null {
-  const tool = tools.find(one => one.type === 'function' && one.name === name)
-  if (tool?.type !== 'function') return tools.some(one => one.type === 'other') ? null : false
-  const said = input.join('').trim()
+function isValidCall({ name, input }: ToolCall, tools: Tool[]): boolean | null {
+  const tool = tools.find(candidate => candidate.type === 'function' && candidate.name === name)
+  if (tool?.type !== 'function')
+    return tools.some(candidate => candidate.type === 'other') ? null : false
+  const text = input.join('').trim()
   // Some models send no arguments at all for a function without parameters, and clients accept
   // that.
-  const args = said === '' ? {} : parseObject(said)
+  const args = text === '' ? {} : parseObject(text)
   return (
-    args !== undefined && requiredBy(tool.parameters).every(member => Object.hasOwn(args, member))
+    args !== undefined && listRequired(tool.parameters).every(member => Object.hasOwn(args, member))
   )
 }
 
-function requiredBy(parameters: unknown): string[] {
+function listRequired(parameters: unknown): string[] {
   const required = isObject(parameters) ? parameters.required : undefined
   return Array.isArray(required) ? required.filter(member => typeof member === 'string') : []
 }

@@ -1,28 +1,29 @@
 import type { Endpoint, Model } from '../../../catalog/models.ts'
-import type { Ability, TextCall } from '../../../language/call.ts'
-import { namesInText, type Turn } from '../../../language/message.ts'
+import type { Capability, TextCall } from '../../../language/call.ts'
+import { type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import type { KindDefinition } from '../define-kind.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
-  readContents: ({ turns }) => turns.map(({ blocks }) => blocks),
+  readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
   replaceContents(call, contents) {
-    const turns = call.turns.map((turn, i) => ({ ...turn, blocks: contents[i] ?? [] }))
-    return { ...call, turns }
+    const messages = call.messages.map((message, i) => ({ ...message, blocks: contents[i] ?? [] }))
+    return { ...call, messages }
   },
   listVariants,
   applyVariant,
-  serves,
-  suits: (call, endpoint) => !listUnsupported(endpoint, call).some(name => MISSED.includes(name)),
+  checkEndpoint,
+  supportsPreferred: (call, endpoint) =>
+    !listUnsupported(endpoint, call).some(name => MISSED.includes(name)),
   listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
   fitToEndpoint,
-  removeNames: call => ({ ...call, turns: namesInText(call.turns) }),
+  removeNames: call => ({ ...call, messages: moveNamesIntoText(call.messages) }),
   identifyConversation,
   offersTools,
 }
 
-export function isGivenBy(outputModalities: string[]): boolean {
+export function matchesModalities(outputModalities: string[]): boolean {
   return outputModalities.some(modality => GIVEN.includes(modality))
 }
 
@@ -43,42 +44,44 @@ function applyVariant(call: TextCall, variant: string): TextCall {
 }
 
 function askToReason(call: TextCall): TextCall {
-  const reasoning = switchOn(call.params.reasoning)
-  return addNeed('reasoning', { ...call, params: { ...call.params, reasoning } })
+  const reasoning = enableReasoning(call.params.reasoning)
+  return addRequiredCapability('reasoning', { ...call, params: { ...call.params, reasoning } })
 }
 
 // Does not override a caller who turns reasoning on or off.
-const switchOn = (wish: Reasoning = {}): Reasoning =>
-  wish.enabled === undefined && wish.effort !== 'none' ? { ...wish, enabled: true } : wish
+const enableReasoning = (reasoning: Reasoning = {}): Reasoning =>
+  reasoning.enabled === undefined && reasoning.effort !== 'none'
+    ? { ...reasoning, enabled: true }
+    : reasoning
 
 /** Returns the call restricted to endpoints with this capability. */
-export function addNeed(ability: Ability, call: TextCall): TextCall {
-  return { ...call, needs: [...(call.needs ?? []), ability] }
+export function addRequiredCapability(ability: Capability, call: TextCall): TextCall {
+  return { ...call, requiredCapabilities: [...(call.requiredCapabilities ?? []), ability] }
 }
 
-function serves(call: TextCall, endpoint: Endpoint): string | true {
+function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {
   const { require_parameters } = call.routing
   if (require_parameters && listUnsupported(endpoint, call).length > 0) return 'require_parameters'
-  return findMissing(call, endpoint) ?? (fitsTheContext(call, endpoint) || 'context_length')
+  return findMissing(call, endpoint) ?? (fitsContext(call, endpoint) || 'context_length')
 }
 
 /** Finds a capability that the call requires and the endpoint lacks. */
-const findMissing = (call: TextCall, endpoint: Endpoint): Ability | undefined =>
-  call.needs?.find(ability => {
+const findMissing = (call: TextCall, endpoint: Endpoint): Capability | undefined =>
+  call.requiredCapabilities?.find(ability => {
     if (listUnsupported(endpoint, call).includes(PARAMETERS[ability])) return true
-    return ability === 'web_search' && !searches(call, endpoint)
+    return ability === 'web_search' && !canSearch(call, endpoint)
   })
 
-const PARAMETERS: Record<Ability, string> = {
+const PARAMETERS: Record<Capability, string> = {
   reasoning: 'reasoning',
   web_search: 'web_search_options',
 }
 
-function searches(call: TextCall, endpoint: Endpoint): boolean {
-  return protocols.text[endpoint.protocol]?.searches?.(call, endpoint) ?? false
+function canSearch(call: TextCall, endpoint: Endpoint): boolean {
+  return protocols.text[endpoint.protocol]?.supportsWebSearch?.(call, endpoint) ?? false
 }
 
-const fitsTheContext = ({ params: { max_tokens } }: TextCall, { context_length }: Endpoint) =>
+const fitsContext = ({ params: { max_tokens } }: TextCall, { context_length }: Endpoint) =>
   max_tokens === undefined || context_length === null || max_tokens < context_length
 
 const MISSED = ['tools', 'response_format', 'verbosity']
@@ -136,17 +139,17 @@ const PUBLIC_NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {
  * Returns what stays the same as a conversation goes on: the cache key that the caller gives, or a
  * hash of its first instructions and its first message (wire reference K.3).
  */
-function identifyConversation({ params: { prompt_cache_key }, turns }: TextCall): string {
+function identifyConversation({ params: { prompt_cache_key }, messages }: TextCall): string {
   if (prompt_cache_key !== undefined) return `key ${Bun.hash(prompt_cache_key)}`
-  const opening = [turns.find(isInstruction), turns.find(turn => !isInstruction(turn))]
-  return `opening ${opening.reduce<number | bigint>(hashOn, 0n)}`
+  const opening = [messages.find(isInstruction), messages.find(message => !isInstruction(message))]
+  return `opening ${opening.reduce<number | bigint>(hashMessage, 0n)}`
 }
 
-const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
+const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'
 
-function hashOn(hash: number | bigint, turn: Turn | undefined): number | bigint {
+function hashMessage(hash: number | bigint, message: Message | undefined): number | bigint {
   let sum = hash
-  const texts = turn?.blocks.filter(block => block.type === 'text') ?? []
+  const texts = message?.blocks.filter(block => block.type === 'text') ?? []
   for (const { text } of texts) sum = Bun.hash(text, BigInt(sum))
   return sum
 }

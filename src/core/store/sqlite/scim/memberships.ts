@@ -1,22 +1,26 @@
 import type { Compilable, Kysely } from 'kysely'
 import type { WorkspaceMember } from '../../../identity/members/store.ts'
-import type { Mover } from '../../../identity/scim/memberships.ts'
-import { auditInsert } from '../audit.ts'
-import { listed } from '../listed.ts'
-import { workspaceMemberDelete, workspaceMemberUpsert } from '../members.ts'
+import type { DecideMembership } from '../../../identity/scim/memberships.ts'
+import { buildAuditInsert } from '../audit.ts'
+import { selectValues } from '../json-values.ts'
+import { buildWorkspaceMemberDelete, buildWorkspaceMemberUpsert } from '../members.ts'
 import type { Tables } from '../tables.ts'
-import { type Consequence, follow, type Statement } from '../write.ts'
+import { type FollowUp, follow, type Statement } from '../write.ts'
 
 /** Which memberships may have changed: those of these members, or those in this workspace. */
-export type Scope = { user_ids: string[] } | { workspace_id: string }
+export type MembershipScope = { user_ids: string[] } | { workspace_id: string }
 
 /**
  * Updates workspace memberships to match groups and mappings, as earlier steps of the transaction
  * have left them. A member has the highest role that a mapping of their groups grants, and leaves
  * the workspace without one. Manual memberships stay as they are.
  */
-export const moves = (kysely: Kysely<Tables>, scope: Scope, move: Mover): Consequence =>
-  follow(differences(kysely, scope), rows =>
+export const reconcileMemberships = (
+  kysely: Kysely<Tables>,
+  scope: MembershipScope,
+  move: DecideMembership,
+): FollowUp =>
+  follow(selectDifferences(kysely, scope), rows =>
     rows.flatMap(
       ({ workspace_id, user_id, granted, id, role, created_at, source }): Statement[] => {
         const current =
@@ -24,22 +28,25 @@ export const moves = (kysely: Kysely<Tables>, scope: Scope, move: Mover): Conseq
             ? { id, workspace_id, user_id, role, created_at, source }
             : null
         const { after, entry } = move({ workspace_id, user_id, granted, current })
-        return [changed(kysely, { workspace_id, user_id }, after), auditInsert(kysely, entry)]
+        return [
+          buildChange(kysely, { workspace_id, user_id }, after),
+          buildAuditInsert(kysely, entry),
+        ]
       },
     ),
   )
 
-const changed = (
+const buildChange = (
   kysely: Kysely<Tables>,
-  place: Pick<WorkspaceMember, 'workspace_id' | 'user_id'>,
+  ids: Pick<WorkspaceMember, 'workspace_id' | 'user_id'>,
   after: WorkspaceMember | null,
 ): Compilable =>
-  after ? workspaceMemberUpsert(kysely, after) : workspaceMemberDelete(kysely, place)
+  after ? buildWorkspaceMemberUpsert(kysely, after) : buildWorkspaceMemberDelete(kysely, ids)
 
-const differences = (kysely: Kysely<Tables>, scope: Scope) =>
+const selectDifferences = (kysely: Kysely<Tables>, scope: MembershipScope) =>
   kysely
-    .selectFrom(granted(kysely, scope).as('given'))
-    .fullJoin(inWorkspaces(kysely, scope).as('current'), on =>
+    .selectFrom(selectGranted(kysely, scope).as('given'))
+    .fullJoin(selectCurrent(kysely, scope).as('current'), on =>
       on
         .onRef('current.workspace_id', '=', 'given.workspace_id')
         .onRef('current.user_id', '=', 'given.user_id'),
@@ -66,7 +73,7 @@ const differences = (kysely: Kysely<Tables>, scope: Scope) =>
     )
 
 // `admin`, the higher of the two roles, also comes first in the alphabet.
-function granted(kysely: Kysely<Tables>, scope: Scope) {
+function selectGranted(kysely: Kysely<Tables>, scope: MembershipScope) {
   const all = kysely
     .selectFrom('scim_group_mappings as mapping')
     .innerJoin('scim_group_members as member', 'member.group_id', 'mapping.scim_group_id')
@@ -74,13 +81,13 @@ function granted(kysely: Kysely<Tables>, scope: Scope) {
     .select(({ fn }) => ['mapping.workspace_id', 'user.user_id', fn.min('mapping.role').as('role')])
     .groupBy(['mapping.workspace_id', 'user.user_id'])
   return 'user_ids' in scope
-    ? all.where('user.user_id', 'in', listed(kysely, scope.user_ids))
+    ? all.where('user.user_id', 'in', selectValues(kysely, scope.user_ids))
     : all.where('mapping.workspace_id', '=', scope.workspace_id)
 }
 
-function inWorkspaces(kysely: Kysely<Tables>, scope: Scope) {
+function selectCurrent(kysely: Kysely<Tables>, scope: MembershipScope) {
   const all = kysely.selectFrom('workspace_members').selectAll()
   return 'user_ids' in scope
-    ? all.where('user_id', 'in', listed(kysely, scope.user_ids))
+    ? all.where('user_id', 'in', selectValues(kysely, scope.user_ids))
     : all.where('workspace_id', '=', scope.workspace_id)
 }

@@ -1,25 +1,31 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../../errors.ts'
 import type { Member } from '../../../identity/members/store.ts'
-import type { Mover } from '../../../identity/scim/memberships.ts'
+import type { DecideMembership } from '../../../identity/scim/memberships.ts'
 import { taken } from '../../../identity/scim/refusal.ts'
 import type {
-  MemberChange,
+  MemberTransition,
   ScimUser,
   ScimUserStore,
   UserChange,
 } from '../../../identity/scim/users/store.ts'
-import { parseObject, text } from '../../../kernel/json.ts'
-import { auditInsert } from '../audit.ts'
-import { listed } from '../listed.ts'
-import { deactivation, memberInsert, memberOf, memberUpdate, othersAt } from '../members.ts'
+import { parseObject, readString } from '../../../kernel/json.ts'
+import { buildAuditInsert } from '../audit.ts'
+import { selectValues } from '../json-values.ts'
+import {
+  buildDeactivation,
+  buildMemberInsert,
+  buildMemberUpdate,
+  selectOthersWithEmail,
+  toMember,
+} from '../members.ts'
 import type { Tables } from '../tables.ts'
 import { type Check, check, follow, type Statement, type Write } from '../write.ts'
-import { decided } from './decided.ts'
-import { moves } from './memberships.ts'
+import { decideInTransaction } from './decide.ts'
+import { reconcileMemberships } from './memberships.ts'
 
 /** Creates the store of SCIM users in SQL. */
-export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
+export function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
   return {
     async byId(id) {
       const row = await kysely
@@ -27,37 +33,39 @@ export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserSto
         .selectAll()
         .where('id', '=', id)
         .executeTakeFirst()
-      return row && userOf(row)
+      return row && toUser(row)
     },
-    async find(known) {
+    async find(lookup) {
       const all = kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
-      return (await (known ? all.where(COLUMNS[known.by], '=', known.value) : all).execute()).map(
-        userOf,
-      )
+      return (
+        await (lookup ? all.where(COLUMNS[lookup.by], '=', lookup.value) : all).execute()
+      ).map(toUser)
     },
-    groupsOf: ids =>
+    listGroups: ids =>
       kysely
         .selectFrom('scim_group_members')
         .innerJoin('scim_groups', 'scim_groups.id', 'scim_group_members.group_id')
         .select(['scim_user_id', 'group_id', 'display_name'])
-        .where('scim_user_id', 'in', listed(kysely, ids))
+        .where('scim_user_id', 'in', selectValues(kysely, ids))
         .orderBy('name_key')
         .execute(),
     insert: (address, decide) =>
-      decided(write, give => [
-        follow(namesakes(kysely, address), rows => {
-          const found = rows.map(({ scim_id, ...row }) => ({
-            member: memberOf(row),
-            isKnown: scim_id !== null,
+      decideInTransaction(write, keep => [
+        follow(selectMembersByAddress(kysely, address), rows => {
+          const candidates = rows.map(({ scim_id, ...row }) => ({
+            member: toMember(row),
+            isProvisioned: scim_id !== null,
           }))
-          return insertion(kysely, give(decide(found)))
+          return buildUserInsert(kysely, keep(decide(candidates)))
         }),
       ]),
     change: (id, decide, move) =>
-      decided(write, give => [
-        withUser(kysely, id, (user, member) => {
-          const change = give(decide(user, member))
-          return change.member.entries.length === 0 ? [] : succession(kysely, user, change, move)
+      decideInTransaction(write, keep => [
+        followUser(kysely, id, (user, member) => {
+          const change = keep(decide(user, member))
+          return change.member.entries.length === 0
+            ? []
+            : buildUserChange(kysely, user, change, move)
         }),
       ]),
   }
@@ -66,7 +74,7 @@ export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserSto
 const COLUMNS = { id: 'id', externalId: 'external_id', name: 'name_key' } as const
 
 /** Selects the members with this address: active ones first, then those who left last. */
-const namesakes = (kysely: Kysely<Tables>, address: string) =>
+const selectMembersByAddress = (kysely: Kysely<Tables>, address: string) =>
   kysely
     .selectFrom('members')
     .leftJoin('scim_users', 'scim_users.user_id', 'members.id')
@@ -76,7 +84,7 @@ const namesakes = (kysely: Kysely<Tables>, address: string) =>
     .orderBy('members.active', 'desc')
     .orderBy('members.updated_at', 'desc')
 
-const withUser = (
+const followUser = (
   kysely: Kysely<Tables>,
   id: string,
   then: (user: ScimUser, member: Member) => Statement[],
@@ -85,41 +93,44 @@ const withUser = (
     if (!row) throw notFound('User not found')
     const query = kysely.selectFrom('members').selectAll().where('id', '=', row.user_id)
     return [
-      follow(query, members => members.flatMap(member => then(userOf(row), memberOf(member)))),
+      follow(query, members => members.flatMap(member => then(toUser(row), toMember(member)))),
     ]
   })
 
-const insertion = (kysely: Kysely<Tables>, { user, member }: UserChange<ScimUser>): Statement[] => [
-  ...memberSteps(kysely, member),
-  hasFreeName(kysely, user),
-  kysely.insertInto('scim_users').values(rowOf(user)),
+const buildUserInsert = (
+  kysely: Kysely<Tables>,
+  { user, member }: UserChange<ScimUser>,
+): Statement[] => [
+  ...buildMemberSteps(kysely, member),
+  checkNameFree(kysely, user),
+  kysely.insertInto('scim_users').values(toRow(user)),
 ]
 
-function succession(
+function buildUserChange(
   kysely: Kysely<Tables>,
   before: ScimUser,
   { user, member }: UserChange,
-  move: Mover,
+  move: DecideMembership,
 ): Statement[] {
-  const steps = memberSteps(kysely, member)
+  const steps = buildMemberSteps(kysely, member)
   if (!user)
     return [
       ...steps,
-      ...departure(kysely, before, member),
-      moves(kysely, { user_ids: [before.user_id] }, move),
+      ...buildUserDelete(kysely, before, member),
+      reconcileMemberships(kysely, { user_ids: [before.user_id] }, move),
     ]
   return [
     ...steps,
-    hasFreeName(kysely, user),
-    kysely.updateTable('scim_users').set(rowOf(user)).where('id', '=', user.id),
+    checkNameFree(kysely, user),
+    kysely.updateTable('scim_users').set(toRow(user)).where('id', '=', user.id),
   ]
 }
 
 /** Deletes a user, and raises the version of the groups that they were in. */
-function departure(
+function buildUserDelete(
   kysely: Kysely<Tables>,
   { id }: ScimUser,
-  { entries }: MemberChange,
+  { entries }: MemberTransition,
 ): Statement[] {
   const groups = kysely
     .selectFrom('scim_group_members')
@@ -127,44 +138,46 @@ function departure(
     .where('scim_user_id', '=', id)
   const change = kysely
     .updateTable('scim_groups')
-    .set(({ eb }) => ({ version: eb('version', '+', 1), ...timeOf(entries) }))
+    .set(({ eb }) => ({ version: eb('version', '+', 1), ...readUpdateTime(entries) }))
   return [change.where('id', 'in', groups), kysely.deleteFrom('scim_users').where('id', '=', id)]
 }
 
-const timeOf = ([entry]: MemberChange['entries']) => (entry ? { updated_at: entry.created_at } : {})
+const readUpdateTime = ([entry]: MemberTransition['entries']) =>
+  entry ? { updated_at: entry.created_at } : {}
 
-function memberSteps(
+function buildMemberSteps(
   kysely: Kysely<Tables>,
-  { before, after, keys, entries }: MemberChange,
+  { before, after, keys, entries }: MemberTransition,
 ): Statement[] {
-  const told = entries.map(entry => auditInsert(kysely, entry))
-  const free = after.active ? [hasFreeAddress(kysely, after)] : []
-  if (!before) return [...free, memberInsert(kysely, after), ...told]
+  const auditInserts = entries.map(entry => buildAuditInsert(kysely, entry))
+  const addressChecks = after.active ? [checkAddressFree(kysely, after)] : []
+  if (!before) return [...addressChecks, buildMemberInsert(kysely, after), ...auditInserts]
   const { id, ...change } = after
-  const keysToo = keys ? deactivation(kysely, id, keys) : []
-  return [...free, ...keysToo, memberUpdate(kysely, id, change), ...told]
+  const keySteps = keys ? buildDeactivation(kysely, id, keys) : []
+  return [...addressChecks, ...keySteps, buildMemberUpdate(kysely, id, change), ...auditInserts]
 }
 
-const hasFreeName = (kysely: Kysely<Tables>, user: ScimUser): Check =>
+const checkNameFree = (kysely: Kysely<Tables>, user: ScimUser): Check =>
   check(
     kysely
       .selectFrom('scim_users')
       .select('id')
-      .where('name_key', '=', nameKey(user))
+      .where('name_key', '=', computeNameKey(user))
       .where('id', '!=', user.id),
     ([other]) => {
       if (other) throw taken('userName: expected one that no other user has')
     },
   )
 
-const hasFreeAddress = (kysely: Kysely<Tables>, { id, email }: Member): Check =>
-  check(othersAt(kysely, id, email), ([other]) => {
+const checkAddressFree = (kysely: Kysely<Tables>, { id, email }: Member): Check =>
+  check(selectOthersWithEmail(kysely, id, email), ([other]) => {
     if (other) throw taken('emails: expected an address that no other member has')
   })
 
-const nameKey = ({ resource }: ScimUser): string => (text(resource.userName) ?? '').toLowerCase()
+const computeNameKey = ({ resource }: ScimUser): string =>
+  (readString(resource.userName) ?? '').toLowerCase()
 
-function userOf({
+function toUser({
   name_key: _,
   external_id: __,
   resource,
@@ -173,9 +186,9 @@ function userOf({
   return { ...row, resource: parseObject(resource) ?? {} }
 }
 
-const rowOf = (user: ScimUser) => ({
+const toRow = (user: ScimUser) => ({
   ...user,
   resource: JSON.stringify(user.resource),
-  name_key: nameKey(user),
-  external_id: text(user.resource.externalId),
+  name_key: computeNameKey(user),
+  external_id: readString(user.resource.externalId),
 })

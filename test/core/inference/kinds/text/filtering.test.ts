@@ -4,7 +4,7 @@ import { Filtering } from '../../../../../src/core/inference/filters/filtering.t
 import { TextFilter } from '../../../../../src/core/inference/kinds/text/filtering.ts'
 import type { TextPart } from '../../../../../src/core/language/part.ts'
 import { type FilterRule, openFilters } from '../../../../../src/core/policy/filters.ts'
-import { textCall } from '../../../../support/call.ts'
+import { buildTextCall } from '../../../../support/call.ts'
 
 const EMAIL: Partial<FilterRule> = { slug: 'email' }
 const SECRET: Partial<FilterRule> = { pattern: 'SECRET-\\d+' }
@@ -20,8 +20,11 @@ async function filterOf(rules: Partial<FilterRule>[], stream = true) {
     })),
   )
   const filtering = new Filtering(filters)
-  if (!filters.answered) throw new Error('Nothing looks at answers')
-  return { filtering, filter: new TextFilter(textCall({ stream }), filtering, filters.answered) }
+  if (!filters.outputFilters) throw new Error('Nothing looks at answers')
+  return {
+    filtering,
+    filter: new TextFilter(buildTextCall({ stream }), filtering, filters.outputFilters),
+  }
 }
 
 /** What comes out for these parts, one after the other, and what was found. */

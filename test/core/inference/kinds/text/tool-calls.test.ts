@@ -3,7 +3,7 @@ import { text } from '../../../../../src/core/inference/kinds/text.ts'
 import type { TextCall } from '../../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../../src/core/language/part.ts'
 import type { Tool } from '../../../../../src/core/language/tool.ts'
-import { textCall } from '../../../../support/call.ts'
+import { buildTextCall } from '../../../../support/call.ts'
 
 const ADD: Tool = {
   type: 'function',
@@ -27,9 +27,9 @@ const finished = (
 const said: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 
 const verdict = (call: Partial<TextCall>, parts: TextPart[], broken = false) => {
-  const meter = text.metering.startMeter(textCall({ tools: [ADD, NOW], ...call }))
+  const meter = text.metering.startMeter(buildTextCall({ tools: [ADD, NOW], ...call }))
   meter.read(parts)
-  return meter.isSound(broken)
+  return meter.hasValidToolCalls(broken)
 }
 
 describe('an answer to a call with tools is', () => {

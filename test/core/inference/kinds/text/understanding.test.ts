@@ -5,9 +5,9 @@ import {
   listUnsupported,
 } from '../../../../../src/core/inference/kinds/text/understanding.ts'
 import type { Params } from '../../../../../src/core/language/params.ts'
-import { endpointOf, textCall } from '../../../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../../../support/call.ts'
 
-const supporting = (...names: string[]) => endpointOf({ supported_parameters: new Set(names) })
+const supporting = (...names: string[]) => buildEndpoint({ supported_parameters: new Set(names) })
 const params: Params = {
   temperature: 1,
   seed: 1,
@@ -19,12 +19,12 @@ const tools = [{ type: 'function' as const, name: 'f' }]
 
 describe('parameters', () => {
   test('are all supported by an endpoint that lists none: the call is the same', () => {
-    const call = textCall({ params, tools })
-    expect(fitToEndpoint(call, endpointOf())).toBe(call)
+    const call = buildTextCall({ params, tools })
+    expect(fitToEndpoint(call, buildEndpoint())).toBe(call)
   })
 
   test('are ignored if the endpoint lists others; the rest are forwarded', () => {
-    const call = textCall({ params, tools })
+    const call = buildTextCall({ params, tools })
     const left = fitToEndpoint(call, supporting('temperature'))
     expect(left.params).toEqual({ temperature: 1 })
     expect(left.tools).toEqual([])
@@ -42,13 +42,16 @@ describe('parameters', () => {
           'seed',
           'temperature',
         ),
-        textCall({ params }),
+        buildTextCall({ params }),
       ),
     ).toEqual([])
   })
 
   test('of tools bring their choice along', () => {
-    const call = textCall({ params: { tool_choice: 'auto', parallel_tool_calls: true }, tools })
+    const call = buildTextCall({
+      params: { tool_choice: 'auto', parallel_tool_calls: true },
+      tools,
+    })
     expect(listUnsupported(supporting('tools'), call)).toEqual([])
     expect(listUnsupported(supporting('seed'), call)).toEqual([
       'tool_choice',
@@ -58,7 +61,7 @@ describe('parameters', () => {
   })
 
   test('that the public list does not know are always forwarded', () => {
-    const call = textCall({
+    const call = buildTextCall({
       params: { service_tier: 'flex', modalities: ['text'] },
       extra: { enable_thinking: true },
     })

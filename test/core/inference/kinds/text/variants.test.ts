@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../../src/core/gateway.ts'
-import { askedOf } from '../../../../../src/core/inference/plan/wanted.ts'
+import { getEffectiveCall } from '../../../../../src/core/inference/plan/resolve-models.ts'
 import { planRoute } from '../../../../../src/core/inference/plan.ts'
-import { needOf } from '../../../../../src/core/inference/reserve.ts'
+import { estimateCost } from '../../../../../src/core/inference/reserve.ts'
 import type { TextCall, WebSearch } from '../../../../../src/core/language/call.ts'
 import { protocols } from '../../../../../src/core/protocols/registry.ts'
-import { textCall } from '../../../../support/call.ts'
+import { buildTextCall } from '../../../../support/call.ts'
 import { testGateway } from '../../../../support/gateway.ts'
 
 const provider = (protocol: string, more: object = {}) => ({
@@ -68,7 +68,7 @@ beforeAll(async () => {
 })
 
 const planned = (models: string[], more: Partial<TextCall> = {}) => {
-  const call = textCall({ models, ...more })
+  const call = buildTextCall({ models, ...more })
   return { call, plan: planRoute(gateway, 'text', call) }
 }
 const slugs = (models: string[], more?: Partial<TextCall>) =>
@@ -78,7 +78,10 @@ const slugs = (models: string[], more?: Partial<TextCall>) =>
 function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, TextCall['params']> {
   const { call, plan } = planned(models, more)
   return Object.fromEntries(
-    plan.endpoints.map(one => [one.model, (askedOf(plan.models, call, one) as TextCall).params]),
+    plan.endpoints.map(one => [
+      one.model,
+      (getEffectiveCall(plan.models, call, one) as TextCall).params,
+    ]),
   )
 }
 
@@ -88,8 +91,8 @@ function bodyAt(slug: string, models: string[], more: Partial<TextCall> = {}) {
   const [endpoint] = plan.endpoints
   if (!endpoint) throw new Error(`Nothing goes to ${slug}`)
   return (
-    protocols.text[endpoint.protocol]?.request(
-      askedOf(plan.models, call, endpoint) as TextCall,
+    protocols.text[endpoint.protocol]?.buildRequest(
+      getEffectiveCall(plan.models, call, endpoint) as TextCall,
       endpoint,
     ).body ?? {}
   )
@@ -125,7 +128,7 @@ describe(':thinking', () => {
       'acme/small': {},
     })
     const { call, plan } = planned([MODEL])
-    expect(plan.models.map(({ asked }) => asked === call)).toEqual([true])
+    expect(plan.models.map(({ effectiveCall }) => effectiveCall === call)).toEqual([true])
   })
 
   test('names what is in the way if no endpoint can be told to reason', () => {
@@ -152,15 +155,17 @@ describe(':thinking', () => {
     const plan = planRoute(
       known,
       'text',
-      textCall({ models: ['~anthropic/claude-opus-latest:thinking'] }),
+      buildTextCall({ models: ['~anthropic/claude-opus-latest:thinking'] }),
     )
     expect([plan.strategy, plan.endpoints[0]?.model]).toEqual([
       'latest',
       known.catalog.models.get('~anthropic/claude-opus-latest')?.id,
     ])
-    expect(plan.models[0]?.asked).toMatchObject({ params: { reasoning: { enabled: true } } })
+    expect(plan.models[0]?.effectiveCall).toMatchObject({
+      params: { reasoning: { enabled: true } },
+    })
     expect(() =>
-      planRoute(known, 'text', textCall({ models: ['google/gemma-4-31b-it:zzz'] })),
+      planRoute(known, 'text', buildTextCall({ models: ['google/gemma-4-31b-it:zzz'] })),
     ).toThrow(
       'expected google/gemma-4-31b-it, :free, :nitro, :floor, :exacto, :thinking or :online',
     )
@@ -315,7 +320,7 @@ describe(':online', () => {
         params: { max_tokens: 16 },
         ...more,
       })
-      return needOf(gateway, 'text', call, plan.endpoints, plan.models).most.own ?? 0n
+      return estimateCost(gateway, 'text', call, plan.endpoints, plan.models).maximum.own ?? 0n
     }
     const cents = (nanos: bigint) => Number((nanos - held([MODEL])) / 10_000_000n)
     expect(cents(held([`${MODEL}:online`]))).toBe(10)

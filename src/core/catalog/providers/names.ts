@@ -1,0 +1,43 @@
+import type { Provider } from '../providers.ts'
+import { ALIASES } from './aliases.data.ts'
+
+const aliases = new Map<string, string[]>(Object.entries(ALIASES))
+const publicSlugs = new Map(
+  Object.entries(ALIASES).flatMap(([publicSlug, slugs]) => slugs.map(slug => [slug, publicSlug])),
+)
+
+/** Returns the public service's slug of one of our providers. */
+export const getPublicSlug = (slug: string): string => publicSlugs.get(slug) ?? slug
+
+/** Returns whether a caller's name for a provider means this one. */
+type NameMatcher = (provider: Provider, query: string) => boolean
+
+/**
+ * From the narrowest to the widest. The first matcher that fits any provider decides, so that no
+ * name hides another.
+ */
+const NAME_MATCHERS: NameMatcher[] = [
+  ({ slug }, query) => slug === query || slug.startsWith(`${query}/`),
+  ({ name }, query) => name === query,
+  ({ slug }, query) => aliases.get(query.toLowerCase())?.includes(slug) ?? false,
+  ({ slug }, query) => slug.toLowerCase() === query.toLowerCase(),
+  ({ name }, query) => name.toLowerCase() === query.toLowerCase(),
+]
+
+/**
+ * Finds the slugs of the providers that a caller names: by our slug, by the public service's, or by
+ * the displayed name, in the catalogue's order. A base slug includes its variants (wire reference
+ * C.3). Returns none for an unknown name.
+ */
+export function findProviderSlugs(providers: Iterable<Provider>, query: string): string[] {
+  const all = [...providers]
+  const matches = NAME_MATCHERS.find(candidate => all.some(provider => candidate(provider, query)))
+  return matches ? all.filter(provider => matches(provider, query)).map(({ slug }) => slug) : []
+}
+
+/** Lists every name of a provider, in lower case. */
+export const listProviderNames = ({ slug, name }: Provider): string[] =>
+  [slug, name, ...listPublicSlugs(slug)].map(one => one.toLowerCase())
+
+const listPublicSlugs = (slug: string) =>
+  [...aliases].flatMap(([publicSlug, slugs]) => (slugs.includes(slug) ? [publicSlug] : []))

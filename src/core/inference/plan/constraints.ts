@@ -1,0 +1,126 @@
+import type { Endpoint, Model } from '../../catalog/models.ts'
+import type { Prices } from '../../catalog/prices.ts'
+import { pickLarger, toAttosPerToken, toAttosPerUnit } from '../../kernel/money.ts'
+import type { CallBase } from '../../language/call.ts'
+import type { Kind, Work } from '../../language/work.ts'
+import { protocols } from '../../protocols/registry.ts'
+import { LARGEST_IMAGE } from '../../tokenizers/prompt.ts'
+import { kinds } from '../kinds.ts'
+
+/**
+ * Returns true if the endpoint may serve this call, or else the word for the constraint that it
+ * violates.
+ */
+type Constraint = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
+
+/** Constraints of every kind of work. Those of one kind are checked after them. */
+const CONSTRAINTS: Constraint[] = [
+  checkConfigured,
+  checkProviderPreferences,
+  checkDataPolicy,
+  checkDistillable,
+  checkQuantization,
+  checkMaxPrice,
+]
+
+/** The endpoint's protocol may not support this kind of work. */
+export const WRONG_ENDPOINT = 'wrong_endpoint'
+
+/**
+ * Finds the constraint of the call that the endpoint violates: the word of `excluded_by` (wire
+ * reference L.3).
+ */
+export function findViolatedConstraint<K extends Kind>(
+  endpoint: Endpoint,
+  model: Model,
+  kind: K,
+  call: Work[K]['call'],
+): string | undefined {
+  if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
+  for (const checkConstraint of CONSTRAINTS) {
+    const verdict = checkConstraint(endpoint, call, model)
+    if (verdict !== true) return verdict
+  }
+  const verdict = kinds[kind].understanding.checkEndpoint(call, endpoint)
+  return verdict === true ? undefined : verdict
+}
+
+/** Ours, not in the public list: a caller's key that excludes the gateway's own credential. */
+export const BYOK_ONLY = 'byok_only'
+
+/** Ours, not in the public list: there, every provider is configured. */
+export const NOT_CONFIGURED = 'not_configured'
+
+function checkConfigured({ provider }: Endpoint) {
+  return provider.configured || NOT_CONFIGURED
+}
+
+function checkProviderPreferences(
+  endpoint: Endpoint,
+  { routing: { only, ignore, order, allow_fallbacks } }: CallBase,
+) {
+  const isListed = (names: string[]) => names.some(name => matchesProviderName(endpoint, name))
+  const isExcluded =
+    (only && !isListed(only)) ||
+    (ignore && isListed(ignore)) ||
+    (allow_fallbacks === false && order && !isListed(order))
+  return isExcluded ? 'allowed_providers' : true
+}
+
+function checkDataPolicy(
+  { data_policy }: Endpoint,
+  { routing: { data_collection, zdr } }: CallBase,
+) {
+  if (zdr && data_policy.retention_days !== 0) return 'data_policy:zdr'
+  return data_collection === 'deny' && data_policy.training ? 'data_policy:training' : true
+}
+
+/** Ours: the public list has no word for it. */
+function checkDistillable(
+  { distillable }: Endpoint,
+  { routing: { enforce_distillable_text } }: CallBase,
+) {
+  return !enforce_distillable_text || distillable || 'distillable_text'
+}
+
+function checkQuantization({ quantization }: Endpoint, { routing: { quantizations } }: CallBase) {
+  return quantizations?.includes(quantization) === false ? 'quantization' : true
+}
+
+// An endpoint that has prices but none for a request charges nothing for it. Audio and images are
+// priced by the token, like text unless they have a price of their own.
+function checkMaxPrice(
+  { prices }: Endpoint,
+  { routing: { max_price } }: CallBase,
+  { input_modalities }: Model,
+) {
+  if (!max_price) return true
+  if (!prices) return Object.keys(max_price).length === 0 || 'max_price'
+  const { prompt, completion, request, image, audio } = max_price
+  const isTooExpensive =
+    (prompt !== undefined && prices.prompt > toAttosPerToken(prompt)) ||
+    (completion !== undefined && prices.completion > toAttosPerToken(completion)) ||
+    (request !== undefined && (prices.request ?? 0n) > toAttosPerUnit(request)) ||
+    (image !== undefined &&
+      input_modalities.includes('image') &&
+      computePicturePrice(prices) > toAttosPerUnit(image)) ||
+    (audio !== undefined && (prices.audio ?? prices.prompt) > toAttosPerUnit(audio))
+  return isTooExpensive ? 'max_price' : true
+}
+
+/** Computes what the largest image costs, by its tokens or by the piece, in atto-dollars. */
+const computePicturePrice = ({ image, prompt, per_input_image }: Prices): bigint =>
+  pickLarger(BigInt(LARGEST_IMAGE) * (image ?? prompt), per_input_image)
+
+/**
+ * Tells whether the name matches the endpoint: the slug of its provider, alone or with its region
+ * or quantization (wire reference C.3).
+ */
+export function matchesProviderName(
+  { provider: { slug }, region, quantization }: Endpoint,
+  name: string,
+): boolean {
+  if (!name.startsWith(slug)) return false
+  const suffix = name.slice(slug.length)
+  return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`
+}

@@ -1,0 +1,33 @@
+import type { Model } from '../../catalog/models.ts'
+import type { GatewayError } from '../../errors.ts'
+import type { CallBase } from '../../language/call.ts'
+import type { AutoRouter, Router, RouterOptions } from '../../language/routing.ts'
+import type { PipelineStage } from '../routing-metadata.ts'
+
+/** The models that a router has picked, best first, and how; or why it could not. */
+export interface RouterDecision {
+  models: Model[]
+  stage: PipelineStage
+  refusal: GatewayError | null
+}
+
+/** A router picks at most this many models: the best, and its fallbacks. */
+export const MAX_ROUTER_MODELS = 4
+
+/**
+ * Builds the key under which a session remembers the model that a router picked for it. Another
+ * tier or tradeoff begins anew.
+ */
+export function buildRouterMemoryKey(call: CallBase, router: Router): string {
+  const { tier, tradeoff } = router === 'free' ? {} : getRouterOptions(call, router)
+  return `${router} ${tier ?? tradeoff ?? 'usual'}`
+}
+
+/** Returns the options of the router that the call gives. */
+export const getRouterOptions = (
+  { plugins }: Pick<CallBase, 'plugins'>,
+  router: AutoRouter,
+): RouterOptions => (plugins?.[getRouterPluginId(router)] ?? {}) as RouterOptions
+
+/** Returns the id of the router's plugin. */
+export const getRouterPluginId = (router: Router): string => `${router}-router`
