@@ -18,14 +18,14 @@ export interface Finding {
  * structure of the database and the hash chain of the ledger with its end. It recomputes every
  * counter, and matches every charge with its call and every call with its charge.
  */
-export async function examineGateway(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
-  const chain = new ChainReader(gateway.journal.head.read())
-  const before = gateway.journal.holds.listCalls()
-  const books = await gateway.store.ledger.inspect(row => chain.read(row))
-  const dead = await listDeadCalls(gateway)
+export async function examineGateway(world: InferenceWorld): Promise<{ data: Finding[] }> {
+  const chain = new ChainReader(world.journal.head.read())
+  const before = world.journal.holds.listCalls()
+  const books = await world.store.ledger.inspect(row => chain.read(row))
+  const dead = await listDeadCalls(world)
   const running = new Set([...before, ...dead].map(({ id }) => id))
   const findings = [checkStructure(books), ...chain.listFindings(books), checkCalls(books, running)]
-  return { data: [...findings, describeHolds(dead), checkProviderKeys(gateway)] }
+  return { data: [...findings, describeHolds(dead), checkProviderKeys(world)] }
 }
 
 const toFinding = (check: string, problems: string[], okSentence: string): Finding => ({
@@ -130,10 +130,10 @@ const describeHolds = ({ length }: HeldCall[]): Finding =>
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 
-const checkProviderKeys = (gateway: InferenceWorld) =>
+const checkProviderKeys = (world: InferenceWorld) =>
   toFinding(
     'provider keys',
-    listUnreadableByokKeys(gateway).map(
+    listUnreadableByokKeys(world).map(
       ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
     ),
     'all can be decrypted',

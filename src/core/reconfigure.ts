@@ -41,18 +41,18 @@ export interface ReconfigureResult {
  * their endpoints. Throws `invalid_request` naming the wrong setting. Must not run concurrently.
  */
 export async function reconfigure(
-  gateway: ReconfigureWorld,
+  world: ReconfigureWorld,
   newConfig: Config,
 ): Promise<ReconfigureResult> {
-  const { config, needsRestart } = toApplicableConfig(gateway.config, newConfig)
-  const changed = listChangedSettings(gateway.config, config)
+  const { config, needsRestart } = toApplicableConfig(world.config, newConfig)
+  const changed = listChangedSettings(world.config, config)
   if (changed.length > 0) {
-    const catalog = openCatalog(config, protocolNames, gateway.clock.now(), gateway)
-    const freeSoFar = await countFreeToday(gateway, config)
-    applyConfig(gateway, config, catalog, freeSoFar)
+    const catalog = openCatalog(config, protocolNames, world.clock.now(), world)
+    const freeSoFar = await countFreeToday(world, config)
+    applyConfig(world, config, catalog, freeSoFar)
   }
-  gateway.instance.configStatus = { applied: gateway.clock.now(), rejected: false }
-  gateway.events.publish('config.applied', { changed, needsRestart })
+  world.instance.configStatus = { applied: world.clock.now(), rejected: false }
+  world.events.publish('config.applied', { changed, needsRestart })
   return { changed, needsRestart }
 }
 
@@ -60,9 +60,9 @@ export async function reconfigure(
  * Reports that a config was rejected and the previous one stays in effect. The next valid config
  * clears this state.
  */
-export function rejectConfig(gateway: ReconfigureWorld, error: GatewayError): void {
-  gateway.instance.configStatus.rejected = true
-  gateway.events.publish('config.rejected', { error })
+export function rejectConfig(world: ReconfigureWorld, error: GatewayError): void {
+  world.instance.configStatus.rejected = true
+  world.events.publish('config.rejected', { error })
 }
 
 // If free calls were not counted before, the count starts from the records.
@@ -76,18 +76,18 @@ const countFreeToday = async (
 
 /** Applies the config synchronously, so that no call runs in between. What may fail comes first. */
 function applyConfig(
-  gateway: ReconfigureWorld,
+  world: ReconfigureWorld,
   config: Config,
   catalog: Catalog,
   freeSoFar: number | null,
 ): void {
-  const byok = reopenKeys(gateway, { ...gateway, config, catalog })
-  gateway.config = config
-  gateway.catalog = catalog
-  gateway.memory.byok.replaceAll(byok)
-  gateway.traffic.rateLimits.reconfigure(config, freeSoFar)
-  gateway.traffic.health.reconfigure(config.routing)
-  gateway.memory.policies.clear()
+  const byok = reopenKeys(world, { ...world, config, catalog })
+  world.config = config
+  world.catalog = catalog
+  world.memory.byok.replaceAll(byok)
+  world.traffic.rateLimits.reconfigure(config, freeSoFar)
+  world.traffic.health.reconfigure(config.routing)
+  world.memory.policies.clear()
 }
 
 // A caller's key is sent to the address that the config has for its provider.

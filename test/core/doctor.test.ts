@@ -165,7 +165,7 @@ describe('a ledger whose end is missing', () => {
     db.close()
     const { code, stderr } = await run(['serve', '--data', data, '--port', '0'])
     expect(code).toBe(1)
-    expect(stderr).toContain('The ledger ends at row 20, and 30 were written')
+    expect(stderr).toContain('The ledger ends at row 20, but 30 were written')
   })
 })
 

@@ -134,7 +134,7 @@ function breakDown(): void {
   ])
     Object.assign(memory, { get: isBroken, values: isBroken })
   Object.assign(gateway.memory.keys, { values: isBroken })
-  Object.assign(gateway.ledger, { spent: isBroken })
+  Object.assign(gateway.ledger, { getSpent: isBroken })
 }
 
 /** Makes the operation answer with a status, if it can. */

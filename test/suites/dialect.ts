@@ -142,9 +142,9 @@ export function testDialect(dialect: Dialect, sample: Sample): void {
     })
 
     test('has the request for routing metadata if the caller made it', () => {
-      const context = { ...CONTEXT, routingMetadata: 'gateway_metadata' }
-      const wish = { field: 'gateway_metadata', requestedModel: 'acme/small' }
-      expect(understand({}, context).routingMetadata).toEqual(wish)
+      const context = { ...CONTEXT, routingMetadataField: 'gateway_metadata' }
+      const request = { field: 'gateway_metadata', requestedModel: 'acme/small' }
+      expect(understand({}, context).routingMetadata).toEqual(request)
       expect(understand().routingMetadata).toBeUndefined()
     })
 

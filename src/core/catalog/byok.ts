@@ -27,10 +27,10 @@ declare module '../events.ts' {
  * Throws 400 for an unknown provider, for a key that cannot be one of that provider's, for a
  * workspace or an API key that does not exist, and for a fallback that is also the only key.
  */
-export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: NewByokKey) {
-  const provider = parseProviderSlug(gateway, input.provider)
-  const workspace_id = resolveWorkspaceId(gateway, actor, input.workspace_id)
-  const id = gateway.ids.uuid()
+export async function createByokKey(world: CatalogWorld, actor: Actor, input: NewByokKey) {
+  const provider = parseProviderSlug(world, input.provider)
+  const workspace_id = resolveWorkspaceId(world, actor, input.workspace_id)
+  const id = world.ids.uuid()
   const key: ByokKey = {
     disabled: false,
     is_fallback: false,
@@ -42,16 +42,16 @@ export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: 
     allowed_user_ids: null,
     name: null,
     ...pickDefined(input, CHANGEABLE),
-    ...sealKey(gateway, id, provider, input.key),
+    ...sealKey(world, id, provider, input.key),
     id,
     workspace_id,
     provider,
-    sort_order: computeNextSortOrder(gateway, workspace_id, provider),
-    created_at: getIsoTime(gateway),
+    sort_order: computeNextSortOrder(world, workspace_id, provider),
+    created_at: getIsoTime(world),
   }
-  checkByokKey(gateway, key, input)
-  await gateway.store.byok.insert(key, auditByokKey(gateway, actor, null, key))
-  gateway.memory.byok.set(decryptKey(gateway, key))
+  checkByokKey(world, key, input)
+  await world.store.byok.insert(key, auditByokKey(world, actor, null, key))
+  world.memory.byok.set(decryptKey(world, key))
   return { data: showByokKey(key) }
 }
 
@@ -59,25 +59,25 @@ export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: 
  * Lists one page of a workspace's provider keys, by provider and then in the order in which they
  * are tried. Throws 400 for a workspace or a provider that does not exist.
  */
-export function listByokKeys(gateway: CatalogWorld, actor: Actor, query: ByokQuery) {
-  return toPage(listWorkspaceByokKeys(gateway, actor, query), query, ({ key }) => showByokKey(key))
+export function listByokKeys(world: CatalogWorld, actor: Actor, query: ByokQuery) {
+  return toPage(listWorkspaceByokKeys(world, actor, query), query, ({ key }) => showByokKey(key))
 }
 
 function listWorkspaceByokKeys(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   { workspace_id, provider }: ByokQuery,
 ): DecryptedKey[] {
-  const slug = provider === undefined ? undefined : parseProviderSlug(gateway, provider)
-  const workspaceKeys = gateway.memory.byok
-    .listByWorkspace(resolveWorkspaceId(gateway, actor, workspace_id))
+  const slug = provider === undefined ? undefined : parseProviderSlug(world, provider)
+  const workspaceKeys = world.memory.byok
+    .listByWorkspace(resolveWorkspaceId(world, actor, workspace_id))
     .filter(({ key }) => slug === undefined || key.provider === slug)
   return workspaceKeys.toSorted(({ key: a }, { key: b }) => compareTexts(a.provider, b.provider))
 }
 
 /** Returns one provider key by its id. Throws 404, also for a key of another workspace. */
-export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => ({
-  data: showByokKey(requireByokKey(gateway, actor, id).key),
+export const getByokKey = (world: CatalogWorld, actor: Actor, id: string) => ({
+  data: showByokKey(requireByokKey(world, actor, id).key),
 })
 
 /**
@@ -85,23 +85,23 @@ export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => (
  * does.
  */
 export async function updateByokKey(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   id: string,
   change: ByokChange,
 ) {
-  const { key } = requireByokKey(gateway, actor, id)
+  const { key } = requireByokKey(world, actor, id)
   const changes = {
     ...pickDefined(change, CHANGEABLE),
-    ...(change.key === undefined ? {} : sealKey(gateway, id, key.provider, change.key)),
+    ...(change.key === undefined ? {} : sealKey(world, id, key.provider, change.key)),
   }
-  checkByokKey(gateway, { ...key, ...changes }, change)
-  const entry = auditByokKey(gateway, actor, key, { ...key, ...changes })
+  checkByokKey(world, { ...key, ...changes }, change)
+  const entry = auditByokKey(world, actor, key, { ...key, ...changes })
   const isChange = Object.keys(changes).length > 0
-  const write = async () => (isChange ? gateway.store.byok.update(id, changes, entry) : undefined)
-  const changed = await gateway.memory.byok.change(
+  const write = async () => (isChange ? world.store.byok.update(id, changes, entry) : undefined)
+  const changed = await world.memory.byok.change(
     id,
-    now => decryptKey(gateway, { ...now.key, ...changes }, now),
+    now => decryptKey(world, { ...now.key, ...changes }, now),
     write,
   )
   return { data: showByokKey(requireFound(changed, NOUN).key) }
@@ -111,11 +111,11 @@ export async function updateByokKey(
  * Deletes a provider key. From the next call on it is not used, and its sealed credential is gone.
  * Throws 404.
  */
-export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: string) {
-  const { key } = requireByokKey(gateway, actor, id)
-  const entry = auditByokKey(gateway, actor, key, null)
-  await gateway.store.byok.remove(id, entry.created_at, entry)
-  gateway.memory.byok.delete(id)
+export async function deleteByokKey(world: CatalogWorld, actor: Actor, id: string) {
+  const { key } = requireByokKey(world, actor, id)
+  const entry = auditByokKey(world, actor, key, null)
+  await world.store.byok.remove(id, entry.created_at, entry)
+  world.memory.byok.delete(id)
   return { deleted: true as const }
 }
 
@@ -124,10 +124,10 @@ export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: str
  * `unserved` key belongs to a provider that this gateway does not know.
  */
 export function getByokKeyState(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   id: string,
 ): 'active' | 'disabled' | 'unreadable' | 'unserved' {
-  const decrypted = gateway.memory.byok.get(id)
+  const decrypted = world.memory.byok.get(id)
   if (decrypted && !decrypted.isReadable) return 'unreadable'
   if (!decrypted || decrypted.providers.size === 0) return 'unserved'
   return decrypted.key.disabled ? 'disabled' : 'active'
@@ -168,32 +168,32 @@ export const listUnreadableByokKeys = ({ memory: { byok } }: CatalogWorld): Byok
  * Reads every provider key and decrypts each as the iterator reaches it. Keeps what was built from
  * a credential that has not changed.
  */
-export async function readByokKeys(gateway: CatalogWorld): Promise<Iterable<DecryptedKey>> {
-  const keys = await gateway.store.byok.all()
+export async function readByokKeys(world: CatalogWorld): Promise<Iterable<DecryptedKey>> {
+  const keys = await world.store.byok.all()
   // Lazily: the config may have changed since the read, and with it where a key goes.
-  return keys.values().map(key => decryptKey(gateway, key, gateway.memory.byok.get(key.id)))
+  return keys.values().map(key => decryptKey(world, key, world.memory.byok.get(key.id)))
 }
 
 function sealKey(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   id: string,
   provider: string,
   plaintext: string,
 ): Pick<ByokKey, 'sealed' | 'label'> {
   const text = plaintext.trim()
-  const attempts = listProvidersByPublicSlug(gateway, provider).map(known =>
-    openProviderWithCredential(known, gateway.config.providers[known.slug], text),
+  const attempts = listProvidersByPublicSlug(world, provider).map(known =>
+    openProviderWithCredential(known, world.config.providers[known.slug], text),
   )
   const issues = attempts.filter(one => 'expected' in one)
   const [issue] = issues
   if (issue && issues.length === attempts.length)
     throw invalid(`key: expected ${issue.expected}`, 'key')
-  const nonce = Buffer.from(gateway.ids.secret(), 'hex').subarray(-12)
-  return { sealed: gateway.secrets.seal().seal(text, id, nonce), label: createByokLabel(text) }
+  const nonce = Buffer.from(world.ids.secret(), 'hex').subarray(-12)
+  return { sealed: world.secrets.seal().seal(text, id, nonce), label: createByokLabel(text) }
 }
 
 function checkByokKey(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   { is_fallback, is_byok_only, workspace_id }: ByokKey,
   { allowed_api_key_hashes }: ByokChange,
 ): void {
@@ -202,8 +202,8 @@ function checkByokKey(
   // An API key of another workspace counts as missing. It could not use this provider key, and the
   // answer must not reveal that it exists.
   const isLive = (hash: string) => {
-    const key = gateway.memory.keys.get(hash)
-    return key?.workspace_id === workspace_id && isUsable(key, gateway.clock.now())
+    const key = world.memory.keys.get(hash)
+    return key?.workspace_id === workspace_id && isUsable(key, world.clock.now())
   }
   if (allowed_api_key_hashes && !allowed_api_key_hashes.every(isLive))
     throw invalid(
@@ -221,17 +221,17 @@ function computeNextSortOrder(
   return 1 + Math.max(-1, ...siblings.map(({ key }) => key.sort_order))
 }
 
-function parseProviderSlug(gateway: CatalogWorld, providerName: string): string {
+function parseProviderSlug(world: CatalogWorld, providerName: string): string {
   const slug = getPublicSlug(providerName)
-  if (!PUBLIC_PROVIDERS.includes(slug) && listProvidersByPublicSlug(gateway, slug).length === 0)
+  if (!PUBLIC_PROVIDERS.includes(slug) && listProvidersByPublicSlug(world, slug).length === 0)
     throw invalid('provider: expected the slug of a provider that is known', 'provider')
   return slug
 }
 
 const NOUN = 'Provider key'
 
-function requireByokKey(gateway: CatalogWorld, actor: Actor, id: string): DecryptedKey {
-  const found = gateway.memory.byok.get(id)
-  requireManaged(gateway, actor, found?.key, NOUN)
+function requireByokKey(world: CatalogWorld, actor: Actor, id: string): DecryptedKey {
+  const found = world.memory.byok.get(id)
+  requireManaged(world, actor, found?.key, NOUN)
   return requireFound(found, NOUN)
 }

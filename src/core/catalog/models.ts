@@ -211,8 +211,8 @@ const unknownProtocol = (path: string, protocols: string[]) =>
   invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
 /** Returns the model with this slug or alias, or a router. Throws 404. */
-export function getModel(gateway: CatalogWorld, id: string): Model {
-  const model = findModel(gateway, id) ?? findRouterModel(gateway.config, id)
+export function getModel(world: CatalogWorld, id: string): Model {
+  const model = findModel(world, id) ?? findRouterModel(world.config, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
@@ -229,8 +229,8 @@ const removeVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|th
  * Returns a model as `GET /model/{author}/{slug}` shows it. An alias also names its target. Throws
  * 404.
  */
-export function showModel(gateway: CatalogWorld, id: string) {
-  const model = getModel(gateway, id)
+export function showModel(world: CatalogWorld, id: string) {
+  const model = getModel(world, id)
   const view = toPublicModel(model)
   const isAlias = model.id !== id && model.id !== removeVariant(id)
   return {
@@ -242,9 +242,9 @@ export function showModel(gateway: CatalogWorld, id: string) {
  * Returns a model with its endpoints, as `GET /models/{author}/{slug}/endpoints` shows it. Only
  * callers with a key see latency and throughput (wire reference A.13). Throws 404.
  */
-export function listEndpoints(gateway: CatalogWorld, id: string, actor: Actor | null) {
+export function listEndpoints(world: CatalogWorld, id: string, actor: Actor | null) {
   return {
-    data: toPublicEndpoints(getModel(gateway, id), endpoint => getStats(gateway, endpoint, actor)),
+    data: toPublicEndpoints(getModel(world, id), endpoint => getStats(world, endpoint, actor)),
   }
 }
 
@@ -261,9 +261,9 @@ function getStats(
  * Lists the models that match the query, as `GET /models` shows them: one page, or all where the
  * query names no page.
  */
-export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
+export function listModels(world: CatalogWorld, query: ModelQuery = {}) {
   return buildLinkedPage(
-    filterModels(iterateModels(gateway), query, gateway.clock.now()),
+    filterModels(iterateModels(world), query, world.clock.now()),
     query,
     '/api/v1/models',
   )
@@ -280,17 +280,13 @@ function* iterateModels({ config, catalog }: CatalogWorld): Iterable<Model> {
  * only, as `GET /models/user` shows them.
  */
 export function listCallableModels(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   query: ModelQuery = {},
   rules: EndpointRule[] = [],
 ) {
-  const models = [...filterCallable(gateway.catalog.models.values(), rules)]
-  const all = [...models, ...listUsableRouters(gateway, models)]
-  return buildLinkedPage(
-    filterModels(all, query, gateway.clock.now()),
-    query,
-    '/api/v1/models/user',
-  )
+  const models = [...filterCallable(world.catalog.models.values(), rules)]
+  const all = [...models, ...listUsableRouters(world, models)]
+  return buildLinkedPage(filterModels(all, query, world.clock.now()), query, '/api/v1/models/user')
 }
 
 function* filterCallable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
@@ -312,19 +308,19 @@ function listUsableRouters({ config }: CatalogWorld, models: Model[]): Model[] {
 }
 
 /** Lists the embedding models, as `GET /embeddings/models` shows them. */
-export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
+export function listEmbeddingsModels(world: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
   return buildLinkedPage(
-    filterModels(gateway.catalog.models.values(), query, gateway.clock.now()),
+    filterModels(world.catalog.models.values(), query, world.clock.now()),
     page,
     '/api/v1/embeddings/models',
   )
 }
 
 /** Counts the models that match the query, as `GET /models/count` shows it. */
-export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
+export function countModels(world: CatalogWorld, query: CountQuery = {}) {
   return {
-    data: { count: filterModels(iterateModels(gateway), query, gateway.clock.now()).length },
+    data: { count: filterModels(iterateModels(world), query, world.clock.now()).length },
   }
 }
 
@@ -332,15 +328,15 @@ export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
  * Lists every endpoint that retains nothing it is sent, as `GET /endpoints/zdr` shows them. The
  * sandbox is left out: it has no provider that could retain anything.
  */
-export function listZdrEndpoints(gateway: CatalogWorld) {
-  const models = [...gateway.catalog.models.values()].filter(model =>
+export function listZdrEndpoints(world: CatalogWorld) {
+  const models = [...world.catalog.models.values()].filter(model =>
     SANDBOX.every(({ id }) => id !== model.id),
   )
   return {
     data: models.flatMap(model =>
       model.endpoints
         .filter(hasZeroRetention)
-        .map(endpoint => toPublicEndpoint(model, endpoint, getStats(gateway, endpoint, null))),
+        .map(endpoint => toPublicEndpoint(model, endpoint, getStats(world, endpoint, null))),
     ),
   }
 }

@@ -20,35 +20,35 @@ const MOST_PRESETS = 1_000
  * created the same version at the same moment.
  */
 export async function createPreset(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
   draft: PresetDraft,
 ) {
   if (actor.kind === 'management') throw denied('Management keys cannot create presets')
   checkDraftSize(draft)
-  const existing = gateway.memory.presets.get(
+  const existing = world.memory.presets.get(
     buildPresetName({ workspace_id: actor.workspace_id, slug: parsePresetSlug(slug) }),
   )
   if (existing?.status === 'archived') throw notFound('This preset is archived')
   return {
     data: existing
-      ? await addVersion(gateway, actor, existing, draft)
-      : await createFirstVersion(gateway, actor, slug, draft),
+      ? await addVersion(world, actor, existing, draft)
+      : await createFirstVersion(world, actor, slug, draft),
   }
 }
 
 async function createFirstVersion(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
   draft: PresetDraft,
 ): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
-  if (listWorkspacePresets(gateway, workspace_id).length >= MOST_PRESETS)
+  if (listWorkspacePresets(world, workspace_id).length >= MOST_PRESETS)
     throw invalid(`slug: expected at most ${MOST_PRESETS} presets in a workspace`, 'slug')
-  const [id, now] = [gateway.ids.uuid(), getIsoTime(gateway)]
-  const designated_version = buildVersion(gateway, draft, {
+  const [id, now] = [world.ids.uuid(), getIsoTime(world)]
+  const designated_version = buildVersion(world, draft, {
     preset_id: id,
     version: 1,
     creator_id: user_id,
@@ -67,18 +67,18 @@ async function createFirstVersion(
     updated_at: now,
     designated_version,
   }
-  await gateway.store.presets.insert(preset, auditPreset(gateway, actor, null, preset))
-  gateway.memory.presets.set(preset)
+  await world.store.presets.insert(preset, auditPreset(world, actor, null, preset))
+  world.memory.presets.set(preset)
   return preset
 }
 
 async function addVersion(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   existing: DesignatedPreset,
   draft: PresetDraft,
 ): Promise<DesignatedPreset> {
-  const version = buildVersion(gateway, draft, {
+  const version = buildVersion(world, draft, {
     preset_id: existing.id,
     version: existing.designated_version.version + 1,
     creator_id: actor.user_id,
@@ -88,9 +88,9 @@ async function addVersion(
     updated_at: version.created_at,
     designated_version: version,
   }
-  const entry = auditPreset(gateway, actor, existing, { ...existing, ...change })
-  const write = () => gateway.store.presets.designate(version, version.created_at, entry)
-  const changed = await gateway.memory.presets.change(
+  const entry = auditPreset(world, actor, existing, { ...existing, ...change })
+  const write = () => world.store.presets.designate(version, version.created_at, entry)
+  const changed = await world.memory.presets.change(
     buildPresetName(existing),
     overlay(change),
     write,
@@ -99,17 +99,17 @@ async function addVersion(
 }
 
 function buildVersion(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   draft: PresetDraft,
   about: Pick<PresetVersion, 'preset_id' | 'version' | 'creator_id'>,
 ): PresetVersion {
-  const now = getIsoTime(gateway)
-  return { id: gateway.ids.uuid(), ...about, ...draft, created_at: now, updated_at: now }
+  const now = getIsoTime(world)
+  return { id: world.ids.uuid(), ...about, ...draft, created_at: now, updated_at: now }
 }
 
 /** Lists one page of a workspace's presets, most recently updated first. */
-export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQuery) {
-  const presets = listWorkspacePresets(gateway, actor.workspace_id)
+export function listPresets(world: CatalogWorld, actor: Actor, query: PresetQuery) {
+  const presets = listWorkspacePresets(world, actor.workspace_id)
   return toPage(presets.sort(compareNewestFirst('updated_at', 'slug')), query, showPreset)
 }
 
@@ -117,21 +117,21 @@ export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQu
  * Returns one preset with its current version, whatever its status. Throws 400 for an invalid slug,
  * and 404.
  */
-export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({
-  data: requirePreset(gateway, actor, parsePresetSlug(slug)),
+export const getPreset = (world: CatalogWorld, actor: Actor, slug: string) => ({
+  data: requirePreset(world, actor, parsePresetSlug(slug)),
 })
 
 /** Lists one page of a preset's versions, oldest first. Throws 400 for an invalid slug, and 404. */
 export async function listPresetVersions(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
   { offset = 0, limit = PAGE_SIZE }: PresetQuery,
 ) {
-  const { id, designated_version } = requirePreset(gateway, actor, parsePresetSlug(slug))
+  const { id, designated_version } = requirePreset(world, actor, parsePresetSlug(slug))
   // The newest version is the current one, and no version is ever removed.
   return {
-    data: await gateway.store.presets.listVersions(id, offset, limit),
+    data: await world.store.presets.listVersions(id, offset, limit),
     total_count: designated_version.version,
   }
 }
@@ -140,35 +140,31 @@ const NUMBER = /^[1-9]\d{0,8}$/
 
 /** Returns one version of a preset. Throws 400 for an invalid slug or version number, and 404. */
 export async function getPresetVersion(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
   number: string,
 ) {
   if (!NUMBER.test(number)) throw invalid('version: expected a whole number from 1', 'version')
-  const { id } = requirePreset(gateway, actor, parsePresetSlug(slug))
-  const version = await gateway.store.presets.findVersion(id, Number(number))
+  const { id } = requirePreset(world, actor, parsePresetSlug(slug))
+  const version = await world.store.presets.findVersion(id, Number(number))
   return { data: requireFound(version, 'Preset version') }
 }
 
 /** Changes whether a preset can be used. Throws 400 for an invalid slug, and 404. */
 export async function updatePreset(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
   { status }: PresetChange,
 ) {
-  const preset = requirePreset(gateway, actor, parsePresetSlug(slug))
-  const updated_at = getIsoTime(gateway)
+  const preset = requirePreset(world, actor, parsePresetSlug(slug))
+  const updated_at = getIsoTime(world)
   const change = { status, status_updated_at: updated_at, updated_at }
   const before = showPreset(preset)
-  const entry = auditPreset(gateway, actor, before, { ...before, ...change })
-  const write = () => gateway.store.presets.update(preset.id, change, entry)
-  const changed = await gateway.memory.presets.change(
-    buildPresetName(preset),
-    overlay(change),
-    write,
-  )
+  const entry = auditPreset(world, actor, before, { ...before, ...change })
+  const write = () => world.store.presets.update(preset.id, change, entry)
+  const changed = await world.memory.presets.change(buildPresetName(preset), overlay(change), write)
   return { data: requireFound(changed, 'Preset') }
 }
 
@@ -176,11 +172,11 @@ export async function updatePreset(
  * Returns the preset that a call names. Throws 404 for one that is missing, disabled or archived.
  */
 export function requireUsablePreset(
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   actor: Actor,
   slug: string,
 ): DesignatedPreset {
-  const preset = requirePreset(gateway, actor, slug)
+  const preset = requirePreset(world, actor, slug)
   if (preset.status !== 'active') throw notFound(`This preset is ${preset.status}`)
   return preset
 }
@@ -191,15 +187,15 @@ export const buildPresetName = ({
   slug,
 }: Pick<Preset, 'workspace_id' | 'slug'>): string => `${workspace_id}/${slug}`
 
-const listWorkspacePresets = (gateway: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
-  gateway.memory.presets.filter(preset => preset.workspace_id === workspace_id)
+const listWorkspacePresets = (world: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
+  world.memory.presets.filter(preset => preset.workspace_id === workspace_id)
 
 const requirePreset = (
-  gateway: CatalogWorld,
+  world: CatalogWorld,
   { workspace_id }: Actor,
   slug: string,
 ): DesignatedPreset =>
-  requireFound(gateway.memory.presets.get(buildPresetName({ workspace_id, slug })), 'Preset')
+  requireFound(world.memory.presets.get(buildPresetName({ workspace_id, slug })), 'Preset')
 
 // The unreserved characters of RFC 3986, 2.3, without the names that paths resolve.
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,99}$/

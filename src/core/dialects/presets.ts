@@ -17,7 +17,7 @@ import type { DialectWorld } from './world.ts'
  * do not inherit from presets.
  */
 export function buildPresetDraft(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   form: PresetForm,
   body: unknown,
@@ -28,7 +28,7 @@ export function buildPresetDraft(
     throw invalid('preset: expected none in a preset', 'preset')
   if ([model, ...models].some(slug => slug?.includes(PRESET_PREFIX)))
     throw invalid('model: expected a model, found a preset', 'model')
-  toPresetCall(gateway, actor, draft, EMPTY_CONTEXT)
+  toPresetCall(world, actor, draft, EMPTY_CONTEXT)
   return draft
 }
 
@@ -40,7 +40,7 @@ const EMPTY_CONTEXT: CallContext = {
 }
 
 type ToCall<Body> = (
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   body: Body,
   context: CallContext,
@@ -140,14 +140,14 @@ function replaceModels<Body extends ModelFields>(
 // The models of the result are unused: the body already has them. The cache settings are removed
 // because they are not for providers.
 function toPresetCall(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   { system_prompt, config }: PresetDraft,
   context: CallContext,
 ): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
-  return toChatCall(gateway, actor, { ...fields, messages } as ChatRequest, context)
+  return toChatCall(world, actor, { ...fields, messages } as ChatRequest, context)
 }
 
 // A tool without a type of ours means what it would mean in the call's own dialect.

@@ -90,27 +90,27 @@ type RoutingFields = Static<typeof RoutingFields>
  * tries, and for an empty list of allowed providers.
  */
 export function buildCallBase(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   body: RoutingFields,
   context: CallContext,
 ): CallBase {
   const { id, origin, session_id, routingMetadataField: field } = context
-  const models = readModels(gateway, actor, body)
+  const models = readModels(world, actor, body)
   return {
     id,
     models,
     stream: body.stream ?? false,
     routing: {
-      ...readRoutingPreferences(gateway, body.provider ?? {}),
-      ...readSort(gateway, actor, body),
+      ...readRoutingPreferences(world, body.provider ?? {}),
+      ...readSort(world, actor, body),
     },
     user: body.user ? hashUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
     preset_id: null,
     echoUpstreamBody: false,
-    ...(body.plugins ? readPlugins(gateway, body.plugins) : {}),
+    ...(body.plugins ? readPlugins(world, body.plugins) : {}),
     origin,
     ...(field === undefined ? {} : { routingMetadata: { field, requestedModel: models[0] ?? '' } }),
   }
@@ -127,7 +127,7 @@ export function hashUser(workspace_id: string, user: string): string {
 const MAX_MODELS = 8
 
 function readModels(
-  gateway: DialectWorld,
+  world: DialectWorld,
   { workspace_id }: Actor,
   { model, models = [] }: RoutingFields,
 ): string[] {
@@ -135,18 +135,18 @@ function readModels(
   const requested = [...new Set(model === undefined ? models : [model, ...models])]
   if (requested.length > MAX_MODELS)
     throw invalid(`models: expected at most ${MAX_MODELS} models`, 'models')
-  return requested.length > 0 ? requested : [getDefaultModel(gateway, workspace_id)]
+  return requested.length > 0 ? requested : [getDefaultModel(world, workspace_id)]
 }
 
 function readRoutingPreferences(
-  gateway: DialectWorld,
+  world: DialectWorld,
   provider: Static<typeof ProviderPreferences>,
 ): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = provider
   const preferences: RoutingPreferences = {}
-  if (order && order.length > 0) preferences.order = resolveProviderSlugs(gateway, order)
-  if (only) preferences.only = resolveProviderSlugs(gateway, only)
-  if (ignore) preferences.ignore = resolveProviderSlugs(gateway, ignore)
+  if (order && order.length > 0) preferences.order = resolveProviderSlugs(world, order)
+  if (only) preferences.only = resolveProviderSlugs(world, only)
+  if (ignore) preferences.ignore = resolveProviderSlugs(world, ignore)
   if (quantizations) preferences.quantizations = quantizations
   if (max_price)
     preferences.max_price = Object.fromEntries(
@@ -200,7 +200,7 @@ function readSort(
   return {
     ...(by ? { sort: by } : {}),
     ...(requestedPartition ? { partition: requestedPartition } : {}),
-    ...(workspaceSort ? { usualSort: workspaceSort } : {}),
+    ...(workspaceSort ? { defaultSort: workspaceSort } : {}),
   }
 }
 
@@ -208,8 +208,8 @@ function readSort(
  * Resolves provider names to slugs. A region or quantization after a name is kept after each of the
  * slugs that the name stands for.
  */
-const resolveProviderSlugs = (gateway: DialectWorld, names: string[]): string[] =>
-  names.flatMap(name => resolveProviderName(gateway, name))
+const resolveProviderSlugs = (world: DialectWorld, names: string[]): string[] =>
+  names.flatMap(name => resolveProviderName(world, name))
 
 function resolveProviderName({ catalog }: DialectWorld, name: string): string[] {
   const slugs = findProviderSlugs(catalog.providers.values(), name)

@@ -25,12 +25,12 @@ export const parseBearerToken = (authorization: string): string =>
  * Finds the actor of an `Authorization` header, from memory only. Throws 401 with the same sentence
  * for every key that is unknown, disabled or expired.
  */
-export function authenticate(gateway: IdentityWorld, authorization: string | null): Actor {
+export function authenticate(world: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
-  const key = gateway.memory.keys.get(hashSecret(parseBearerToken(authorization)))
-  if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
-  return buildKeyActor(gateway, key)
+  const key = world.memory.keys.get(hashSecret(parseBearerToken(authorization)))
+  if (!key || !isUsable(key, world.clock.now())) throw unauthenticated('Invalid API key')
+  return buildKeyActor(world, key)
 }
 
 /** Builds the actor that uses this key. */
@@ -45,22 +45,19 @@ export const buildKeyActor = ({ memory: { owner } }: IdentityWorld, key: Key): A
  * Authenticates like `authenticate`, but also finds a key that another process has just created.
  * An unknown key makes it ask the store whether it has changed. Throws as `authenticate` does.
  */
-export async function identify(
-  gateway: IdentityWorld,
-  authorization: string | null,
-): Promise<Actor> {
+export async function identify(world: IdentityWorld, authorization: string | null): Promise<Actor> {
   try {
-    return authenticate(gateway, authorization)
+    return authenticate(world, authorization)
   } catch (unknown) {
-    if (authorization === null || !(await gateway.catchUp())) throw unknown
-    return authenticate(gateway, authorization)
+    if (authorization === null || !(await world.catchUp())) throw unknown
+    return authenticate(world, authorization)
   }
 }
 
 /** Returns the actor of the person at the terminal, who owns the data directory. */
-export const getOperator = (gateway: IdentityWorld): Actor => ({
+export const getOperator = (world: IdentityWorld): Actor => ({
   kind: 'operator',
-  user_id: gateway.memory.owner.user_id,
-  workspace_id: gateway.memory.owner.workspace_id,
+  user_id: world.memory.owner.user_id,
+  workspace_id: world.memory.owner.workspace_id,
   key_hash: null,
 })

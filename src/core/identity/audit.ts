@@ -71,17 +71,17 @@ export type AuditQuery = Static<typeof AuditQuery>
  * stay.
  */
 export async function listAudit(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { offset = 0, limit = PAGE_SIZE, ...query }: AuditQuery,
 ) {
   if (
-    !canManageAll(gateway, actor) &&
+    !canManageAll(world, actor) &&
     (query.workspace_id ?? actor.workspace_id) !== actor.workspace_id
   )
     return { data: [], total_count: 0 }
-  const own = canManageAll(gateway, actor) ? {} : { workspace_id: actor.workspace_id }
-  const { entries, total } = await gateway.store.audit.listPage(
+  const own = canManageAll(world, actor) ? {} : { workspace_id: actor.workspace_id }
+  const { entries, total } = await world.store.audit.listPage(
     { ...toAuditFilter(query), ...own },
     offset,
     limit,

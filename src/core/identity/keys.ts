@@ -21,19 +21,19 @@ import type { IdentityWorld } from './world.ts'
  * who has left or whom the actor may not name.
  */
 export async function createKey(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   input: NewKey,
   kind: Key['kind'] = 'inference',
 ) {
-  const now = gateway.clock.now()
+  const now = world.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
-  const workspace_id = resolveKeyWorkspace(gateway, actor, input.workspace_id, kind)
+  const workspace_id = resolveKeyWorkspace(world, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
-  await assertCreatorAllowed(gateway, actor, workspace_id, creator_user_id)
-  const plaintext = createPlaintext(gateway)
-  const isUnscoped = input.workspace_id === undefined && canManageAll(gateway, actor)
+  await assertCreatorAllowed(world, actor, workspace_id, creator_user_id)
+  const plaintext = createPlaintext(world)
+  const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
   const key: Key = {
     ...buildKeyFields(plaintext, input, now),
     kind,
@@ -41,9 +41,9 @@ export async function createKey(
     isUnscoped,
     creator_user_id,
   }
-  await gateway.store.keys.insert(key, auditKey(gateway, actor, null, key))
-  gateway.memory.keys.set(key)
-  return { data: showKey(gateway, key), key: plaintext }
+  await world.store.keys.insert(key, auditKey(world, actor, null, key))
+  world.memory.keys.set(key)
+  return { data: showKey(world, key), key: plaintext }
 }
 
 /** Builds the fields of a new key that do not depend on its owner. */
@@ -65,40 +65,40 @@ const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
 // A key that manages the organization needs no workspace. It can be created even after the default
 // workspace was deleted.
 function resolveKeyWorkspace(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   workspace_id: string | undefined,
   kind: Key['kind'],
 ): string {
   const managesAll =
-    kind === 'management' && workspace_id === undefined && canManageAll(gateway, actor)
+    kind === 'management' && workspace_id === undefined && canManageAll(world, actor)
   return managesAll
-    ? gateway.memory.owner.workspace_id
-    : resolveWorkspaceId(gateway, actor, workspace_id)
+    ? world.memory.owner.workspace_id
+    : resolveWorkspaceId(world, actor, workspace_id)
 }
 
 // A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
 // name only themselves or one of its members.
 async function assertCreatorAllowed(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   workspace_id: string,
   creator: string,
 ): Promise<void> {
-  if (canManageAll(gateway, actor) || creator === actor.user_id) return
-  if (await gateway.store.members.findWorkspaceMember(workspace_id, creator)) return
+  if (canManageAll(world, actor) || creator === actor.user_id) return
+  if (await world.store.members.findWorkspaceMember(workspace_id, creator)) return
   throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
 }
 
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
-export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) {
-  const workspace_id = resolveWorkspaceId(gateway, actor, query.workspace_id)
+export function listKeys(world: IdentityWorld, actor: Actor, query: KeyQuery) {
+  const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
-  const keys = gateway.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
+  const keys = world.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
   const page = { offset: query.offset ?? 0, limit: LIST_SIZE }
   return {
     data: toPage(keys.sort(compareNewestFirst('created_at', 'hash')), page, key =>
-      showKey(gateway, key),
+      showKey(world, key),
     ).data,
   }
 }
@@ -106,8 +106,8 @@ export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) 
 const LIST_SIZE = 100
 
 /** Gets one key by its hash. Throws 404, also for another workspace's. */
-export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
-  data: showKey(gateway, requireManagedKey(gateway, actor, hash)),
+export const getKey = (world: IdentityWorld, actor: Actor, hash: string) => ({
+  data: showKey(world, requireManagedKey(world, actor, hash)),
 })
 
 /**
@@ -115,17 +115,17 @@ export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
  * to be enabled again.
  */
 export async function updateKey(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   hash: string,
   change: KeyChange,
 ) {
-  const key = requireManagedKey(gateway, actor, hash)
-  const changes = toKeyChanges(change, getIsoTime(gateway))
-  const entry = auditKey(gateway, actor, key, { ...key, ...changes })
-  const write = () => gateway.store.keys.update(hash, changes, entry)
-  const changed = await gateway.memory.keys.change(hash, overlay(changes), write)
-  return { data: showKey(gateway, requireFound(changed, 'API key')) }
+  const key = requireManagedKey(world, actor, hash)
+  const changes = toKeyChanges(change, getIsoTime(world))
+  const entry = auditKey(world, actor, key, { ...key, ...changes })
+  const write = () => world.store.keys.update(hash, changes, entry)
+  const changed = await world.memory.keys.change(hash, overlay(changes), write)
+  return { data: showKey(world, requireFound(changed, 'API key')) }
 }
 
 function toKeyChanges(change: KeyChange, updated_at: string): Partial<Key> {
@@ -136,10 +136,10 @@ function toKeyChanges(change: KeyChange, updated_at: string): Partial<Key> {
 /**
  * Deletes a key. It is invalid from the next request on. Its records stay. Throws 404.
  */
-export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: string) {
-  const key = requireManagedKey(gateway, actor, hash)
-  await gateway.store.keys.remove(hash, auditKey(gateway, actor, key, null))
-  gateway.memory.keys.delete(hash)
+export async function deleteKey(world: IdentityWorld, actor: Actor, hash: string) {
+  const key = requireManagedKey(world, actor, hash)
+  await world.store.keys.remove(hash, auditKey(world, actor, key, null))
+  world.memory.keys.delete(hash)
   return { deleted: true as const }
 }
 
@@ -148,11 +148,11 @@ export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: stri
  * key.
  */
 export function describeKey(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { regions }: { regions: Region[] },
 ) {
-  const key = requireFound(gateway.memory.keys.get(actor.key_hash ?? ''), 'API key')
+  const key = requireFound(world.memory.keys.get(actor.key_hash ?? ''), 'API key')
   const {
     hash: _,
     name: __,
@@ -161,19 +161,19 @@ export function describeKey(
     updated_at: _____,
     external_user: ______,
     ...shown
-  } = showKey(gateway, key)
+  } = showKey(world, key)
   return {
     data: {
       ...shown,
       // True until credits have been paid in: wire reference B.2.
-      is_free_tier: gateway.config.limits.credits && gateway.memory.credits === 0n,
+      is_free_tier: world.config.limits.credits && world.memory.credits === 0n,
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: regions,
-      free_model_daily_requests: countFreeModelRequests(gateway),
-      organization_id: getOrganizationId(gateway),
+      free_model_daily_requests: countFreeModelRequests(world),
+      organization_id: getOrganizationId(world),
       rate_limit: {
-        requests: gateway.config.limits.requests_per_minute ?? -1,
+        requests: world.config.limits.requests_per_minute ?? -1,
         interval: '1m',
         note: RATE_LIMIT_NOTE,
       },
@@ -194,8 +194,8 @@ function countFreeModelRequests({ traffic: { rateLimits } }: IdentityWorld) {
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-const createPlaintext = (gateway: IdentityWorld) => addChecksum(`gw-v1-${gateway.ids.secret()}`)
+const createPlaintext = (world: IdentityWorld) => addChecksum(`gw-v1-${world.ids.secret()}`)
 
 /** Returns a key that the actor may manage. Throws 404. */
-export const requireManagedKey = (gateway: IdentityWorld, actor: Actor, hash: string): Key =>
-  requireManaged(gateway, actor, gateway.memory.keys.get(hash), 'API key')
+export const requireManagedKey = (world: IdentityWorld, actor: Actor, hash: string): Key =>
+  requireManaged(world, actor, world.memory.keys.get(hash), 'API key')

@@ -7,18 +7,18 @@ import type { IdentityWorld } from './world.ts'
  * workspace manage all of them; a key of another workspace manages only that one.
  */
 export const canManage = (
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   workspace_id: string | null,
-): boolean => canManageAll(gateway, actor) || actor.workspace_id === workspace_id
+): boolean => canManageAll(world, actor) || actor.workspace_id === workspace_id
 
 /** Whether the actor manages the whole organization, not just one workspace. */
 export const canManageAll = ({ memory: { owner } }: IdentityWorld, actor: Actor): boolean =>
   actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
 
 /** Throws 403 when the actor manages one workspace only. */
-export function assertCanManageAll(gateway: IdentityWorld, actor: Actor): void {
-  if (!canManageAll(gateway, actor))
+export function assertCanManageAll(world: IdentityWorld, actor: Actor): void {
+  if (!canManageAll(world, actor))
     throw denied('Only management keys of the default workspace can perform this operation')
 }
 
@@ -29,19 +29,19 @@ export function assertCanManageAll(gateway: IdentityWorld, actor: Actor): void {
  * default workspace was deleted.
  */
 export function resolveWorkspaceId(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string | undefined,
 ): string {
-  if (id === undefined) return getOwnWorkspaceId(gateway, actor)
-  if (!gateway.memory.workspaces.has(id) || !canManage(gateway, actor, id))
+  if (id === undefined) return getOwnWorkspaceId(world, actor)
+  if (!world.memory.workspaces.has(id) || !canManage(world, actor, id))
     throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
   return id
 }
 
-function getOwnWorkspaceId(gateway: IdentityWorld, actor: Actor): string {
-  const own = canManageAll(gateway, actor) ? gateway.memory.owner.workspace_id : actor.workspace_id
-  if (!gateway.memory.workspaces.has(own))
+function getOwnWorkspaceId(world: IdentityWorld, actor: Actor): string {
+  const own = canManageAll(world, actor) ? world.memory.owner.workspace_id : actor.workspace_id
+  if (!world.memory.workspaces.has(own))
     throw invalid(
       'workspace_id: expected a workspace, since the default one was deleted',
       'workspace_id',
@@ -54,11 +54,11 @@ function getOwnWorkspaceId(gateway: IdentityWorld, actor: Actor): string {
  * workspace that the actor does not manage.
  */
 export function requireManaged<Found extends { workspace_id: string }>(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   found: Found | undefined,
   noun: string,
 ): Found {
   const thing = requireFound(found, noun)
-  return requireFound(canManage(gateway, actor, thing.workspace_id) ? thing : undefined, noun)
+  return requireFound(canManage(world, actor, thing.workspace_id) ? thing : undefined, noun)
 }

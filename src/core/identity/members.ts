@@ -27,22 +27,22 @@ export const buildOwnerMember = ({ user_id }: Owner, now: Date): Member => ({
  * when an active member has the address.
  */
 export async function addMember(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   input: NewMember,
 ): Promise<Member> {
-  assertCanManageAll(gateway, actor)
+  assertCanManageAll(world, actor)
   const member: Member = {
-    id: `user_${gateway.ids.uuid().replaceAll('-', '')}`,
+    id: `user_${world.ids.uuid().replaceAll('-', '')}`,
     email: input.email,
     first_name: input.first_name ?? null,
     last_name: input.last_name ?? null,
     role: input.role ?? 'org:member',
     active: true,
-    created_at: getIsoTime(gateway),
+    created_at: getIsoTime(world),
     updated_at: null,
   }
-  await gateway.store.members.insert(member, auditMember(gateway, actor, null, member))
+  await world.store.members.insert(member, auditMember(world, actor, null, member))
   return member
 }
 
@@ -54,19 +54,19 @@ export async function getMember({ store }: IdentityWorld, id: string): Promise<M
 
 /** Changes a member. Throws as `addMember` does, and 404. */
 export async function updateMember(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   change: MemberChange,
 ): Promise<Member> {
-  assertCanManageAll(gateway, actor)
-  const member = await getMember(gateway, id)
+  assertCanManageAll(world, actor)
+  const member = await getMember(world, id)
   const changes = {
     ...pickDefined(change, MemberChange.properties),
-    updated_at: getIsoTime(gateway),
+    updated_at: getIsoTime(world),
   }
   const changed = { ...member, ...changes }
-  await gateway.store.members.update(id, changes, auditMember(gateway, actor, member, changed))
+  await world.store.members.update(id, changes, auditMember(world, actor, member, changed))
   return changed
 }
 
@@ -76,23 +76,23 @@ export async function updateMember(
  * who has already left. Throws 400 for the owner, 403, and 404.
  */
 export async function deactivateMember(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
 ): Promise<Member> {
-  assertCanManageAll(gateway, actor)
-  const member = await getMember(gateway, id)
-  if (id === gateway.memory.owner.user_id)
+  assertCanManageAll(world, actor)
+  const member = await getMember(world, id)
+  if (id === world.memory.owner.user_id)
     throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
-  await gateway.catchUp()
-  const keys = prepareKeyDisabling(gateway, actor, key => key.creator_user_id === id)
+  await world.catchUp()
+  const keys = prepareKeyDisabling(world, actor, key => key.creator_user_id === id)
   const changed = { ...member, active: false, updated_at: keys.updated_at }
-  await gateway.store.members.deactivate(
+  await world.store.members.deactivate(
     id,
     keys,
-    auditMember(gateway, actor, member, changed, 'deactivate'),
+    auditMember(world, actor, member, changed, 'deactivate'),
   )
-  disableKeys(gateway, keys)
+  disableKeys(world, keys)
   return changed
 }

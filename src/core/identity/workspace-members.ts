@@ -15,9 +15,9 @@ import type { IdentityWorld } from './world.ts'
  * Lists one page of the organization's members, the oldest first. Throws 403 for actors who manage
  * one workspace only.
  */
-export async function listMembers(gateway: IdentityWorld, actor: Actor, query: MemberQuery) {
-  assertCanManageAll(gateway, actor)
-  return listMemberPage(gateway, query, showMember)
+export async function listMembers(world: IdentityWorld, actor: Actor, query: MemberQuery) {
+  assertCanManageAll(world, actor)
+  return listMemberPage(world, query, showMember)
 }
 
 /**
@@ -25,15 +25,15 @@ export async function listMembers(gateway: IdentityWorld, actor: Actor, query: M
  * organization, with their role there. Throws 404.
  */
 export async function listWorkspaceMembers(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
   query: MemberQuery,
 ) {
-  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
-  const present = await findWorkspaceMembers(gateway, workspace)
+  const workspace = requireManagedWorkspace(world, actor, idOrSlug)
+  const present = await findWorkspaceMembers(world, workspace)
   if (!workspace.is_default) return toPage([...present.values()], query, showWorkspaceMember)
-  return listMemberPage(gateway, query, member =>
+  return listMemberPage(world, query, member =>
     showWorkspaceMember(present.get(member.id) ?? buildImplicitMember(workspace, member)),
   )
 }
@@ -67,36 +67,36 @@ const toWorkspaceRole = ({ role }: Member): WorkspaceMember['role'] =>
  * grants stay as they are. Throws 404, and 400 for ids that are not active members.
  */
 export async function addWorkspaceMembers(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
   { user_ids }: MemberIds,
 ) {
-  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
-  const members = await requireActiveMembers(gateway, user_ids)
+  const workspace = requireManagedWorkspace(world, actor, idOrSlug)
+  const members = await requireActiveMembers(world, user_ids)
   if (workspace.is_default) return { added_count: 0, data: [] }
-  const present = await findWorkspaceMembers(gateway, workspace)
+  const present = await findWorkspaceMembers(world, workspace)
   const changes = members.flatMap(member => {
     const before = present.get(member.id) ?? null
     const role = toWorkspaceRole(member)
     if (before && (before.source === 'scim' || isMembershipKept(before, role, 'manual'))) return []
     const after = {
-      ...(before ?? buildWorkspaceMember(gateway, workspace.id, member.id)),
+      ...(before ?? buildWorkspaceMember(world, workspace.id, member.id)),
       role,
       source: 'manual' as const,
     }
-    return { ...buildMembershipChange(gateway, actor, before, after), after }
+    return { ...buildMembershipChange(world, actor, before, after), after }
   })
-  await gateway.store.members.changeWorkspaceMembers(changes)
+  await world.store.members.changeWorkspaceMembers(changes)
   return {
     added_count: changes.length,
     data: changes.map(({ after }) => showWorkspaceMember(after)),
   }
 }
 
-async function requireActiveMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
+async function requireActiveMembers(world: IdentityWorld, user_ids: string[]): Promise<Member[]> {
   const ids = [...new Set(user_ids)]
-  const found = new Map((await gateway.store.members.byIds(ids)).map(member => [member.id, member]))
+  const found = new Map((await world.store.members.byIds(ids)).map(member => [member.id, member]))
   const active = ids.flatMap(id => found.get(id) ?? []).filter(member => member.active)
   const missing = ids.length - active.length
   refuseNonMembers(missing)
@@ -109,44 +109,40 @@ async function requireActiveMembers(gateway: IdentityWorld, user_ids: string[]):
  * members that a group mapping added, and for ids that never were members of the organization.
  */
 export async function removeWorkspaceMembers(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
   { user_ids }: MemberIds,
 ) {
-  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const workspace = requireManagedWorkspace(world, actor, idOrSlug)
   if (workspace.is_default)
     throw invalid(
       'The default workspace has all members of the organization. None can be removed from it.',
     )
-  await gateway.catchUp()
-  const leaving = await findLeavingMembers(gateway, workspace, user_ids)
-  assertCanLeave(gateway, workspace, leaving)
-  await gateway.store.members.changeWorkspaceMembers(
-    leaving.map(before => buildMembershipChange(gateway, actor, before, null)),
+  await world.catchUp()
+  const leaving = await findLeavingMembers(world, workspace, user_ids)
+  assertCanLeave(world, workspace, leaving)
+  await world.store.members.changeWorkspaceMembers(
+    leaving.map(before => buildMembershipChange(world, actor, before, null)),
   )
   return { removed_count: leaving.length }
 }
 
 async function findLeavingMembers(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   workspace: Workspace,
   user_ids: string[],
 ): Promise<WorkspaceMember[]> {
   const ids = [...new Set(user_ids)]
-  const missing = ids.length - (await gateway.store.members.byIds(ids)).length
+  const missing = ids.length - (await world.store.members.byIds(ids)).length
   refuseNonMembers(missing)
-  const present = await findWorkspaceMembers(gateway, workspace)
+  const present = await findWorkspaceMembers(world, workspace)
   return ids.flatMap(id => present.get(id) ?? [])
 }
 
-function assertCanLeave(
-  gateway: IdentityWorld,
-  { id }: Workspace,
-  leaving: WorkspaceMember[],
-): void {
-  const now = gateway.clock.now()
-  const keys = gateway.memory.keys.filter(key => key.workspace_id === id && isUsable(key, now))
+function assertCanLeave(world: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
+  const now = world.clock.now()
+  const keys = world.memory.keys.filter(key => key.workspace_id === id && isUsable(key, now))
   const keyHolders = leaving.filter(({ user_id }) =>
     keys.some(key => key.creator_user_id === user_id),
   ).length
@@ -187,24 +183,24 @@ export const isMembershipKept = (
 
 /** Builds a new membership, without its role and source. */
 export const buildWorkspaceMember = (
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   workspace_id: string,
   user_id: string,
 ) => ({
-  id: gateway.ids.uuid(),
+  id: world.ids.uuid(),
   workspace_id,
   user_id,
-  created_at: getIsoTime(gateway),
+  created_at: getIsoTime(world),
 })
 
 /** Builds the change of one membership with its audit entry. */
 export const buildMembershipChange = (
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   before: WorkspaceMember | null,
   after: WorkspaceMember | null,
 ): MembershipChange => ({
   before,
   after,
-  entry: auditWorkspaceMember(gateway, actor, before, after),
+  entry: auditWorkspaceMember(world, actor, before, after),
 })

@@ -56,17 +56,17 @@ export const buildDefaultWorkspace = (id: string, user_id: string, now: Date): W
  * Creates one management key and one inference key for a data directory without keys. Returns
  * undefined when keys exist. The plaintexts are shown once.
  */
-export async function createFirstKeys(gateway: IdentityWorld) {
-  if (gateway.memory.keys.size > 0) return undefined
+export async function createFirstKeys(world: IdentityWorld) {
+  if (world.memory.keys.size > 0) return undefined
   const management = await createKey(
-    gateway,
-    getOperator(gateway),
+    world,
+    getOperator(world),
     { name: 'management' },
     'management',
   )
-  const inference = await createKey(gateway, getOperator(gateway), { name: 'inference' })
+  const inference = await createKey(world, getOperator(world), { name: 'inference' })
   return {
-    workspace_id: gateway.memory.owner.workspace_id,
+    workspace_id: world.memory.owner.workspace_id,
     management_key: management.key,
     inference_key: inference.key,
   }
@@ -76,44 +76,44 @@ export async function createFirstKeys(gateway: IdentityWorld) {
  * Creates a workspace. Throws 403 for actors who manage one workspace only, and 400 for a slug that
  * is taken or a default model that does not exist.
  */
-export async function createWorkspace(gateway: IdentityWorld, actor: Actor, input: NewWorkspace) {
-  assertCanManageAll(gateway, actor)
+export async function createWorkspace(world: IdentityWorld, actor: Actor, input: NewWorkspace) {
+  assertCanManageAll(world, actor)
   const { name, slug } = input
-  const plain = buildPlainWorkspace(gateway.ids.uuid(), actor.user_id, gateway.clock.now())
-  const workspace: Workspace = { ...plain, ...toWorkspaceChanges(gateway, input), name, slug }
-  await gateway.store.workspaces.insert(workspace, auditWorkspace(gateway, actor, null, workspace))
-  gateway.memory.workspaces.set(workspace)
+  const plain = buildPlainWorkspace(world.ids.uuid(), actor.user_id, world.clock.now())
+  const workspace: Workspace = { ...plain, ...toWorkspaceChanges(world, input), name, slug }
+  await world.store.workspaces.insert(workspace, auditWorkspace(world, actor, null, workspace))
+  world.memory.workspaces.set(workspace)
   return { data: showWorkspace(workspace) }
 }
 
 /** Lists one page of the workspaces that the actor manages, the oldest first. */
-export function listWorkspaces(gateway: IdentityWorld, actor: Actor, query: WorkspaceQuery) {
-  const managed = gateway.memory.workspaces.filter(({ id }) => canManage(gateway, actor, id))
+export function listWorkspaces(world: IdentityWorld, actor: Actor, query: WorkspaceQuery) {
+  const managed = world.memory.workspaces.filter(({ id }) => canManage(world, actor, id))
   return toPage(managed.sort(compareOldestFirst), query, showWorkspace)
 }
 
 /** Gets a workspace by id or slug. Throws 404, also for one that the actor does not manage. */
-export const getWorkspace = (gateway: IdentityWorld, actor: Actor, idOrSlug: string) => ({
-  data: showWorkspace(requireManagedWorkspace(gateway, actor, idOrSlug)),
+export const getWorkspace = (world: IdentityWorld, actor: Actor, idOrSlug: string) => ({
+  data: showWorkspace(requireManagedWorkspace(world, actor, idOrSlug)),
 })
 
 /** Changes a workspace. Throws 404, and 400 as `createWorkspace` does. */
 export async function updateWorkspace(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
   change: WorkspaceChange,
 ) {
-  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
-  const changes = { ...toWorkspaceChanges(gateway, change), updated_at: getIsoTime(gateway) }
-  const entry = auditWorkspace(gateway, actor, workspace, { ...workspace, ...changes })
-  const write = () => gateway.store.workspaces.update(workspace.id, changes, entry)
-  const changed = await gateway.memory.workspaces.change(workspace.id, overlay(changes), write)
+  const workspace = requireManagedWorkspace(world, actor, idOrSlug)
+  const changes = { ...toWorkspaceChanges(world, change), updated_at: getIsoTime(world) }
+  const entry = auditWorkspace(world, actor, workspace, { ...workspace, ...changes })
+  const write = () => world.store.workspaces.update(workspace.id, changes, entry)
+  const changed = await world.memory.workspaces.change(workspace.id, overlay(changes), write)
   return { data: showWorkspace(requireFound(changed, 'Workspace')) }
 }
 
-function toWorkspaceChanges(gateway: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
-  checkDefaultModel(gateway, change.default_text_model)
+function toWorkspaceChanges(world: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
+  checkDefaultModel(world, change.default_text_model)
   const isAnyTool = change.disabled_server_tools?.length === 0
   return {
     ...pickDefined(change, WorkspaceChange.properties),
@@ -146,12 +146,12 @@ function checkDefaultModel(
  * active in it or the deletion of the default workspace is not confirmed.
  */
 export async function deleteWorkspace(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
   query: WorkspaceDeletion,
 ) {
-  const workspace = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const workspace = requireManagedWorkspace(world, actor, idOrSlug)
   const confirmed = query.confirm_default_workspace_deletion === 'true'
   if (workspace.is_default && !confirmed)
     throw invalid(
@@ -159,15 +159,15 @@ export async function deleteWorkspace(
         'together with the keys that name no workspace',
       CONFIRM,
     )
-  await gateway.catchUp()
-  const keys = prepareKeyDisabling(gateway, actor, key => isDisabledWithWorkspace(workspace, key))
-  await gateway.store.workspaces.remove(
+  await world.catchUp()
+  const keys = prepareKeyDisabling(world, actor, key => isDisabledWithWorkspace(workspace, key))
+  await world.store.workspaces.remove(
     workspace,
     keys,
-    auditWorkspace(gateway, actor, workspace, null),
+    auditWorkspace(world, actor, workspace, null),
   )
-  disableKeys(gateway, keys)
-  gateway.memory.forgetWorkspace(workspace.id)
+  disableKeys(world, keys)
+  world.memory.forgetWorkspace(workspace.id)
   return { deleted: true as const }
 }
 
@@ -188,12 +188,12 @@ export function requireWorkspace(
 
 /** Returns the workspace with this id or slug if the actor manages it. Throws 404. */
 export function requireManagedWorkspace(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   idOrSlug: string,
 ): Workspace {
-  const workspace = requireWorkspace(gateway, idOrSlug)
-  return requireFound(canManage(gateway, actor, workspace.id) ? workspace : undefined, 'Workspace')
+  const workspace = requireWorkspace(world, idOrSlug)
+  return requireFound(canManage(world, actor, workspace.id) ? workspace : undefined, 'Workspace')
 }
 
 /** Returns the model for calls in this workspace that name none. */

@@ -36,17 +36,17 @@ export async function attemptStep<K extends Kind>(
  * failure, with the attempts in `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   step: Step<K>,
 ): Promise<OpenedAnswer<K>> {
-  const queue = new AttemptQueue<K>(gateway, step)
+  const queue = new AttemptQueue<K>(world, step)
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
-      const delay = computeHedgeDelay(gateway, step, attempt.endpoint)
+      const delay = computeHedgeDelay(world, step, attempt.endpoint)
       const sendAttempt = (attempt: RunningAttempt) =>
-        tryEndpoint(gateway, step, attempt, queue.echoes)
+        tryEndpoint(world, step, attempt, queue.echoes)
       if (delay === null) return await sendAttempt(attempt)
-      const answer = await raceEndpoints(gateway, attempt, { step, queue, delay, sendAttempt })
+      const answer = await raceEndpoints(world, attempt, { step, queue, delay, sendAttempt })
       if (answer) return answer
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
@@ -91,8 +91,8 @@ export class AttemptQueue<K extends Kind> {
   readonly #triedEndpoints: Endpoint[] = []
   #isStopped = false
 
-  constructor(gateway: InferenceWorld, { plan, run }: Step<K>) {
-    this.#world = gateway
+  constructor(world: InferenceWorld, { plan, run }: Step<K>) {
+    this.#world = world
     this.#endpoints = plan?.endpoints ?? []
     this.#cancellation = run.cancellation
   }
@@ -187,7 +187,7 @@ export interface RunningAttempt extends Attempt {
  * there is none.
  */
 export async function tryEndpoint<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   step: Step<K>,
   attempt: RunningAttempt,
   echoes: AnswerPart<K>[],
@@ -196,8 +196,8 @@ export async function tryEndpoint<K extends Kind>(
   const { run } = step
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
-  const startedAt = gateway.clock.ticks()
-  const prepared = inlineMedia(gateway, buildUpstreamCall(gateway, step, endpoint, protocol), {
+  const startedAt = world.clock.ticks()
+  const prepared = inlineMedia(world, buildUpstreamCall(world, step, endpoint, protocol), {
     kind,
     takesUrls: protocol.urlMedia,
     media: run.media,
@@ -207,24 +207,24 @@ export async function tryEndpoint<K extends Kind>(
   const request = protocol.buildRequest(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
-  gateway.events.publish('attempt.started', attempt)
+  world.events.publish('attempt.started', attempt)
   try {
-    const { first, rest, sentAt } = await awaitAnswer(gateway, attempt, {
+    const { first, rest, sentAt } = await awaitAnswer(world, attempt, {
       kind,
       protocol,
       call,
       request,
     })
-    if (run.firstPartAt === null) markFirstPart(gateway, run)
-    gateway.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
+    if (run.firstPartAt === null) markFirstPart(world, run)
+    world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     return { endpoint, sentAt, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     attempt.error = error
-    if (!cancellation.reason) gateway.traffic.health.recordFailure(endpoint, error)
+    if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error
   } finally {
-    attempt.latency = Math.round(gateway.clock.ticks() - startedAt)
+    attempt.latency = Math.round(world.clock.ticks() - startedAt)
   }
 }
 
@@ -245,7 +245,7 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  * and without what the endpoint does not support.
  */
 function buildUpstreamCall<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   { run: { kind }, call, plan, hold, isBounded }: Step<K>,
   endpoint: Endpoint,
   { acceptsNames }: Protocol<K>,
@@ -253,7 +253,7 @@ function buildUpstreamCall<K extends Kind>(
   const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const payable =
-    hold && isBounded ? limitToHold(gateway, kind, effectiveCall, endpoint, hold) : effectiveCall
+    hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
   return acceptsNames ? supported : removeNames(supported)
 }
@@ -268,18 +268,18 @@ interface PreparedRequest<K extends Kind> {
 
 /** Sends the request and returns the answer from its first meaningful part on. */
 async function awaitAnswer<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call, request }: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(gateway, endpoint.provider, request, cancellation)
+  const authorized = authorize(world, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
-  const sentAt = gateway.clock.ticks()
+  const sentAt = world.clock.ticks()
   attempt.sentAt = sentAt
   attempt.onSent?.()
   const opened = await openAnswer(
-    gateway,
+    world,
     outgoing,
     protocol,
     endpoint,

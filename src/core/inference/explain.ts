@@ -39,7 +39,7 @@ export interface DryRunIdentity {
  * What the call itself would be refused for is part of the explanation.
  */
 export async function explain<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   asker: Actor,
   identity: DryRunIdentity,
   kind: K,
@@ -47,26 +47,26 @@ export async function explain<K extends Kind>(
 ): Promise<Explanation> {
   if (asker.kind !== 'management' && asker.kind !== 'operator')
     throw denied('Only management keys can make dry runs')
-  const actor = resolveActor(gateway, asker, identity)
-  const dryRun = await makeDryRun(gateway, actor, kind, understand)
+  const actor = resolveActor(world, asker, identity)
+  const dryRun = await makeDryRun(world, actor, kind, understand)
   return buildExplanation(
-    gateway,
-    { asker, actor, policy: dryRun.run?.policy ?? getPolicy(gateway, actor) },
+    world,
+    { asker, actor, policy: dryRun.run?.policy ?? getPolicy(world, actor) },
     kind,
     dryRun,
   )
 }
 
 function resolveActor(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   asker: Actor,
   { key, workspace_id }: DryRunIdentity,
 ): Actor {
-  if (key !== undefined) return buildKeyActor(gateway, requireManagedKey(gateway, asker, key))
+  if (key !== undefined) return buildKeyActor(world, requireManagedKey(world, asker, key))
   return {
     kind: 'inference',
     user_id: '',
-    workspace_id: resolveWorkspaceId(gateway, asker, workspace_id),
+    workspace_id: resolveWorkspaceId(world, asker, workspace_id),
     key_hash: null,
   }
 }

@@ -35,7 +35,7 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * that cannot be fetched.
  */
 export function inlineMedia<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   call: Work[K]['call'],
   { kind, takesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
@@ -45,13 +45,11 @@ export function inlineMedia<K extends Kind>(
     reference => isForeign(reference) && /^https?:/i.test(reference.url),
   )
   if (references.length === 0) return call
-  return fetchMissing(gateway, media, cancellation, references).then(urls =>
-    replaceUrls(call, urls),
-  )
+  return fetchMissing(world, media, cancellation, references).then(urls => replaceUrls(call, urls))
 }
 
 async function fetchMissing(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
   references: MediaReference[],
@@ -69,7 +67,7 @@ async function fetchMissing(
   )
   const branches = cancellation.createBranches(missing.length)
   const fetching = missing.map(async ({ kind, url }, i) => {
-    const { media_type, data } = await fetchMedia(gateway, url, {
+    const { media_type, data } = await fetchMedia(world, url, {
       kind,
       maxBytes,
       ...(branches[i] ? { cancellation: branches[i] } : {}),

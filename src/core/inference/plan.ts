@@ -55,16 +55,16 @@ export const toUnorderedPlan = <K extends Kind>(candidates: Candidates<K>): Plan
  * guardrail excludes the last endpoint, naming it.
  */
 export const planRoute = <K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: Partial<PlanInputs> = {},
 ): Plan<K> =>
   orderCandidates(
-    gateway,
+    world,
     kind,
     call,
-    findCandidates(gateway, kind, call, { byokKeys: [], rules: [], session: null, ...inputs }),
+    findCandidates(world, kind, call, { byokKeys: [], rules: [], session: null, ...inputs }),
   )
 
 /**
@@ -106,14 +106,14 @@ export interface Candidates<K extends Kind = Kind> extends ModelResolution<K> {
  * 400 as it does.
  */
 export function findCandidates<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: PlanInputs,
 ): Candidates<K> {
   const { byokKeys, rules, session, previousEndpointId } = inputs
   const dropped: DroppedEndpoint[] = []
-  const { models, strategy, stages } = resolveModels(gateway, kind, call, inputs)
+  const { models, strategy, stages } = resolveModels(world, kind, call, inputs)
   const isAllowed = (endpoint: Endpoint, resolved: ResolvedModel<K>) => {
     const droppedEndpoint = findDrop(endpoint, kind, resolved, rules)
     if (droppedEndpoint) dropped.push(droppedEndpoint)
@@ -121,7 +121,7 @@ export function findCandidates<K extends Kind>(
   }
   const candidates = models.map((resolved): CandidateGroup => {
     const { model, sort } = resolved
-    const tiers = buildTiers(gateway, model, byokKeys, dropped).map(tier =>
+    const tiers = buildTiers(world, model, byokKeys, dropped).map(tier =>
       tier.filter(endpoint => isAllowed(endpoint, resolved)),
     )
     return {
@@ -129,7 +129,7 @@ export function findCandidates<K extends Kind>(
       tiers,
       stickyEndpointId:
         previousEndpointId ??
-        (session ? gateway.traffic.sessions.findStickyId(session, model.id) : undefined),
+        (session ? world.traffic.sessions.findStickyId(session, model.id) : undefined),
     }
   })
   const groups = call.routing.partition === 'none' ? mergeGroups(candidates) : candidates
@@ -155,18 +155,18 @@ function findDrop<K extends Kind>(
  * Throws 404 as it does.
  */
 export function orderCandidates<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   candidates: Candidates<K>,
 ): Plan<K> {
   const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
-    const ordered = group.tiers.flatMap(tier => orderTier(gateway, tier, kind, call, group))
-    return applyFallbackPreference(gateway, ordered, call.routing)
+    const ordered = group.tiers.flatMap(tier => orderTier(world, tier, kind, call, group))
+    return applyFallbackPreference(world, ordered, call.routing)
   })
   if (endpoints.length === 0) throw noEndpointsLeft(kind, call, dropped)
-  return { ...candidates, endpoints: deferEndpoints(gateway, endpoints, call.routing) }
+  return { ...candidates, endpoints: deferEndpoints(world, endpoints, call.routing) }
 }
 
 /** Endpoints that are ordered together, tier by tier. */
@@ -189,7 +189,7 @@ function mergeGroups(groups: CandidateGroup[]): CandidateGroup[] {
 
 /** An order that the caller asks for leaves nothing to chance. */
 function orderTier<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   tier: Endpoint[],
   kind: K,
   call: Work[K]['call'],
@@ -198,10 +198,10 @@ function orderTier<K extends Kind>(
   const { order } = call.routing
   if (order) return moveNamedFirst(tier, order)
   const sortKey = getSortKey(call.routing, group)
-  if (sortKey) return sortEndpoints(gateway, tier, sortKey, call.stream)
-  return listTieBreakers(gateway, kind, call, group, tier).reduceRight(
+  if (sortKey) return sortEndpoints(world, tier, sortKey, call.stream)
+  return listTieBreakers(world, kind, call, group, tier).reduceRight(
     sortByNumber,
-    shuffleByWeight(gateway, tier),
+    shuffleByWeight(world, tier),
   )
 }
 
@@ -211,14 +211,14 @@ function orderTier<K extends Kind>(
  * go first because it serves the session.
  */
 export function listTieBreakers<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   { stickyEndpointId }: Pick<CandidateGroup, 'stickyEndpointId'>,
   tier: Endpoint[],
 ): ((endpoint: Endpoint) => number)[] {
   const poorToolCallers = kinds[kind].understanding.offersTools(call)
-    ? findPoorToolCallers(gateway, tier)
+    ? findPoorToolCallers(world, tier)
     : NO_ENDPOINTS
   return [
     endpoint => Number(endpoint.id !== stickyEndpointId || poorToolCallers.has(endpoint)),
@@ -238,12 +238,12 @@ export const getSortKey = (
 
 /** Without fallbacks only the first endpoint is tried, unless the caller gives an order. */
 const applyFallbackPreference = (
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   endpoints: Endpoint[],
   routing: RoutingPreferences,
 ) =>
   routing.allow_fallbacks === false && !routing.order
-    ? deferEndpoints(gateway, endpoints, routing).slice(0, 1)
+    ? deferEndpoints(world, endpoints, routing).slice(0, 1)
     : endpoints
 
 /**

@@ -9,10 +9,10 @@ import type { InferenceWorld } from './world.ts'
  * what it was known to have delivered, unless that is in the ledger too. The record says
  * `estimated`. May only run with the lock of the data directory. Returns how many calls there were.
  */
-export async function recoverCalls(gateway: InferenceWorld): Promise<number> {
-  const deadCalls = await listDeadCalls(gateway)
-  await Promise.all(deadCalls.map(heldCall => settleDeadCall(gateway, heldCall)))
-  gateway.journal.holds.clear()
+export async function recoverCalls(world: InferenceWorld): Promise<number> {
+  const deadCalls = await listDeadCalls(world)
+  await Promise.all(deadCalls.map(heldCall => settleDeadCall(world, heldCall)))
+  world.journal.holds.clear()
   return deadCalls.length
 }
 
@@ -29,17 +29,17 @@ export async function listDeadCalls({
   return unrecorded.flat()
 }
 
-async function settleDeadCall(gateway: InferenceWorld, heldCall: HeldCall): Promise<void> {
-  const settledAt = gateway.clock.now()
-  const previous = await gateway.store.ledger.listCharges(heldCall.id)
+async function settleDeadCall(world: InferenceWorld, heldCall: HeldCall): Promise<void> {
+  const settledAt = world.clock.now()
+  const previous = await world.store.ledger.listCharges(heldCall.id)
   const isCharged = previous.some(({ step }) => step === heldCall.step)
   const charge = isCharged ? null : toDeadCharge(heldCall, settledAt)
   const charges = charge ? [...previous, charge] : previous
-  await gateway.recorder.record({
+  await world.recorder.record({
     generation: toDeadGeneration(heldCall, charges, settledAt),
     charge,
   })
-  if (charge) gateway.ledger.charge(charge)
+  if (charge) world.ledger.charge(charge)
 }
 
 function toDeadCharge(heldCall: HeldCall, settledAt: Date): StepCharge {
@@ -92,10 +92,10 @@ const toDeadGeneration = (
  * Writes what the running answers have cost so far, for recovery after a crash, and where the
  * ledger ends.
  */
-export async function writeCheckpoint(gateway: InferenceWorld): Promise<void> {
+export async function writeCheckpoint(world: InferenceWorld): Promise<void> {
   try {
-    gateway.journal.holds.updateSpent(gateway.traffic.calls.listProgress())
-    await markLedgerEnd(gateway)
+    world.journal.holds.updateSpent(world.traffic.calls.listProgress())
+    await markLedgerEnd(world)
   } catch {
     // The recorder reports a disk that fails.
   }

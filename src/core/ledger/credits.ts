@@ -56,12 +56,12 @@ const MAX_SUM = toNanos(4_000_000_000)
  * Returns the credits paid in and spent, in USD: `GET /credits`. Throws 403 for an actor who
  * manages only one workspace.
  */
-export function getCredits(gateway: LedgerWorld, actor: Actor) {
-  assertCanManageAll(gateway, actor)
+export function getCredits(world: LedgerWorld, actor: Actor) {
+  assertCanManageAll(world, actor)
   return {
     data: {
-      total_credits: toUsd(gateway.memory.credits),
-      total_usage: toUsd(gateway.ledger.getSpent('all', null, false)),
+      total_credits: toUsd(world.memory.credits),
+      total_usage: toUsd(world.ledger.getSpent('all', null, false)),
     },
   }
 }
@@ -71,24 +71,24 @@ export function getCredits(gateway: LedgerWorld, actor: Actor) {
  * plausible, and 403 as `getCredits` does.
  */
 export async function addCredit(
-  gateway: LedgerWorld,
+  world: LedgerWorld,
   actor: Actor,
   { amount: usd, note }: NewCredit,
 ) {
-  assertCanManageAll(gateway, actor)
+  assertCanManageAll(world, actor)
   const amount = toNanos(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
-  if (isImplausible((await gateway.store.credits.computeTotal()) + amount))
+  if (isImplausible((await world.store.credits.computeTotal()) + amount))
     throw invalid('amount: expected one that keeps the sum within 4 billion USD', 'amount')
   const credit: Credit = {
-    id: gateway.ids.uuid(),
-    created_at: getIsoTime(gateway),
+    id: world.ids.uuid(),
+    created_at: getIsoTime(world),
     amount,
     note: note ?? null,
     user_id: actor.user_id,
   }
-  await gateway.store.credits.insert(credit, auditCredit(gateway, actor, null, credit))
-  await reloadCredits(gateway)
+  await world.store.credits.insert(credit, auditCredit(world, actor, null, credit))
+  await reloadCredits(world)
   return { data: showCredit(credit) }
 }
 
@@ -96,12 +96,12 @@ const isImplausible = (sum: bigint) => sum > MAX_SUM || sum < -MAX_SUM
 
 /** Lists credits, newest first. Throws 403 as `getCredits` does. */
 export async function listCredits(
-  gateway: LedgerWorld,
+  world: LedgerWorld,
   actor: Actor,
   { offset = 0, limit = PAGE_SIZE }: CreditQuery,
 ) {
-  assertCanManageAll(gateway, actor)
-  const { credits, count } = await gateway.store.credits.listPage(offset, limit)
+  assertCanManageAll(world, actor)
+  const { credits, count } = await world.store.credits.listPage(offset, limit)
   return { data: credits.map(showCredit), total_count: count }
 }
 
@@ -121,9 +121,9 @@ export function listCreditBounds({
 }
 
 /** Reads the sum of credits from the store again. */
-export async function reloadCredits(gateway: LedgerWorld): Promise<void> {
-  gateway.memory.credits = await gateway.store.credits.computeTotal()
-  gateway.memory.policies.clear()
+export async function reloadCredits(world: LedgerWorld): Promise<void> {
+  world.memory.credits = await world.store.credits.computeTotal()
+  world.memory.policies.clear()
 }
 
 const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: toUsd(amount) })

@@ -37,7 +37,7 @@ import { detectTask, type Task } from './auto-router/task.ts'
  * the same call gets the same models unless something else has changed.
  */
 export function decideAutoRoute(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   router: AutoRouter,
   asked: RouterInputs,
 ): RouterDecision {
@@ -47,22 +47,22 @@ export function decideAutoRoute(
   const task = detectTask(call, needs.tokens)
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
   const routerCandidates = listRouterCandidates(
-    gateway,
-    listTextModels(gateway.catalog),
+    world,
+    listTextModels(world.catalog),
     asked,
     needs,
     excluded,
-    createExclusionTest(gateway, wishes),
+    createExclusionTest(world, wishes),
   )
   const candidates = rankCandidates(
     pickBest(routerCandidates.map(choice => priceCandidate(choice, task, needs, call))),
   )
   const band = pickBand(candidates, wishes)
   const order = [...orderByFitness(band.inside, task, needs, call), ...band.below]
-  const kept = findKeptModel(gateway.catalog, candidates, {
+  const kept = findKeptModel(world.catalog, candidates, {
     pin: wishes.pinned ? findLastModel(call) : undefined,
     session:
-      session && gateway.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, router)),
+      session && world.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, router)),
   })
   const models = [
     ...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)]),

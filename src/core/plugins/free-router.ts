@@ -22,12 +22,12 @@ import type { InferenceWorld } from '../inference/world.ts'
  * that answered the session before is kept. The sandbox is picked only if no free model is
  * configured.
  */
-export function decideFreeRoute(gateway: InferenceWorld, asked: RouterInputs): RouterDecision {
+export function decideFreeRoute(world: InferenceWorld, asked: RouterInputs): RouterDecision {
   const { call, session } = asked
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
   const choices = listRouterCandidates(
-    gateway,
-    listFreeModels(gateway.catalog),
+    world,
+    listFreeModels(world.catalog),
     asked,
     collectRequirements(call),
     excluded,
@@ -35,9 +35,9 @@ export function decideFreeRoute(gateway: InferenceWorld, asked: RouterInputs): R
   const real = choices.filter(({ model }) => !isSandbox(model))
   const candidates = real.length > 0 ? real : choices
   const remembered =
-    session && gateway.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, 'free'))
+    session && world.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, 'free'))
   const kept = candidates.filter(({ model }) => model.id === remembered)
-  const models = [...new Set([...kept, ...shuffleCandidates(gateway, candidates)])]
+  const models = [...new Set([...kept, ...shuffleCandidates(world, candidates)])]
     .slice(0, MAX_ROUTER_MODELS)
     .map(({ model }) => model)
   const [first] = models

@@ -19,15 +19,15 @@ import type { PolicyWorld } from './world.ts'
  * and then assigns none.
  */
 export async function assignKeys(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
   { key_hashes }: KeyNames,
 ) {
-  await gateway.catchUp()
-  const guardrail = requireManagedGuardrail(gateway, actor, id)
+  await world.catchUp()
+  const guardrail = requireManagedGuardrail(world, actor, id)
   const others = removeDuplicates(key_hashes).filter(
-    hash => gateway.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id,
+    hash => world.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id,
   )
   if (others.length > 0)
     throw unknownAssignees(
@@ -37,7 +37,7 @@ export async function assignKeys(
       key_hashes,
     )
   return {
-    assigned_count: await assignGuardrail(gateway, actor, guardrail, {
+    assigned_count: await assignGuardrail(world, actor, guardrail, {
       kind: 'key',
       names: key_hashes,
     }),
@@ -50,15 +50,15 @@ export async function assignKeys(
  * user ids that are no members, if any, and then assigns none.
  */
 export async function assignMembers(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
   { member_user_ids }: MemberNames,
 ) {
-  await gateway.catchUp()
-  const guardrail = requireManagedGuardrail(gateway, actor, id)
-  assertCanManageAll(gateway, actor)
-  const members = await gateway.store.members.byIds(removeDuplicates(member_user_ids))
+  await world.catchUp()
+  const guardrail = requireManagedGuardrail(world, actor, id)
+  assertCanManageAll(world, actor)
+  const members = await world.store.members.byIds(removeDuplicates(member_user_ids))
   const others = new Set(member_user_ids).difference(
     new Set(members.flatMap(({ id, active }) => (active ? id : []))),
   )
@@ -70,7 +70,7 @@ export async function assignMembers(
       member_user_ids,
     )
   return {
-    assigned_count: await assignGuardrail(gateway, actor, guardrail, {
+    assigned_count: await assignGuardrail(world, actor, guardrail, {
       kind: 'member',
       names: member_user_ids,
     }),
@@ -79,15 +79,15 @@ export async function assignMembers(
 
 /** Removes this guardrail from the keys that have it, and returns how many had it. Throws 404. */
 export async function unassignKeys(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
   { key_hashes }: KeyNames,
 ) {
-  await gateway.catchUp()
-  const guardrail = requireManagedGuardrail(gateway, actor, id)
+  await world.catchUp()
+  const guardrail = requireManagedGuardrail(world, actor, id)
   return {
-    unassigned_count: await unassignGuardrail(gateway, actor, guardrail, {
+    unassigned_count: await unassignGuardrail(world, actor, guardrail, {
       kind: 'key',
       names: key_hashes,
     }),
@@ -99,16 +99,16 @@ export async function unassignKeys(
  * and 403 as `assignMembers` does.
  */
 export async function unassignMembers(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
   { member_user_ids }: MemberNames,
 ) {
-  await gateway.catchUp()
-  const guardrail = requireManagedGuardrail(gateway, actor, id)
-  assertCanManageAll(gateway, actor)
+  await world.catchUp()
+  const guardrail = requireManagedGuardrail(world, actor, id)
+  assertCanManageAll(world, actor)
   return {
-    unassigned_count: await unassignGuardrail(gateway, actor, guardrail, {
+    unassigned_count: await unassignGuardrail(world, actor, guardrail, {
       kind: 'member',
       names: member_user_ids,
     }),
@@ -120,13 +120,13 @@ export async function unassignMembers(
  * any that the actor manages. Throws 404.
  */
 export function listKeyAssignments(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   page: AssignmentQuery,
   id?: string,
 ) {
-  const own = listAssignments(gateway, actor, 'key', id).flatMap(assignment => {
-    const key = gateway.memory.keys.get(assignment.assignee)
+  const own = listAssignments(world, actor, 'key', id).flatMap(assignment => {
+    const key = world.memory.keys.get(assignment.assignee)
     return key ? showKeyAssignment(assignment, key) : []
   })
   return toPage(own, page, shown => shown)
@@ -134,31 +134,31 @@ export function listKeyAssignments(
 
 /** Lists the same for members. Throws 404. */
 export function listMemberAssignments(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   page: AssignmentQuery,
   id?: string,
 ) {
-  const organization_id = getOrganizationId(gateway)
-  const own = listAssignments(gateway, actor, 'member', id)
+  const organization_id = getOrganizationId(world)
+  const own = listAssignments(world, actor, 'member', id)
   return toPage(own, page, assignment => showMemberAssignment(assignment, organization_id))
 }
 
 function listAssignments(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   kind: Assignment['kind'],
   id: string | undefined,
 ): Assignment[] {
-  if (id !== undefined) requireManagedGuardrail(gateway, actor, id)
+  if (id !== undefined) requireManagedGuardrail(world, actor, id)
   const isRequested = ({ guardrail_id }: Assignment) => {
-    const guardrail = gateway.memory.guardrails.get(guardrail_id)
+    const guardrail = world.memory.guardrails.get(guardrail_id)
     return (
       guardrail !== undefined &&
-      (id === undefined ? canManage(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
+      (id === undefined ? canManage(world, actor, guardrail.workspace_id) : id === guardrail_id)
     )
   }
-  return gateway.memory.assignments
+  return world.memory.assignments
     .filter(assignment => assignment.kind === kind && isRequested(assignment))
     .sort(compareOldestFirst)
 }
@@ -170,47 +170,45 @@ interface Assignees {
 }
 
 async function assignGuardrail(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   guardrail: Guardrail,
   { kind, names }: Assignees,
 ): Promise<number> {
   const others = removeDuplicates(names).filter(
-    name => findAssignment(gateway, kind, name)?.guardrail_id !== guardrail.id,
+    name => findAssignment(world, kind, name)?.guardrail_id !== guardrail.id,
   )
   if (others.length === 0) return 0
   const before = others.map(
-    name => [name, findAssignment(gateway, kind, name)?.guardrail_id ?? null] as const,
+    name => [name, findAssignment(world, kind, name)?.guardrail_id ?? null] as const,
   )
   const common = {
     guardrail_id: guardrail.id,
     kind,
     assigned_by: actor.user_id,
-    created_at: getIsoTime(gateway),
+    created_at: getIsoTime(world),
   }
-  const assignments = others.map(assignee => ({ id: gateway.ids.uuid(), ...common, assignee }))
-  const entry = auditAssignment(gateway, actor, guardrail, { kind, before, after: guardrail.id })
-  await gateway.store.assignments.assign(assignments, entry)
-  for (const assignment of assignments) gateway.memory.assignments.set(assignment)
+  const assignments = others.map(assignee => ({ id: world.ids.uuid(), ...common, assignee }))
+  const entry = auditAssignment(world, actor, guardrail, { kind, before, after: guardrail.id })
+  await world.store.assignments.assign(assignments, entry)
+  for (const assignment of assignments) world.memory.assignments.set(assignment)
   return assignments.length
 }
 
 async function unassignGuardrail(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   guardrail: Guardrail,
   { kind, names }: Assignees,
 ): Promise<number> {
-  const { assignments } = gateway.memory
-  const assigned = removeDuplicates(names).flatMap(
-    name => findAssignment(gateway, kind, name) ?? [],
-  )
+  const { assignments } = world.memory
+  const assigned = removeDuplicates(names).flatMap(name => findAssignment(world, kind, name) ?? [])
   const own = assigned.filter(({ guardrail_id }) => guardrail_id === guardrail.id)
   if (own.length === 0) return 0
   const before = own.map(({ assignee }) => [assignee, guardrail.id] as const)
-  await gateway.store.assignments.unassign(
+  await world.store.assignments.unassign(
     own,
-    auditAssignment(gateway, actor, guardrail, { kind, before, after: null }),
+    auditAssignment(world, actor, guardrail, { kind, before, after: null }),
   )
   for (const assignment of own)
     if (assignments.get(buildAssigneeName(assignment)) === assignment)

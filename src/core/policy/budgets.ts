@@ -13,20 +13,20 @@ import { auditBudget, showBudget } from './budgets/view.ts'
 import type { PolicyWorld } from './world.ts'
 
 /** Lists the budgets of a workspace, broadest interval first. Throws 404. */
-export function listBudgets(gateway: PolicyWorld, actor: Actor, idOrSlug: string) {
-  const { id, include_byok_in_budgets } = requireManagedWorkspace(gateway, actor, idOrSlug)
-  return { data: listWorkspaceBudgets(gateway, id).map(showBudget), include_byok_in_budgets }
+export function listBudgets(world: PolicyWorld, actor: Actor, idOrSlug: string) {
+  const { id, include_byok_in_budgets } = requireManagedWorkspace(world, actor, idOrSlug)
+  return { data: listWorkspaceBudgets(world, id).map(showBudget), include_byok_in_budgets }
 }
 
 /** Returns a workspace's budget for one interval. Throws 400 for an unknown interval, and 404. */
 export function getBudget(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   idOrSlug: string,
   intervalText: string,
 ) {
-  const { id, include_byok_in_budgets } = requireManagedWorkspace(gateway, actor, idOrSlug)
-  const budget = gateway.memory.budgets.get(
+  const { id, include_byok_in_budgets } = requireManagedWorkspace(world, actor, idOrSlug)
+  const budget = world.memory.budgets.get(
     buildBudgetName({ workspace_id: id, interval: parseInterval(intervalText) }),
   )
   return { data: showBudget(requireFound(budget, 'Budget')), include_byok_in_budgets }
@@ -38,27 +38,27 @@ export function getBudget(
  * for an unknown interval and for limits that do not decrease as the intervals narrow.
  */
 export async function setBudget(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   idOrSlug: string,
   intervalText: string,
   input: BudgetInput,
 ) {
-  const { id: workspace_id } = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const { id: workspace_id } = requireManagedWorkspace(world, actor, idOrSlug)
   const scope = { workspace_id, interval: parseInterval(intervalText) }
-  const before = gateway.memory.budgets.get(buildBudgetName(scope)) ?? null
-  const budget = buildBudget(gateway, scope, toNanos(input.limit_usd), before)
+  const before = world.memory.budgets.get(buildBudgetName(scope)) ?? null
+  const budget = buildBudget(world, scope, toNanos(input.limit_usd), before)
   const { include_byok_in_budgets: byok } = input
   const workspaceFields = omitUndefined({ include_byok_in_budgets: byok })
-  const entry = auditBudget(gateway, actor, before, { ...budget, ...workspaceFields })
-  const write = () => gateway.store.budgets.upsert(budget, byok, entry)
-  const workspace = await gateway.memory.workspaces.change(
+  const entry = auditBudget(world, actor, before, { ...budget, ...workspaceFields })
+  const write = () => world.store.budgets.upsert(budget, byok, entry)
+  const workspace = await world.memory.workspaces.change(
     workspace_id,
     overlay(workspaceFields),
     write,
   )
   const { include_byok_in_budgets } = requireFound(workspace, 'Workspace')
-  gateway.memory.budgets.set(budget)
+  world.memory.budgets.set(budget)
   return { data: showBudget(budget), include_byok_in_budgets }
 }
 
@@ -71,13 +71,13 @@ export const buildBudgetName = ({ workspace_id, interval }: BudgetScope): string
 // The id is derived from workspace and interval, so that two simultaneous requests set the same
 // budget.
 function buildBudget(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   scope: BudgetScope,
   limit_usd: bigint,
   before: Budget | null,
 ): Budget {
   if (limit_usd === 0n) throw invalid('limit_usd: expected at least a nano-dollar', 'limit_usd')
-  const now = getIsoTime(gateway)
+  const now = getIsoTime(world)
   const id = Bun.randomUUIDv5(buildBudgetName(scope), BUDGET_NAMESPACE)
   return { id, ...scope, limit_usd, created_at: before?.created_at ?? now, updated_at: now }
 }
@@ -89,17 +89,17 @@ const BUDGET_NAMESPACE = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
  * interval, and 404 for the workspace.
  */
 export async function deleteBudget(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   idOrSlug: string,
   intervalText: string,
 ) {
-  const { id: workspace_id } = requireManagedWorkspace(gateway, actor, idOrSlug)
+  const { id: workspace_id } = requireManagedWorkspace(world, actor, idOrSlug)
   const name = buildBudgetName({ workspace_id, interval: parseInterval(intervalText) })
-  const before = gateway.memory.budgets.get(name)
+  const before = world.memory.budgets.get(name)
   if (before) {
-    await gateway.store.budgets.remove(before.id, auditBudget(gateway, actor, before, null))
-    gateway.memory.budgets.delete(name)
+    await world.store.budgets.remove(before.id, auditBudget(world, actor, before, null))
+    world.memory.budgets.delete(name)
   }
   return { deleted: true as const }
 }
@@ -108,9 +108,9 @@ export async function deleteBudget(
  * Lists the budgets of a workspace as bounds, broadest interval first: if several are exceeded, the
  * broadest is named.
  */
-export function listWorkspaceBounds(gateway: PolicyWorld, workspace_id: string): Bound[] {
-  const byok = gateway.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
-  return listWorkspaceBudgets(gateway, workspace_id).map(({ interval, limit_usd: limit }) => {
+export function listWorkspaceBounds(world: PolicyWorld, workspace_id: string): Bound[] {
+  const byok = world.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
+  return listWorkspaceBudgets(world, workspace_id).map(({ interval, limit_usd: limit }) => {
     const budget = `Workspace ${interval} budget of ${renderDollars(limit)}`
     return {
       account: `workspace ${workspace_id}`,

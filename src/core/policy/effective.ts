@@ -27,23 +27,23 @@ export interface Policy {
 }
 
 /** Returns the policy of this actor, from memory alone. */
-export function getPolicy(gateway: PolicyWorld, actor: Actor): Policy {
+export function getPolicy(world: PolicyWorld, actor: Actor): Policy {
   const name = actor.key_hash
-  if (name === null) return buildPolicy(gateway, actor)
-  const cached = gateway.memory.policies.get(name)
+  if (name === null) return buildPolicy(world, actor)
+  const cached = world.memory.policies.get(name)
   if (cached) return cached
-  const policy = buildPolicy(gateway, actor)
-  gateway.memory.policies.set(name, policy)
+  const policy = buildPolicy(world, actor)
+  world.memory.policies.set(name, policy)
   return policy
 }
 
-function buildPolicy(gateway: PolicyWorld, actor: Actor): Policy {
-  const applied = listAppliedGuardrails(gateway, actor)
+function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
+  const applied = listAppliedGuardrails(world, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
   const filters = applied.flatMap(listFilterRules)
   return {
-    bounds: collectBounds(gateway, actor, applied),
-    rules: guardrails.flatMap(guardrail => getRules(gateway, guardrail)),
+    bounds: collectBounds(world, actor, applied),
+    rules: guardrails.flatMap(guardrail => getRules(world, guardrail)),
     regions: REGIONS.filter(region =>
       guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true),
     ),
@@ -52,20 +52,16 @@ function buildPolicy(gateway: PolicyWorld, actor: Actor): Policy {
 }
 
 // The first bound that refuses a call names itself, so their order decides which message is shown.
-const collectBounds = (
-  gateway: PolicyWorld,
-  actor: Actor,
-  applied: AppliedGuardrail[],
-): Bound[] => [
-  ...listKeyBounds(gateway, actor),
+const collectBounds = (world: PolicyWorld, actor: Actor, applied: AppliedGuardrail[]): Bound[] => [
+  ...listKeyBounds(world, actor),
   ...applied.flatMap(listGuardrailBounds),
-  ...listWorkspaceBounds(gateway, actor.workspace_id),
-  ...listCreditBounds(gateway),
+  ...listWorkspaceBounds(world, actor.workspace_id),
+  ...listCreditBounds(world),
 ]
 
 /** Lists the spending limit of the actor's key, if it has one. */
-function listKeyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
-  const key = key_hash === null ? undefined : gateway.memory.keys.get(key_hash)
+function listKeyBounds(world: PolicyWorld, { key_hash }: Actor): Bound[] {
+  const key = key_hash === null ? undefined : world.memory.keys.get(key_hash)
   if (!key || key.limit === null) return []
   const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
   return [
@@ -91,20 +87,20 @@ export interface AppliedGuardrail {
  * member who made the key, and the key's own (wire reference H.4).
  */
 export function listAppliedGuardrails(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   { workspace_id, user_id, key_hash }: Actor,
 ): AppliedGuardrail[] {
   const assigned = {
     workspace: getDefaultGuardrailId(workspace_id),
-    member: findAssignment(gateway, 'member', user_id),
-    key: findAssignment(gateway, 'key', key_hash ?? ''),
+    member: findAssignment(world, 'member', user_id),
+    key: findAssignment(world, 'key', key_hash ?? ''),
   }
   const findApplied = (
     scope: AppliedGuardrail['scope'],
     id: string | undefined,
     account: Account,
   ): AppliedGuardrail[] => {
-    const guardrail = gateway.memory.guardrails.get(id ?? '')
+    const guardrail = world.memory.guardrails.get(id ?? '')
     return guardrail ? [{ scope, guardrail, account }] : []
   }
   return [

@@ -18,33 +18,33 @@ import type { PolicyWorld } from './world.ts'
  * interval or an interval without a limit.
  */
 export async function createGuardrail(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   { name, workspace_id, ...change }: NewGuardrail,
 ) {
-  const workspace = resolveWorkspaceId(gateway, actor, workspace_id)
-  const guardrail = { id: gateway.ids.uuid(), workspace_id: workspace, name }
-  return { data: await insertGuardrail(gateway, actor, guardrail, change) }
+  const workspace = resolveWorkspaceId(world, actor, workspace_id)
+  const guardrail = { id: world.ids.uuid(), workspace_id: workspace, name }
+  return { data: await insertGuardrail(world, actor, guardrail, change) }
 }
 
 async function insertGuardrail(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   identity: Pick<Guardrail, 'id' | 'workspace_id' | 'name'>,
   change: GuardrailChange,
 ) {
-  const created_at = getIsoTime(gateway)
+  const created_at = getIsoTime(world)
   const guardrail = {
     ...EMPTY_FIELDS,
-    ...(await readGuardrailFields(gateway, change)),
+    ...(await readGuardrailFields(world, change)),
     ...identity,
     revision: 1,
     created_at,
     updated_at: null,
   }
   checkBudget(guardrail)
-  await gateway.store.guardrails.insert(guardrail, auditGuardrail(gateway, actor, null, guardrail))
-  return rememberGuardrail(gateway, guardrail)
+  await world.store.guardrails.insert(guardrail, auditGuardrail(world, actor, null, guardrail))
+  return rememberGuardrail(world, guardrail)
 }
 
 /**
@@ -52,12 +52,12 @@ async function insertGuardrail(
  * not exist.
  */
 export function listGuardrails(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   { workspace_id, ...page }: GuardrailQuery,
 ) {
-  const workspace = resolveWorkspaceId(gateway, actor, workspace_id)
-  const guardrails = gateway.memory.guardrails.filter(
+  const workspace = resolveWorkspaceId(world, actor, workspace_id)
+  const guardrails = world.memory.guardrails.filter(
     guardrail => guardrail.workspace_id === workspace,
   )
   return toPage(guardrails.sort(compareOldestFirst), page, showGuardrail)
@@ -67,8 +67,8 @@ export function listGuardrails(
  * Returns one guardrail. Throws 404, also for another workspace's and for a workspace's default one
  * before its first change.
  */
-export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => ({
-  data: showGuardrail(requireManagedGuardrail(gateway, actor, id)),
+export const getGuardrail = (world: PolicyWorld, actor: Actor, id: string) => ({
+  data: showGuardrail(requireManagedGuardrail(world, actor, id)),
 })
 
 /**
@@ -77,68 +77,65 @@ export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => 
  * and 409 when someone else changed it at the same moment.
  */
 export async function updateGuardrail(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
   { name, ...change }: GuardrailChange,
 ) {
-  await gateway.catchUp()
-  const workspace = findDefaultGuardrailWorkspace(gateway, actor, id)
+  await world.catchUp()
+  const workspace = findDefaultGuardrailWorkspace(world, actor, id)
   if (workspace && name !== undefined && name !== buildDefaultName(workspace))
     throw invalid('name: a default guardrail cannot be renamed', 'name')
-  if (workspace && !gateway.memory.guardrails.has(id)) {
+  if (workspace && !world.memory.guardrails.has(id)) {
     const guardrail = { id, workspace_id: workspace.id, name: buildDefaultName(workspace) }
-    return { data: await insertGuardrail(gateway, actor, guardrail, change) }
+    return { data: await insertGuardrail(world, actor, guardrail, change) }
   }
-  const before = requireManagedGuardrail(gateway, actor, id)
+  const before = requireManagedGuardrail(world, actor, id)
   const changes = {
-    ...(await readGuardrailFields(gateway, change)),
+    ...(await readGuardrailFields(world, change)),
     ...(name === undefined ? {} : { name }),
   }
   const after = {
     ...before,
     ...changes,
     revision: before.revision + 1,
-    updated_at: getIsoTime(gateway),
+    updated_at: getIsoTime(world),
   }
   checkBudget(after)
-  await gateway.store.guardrails.replace(after, auditGuardrail(gateway, actor, before, after))
-  return { data: rememberGuardrail(gateway, after) }
+  await world.store.guardrails.replace(after, auditGuardrail(world, actor, before, after))
+  return { data: rememberGuardrail(world, after) }
 }
 
 /** Deletes a guardrail: from the next call on it applies to no calls. Throws 404. */
-export async function deleteGuardrail(gateway: PolicyWorld, actor: Actor, id: string) {
-  const guardrail = requireManagedGuardrail(gateway, actor, id)
-  await gateway.store.guardrails.remove(id, auditGuardrail(gateway, actor, guardrail, null))
-  forgetGuardrail(gateway, id)
+export async function deleteGuardrail(world: PolicyWorld, actor: Actor, id: string) {
+  const guardrail = requireManagedGuardrail(world, actor, id)
+  await world.store.guardrails.remove(id, auditGuardrail(world, actor, guardrail, null))
+  forgetGuardrail(world, id)
   return { deleted: true as const }
 }
 
-function forgetGuardrail(gateway: PolicyWorld, id: string): void {
-  gateway.memory.guardrails.delete(id)
-  gateway.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
+function forgetGuardrail(world: PolicyWorld, id: string): void {
+  world.memory.guardrails.delete(id)
+  world.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
 }
 
 /** Returns a guardrail that the actor may manage. Throws 404. */
-export const requireManagedGuardrail = (
-  gateway: PolicyWorld,
-  actor: Actor,
-  id: string,
-): Guardrail => requireManaged(gateway, actor, gateway.memory.guardrails.get(id), 'Guardrail')
+export const requireManagedGuardrail = (world: PolicyWorld, actor: Actor, id: string): Guardrail =>
+  requireManaged(world, actor, world.memory.guardrails.get(id), 'Guardrail')
 
 /**
  * Finds the workspace whose default guardrail has this id, created or not, if the actor may manage
  * it.
  */
 function findDefaultGuardrailWorkspace(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   id: string,
 ): Workspace | undefined {
-  const workspace = gateway.memory.workspaces
+  const workspace = world.memory.workspaces
     .values()
     .find(candidate => getDefaultGuardrailId(candidate.id) === id)
-  return workspace && canManage(gateway, actor, workspace.id) ? workspace : undefined
+  return workspace && canManage(world, actor, workspace.id) ? workspace : undefined
 }
 
 const buildDefaultName = ({ id }: Workspace) => `Workspace ${id} Default`
@@ -153,7 +150,7 @@ function checkBudget({
   throw invalid(`${missing}: expected together with ${present}, found nothing`, missing)
 }
 
-function rememberGuardrail(gateway: PolicyWorld, guardrail: Guardrail) {
-  gateway.memory.guardrails.set(guardrail)
+function rememberGuardrail(world: PolicyWorld, guardrail: Guardrail) {
+  world.memory.guardrails.set(guardrail)
   return showGuardrail(guardrail)
 }

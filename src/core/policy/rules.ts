@@ -19,15 +19,15 @@ export interface Rule extends EndpointRule {
  * (wire reference H.4). Built once for a guardrail and a catalogue: a changed one is another
  * object.
  */
-export function getRules(gateway: PolicyWorld, guardrail: Guardrail): Rule[] {
+export function getRules(world: PolicyWorld, guardrail: Guardrail): Rule[] {
   const cached = rulesCache.get(guardrail)
-  if (cached?.catalog === gateway.catalog) return cached.rules
+  if (cached?.catalog === world.catalog) return cached.rules
   const rules = [
-    ...buildListRules(gateway, guardrail),
+    ...buildListRules(world, guardrail),
     ...buildZdrRules(guardrail),
     ...buildTrainingRules(guardrail),
   ]
-  rulesCache.set(guardrail, { catalog: gateway.catalog, rules })
+  rulesCache.set(guardrail, { catalog: world.catalog, rules })
   return rules
 }
 
@@ -38,7 +38,7 @@ const ALLOWED_MODELS = 'allowed_models'
 const ALLOWED_PROVIDERS = 'allowed_providers'
 
 function* buildListRules(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   { id: guardrail_id, ...guardrail }: Guardrail,
 ): Iterable<Rule> {
   const buildRule = (
@@ -53,11 +53,11 @@ function* buildListRules(
   })
   const { allowed_models, ignored_models, allowed_providers, ignored_providers } = guardrail
   if (allowed_models) {
-    const slugs = toModelSlugs(gateway, allowed_models)
+    const slugs = toModelSlugs(world, allowed_models)
     yield buildRule('allowed_models', ALLOWED_MODELS, ({ model }) => !slugs.has(model))
   }
   if (ignored_models) {
-    const slugs = toModelSlugs(gateway, ignored_models)
+    const slugs = toModelSlugs(world, ignored_models)
     yield buildRule(
       'ignored_models',
       ALLOWED_MODELS,
@@ -65,7 +65,7 @@ function* buildListRules(
     )
   }
   if (allowed_providers) {
-    const slugs = toProviderSlugs(gateway, allowed_providers)
+    const slugs = toProviderSlugs(world, allowed_providers)
     yield buildRule(
       'allowed_providers',
       ALLOWED_PROVIDERS,
@@ -73,7 +73,7 @@ function* buildListRules(
     )
   }
   if (ignored_providers) {
-    const slugs = toProviderSlugs(gateway, ignored_providers)
+    const slugs = toProviderSlugs(world, ignored_providers)
     yield buildRule('ignored_providers', ALLOWED_PROVIDERS, ({ provider }) =>
       slugs.has(provider.slug),
     )

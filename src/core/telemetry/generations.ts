@@ -107,16 +107,16 @@ export type RecentQuery = Static<typeof RecentQuery>
  * Returns one finished call, if the actor may see its workspace. Throws 404, also for another
  * workspace's.
  */
-export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: string) {
-  const generation = await gateway.store.generations.byId(id)
+export async function getGeneration(world: TelemetryWorld, actor: Actor, id: string) {
+  const generation = await world.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
     throw notFound('Generation not found')
   return { data: showGeneration(generation) }
 }
 
 /** Lists the newest calls, newest first. */
-export async function listGenerations(gateway: TelemetryWorld, { limit = 20 }: RecentQuery) {
-  return { data: (await gateway.store.generations.listRecent(limit)).map(showGeneration) }
+export async function listGenerations(world: TelemetryWorld, { limit = 20 }: RecentQuery) {
+  return { data: (await world.store.generations.listRecent(limit)).map(showGeneration) }
 }
 
 function showGeneration(generation: Generation) {

@@ -13,7 +13,7 @@ export interface Metrics {
 }
 
 /** Counts the gateway's events from now on. */
-export function openMetrics(gateway: TelemetryWorld): Metrics {
+export function openMetrics(world: TelemetryWorld): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
   const toolAnswers = new Counter(
@@ -32,18 +32,18 @@ export function openMetrics(gateway: TelemetryWorld): Metrics {
     'gateway_first_part_seconds',
     'Time from the request to the first part of the answer',
   )
-  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
+  world.events.on('attempt.failed', ({ endpoint, error }) =>
     failures.add(`${renderProviderLabel(endpoint)},error_type="${error.type}"`, 1),
   )
-  gateway.events.on('tools.judged', ({ endpoint, toolCallsValid }) =>
+  world.events.on('tools.judged', ({ endpoint, toolCallsValid }) =>
     toolAnswers.add(
       `${renderProviderLabel(endpoint)},model="${escapeLabel(endpoint.model)}",sound="${toolCallsValid}"`,
       1,
     ),
   )
-  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
-  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
-  gateway.events.on('generation.finished', generation => {
+  world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
+  world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
+  world.events.on('generation.finished', generation => {
     const provider = escapeLabel(generation.provider_name ?? 'none')
     calls.add(`provider="${provider}",outcome="${getOutcome(generation)}"`, 1)
     tokens.add('direction="input"', generation.native_tokens_prompt)
@@ -65,7 +65,7 @@ export function openMetrics(gateway: TelemetryWorld): Metrics {
         cost,
         seconds,
         firstPart,
-        ...readGauges(gateway),
+        ...readGauges(world),
       ]
         .map(metric => metric.renderText())
         .join(''),
@@ -138,16 +138,16 @@ class Histogram {
 }
 
 /** Reads the gauges, which are taken on request. */
-function readGauges(gateway: TelemetryWorld): { renderText(): string }[] {
+function readGauges(world: TelemetryWorld): { renderText(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
-  const { applied, rejected } = gateway.instance.configStatus
+  const { applied, rejected } = world.instance.configStatus
   return [
-    buildGauge('gateway_running_calls', 'Calls that are running', gateway.traffic.calls.size),
+    buildGauge('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
     buildGauge(
       'gateway_recorder_healthy',
       'Whether finished calls can be recorded',
-      gateway.recorder.healthy ? 1 : 0,
+      world.recorder.healthy ? 1 : 0,
     ),
     buildGauge(
       'gateway_config_rejected',

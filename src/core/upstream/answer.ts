@@ -19,7 +19,7 @@ const LARGEST_ERROR = 256 * 1024
  * once. `onStatus` is called as soon as the status is known. Throws failures in our caller's terms.
  */
 export async function openAnswer<K extends Kind>(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   outgoing: OutgoingRequest,
   protocol: Protocol<K>,
   endpoint: Endpoint,
@@ -27,9 +27,9 @@ export async function openAnswer<K extends Kind>(
   cancellation: Cancellation,
   onStatus: (status: number) => void,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const deadline = new Deadline(cancellation, readLimits(gateway, call.stream))
+  const deadline = new Deadline(cancellation, readLimits(world, call.stream))
   try {
-    const incoming = await gateway.egress.send(outgoing, deadline.attempt)
+    const incoming = await world.egress.send(outgoing, deadline.attempt)
     onStatus(incoming.status)
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
     if (isStream(incoming, call.stream))

@@ -13,7 +13,7 @@ import type { UpstreamWorld } from './world.ts'
  * rejects with `provider_unavailable` when none is granted.
  */
 export function authorize(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   provider: Provider,
   request: UpstreamRequest,
   cancellation: Cancellation,
@@ -28,14 +28,12 @@ export function authorize(
     case 'x-goog-api-key':
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
     case 'sigv4':
-      return aws ? signRequest(outgoing, aws, gateway.clock.now()) : outgoing
+      return aws ? signRequest(outgoing, aws, world.clock.now()) : outgoing
     case 'google-service-account':
       return service_account
         ? addToken(
             outgoing,
-            cancellation.awaitUnlessCancelled(
-              gateway.egress.accessTokens.getToken(service_account),
-            ),
+            cancellation.awaitUnlessCancelled(world.egress.accessTokens.getToken(service_account)),
           )
         : outgoing
     case 'none':

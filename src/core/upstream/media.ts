@@ -33,7 +33,7 @@ const MOST_REDIRECTS = 3
  * for a URL that may not be called, `invalid_request`. No message repeats what the server sent.
  */
 export async function fetchMedia(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   url: string,
   request: MediaRequest,
 ): Promise<Media> {
@@ -44,7 +44,7 @@ export async function fetchMedia(
   )
   request.cancellation?.listen(reason => limit.cancel(reason))
   try {
-    const bytes = await download(gateway, url, request, limit)
+    const bytes = await download(world, url, request, limit)
     return { media_type: await detectType(bytes, request), data: bytes.toString('base64') }
   } catch (thrown) {
     throw (
@@ -86,19 +86,17 @@ function mediaError(
 }
 
 async function download(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   namedUrl: string,
   request: MediaRequest,
   limit: Cancellation,
 ): Promise<Buffer> {
-  let checked = await limit.awaitUnlessCancelled(
-    checkUntrustedUrl(gateway, namedUrl, request.field),
-  )
+  let checked = await limit.awaitUnlessCancelled(checkUntrustedUrl(world, namedUrl, request.field))
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
-    const result = await requestUrl(gateway, checked, request, limit)
+    const result = await requestUrl(world, checked, request, limit)
     if (typeof result !== 'string') return result
     checked = await limit.awaitUnlessCancelled(
-      checkUntrustedUrl(gateway, result, request.field, checked.url),
+      checkUntrustedUrl(world, result, request.field, checked.url),
     )
   }
   throw mediaError('failed', request)
@@ -114,7 +112,7 @@ const REDIRECTS = [301, 302, 303, 307, 308]
 
 /** Requests a URL. Returns its bytes, or the target of a redirect. Always closes the connection. */
 async function requestUrl(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   checked: CheckedUrl,
   request: MediaRequest,
   limit: Cancellation,
@@ -122,7 +120,7 @@ async function requestUrl(
   const cancellation = new Cancellation()
   limit.listen(reason => cancellation.cancel(reason))
   try {
-    const incoming = await gateway.egress.send(
+    const incoming = await world.egress.send(
       { method: 'GET', ...checked, headers: HEADERS, body: '' },
       cancellation,
     )

@@ -28,17 +28,17 @@ export interface ProviderCheck {
  * for an unknown provider, 400 for one that is not configured.
  */
 export async function checkProviders(
-  gateway: CheckWorld,
+  world: CheckWorld,
   slugs: string[],
   milliseconds: number,
 ): Promise<{ data: ProviderCheck[] }> {
   const providers =
     slugs.length > 0
-      ? slugs.map(slug => getConfiguredProvider(gateway, slug))
-      : listConfiguredProviders(gateway)
+      ? slugs.map(slug => getConfiguredProvider(world, slug))
+      : listConfiguredProviders(world)
   return {
     data: await Promise.all(
-      providers.map(provider => checkProvider(gateway, provider, milliseconds)),
+      providers.map(provider => checkProvider(world, provider, milliseconds)),
     ),
   }
 }
@@ -60,7 +60,7 @@ function getConfiguredProvider({ catalog }: CheckWorld, slug: string): Provider 
 type Verdict = Pick<ProviderCheck, 'ok' | 'status' | 'error'>
 
 async function checkProvider(
-  gateway: CheckWorld,
+  world: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<ProviderCheck> {
@@ -74,15 +74,15 @@ async function checkProvider(
       milliseconds: null,
       error: 'cannot be checked without cost',
     }
-  const startedAt = gateway.clock.ticks()
-  const verdict = await probe(gateway, provider, milliseconds).catch(thrown =>
+  const startedAt = world.clock.ticks()
+  const verdict = await probe(world, provider, milliseconds).catch(thrown =>
     judgeFailure(thrown, milliseconds),
   )
-  return { provider: slug, ...verdict, milliseconds: Math.round(gateway.clock.ticks() - startedAt) }
+  return { provider: slug, ...verdict, milliseconds: Math.round(world.clock.ticks() - startedAt) }
 }
 
 /** Sends a free request to a provider. Throws when there is no answer. */
-type Probe = (gateway: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
+type Probe = (world: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
 
 function pickProbe({ auth, protocol, base_url }: Provider): Probe | undefined {
   if (auth === 'google-service-account') return probeToken
@@ -124,19 +124,17 @@ const startDeadline = (milliseconds: number): Deadline =>
 
 // Some providers list their models without a credential. Such a list does not prove one.
 async function probeModels(
-  gateway: CheckWorld,
+  world: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<Verdict> {
-  const { status, isList } = await fetchModelList(gateway, provider, milliseconds)
+  const { status, isList } = await fetchModelList(world, provider, milliseconds)
   if (status !== 200) return judgeStatus(status)
   if (!isList) return buildFailure(status, 'the answer is no list of models: is base_url right?')
   if (provider.auth === 'none') return ACCEPTED
-  const anonymous = await fetchModelList(
-    gateway,
-    { ...provider, auth: 'none' },
-    milliseconds,
-  ).catch(() => undefined)
+  const anonymous = await fetchModelList(world, { ...provider, auth: 'none' }, milliseconds).catch(
+    () => undefined,
+  )
   return anonymous?.isList
     ? buildUnknown(
         status,
@@ -186,7 +184,7 @@ function findModelList(
 const LARGEST_LIST = 16 * 1024 * 1024
 
 async function fetchModelList(
-  gateway: CheckWorld,
+  world: CheckWorld,
   provider: Provider,
   milliseconds: number,
 ): Promise<{ status: number; isList: boolean }> {
@@ -194,12 +192,12 @@ async function fetchModelList(
   const deadline = startDeadline(milliseconds)
   try {
     const outgoing = await authorize(
-      gateway,
+      world,
       { ...provider, base_url: url },
       { path: '', headers, body: {} },
       deadline.attempt,
     )
-    const incoming = await gateway.egress.send(
+    const incoming = await world.egress.send(
       { ...outgoing, method: 'GET', body: '' },
       deadline.attempt,
     )

@@ -16,7 +16,7 @@ const LONGEST_URL = 8192
  * the same error, as callers could map the network otherwise.
  */
 export async function checkUntrustedUrl(
-  gateway: UpstreamWorld,
+  world: UpstreamWorld,
   namedUrl: string,
   field?: string,
   base?: string,
@@ -27,9 +27,9 @@ export async function checkUntrustedUrl(
   if (url.username !== '' || url.password !== '')
     throw urlRefusal('a URL without credentials', field)
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  const addresses = await resolveAddresses(gateway, host)
+  const addresses = await resolveAddresses(world, host)
   const [address] = addresses
-  if (address === undefined || !(isAllowed(gateway, url) || addresses.every(isPublicAddress)))
+  if (address === undefined || !(isAllowed(world, url) || addresses.every(isPublicAddress)))
     throw urlRefusal('the URL of a public host', field)
   return { url: url.href, address }
 }
@@ -38,9 +38,9 @@ const urlRefusal = (expected: string, field?: string): GatewayError =>
   invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 
 // A host may be an address already. The URL parser has normalized it, however it was written.
-async function resolveAddresses(gateway: UpstreamWorld, host: string): Promise<string[]> {
+async function resolveAddresses(world: UpstreamWorld, host: string): Promise<string[]> {
   if (host.includes(':') || IPV4.test(host)) return [host]
-  return gateway.egress.resolve(host).catch(() => [])
+  return world.egress.resolve(host).catch(() => [])
 }
 
 const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>

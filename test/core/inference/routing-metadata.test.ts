@@ -263,7 +263,7 @@ describe('it is shown', () => {
       type: BUSY.type,
       status: 429,
       message: 'busy',
-      besides: { gateway_metadata: { attempt: 1 } },
+      siblingFields: { gateway_metadata: { attempt: 1 } },
     })
     expect(BUSY.siblingFields).toBeUndefined()
     expect(addRoutingToError(BUSY, { ...routed([]), call: unasked })).toBe(BUSY)

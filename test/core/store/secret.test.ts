@@ -30,7 +30,7 @@ test('processes that load the secret at once get the same one', async () => {
   const data = emptyDirectory()
   const module = join(import.meta.dir, '../../../src/core/store/secret.ts')
   const program = `import { loadDataSecret } from ${JSON.stringify(module)}
-    process.stdout.write(Buffer.from(dataSecret(${JSON.stringify(data)})).toString('hex'))`
+    process.stdout.write(Buffer.from(loadDataSecret(${JSON.stringify(data)})).toString('hex'))`
   const run = () =>
     new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()
   const secrets = await Promise.all([run(), run(), run(), run()])

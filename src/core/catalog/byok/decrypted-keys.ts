@@ -24,16 +24,12 @@ export interface DecryptedKey {
 }
 
 /** Decrypts a key. Keeps what `before` has if the credential is the same. */
-export function decryptKey(
-  gateway: CatalogWorld,
-  key: ByokKey,
-  before?: DecryptedKey,
-): DecryptedKey {
+export function decryptKey(world: CatalogWorld, key: ByokKey, before?: DecryptedKey): DecryptedKey {
   const endpoints = new WeakMap<Endpoint, Endpoint>()
   if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
-  const text = decryptText(gateway, key)
+  const text = decryptText(world, key)
   const providers =
-    text === undefined ? new Map<string, Provider>() : openProviders(gateway, key.provider, text)
+    text === undefined ? new Map<string, Provider>() : openProviders(world, key.provider, text)
   return {
     key,
     isReadable: text !== undefined,
@@ -47,21 +43,17 @@ export function decryptKey(
  * Returns the sealed text, or undefined where it cannot be decrypted. A gateway without a secret
  * decrypts nothing and runs all the same.
  */
-export function decryptText(gateway: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
+export function decryptText(world: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
   try {
-    return gateway.secrets.seal().open(sealed, id)
+    return world.secrets.seal().open(sealed, id)
   } catch {
     return undefined
   }
 }
 
-function openProviders(
-  gateway: CatalogWorld,
-  provider: string,
-  text: string,
-): Map<string, Provider> {
-  const attempts = listProvidersByPublicSlug(gateway, provider).map(known =>
-    openProviderWithCredential(known, gateway.config.providers[known.slug], text),
+function openProviders(world: CatalogWorld, provider: string, text: string): Map<string, Provider> {
+  const attempts = listProvidersByPublicSlug(world, provider).map(known =>
+    openProviderWithCredential(known, world.config.providers[known.slug], text),
   )
   return new Map(attempts.filter(one => 'name' in one).map(one => [one.slug, one]))
 }

@@ -14,7 +14,7 @@ export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', {
 
 // Of the key itself only a fingerprint, which tells whether it is the same again. Null where it
 // cannot be decrypted.
-function showByokKeyForAudit(key: ByokKey, gateway: CatalogWorld): object {
-  const text = decryptText(gateway, key)
-  return { ...showByokKey(key), key: text === undefined ? null : gateway.secrets.fingerprint(text) }
+function showByokKeyForAudit(key: ByokKey, world: CatalogWorld): object {
+  const text = decryptText(world, key)
+  return { ...showByokKey(key), key: text === undefined ? null : world.secrets.fingerprint(text) }
 }

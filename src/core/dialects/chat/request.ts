@@ -13,14 +13,14 @@ import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.t
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toChatCall(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   request: ChatRequest,
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
   return {
-    ...buildCallBase(gateway, actor, body, context),
+    ...buildCallBase(world, actor, body, context),
     kind: 'text',
     dialect: 'chat',
     messages: toMessages(body),

@@ -10,7 +10,7 @@ import { type EmbeddingsContentPart, type EmbeddingsInput, EmbeddingsRequest } f
 
 /** Translates a checked body into a call. Throws 400 for an empty list of allowed providers. */
 export function toEmbeddingCall(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   body: EmbeddingsRequest,
   context: CallContext,
@@ -18,7 +18,7 @@ export function toEmbeddingCall(
   const { model, provider, user, session_id, trace } = body
   return {
     ...buildCallBase(
-      gateway,
+      world,
       actor,
       { model, ...dropUndefined({ provider, user, session_id, trace }) },
       context,

@@ -21,7 +21,7 @@ import { toReasoningBlock, toRedactedBlock } from './thinking.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toMessagesCall(
-  gateway: DialectWorld,
+  world: DialectWorld,
   actor: Actor,
   body: MessagesRequest,
   context: CallContext,
@@ -30,7 +30,7 @@ export function toMessagesCall(
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
     ...buildCallBase(
-      gateway,
+      world,
       actor,
       { ...body, models: allModels, user: body.user ?? metadata?.user_id ?? null },
       context,

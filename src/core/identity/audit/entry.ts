@@ -23,7 +23,7 @@ export const identifyById = ({
 export interface AuditedNoun<Noun, World> {
   identify(record: Noun): AuditTarget
   /** Shows the record as the trail keeps it, never with a secret. Default: the record itself. */
-  show?(record: Noun, gateway: World): object
+  show?(record: Noun, world: World): object
   /** The verbs of its changes, if they differ from the usual ones. */
   verbs?: { create?: string; update?: string; delete?: string }
 }
@@ -33,7 +33,7 @@ export interface AuditedNoun<Noun, World> {
  * is null.
  */
 export type CreateNounEntry<Noun, World> = (
-  gateway: World,
+  world: World,
   actor: Actor,
   before: Noun | null,
   after: Noun | null,

@@ -8,20 +8,20 @@ import { auditKey } from './view.ts'
  * Prepares the disabling of the keys that match. Skips those that are already disabled.
  */
 export function prepareKeyDisabling(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   isIncluded: (key: Key) => boolean,
 ): KeyDisabling {
-  const keys = gateway.memory.keys.filter(key => !key.disabled && isIncluded(key))
-  const change = { disabled: true, updated_at: getIsoTime(gateway) }
-  const entries = keys.map(key => auditKey(gateway, actor, key, { ...key, ...change }))
+  const keys = world.memory.keys.filter(key => !key.disabled && isIncluded(key))
+  const change = { disabled: true, updated_at: getIsoTime(world) }
+  const entries = keys.map(key => auditKey(world, actor, key, { ...key, ...change }))
   return { hashes: keys.map(key => key.hash), updated_at: change.updated_at, entries }
 }
 
 /** Disables these keys in memory, after the store has disabled them. */
-export function disableKeys(gateway: IdentityWorld, { hashes, updated_at }: KeyDisabling): void {
+export function disableKeys(world: IdentityWorld, { hashes, updated_at }: KeyDisabling): void {
   for (const hash of hashes) {
-    const key = gateway.memory.keys.get(hash)
-    if (key) gateway.memory.keys.set({ ...key, disabled: true, updated_at })
+    const key = world.memory.keys.get(hash)
+    if (key) world.memory.keys.set({ ...key, disabled: true, updated_at })
   }
 }

@@ -5,16 +5,16 @@ import type { IdentityWorld } from '../world.ts'
 import type { Key } from './store.ts'
 
 /** Shows a key in its wire form, with its spending. */
-export function showKey(gateway: IdentityWorld, key: Key) {
+export function showKey(world: IdentityWorld, key: Key) {
   const spend = (period: Period | null, byok: boolean) =>
-    toUsd(gateway.ledger.getSpent(`key ${key.hash}`, period, byok))
+    toUsd(world.ledger.getSpent(`key ${key.hash}`, period, byok))
   return {
     hash: key.hash,
     name: key.name,
     label: key.label,
     disabled: key.disabled,
     limit: key.limit === null ? null : toUsd(key.limit),
-    limit_remaining: computeLimitRemaining(gateway, key),
+    limit_remaining: computeLimitRemaining(world, key),
     limit_reset: key.limit_reset,
     include_byok_in_limit: key.include_byok_in_limit,
     usage: spend(null, false),

@@ -86,67 +86,67 @@ export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
  * that does not exist. Throws 409 when the group has another role there.
  */
 export async function createGroupMapping(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   input: NewGroupMapping,
 ) {
-  assertCanManageAll(gateway, actor)
+  assertCanManageAll(world, actor)
   const { scim_group_id, workspace_id, role } = input
-  const now = getIsoTime(gateway)
+  const now = getIsoTime(world)
   const mapping = {
-    id: gateway.ids.uuid(),
+    id: world.ids.uuid(),
     scim_group_id,
     workspace_id,
     role,
     created_at: now,
     updated_at: now,
   }
-  const entry = auditMapping(gateway, actor, null, mapping)
+  const entry = auditMapping(world, actor, null, mapping)
   const decide = (existing: GroupMapping | undefined): MappingResult => {
     if (existing && existing.role !== role)
       throw conflict('This group already has another role in this workspace')
     return existing ? { mapping: existing, entry: null } : { mapping, entry }
   }
-  const created = await gateway.store.scim.mappings.insert(
+  const created = await world.store.scim.mappings.insert(
     mapping,
     decide,
-    createMembershipDecider(gateway, actor),
+    createMembershipDecider(world, actor),
   )
-  return { data: showMapping(gateway, created.mapping) }
+  return { data: showMapping(world, created.mapping) }
 }
 
 /** Lists one page of the mappings, the oldest first. Throws 403. */
 export async function listGroupMappings(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { offset = 0, limit = PAGE_SIZE }: ScimPageQuery,
 ) {
-  assertCanManageAll(gateway, actor)
-  const { mappings } = gateway.store.scim
+  assertCanManageAll(world, actor)
+  const { mappings } = world.store.scim
   const page = await mappings.listPage(offset, limit)
   return {
-    data: page.map(mapping => showMapping(gateway, mapping)),
+    data: page.map(mapping => showMapping(world, mapping)),
     total_count: await mappings.count(),
   }
 }
 
 /** Gets a mapping. Throws 403, and 404. */
-export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: string) => ({
-  data: showMapping(gateway, await requireMapping(gateway, actor, id)),
+export const getGroupMapping = async (world: IdentityWorld, actor: Actor, id: string) => ({
+  data: showMapping(world, await requireMapping(world, actor, id)),
 })
 
 /** Changes the role of a group in its workspace. Throws 403, and 404. */
 export async function updateGroupMapping(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   { role }: GroupMappingChange,
 ) {
-  const mapping = await requireMapping(gateway, actor, id)
-  const changed = { ...mapping, role, updated_at: getIsoTime(gateway) }
-  const entry = auditMapping(gateway, actor, mapping, changed)
-  await gateway.store.scim.mappings.update(changed, entry, createMembershipDecider(gateway, actor))
-  return { data: showMapping(gateway, changed) }
+  const mapping = await requireMapping(world, actor, id)
+  const changed = { ...mapping, role, updated_at: getIsoTime(world) }
+  const entry = auditMapping(world, actor, mapping, changed)
+  await world.store.scim.mappings.update(changed, entry, createMembershipDecider(world, actor))
+  return { data: showMapping(world, changed) }
 }
 
 /**
@@ -155,35 +155,35 @@ export async function updateGroupMapping(
  * 404.
  */
 export async function deleteGroupMapping(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   { keep_members }: GroupMappingDeletion,
 ) {
-  const mapping = await requireMapping(gateway, actor, id)
-  const entry = auditMapping(gateway, actor, mapping, null)
-  const keep = keep_members === 'true' ? createMembershipKeeper(gateway, actor) : null
-  await gateway.store.scim.mappings.remove(
+  const mapping = await requireMapping(world, actor, id)
+  const entry = auditMapping(world, actor, mapping, null)
+  const keep = keep_members === 'true' ? createMembershipKeeper(world, actor) : null
+  await world.store.scim.mappings.remove(
     mapping,
     entry,
-    createMembershipDecider(gateway, actor),
+    createMembershipDecider(world, actor),
     keep,
   )
   return { deleted: true as const }
 }
 
 async function requireMapping(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
 ): Promise<GroupMapping> {
-  assertCanManageAll(gateway, actor)
-  return requireFound(await gateway.store.scim.mappings.byId(id), 'SCIM group mapping')
+  assertCanManageAll(world, actor)
+  return requireFound(await world.store.scim.mappings.byId(id), 'SCIM group mapping')
 }
 
-const showMapping = (gateway: IdentityWorld, mapping: GroupMapping) => ({
+const showMapping = (world: IdentityWorld, mapping: GroupMapping) => ({
   ...mapping,
-  organization_id: getOrganizationId(gateway),
+  organization_id: getOrganizationId(world),
 })
 
 const auditMapping = defineAudit<GroupMapping>('scim_group_mappings', { identify: identifyById })

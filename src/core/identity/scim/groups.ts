@@ -65,24 +65,24 @@ export interface ScimGroupStore {
 
 /** Creates a group. Names need not be unique. Throws 400 for an invalid resource. */
 export async function createScimGroup(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   body: unknown,
 ): Promise<ScimGroup> {
   const resource = parseResource(GROUP, body)
-  const now = getIsoTime(gateway)
+  const now = getIsoTime(world)
   const group = {
-    id: gateway.ids.uuid(),
+    id: world.ids.uuid(),
     ...readNames(resource),
     version: 1,
     created_at: now,
     updated_at: now,
   }
   const members = readMemberIds(resource)
-  await gateway.store.scim.groups.insert(
+  await world.store.scim.groups.insert(
     group,
     members,
-    auditGroup(gateway, actor, null, showAuditedGroup(group, [], members)),
+    auditGroup(world, actor, null, showAuditedGroup(group, [], members)),
   )
   return group
 }
@@ -94,14 +94,14 @@ export async function getScimGroup({ store }: IdentityWorld, id: string): Promis
 
 /** Replaces the resource of a group, including its members. Throws 400, 404 and 412. */
 export function replaceScimGroup(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   body: unknown,
   precondition: Precondition,
 ): Promise<ScimGroup> {
   const resource = parseResource(GROUP, body)
-  return changeGroup(gateway, actor, { id, when: precondition }, () => resource)
+  return changeGroup(world, actor, { id, when: precondition }, () => resource)
 }
 
 /**
@@ -109,20 +109,20 @@ export function replaceScimGroup(
  * from its workspaces. Throws 400, 404 and 412.
  */
 export function patchScimGroup(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   body: unknown,
   precondition: Precondition,
 ): Promise<ScimGroup> {
   const operations = parseOperations(body)
-  return changeGroup(gateway, actor, { id, when: precondition }, before =>
+  return changeGroup(world, actor, { id, when: precondition }, before =>
     applyPatch(GROUP, before, operations),
   )
 }
 
 async function changeGroup(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { id, when }: { id: string; when: Precondition },
   next: (before: Json) => Json,
@@ -137,17 +137,16 @@ async function changeGroup(
       ...before,
       ...readNames(resource),
       version: before.version + 1,
-      updated_at: getIsoTime(gateway),
+      updated_at: getIsoTime(world),
     }
     return {
       group,
       members: after,
-      entry: auditGroup(gateway, actor, before, showAuditedGroup(group, members, after)),
+      entry: auditGroup(world, actor, before, showAuditedGroup(group, members, after)),
     }
   }
-  return (
-    await gateway.store.scim.groups.change(id, decide, createMembershipDecider(gateway, actor))
-  ).group
+  return (await world.store.scim.groups.change(id, decide, createMembershipDecider(world, actor)))
+    .group
 }
 
 const isSameGroup = (
@@ -166,7 +165,7 @@ const isSameGroup = (
 
 /** Deletes a group with its mappings and the memberships they granted. Throws 404 and 412. */
 export async function deleteScimGroup(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   precondition: Precondition,
@@ -176,21 +175,21 @@ export async function deleteScimGroup(
     return {
       group: null,
       members: [],
-      entry: auditGroup(gateway, actor, showAuditedGroup(before, members, []), null),
+      entry: auditGroup(world, actor, showAuditedGroup(before, members, []), null),
     }
   }
-  await gateway.store.scim.groups.change(id, decide, createMembershipDecider(gateway, actor))
+  await world.store.scim.groups.change(id, decide, createMembershipDecider(world, actor))
 }
 
 /** Lists one page of the groups for the management API, the oldest first. Throws 403. */
 export async function listScimGroups(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { offset = 0, limit = PAGE_SIZE }: ScimPageQuery,
 ) {
-  assertCanManageAll(gateway, actor)
-  const { groups } = gateway.store.scim
-  const organization_id = getOrganizationId(gateway)
+  assertCanManageAll(world, actor)
+  const { groups } = world.store.scim
+  const organization_id = getOrganizationId(world)
   const data = (await groups.listPage(offset, limit)).map(({ version: _, ...group }) => ({
     ...group,
     organization_id,

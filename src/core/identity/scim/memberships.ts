@@ -27,14 +27,14 @@ export type DecideMembership = (difference: MembershipDifference) => MembershipD
 
 /** Creates a function that gives members their granted role and removes those without one. */
 export const createMembershipDecider =
-  (gateway: IdentityWorld, actor: Actor): DecideMembership =>
+  (world: IdentityWorld, actor: Actor): DecideMembership =>
   ({ workspace_id, user_id, granted, current }) => {
     const after = granted && {
-      ...(current ?? buildWorkspaceMember(gateway, workspace_id, user_id)),
+      ...(current ?? buildWorkspaceMember(world, workspace_id, user_id)),
       role: granted,
       source: 'scim' as const,
     }
-    return { after, entry: auditWorkspaceMember(gateway, actor, current, after) }
+    return { after, entry: auditWorkspaceMember(world, actor, current, after) }
   }
 
 /**
@@ -42,6 +42,6 @@ export const createMembershipDecider =
  * when a mapping is deleted.
  */
 export const createMembershipKeeper =
-  (gateway: IdentityWorld, actor: Actor) =>
+  (world: IdentityWorld, actor: Actor) =>
   (current: WorkspaceMember): AuditEntry =>
-    auditWorkspaceMember(gateway, actor, current, { ...current, source: 'manual' })
+    auditWorkspaceMember(world, actor, current, { ...current, source: 'manual' })

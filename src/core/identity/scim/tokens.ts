@@ -39,43 +39,39 @@ export type NewScimToken = Static<typeof NewScimToken>
  * Creates a token. The plaintext leaves here once and is never stored: only its hash is. Throws 403
  * for actors who manage one workspace only.
  */
-export async function createScimToken(
-  gateway: IdentityWorld,
-  actor: Actor,
-  { name }: NewScimToken,
-) {
-  assertCanManageAll(gateway, actor)
-  const plaintext = addChecksum(`gw-scim-v1-${gateway.ids.secret()}`)
+export async function createScimToken(world: IdentityWorld, actor: Actor, { name }: NewScimToken) {
+  assertCanManageAll(world, actor)
+  const plaintext = addChecksum(`gw-scim-v1-${world.ids.secret()}`)
   const token: ScimToken = {
-    id: gateway.ids.uuid(),
+    id: world.ids.uuid(),
     name,
     label: maskSecret(plaintext),
     hash: hashSecret(plaintext),
     created_by: actor.user_id,
-    created_at: getIsoTime(gateway),
+    created_at: getIsoTime(world),
   }
-  await gateway.store.scim.tokens.insert(token, auditToken(gateway, actor, null, token))
+  await world.store.scim.tokens.insert(token, auditToken(world, actor, null, token))
   return { data: showToken(token), token: plaintext }
 }
 
 /** Lists all tokens, the oldest first. Throws 403. */
-export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
-  assertCanManageAll(gateway, actor)
-  return { data: (await gateway.store.scim.tokens.all()).map(showToken) }
+export async function listScimTokens(world: IdentityWorld, actor: Actor) {
+  assertCanManageAll(world, actor)
+  return { data: (await world.store.scim.tokens.all()).map(showToken) }
 }
 
 /**
  * Revokes a token. It is invalid from the next request on, in every process. What was provisioned
  * with it stays. Throws 403, and 404.
  */
-export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: string) {
-  assertCanManageAll(gateway, actor)
-  const tokens = await gateway.store.scim.tokens.all()
+export async function revokeScimToken(world: IdentityWorld, actor: Actor, id: string) {
+  assertCanManageAll(world, actor)
+  const tokens = await world.store.scim.tokens.all()
   const token = requireFound(
     tokens.find(stored => stored.id === id),
     'SCIM token',
   )
-  await gateway.store.scim.tokens.remove(id, auditToken(gateway, actor, token, null))
+  await world.store.scim.tokens.remove(id, auditToken(world, actor, token, null))
   return { deleted: true as const }
 }
 
@@ -85,20 +81,20 @@ export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: 
  * for a valid key of another kind.
  */
 export async function identifyScim(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   authorization: string | null,
 ): Promise<Actor> {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
-  const token = await gateway.store.scim.tokens.byHash(hashSecret(parseBearerToken(authorization)))
+  const token = await world.store.scim.tokens.byHash(hashSecret(parseBearerToken(authorization)))
   if (token)
     return {
       kind: 'scim',
       user_id: token.created_by,
-      workspace_id: gateway.memory.owner.workspace_id,
+      workspace_id: world.memory.owner.workspace_id,
       key_hash: token.hash,
     }
-  await identify(gateway, authorization)
+  await identify(world, authorization)
   throw denied('Only SCIM tokens can perform this operation')
 }
 

@@ -22,21 +22,19 @@ import { assertCurrent, type Precondition } from './version.ts'
  * resource, and 409 for a name or an address that another user has.
  */
 export async function createScimUser(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   body: unknown,
 ): Promise<ScimUser> {
   const resource = setActive(parseResource(USER, body), true)
-  const decide = (holders: AddressHolder[]) => decideArrival(gateway, actor, resource, holders)
+  const decide = (holders: AddressHolder[]) => decideArrival(world, actor, resource, holders)
   return (
-    await runUserChange(gateway, () =>
-      gateway.store.scim.users.insert(readAddress(resource), decide),
-    )
+    await runUserChange(world, () => world.store.scim.users.insert(readAddress(resource), decide))
   ).user
 }
 
 function decideArrival(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   resource: Json,
   holders: AddressHolder[],
@@ -44,17 +42,17 @@ function decideArrival(
   const provisioned = holders.find(({ isProvisioned, member }) => isProvisioned && member.active)
   if (provisioned) throw taken('emails: expected an address that no other user has')
   const before = holders.find(({ isProvisioned }) => !isProvisioned)?.member ?? null
-  const now = getIsoTime(gateway)
-  const change = buildMemberTransition(gateway, actor, before, resource)
+  const now = getIsoTime(world)
+  const change = buildMemberTransition(world, actor, before, resource)
   const user: ScimUser = {
-    id: gateway.ids.uuid(),
+    id: world.ids.uuid(),
     user_id: change.after.id,
     resource,
     version: 1,
     created_at: now,
     updated_at: now,
   }
-  return { user, member: addEntry(change, auditUser(gateway, actor, null, user)) }
+  return { user, member: addEntry(change, auditUser(world, actor, null, user)) }
 }
 
 /** Gets a user. Throws 404. */
@@ -67,14 +65,14 @@ export async function getScimUser({ store }: IdentityWorld, id: string): Promise
  * 404, 409 and 412.
  */
 export function replaceScimUser(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   body: unknown,
   precondition: Precondition,
 ): Promise<ScimUser> {
   const resource = parseResource(USER, body)
-  return changeUser(gateway, actor, { id, when: precondition }, before =>
+  return changeUser(world, actor, { id, when: precondition }, before =>
     setActive(resource, before.active !== false),
   )
 }
@@ -84,20 +82,20 @@ export function replaceScimUser(
  * 404, 409 and 412.
  */
 export function patchScimUser(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   body: unknown,
   precondition: Precondition,
 ): Promise<ScimUser> {
   const operations = parseOperations(body)
-  return changeUser(gateway, actor, { id, when: precondition }, before =>
+  return changeUser(world, actor, { id, when: precondition }, before =>
     setActive(applyPatch(USER, before, operations), before.active !== false),
   )
 }
 
 async function changeUser(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   { id, when }: { id: string; when: Precondition },
   next: (before: Json) => Json,
@@ -111,14 +109,14 @@ async function changeUser(
       ...before,
       resource,
       version: before.version + 1,
-      updated_at: getIsoTime(gateway),
+      updated_at: getIsoTime(world),
     }
-    const change = buildMemberTransition(gateway, actor, member, resource)
-    return { user, member: addEntry(change, auditUser(gateway, actor, before, user)) }
+    const change = buildMemberTransition(world, actor, member, resource)
+    return { user, member: addEntry(change, auditUser(world, actor, before, user)) }
   }
   return (
-    await runUserChange(gateway, () =>
-      gateway.store.scim.users.change(id, decide, createMembershipDecider(gateway, actor)),
+    await runUserChange(world, () =>
+      world.store.scim.users.change(id, decide, createMembershipDecider(world, actor)),
     )
   ).user
 }
@@ -128,21 +126,21 @@ async function changeUser(
  * owner of the data directory stays a member. Throws 404 and 412.
  */
 export async function deleteScimUser(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   id: string,
   precondition: Precondition,
 ): Promise<void> {
   const decide = (before: ScimUser, member: Member): UserChange<null> => {
     assertCurrent(precondition, before)
-    const isOwner = member.id === gateway.memory.owner.user_id
+    const isOwner = member.id === world.memory.owner.user_id
     const change = isOwner
       ? keepMember(member)
-      : buildMemberTransition(gateway, actor, member, { ...before.resource, active: false })
-    return { user: null, member: addEntry(change, auditUser(gateway, actor, before, null)) }
+      : buildMemberTransition(world, actor, member, { ...before.resource, active: false })
+    return { user: null, member: addEntry(change, auditUser(world, actor, before, null)) }
   }
-  await runUserChange(gateway, () =>
-    gateway.store.scim.users.change(id, decide, createMembershipDecider(gateway, actor)),
+  await runUserChange(world, () =>
+    world.store.scim.users.change(id, decide, createMembershipDecider(world, actor)),
   )
 }
 
@@ -151,16 +149,16 @@ export async function deleteScimUser(
  * or disabled a key at the same moment.
  */
 async function runUserChange<Change extends UserChange>(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   run: () => Promise<Change>,
 ): Promise<Change> {
-  await gateway.catchUp()
+  await world.catchUp()
   const change = await run().catch(async thrown => {
     if (!isConflict(thrown) || thrown.metadata.scimType) throw thrown
-    await gateway.catchUp()
+    await world.catchUp()
     return run()
   })
-  if (change.member.keys) disableKeys(gateway, change.member.keys)
+  if (change.member.keys) disableKeys(world, change.member.keys)
   return change
 }
 
@@ -178,34 +176,34 @@ const keepMember = (member: Member): MemberTransition => ({
 
 /** Builds the change of the member that follows from the user's resource. */
 function buildMemberTransition(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   actor: Actor,
   before: Member | null,
   resource: Json,
 ): MemberTransition {
-  const now = getIsoTime(gateway)
-  const after = updateMemberFields(before ?? buildNewMember(gateway, now), resource)
+  const now = getIsoTime(world)
+  const after = updateMemberFields(before ?? buildNewMember(world, now), resource)
   if (!before)
-    return { before, after, keys: null, entries: [auditMember(gateway, actor, null, after)] }
+    return { before, after, keys: null, entries: [auditMember(world, actor, null, after)] }
   if (Bun.deepEquals(before, after)) return keepMember(before)
   const leaves = before.active && !after.active
-  if (leaves && before.id === gateway.memory.owner.user_id)
+  if (leaves && before.id === world.memory.owner.user_id)
     throw refused(
       'mutability',
       'active: expected true, since the owner of the data directory cannot be deactivated',
     )
   const changed = { ...after, updated_at: now }
-  const entry = auditMember(gateway, actor, before, changed, leaves ? 'deactivate' : 'update')
+  const entry = auditMember(world, actor, before, changed, leaves ? 'deactivate' : 'update')
   return {
     before,
     after: changed,
-    keys: leaves ? prepareMemberKeyDisabling(gateway, actor, before) : null,
+    keys: leaves ? prepareMemberKeyDisabling(world, actor, before) : null,
     entries: [entry],
   }
 }
 
-const prepareMemberKeyDisabling = (gateway: IdentityWorld, actor: Actor, { id }: Member) =>
-  prepareKeyDisabling(gateway, actor, key => key.creator_user_id === id)
+const prepareMemberKeyDisabling = (world: IdentityWorld, actor: Actor, { id }: Member) =>
+  prepareKeyDisabling(world, actor, key => key.creator_user_id === id)
 
 const buildNewMember = ({ ids }: IdentityWorld, now: string): Member => ({
   id: `user_${ids.uuid().replaceAll('-', '')}`,

@@ -54,48 +54,48 @@ export async function showGroups(
 
 /** Returns a page of the users that match. Throws 400. */
 export async function searchScimUsers(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  const users = await gateway.store.scim.users.find(findLookupKey(USER, query))
+  const users = await world.store.scim.users.find(findLookupKey(USER, query))
   return listResources(query, users, {
     type: USER,
     costlyAttribute: 'groups',
     showBare: user => showBareUser(base, user),
-    showFull: records => showUsers(gateway, base, records),
+    showFull: records => showUsers(world, base, records),
   })
 }
 
 /** Returns a page of the groups that match. Throws 400. */
 export async function searchScimGroups(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  const groups = await gateway.store.scim.groups.find(findLookupKey(GROUP, query))
+  const groups = await world.store.scim.groups.find(findLookupKey(GROUP, query))
   return listResources(query, groups, {
     type: GROUP,
     costlyAttribute: 'members',
     showBare: group => showBareGroup(base, group),
-    showFull: records => showGroups(gateway, base, records),
+    showFull: records => showGroups(world, base, records),
   })
 }
 
 /** Returns a page of all matching resources, users before groups: `POST /.search`. Throws 400. */
 export async function searchScim(
-  gateway: IdentityWorld,
+  world: IdentityWorld,
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  const users = await searchScimUsers(gateway, base, query)
+  const users = await searchScimUsers(world, base, query)
   const [found, shown] = [Number(users.totalResults), readObjects(users.Resources)]
   const groupQuery = {
     ...query,
     startIndex: Math.max(1, query.startIndex - found),
     count: query.count - shown.length,
   }
-  const groups = await searchScimGroups(gateway, base, groupQuery)
+  const groups = await searchScimGroups(world, base, groupQuery)
   return buildListResponse(
     [...shown, ...readObjects(groups.Resources)],
     found + Number(groups.totalResults),

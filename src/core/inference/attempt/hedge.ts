@@ -15,12 +15,12 @@ type SendAttempt<K extends Kind> = (attempt: RunningAttempt) => Promise<OpenedAn
  * If one fails, the other goes on. Null if both fail; the queue has their failures.
  */
 export async function raceEndpoints<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   attempt: RunningAttempt,
   options: RaceOptions<K>,
 ): Promise<OpenedAnswer<K> | null> {
   const { step, queue } = options
-  const race = new Race(gateway, options)
+  const race = new Race(world, options)
   const [firstCancellation, secondCancellation] = step.run.cancellation.createBranches(2)
   const racer = race.start(attempt, firstCancellation)
   if (!(await race.isLate(racer))) return race.takeAnswer(await racer.outcome)
@@ -63,8 +63,8 @@ class Race<K extends Kind> {
   readonly #sendAttempt: SendAttempt<K>
   readonly #alarm: Alarm
 
-  constructor(gateway: InferenceWorld, { step, queue, delay, sendAttempt }: RaceOptions<K>) {
-    this.#world = gateway
+  constructor(world: InferenceWorld, { step, queue, delay, sendAttempt }: RaceOptions<K>) {
+    this.#world = world
     this.#step = step
     this.#queue = queue
     this.#delay = delay

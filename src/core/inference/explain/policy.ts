@@ -24,19 +24,19 @@ export interface Question {
  * `costEstimate` is what it may cost; null if the call did not get that far.
  */
 export async function explainPolicy(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   { asker, actor, policy }: Question,
   findings: Finding[] | null,
   costEstimate: CostEstimate | null,
 ): Promise<PolicyExplanation> {
-  const applied = listAppliedGuardrails(gateway, actor).map(
+  const applied = listAppliedGuardrails(world, actor).map(
     ({ guardrail: { id, name, workspace_id }, scope }) => {
-      return { id, name: canManage(gateway, asker, workspace_id) ? name : null, scope }
+      return { id, name: canManage(world, asker, workspace_id) ? name : null, scope }
     },
   )
   const unnamed = new Set(applied.flatMap(({ id, name }) => (name === null ? id : [])))
   const isVisible = ({ account }: Bound) =>
-    canManageAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
+    canManageAll(world, asker) || account.startsWith('key ') || account.startsWith('workspace ')
   return {
     guardrails: applied,
     regions: policy.regions,
@@ -44,7 +44,7 @@ export async function explainPolicy(
       ({ guardrail_id }) => !unnamed.has(guardrail_id),
     ),
     limits: policy.bounds.map(bound => ({
-      ...explainLimit(gateway.ledger, bound, costEstimate),
+      ...explainLimit(world.ledger, bound, costEstimate),
       ...(isVisible(bound) ? {} : HIDDEN_LIMIT),
     })),
   }

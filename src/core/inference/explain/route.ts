@@ -28,7 +28,7 @@ export interface RouteExplanation<K extends Kind> {
  * call.
  */
 export function explainEndpoint<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   route: RouteExplanation<K>,
   endpoint: Endpoint,
 ): ExplainedEndpoint {
@@ -44,16 +44,16 @@ export function explainEndpoint<K extends Kind>(
     pricing: toPublicPrices(prices),
     ...(prices
       ? {
-          estimated_cost: estimateEndpointCost(gateway, route, endpoint),
-          most: computeMaxCost(gateway, route, endpoint),
+          estimated_cost: estimateEndpointCost(world, route, endpoint),
+          most: computeMaxCost(world, route, endpoint),
         }
       : UNPRICED),
-    rests: renderCooldown(gateway, endpoint),
-    latency: gateway.traffic.health.getPercentiles(endpoint, 'latency'),
-    throughput: gateway.traffic.health.getPercentiles(endpoint, 'throughput'),
+    rests: renderCooldown(world, endpoint),
+    latency: world.traffic.health.getPercentiles(endpoint, 'latency'),
+    throughput: world.traffic.health.getPercentiles(endpoint, 'throughput'),
     hedge_after:
-      endpoint === route.plan.endpoints.at(-1) ? null : computeHedgeDelay(gateway, route, endpoint),
-    sound_tool_calls: gateway.traffic.health.getToolCallQuality(endpoint),
+      endpoint === route.plan.endpoints.at(-1) ? null : computeHedgeDelay(world, route, endpoint),
+    sound_tool_calls: world.traffic.health.getToolCallQuality(endpoint),
     session: route.stickyEndpointIds.has(endpoint.id),
     chance: route.probabilities.get(endpoint) ?? null,
     ignored_parameters: kinds[route.kind].understanding.listIgnored(route.call, endpoint),
@@ -65,11 +65,11 @@ const UNPRICED = { estimated_cost: null, most: null }
 // The expected prompt, none of it cached, with all the output that the call may have: how long an
 // answer will be is unknown.
 function estimateEndpointCost<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   route: RouteExplanation<K>,
   endpoint: Endpoint,
 ): ExplainedEndpoint['estimated_cost'] {
-  const { tokens, bounded_by } = computeOutputBound(gateway, route, endpoint)
+  const { tokens, bounded_by } = computeOutputBound(world, route, endpoint)
   const { call, kind } = route
   const usage = estimateUsage(kind, call, tokens * countChoices(kind, call))
   const { cost, cost_details } = computeCost(usage, endpoint.prices)
@@ -91,15 +91,15 @@ const countChoices = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
 
 /** Computes how many tokens one answer may have, and what bounds them. */
 function computeOutputBound<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   { kind, call, amounts }: RouteExplanation<K>,
   endpoint: Endpoint,
 ) {
   const bound = (effectiveCall: Work[K]['call'], atEndpoint = endpoint) =>
     kinds[kind].costing.boundOutput(effectiveCall, atEndpoint)
-  const requested = bound(call) ?? gateway.config.limits.max_tokens
+  const requested = bound(call) ?? world.config.limits.max_tokens
   const payable = amounts
-    ? (bound(limitToHold(gateway, kind, call, endpoint, { amounts })) ?? requested)
+    ? (bound(limitToHold(world, kind, call, endpoint, { amounts })) ?? requested)
     : requested
   if (payable < requested) return { tokens: payable, bounded_by: 'limit' as const }
   if (bound(call) === null) return { tokens: requested, bounded_by: 'config' as const }
@@ -109,11 +109,11 @@ function computeOutputBound<K extends Kind>(
 
 /** Computes what the call may cost there at most, as far as the limits allow. */
 function computeMaxCost<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   { kind, call, amounts }: RouteExplanation<K>,
   endpoint: Endpoint,
 ): number {
-  const { own, byok } = estimateCost(gateway, kind, call, [endpoint]).maximum
+  const { own, byok } = estimateCost(world, kind, call, [endpoint]).maximum
   const needed = own ?? byok ?? 0n
   const allowed = (endpoint.is_byok ? amounts?.byok : amounts?.own) ?? needed
   return Math.min(toUsd(needed), toUsd(allowed))

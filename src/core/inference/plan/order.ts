@@ -31,17 +31,17 @@ export function moveNamedFirst(endpoints: Endpoint[], names: string[]): Endpoint
  * prices come last.
  */
 export function sortEndpoints(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   endpoints: Endpoint[],
   sort: SortKey,
   streamed: boolean,
 ): Endpoint[] {
   if (sort === 'exacto')
     return sortByNumber(
-      sortEndpoints(gateway, endpoints, 'price', streamed),
-      endpoint => -(gateway.traffic.health.getToolCallQuality(endpoint)?.lower ?? UNKNOWN_QUALITY),
+      sortEndpoints(world, endpoints, 'price', streamed),
+      endpoint => -(world.traffic.health.getToolCallQuality(endpoint)?.lower ?? UNKNOWN_QUALITY),
     )
-  const getSortValue = createSortValue(gateway, sort, streamed)
+  const getSortValue = createSortValue(world, sort, streamed)
   return sortByNumber(endpoints, endpoint => getSortValue(endpoint))
 }
 

@@ -10,14 +10,14 @@ import { createPriceLookup, missesPreference } from './order.ts'
  * square of their price. Null for endpoints whose order is not random.
  */
 export function computeProbabilities<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   groups: CandidateGroup[],
 ): Map<Endpoint, number | null> {
   const contenders = groups.flatMap((group, groupIndex) =>
     group.tiers.flatMap((tier, tierIndex) =>
-      listContenders(gateway, kind, call, group, tier, [groupIndex, tierIndex]),
+      listContenders(world, kind, call, group, tier, [groupIndex, tierIndex]),
     ),
   )
   const foremost = contenders.reduce<Contender | undefined>(
@@ -52,7 +52,7 @@ interface Contender {
 }
 
 function listContenders<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   group: CandidateGroup,
@@ -62,10 +62,10 @@ function listContenders<K extends Kind>(
   const {
     traffic: { health },
     config,
-  } = gateway
+  } = world
   const isSorted = call.routing.order !== undefined || getSortKey(call.routing, group) !== undefined
   const getPrice = createPriceLookup(tier)
-  const tieBreakers = listTieBreakers(gateway, kind, call, group, tier)
+  const tieBreakers = listTieBreakers(world, kind, call, group, tier)
   return tier.map((endpoint): Contender => {
     const shared = [
       health.getCooldownEnd(endpoint),

@@ -36,7 +36,7 @@ export interface ResolvedModel<K extends Kind> {
  * from.
  */
 export function resolveModels<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: PlanInputs,
@@ -44,10 +44,10 @@ export function resolveModels<K extends Kind>(
   const models = new Map<string, ResolvedModel<K>>()
   const decisions: RouterDecisions = new Map()
   for (const slug of call.models) {
-    const router = findRouterReference(gateway, slug)
+    const router = findRouterReference(world, slug)
     const resolved = router
-      ? resolveRouter(gateway, router, { kind, call, inputs, decisions })
-      : [resolveModel(gateway, kind, call, slug)]
+      ? resolveRouter(world, router, { kind, call, inputs, decisions })
+      : [resolveModel(world, kind, call, slug)]
     for (const resolvedModel of resolved)
       if (!models.has(resolvedModel.model.id)) models.set(resolvedModel.model.id, resolvedModel)
   }
@@ -57,7 +57,7 @@ export function resolveModels<K extends Kind>(
   const [first = ''] = call.models
   return {
     models: [...models.values()],
-    strategy: findStrategy(gateway, first),
+    strategy: findStrategy(world, first),
     stages: decided.map(({ stage }) => stage),
   }
 }
@@ -75,18 +75,18 @@ interface RouterCall<K extends Kind> {
 
 // A second name of the same router would pick the same models, and adds nothing.
 function resolveRouter<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   reference: RouterReference,
   { kind, call, inputs, decisions }: RouterCall<K>,
 ): ResolvedModel<K>[] {
   const { slug, variant, model: routerModel } = reference
   const sort = getOwn(SORTS, variant)
   const isKnown = sort || kinds[kind].understanding.listVariants(routerModel).includes(variant)
-  if (variant !== '' && !isKnown) throw unknownModel(gateway.catalog, slug)
+  if (variant !== '' && !isKnown) throw unknownModel(world.catalog, slug)
   const decisionKey = reference.router + (sort ? '' : variant)
   if (decisions.has(decisionKey)) return []
-  const effectiveCall = toEffectiveCall(gateway, kind, call, variant)
-  const decision = decideWithRouter(gateway, kind, reference, effectiveCall, inputs)
+  const effectiveCall = toEffectiveCall(world, kind, call, variant)
+  const decision = decideWithRouter(world, kind, reference, effectiveCall, inputs)
   decisions.set(decisionKey, decision)
   return decision.models.map(
     (model): ResolvedModel<K> => ({ model, sort, effectiveCall, router: reference }),
@@ -129,12 +129,12 @@ const SORTS: Record<string, SortKey> = {
 }
 
 function resolveModel<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   slug: string,
 ): ResolvedModel<K> {
-  const { catalog } = gateway
+  const { catalog } = world
   const { base, variant } = catalog.models.has(slug)
     ? { base: slug, variant: '' }
     : splitVariant(slug)
@@ -147,7 +147,7 @@ function resolveModel<K extends Kind>(
   const variants = understanding.listVariants(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
-  return { model, sort, effectiveCall: toEffectiveCall(gateway, kind, call, variant) }
+  return { model, sort, effectiveCall: toEffectiveCall(world, kind, call, variant) }
 }
 
 /** Splits a slug into the model's name and its variant. */
@@ -160,10 +160,10 @@ function splitVariant(slug: string): { base: string; variant: string } {
 
 // Another name of a model is an alias. A name that follows the newest model of a family is `latest`
 // (wire reference K.4).
-function findStrategy(gateway: InferenceWorld, slug: string): Strategy {
-  const { catalog } = gateway
+function findStrategy(world: InferenceWorld, slug: string): Strategy {
+  const { catalog } = world
   if (slug.startsWith('~')) return 'latest'
-  const router = findRouterReference(gateway, slug)?.router
+  const router = findRouterReference(world, slug)?.router
   if (router) return router === 'free' ? 'free' : 'auto'
   const name = catalog.models.has(slug) ? slug : splitVariant(slug).base
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
@@ -195,16 +195,16 @@ export function findRouterReference(
 
 /** Has a router pick models for a call. Throws 400 for a call that is not for text. */
 export function decideWithRouter<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   kind: K,
   { slug, router }: RouterReference,
   call: Work[K]['call'],
   inputs: PlanInputs,
 ): RouterDecision {
   if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].outputName}`)
-  const plugin = gateway.plugins.find(({ id }) => id === getRouterPluginId(router))
-  if (!plugin?.decide) throw unknownModel(gateway.catalog, slug)
-  return plugin.decide(gateway, { ...inputs, call })
+  const plugin = world.plugins.find(({ id }) => id === getRouterPluginId(router))
+  if (!plugin?.decide) throw unknownModel(world.catalog, slug)
+  return plugin.decide(world, { ...inputs, call })
 }
 
 const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

@@ -83,7 +83,7 @@ const INPUTS = ['image', 'audio', 'video', 'file'] as const
  * against the others are added to `exclusions`.
  */
 export function listRouterCandidates(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   models: Model[],
   inputs: RouterInputs,
   requirements: Requirements,
@@ -97,7 +97,7 @@ export function listRouterCandidates(
     if (reason) exclusions.reasons.add(reason)
     const endpoints = reason
       ? NONE
-      : listAllowedEndpoints(gateway, model, inputs, requirements, exclusions)
+      : listAllowedEndpoints(world, model, inputs, requirements, exclusions)
     if (endpoints.length > 0) candidates.push({ model, endpoints })
   }
   return candidates
@@ -106,14 +106,14 @@ export function listRouterCandidates(
 const NONE: Endpoint[] = []
 
 function listAllowedEndpoints(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   model: Model,
   { call, byokKeys, rules }: RouterInputs,
   requirements: Requirements,
   exclusions: Exclusions,
 ): Endpoint[] {
   const withheldEndpoints: DroppedEndpoint[] = []
-  const tiers = buildTiers(gateway, model, byokKeys, withheldEndpoints)
+  const tiers = buildTiers(world, model, byokKeys, withheldEndpoints)
   for (const { excludedBy: reason } of withheldEndpoints) exclusions.reasons.add(reason)
   return tiers.flat().filter(endpoint => {
     const reason =

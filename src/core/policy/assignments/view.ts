@@ -37,7 +37,7 @@ export interface Reassignment {
  * them can read it.
  */
 export function auditAssignment(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   actor: Actor,
   { id, workspace_id }: Guardrail,
   { kind, before, after }: Reassignment,
@@ -46,7 +46,7 @@ export function auditAssignment(
   const changed = before.map(([assignee]) => [assignee, after])
   const audited = { id, workspace_id: kind === 'member' ? null : workspace_id }
   return createAuditEntry(
-    gateway,
+    world,
     actor,
     action,
     audited,

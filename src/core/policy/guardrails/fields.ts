@@ -55,7 +55,7 @@ const ZDR_FIELDS = [
  * for an invalid pattern.
  */
 export async function readGuardrailFields(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   change: GuardrailChange,
 ): Promise<Partial<GuardrailFields>> {
   const {
@@ -72,10 +72,10 @@ export async function readGuardrailFields(
   const fields = {
     ...pickPlainFields(change),
     ...copyZdr(change),
-    allowed_models: resolveModelSlugs(gateway, 'allowed_models', allowed_models),
-    ignored_models: resolveModelSlugs(gateway, 'ignored_models', ignored_models),
-    allowed_providers: checkProviderNames(gateway, 'allowed_providers', allowed_providers),
-    ignored_providers: checkProviderNames(gateway, 'ignored_providers', ignored_providers),
+    allowed_models: resolveModelSlugs(world, 'allowed_models', allowed_models),
+    ignored_models: resolveModelSlugs(world, 'ignored_models', ignored_models),
+    allowed_providers: checkProviderNames(world, 'allowed_providers', allowed_providers),
+    ignored_providers: checkProviderNames(world, 'ignored_providers', ignored_providers),
     // Field by field: an entry may have more fields than are stored, and the label is the system's.
     content_filter_builtins:
       content_filter_builtins?.map(({ label: _, ...builtin }) => toBuiltinEntry(builtin)) ??
@@ -115,13 +115,13 @@ const toBuiltinEntry = ({ slug, action, scan_scope }: Omit<BuiltinEntry, 'label'
 })
 
 function resolveModelSlugs(
-  gateway: PolicyWorld,
+  world: PolicyWorld,
   field: string,
   names: string[] | null | undefined,
 ): string[] | null | undefined {
   const slugs = names?.map(
     (name, i) =>
-      findModel(gateway, name)?.id ?? throwUnknownName(field, i, name, 'a model of this gateway'),
+      findModel(world, name)?.id ?? throwUnknownName(field, i, name, 'a model of this gateway'),
   )
   return slugs ? [...new Set(slugs)] : (names as null | undefined)
 }

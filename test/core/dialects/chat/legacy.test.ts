@@ -82,7 +82,7 @@ describe('trap 37: a client that uses legacy functions', () => {
     const body: ChatRequest = { messages: [{ role: 'user', content: 'Hi' }], functions }
     const shape = readChatShape('chat.completion', buildTextCall(), body)
     const collected = await collectChatResponse(
-      { ...answer, parts: { all: async () => [parts] } } as never,
+      { ...answer, parts: { collect: async () => [parts] } } as never,
       shape,
     )
     expect(JSON.parse(JSON.stringify(collected)).choices[0].message).toMatchObject({

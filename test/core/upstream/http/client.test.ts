@@ -804,7 +804,7 @@ test('the environment’s proxies are not used', async () => {
 const CORE = `${import.meta.dir}/../../../../src/core`
 
 const ASKING = `
-  const { openHttp } = await import('${CORE}/upstream/http/client.ts')
+  const { openHttpClient } = await import('${CORE}/upstream/http/client.ts')
   const { Cancellation } = await import('${CORE}/kernel/cancellation.ts')
   const http = openHttpClient({ connectMilliseconds: 1000 })
   const request = { method: 'POST', url: process.env.TARGET, headers: {}, body: '' }
