@@ -7,7 +7,7 @@ import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { HeldCall } from '../ledger/ledger.ts'
 import type { RateLimits } from '../policy/rate-limits.ts'
-import { PATIENCE } from '../tokenizers.ts'
+import { COUNT_TIMEOUT_MS } from '../tokenizers.ts'
 import type { Health } from './health.ts'
 import { kinds } from './kinds.ts'
 import type { Run } from './run.ts'
@@ -46,7 +46,7 @@ export interface Calls {
  * How long a cancelled call may take to be counted and recorded and to send its error, in
  * milliseconds.
  */
-const GRACE = PATIENCE + 1_000
+const GRACE = COUNT_TIMEOUT_MS + 1_000
 
 /** Creates an empty list of running calls. */
 export function createCalls(): Calls {

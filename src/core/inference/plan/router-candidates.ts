@@ -60,7 +60,7 @@ export function collectRequirements(call: TextCall): Requirements {
   const blockTypes = new Set(messages.flatMap(({ blocks }) => blocks.map(({ type }) => type)))
   return {
     tokens,
-    contextLength: Math.ceil(tokens * LEAST_SHARE) + (params.max_tokens ?? 1),
+    contextLength: Math.ceil(tokens * MIN_SHARE) + (params.max_tokens ?? 1),
     inputs: INPUTS.filter(type => blockTypes.has(type)),
     outputs: params.modalities ?? ['text'],
     parameters: [
@@ -72,7 +72,7 @@ export function collectRequirements(call: TextCall): Requirements {
 
 // The estimate takes three bytes for a token; ordinary text has four. A prompt that is refused here
 // fits nowhere.
-const LEAST_SHARE = 3 / 4
+const MIN_SHARE = 3 / 4
 
 const INPUTS = ['image', 'audio', 'video', 'file'] as const
 

@@ -30,7 +30,7 @@ const LEAST = 16
  * A model that reasons by budget uses at least this many tokens, whatever the call asks for
  * (Anthropic, "Extended thinking").
  */
-const LEAST_THINKING = 1024
+const MIN_THINKING = 1024
 
 /**
  * Returns the most tokens that an answer may have: what the caller asks for or the model gives,
@@ -56,7 +56,7 @@ function needsOutputLimit(call: TextCall, { max_completion_tokens: most }: Endpo
  */
 function computeLeastOutput(call: TextCall, endpoint: Endpoint): number {
   if (!supportsBound(endpoint)) return Number.POSITIVE_INFINITY
-  return LEAST + (computeThinking(call) > 0 ? LEAST_THINKING : 0)
+  return LEAST + (computeThinking(call) > 0 ? MIN_THINKING : 0)
 }
 
 /** Returns the call with this many tokens for its reasoning and its answer together. */
@@ -94,7 +94,7 @@ const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
 
 function computeThinking({ params: { reasoning } }: TextCall): number {
   if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
-  return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
+  return Math.max(reasoning.max_tokens ?? 0, MIN_THINKING)
 }
 
 // We have no field for several answers at once, but providers have, and charge for each. Some
