@@ -39,7 +39,7 @@ export function findSession<K extends Kind>(
 
 /** A session is forgotten after this silence, and the longest silent one above this number. */
 const LONGEST_SILENCE = 10 * 60_000
-const MOST = 10_000
+const MAX_SESSIONS = 10_000
 
 /**
  * Which endpoint serves a session, so that it stays where its prompt is cached (wire reference
@@ -87,6 +87,6 @@ export class Sessions {
     this.#entries.delete(name)
     this.#entries.set(name, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
     const [longest] = this.#entries.keys()
-    if (this.#entries.size > MOST && longest !== undefined) this.#entries.delete(longest)
+    if (this.#entries.size > MAX_SESSIONS && longest !== undefined) this.#entries.delete(longest)
   }
 }

@@ -38,7 +38,9 @@ const MIN_THINKING = 1024
  */
 function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
   const isGiven = call.params.max_tokens !== undefined && supportsBound(endpoint)
-  const requested = isGiven ? Math.max(findHighestBound(call), MIN_OUTPUT) + computeThinking(call) : null
+  const requested = isGiven
+    ? Math.max(findHighestBound(call), MIN_OUTPUT) + computeThinking(call)
+    : null
   const most = endpoint.max_completion_tokens
   return requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
 }
