@@ -113,9 +113,13 @@ const findHighestBound = (call: TextCall): number =>
 /** The searches that a provider may make if the call does not bound them. */
 const SEARCHES = 10
 
-function countSearches({ tools, params, requiredCapabilities }: TextCall): number {
+function countSearches(call: TextCall): number {
+  const { tools, params, extra, requiredCapabilities } = call
   const { web_search_options: options } = params
   let most = options === undefined ? 0 : countAskedSearches(options, requiredCapabilities)
+  // Other servers switch on a search by fields of their own: `search_parameters`, `enable_search`.
+  if (Object.keys(extra).some(name => name.includes('search')))
+    most += Math.max(findHighestCount(call, 'searches'), SEARCHES)
   for (const tool of tools) if (tool.type === 'other') most += countToolSearches(tool.value)
   return most
 }

@@ -43,11 +43,14 @@ const CONTAINERS = new Set([
   'inferenceConfig',
   'options',
   'parameters',
+  'reasoning',
   'reasoning_config',
   'sampling_params',
+  'search_parameters',
   'thinking',
   'thinkingConfig',
   'thinking_config',
+  'web_search_options',
 ])
 
 /** A count of a request: where it stands, what it counts, and what the caller wrote. */
@@ -63,7 +66,9 @@ interface CountField {
  */
 export function checkCounts({ extra, tools, params }: TextCall): void {
   for (const { path, value } of listCounts(extra)) checkCount(path, value)
-  const { web_search_options } = params
+  const { max_tokens, reasoning, web_search_options } = params
+  checkCount('max_tokens', max_tokens)
+  checkCount('reasoning.max_tokens', reasoning?.max_tokens)
   if (isObject(web_search_options))
     checkCount('web_search_options.max_uses', web_search_options.max_uses)
   for (const [index, tool] of tools.entries())
