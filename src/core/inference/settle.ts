@@ -270,7 +270,8 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
   const { call, actor, ending, firstPartAt } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const step = findAnsweredStep(run)
-  const endpoint = step?.answer?.endpoint ?? null
+  const [abandoned] = run.step?.unanswered ?? []
+  const endpoint = step?.answer?.endpoint ?? abandoned?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = sumRunReceipts(run)
   const { usage } = receipt
