@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Retries } from '../../../src/core/inference/traffic.ts'
+import { Retries } from '../../../../src/core/inference/traffic.ts'
 
 /** How many retries may run at once beside this many calls. */
 function room(size: number): number {
