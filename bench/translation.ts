@@ -10,8 +10,8 @@ import { measureReaders } from './translation/readers.ts'
 import {
   listBrokenChunks,
   listBrokenCurves,
+  MAX_PER_CHUNK,
   type MatrixReport,
-  MOST_PER_CHUNK,
   renderCurves,
   renderMatrix,
 } from './translation/report.ts'
@@ -106,7 +106,7 @@ async function measureReport(plan: Plan): Promise<MatrixReport> {
   const found = await measureMatrix(gateway, plan, printProgress)
   const machine = readMachine()
   await Promise.all([upstream, gateway].map(child => child.stop('SIGKILL')))
-  return { plan, versions: readVersions('ours'), machine, limit: MOST_PER_CHUNK, found }
+  return { plan, versions: readVersions('ours'), machine, limit: MAX_PER_CHUNK, found }
 }
 
 /**

@@ -4,10 +4,10 @@ import type { Cell, MatrixResult, Plan } from './matrix.ts'
 import type { CostCurve } from './readers.ts'
 
 /** The limit: microseconds of CPU for a chunk, for every translation. */
-export const MOST_PER_CHUNK = 60
+export const MAX_PER_CHUNK = 60
 
 /** The limit: how much more a delta may cost in the longest stream than in the shortest. */
-export const MOST_GROWTH = 2
+export const MAX_GROWTH = 2
 
 /** What a matrix run found. `--json` prints it unchanged. */
 export interface MatrixReport {
@@ -19,15 +19,15 @@ export interface MatrixReport {
 }
 
 const QUIET = 0.3
-const LEAST_READS = 0.9
+const MIN_READS = 0.9
 
 /** Lists the limits that this run broke, one sentence each. */
 export const listBrokenChunks = ({ found }: MatrixReport): string[] =>
   found.cells
-    .filter(cell => !(computeSpread(cell.cpuPerChunk).median <= MOST_PER_CHUNK))
+    .filter(cell => !(computeSpread(cell.cpuPerChunk).median <= MAX_PER_CHUNK))
     .map(
       ({ protocol, dialect }) =>
-        `${protocol} -> ${dialect} costs more than ${MOST_PER_CHUNK} us of CPU per chunk`,
+        `${protocol} -> ${dialect} costs more than ${MAX_PER_CHUNK} us of CPU per chunk`,
     )
 
 /** Renders the matrix for people. */
@@ -76,14 +76,14 @@ function renderCellRow(
 
 // Then the figure is that of a gateway that was delayed.
 const hasMergedReads = ({ cells }: MatrixResult) =>
-  cells.some(({ readsPerChunk }) => computeSpread(readsPerChunk).median < LEAST_READS)
+  cells.some(({ readsPerChunk }) => computeSpread(readsPerChunk).median < MIN_READS)
 
 const renderRange = ({ least, most }: Spread) => `${least.toFixed(1)}-${most.toFixed(1)}`
 
 /** Lists the curves that grow faster than their length, one sentence each. */
 export const listBrokenCurves = (curves: CostCurve[]): string[] =>
   curves
-    .filter(({ growth }) => !(growth <= MOST_GROWTH))
+    .filter(({ growth }) => !(growth <= MAX_GROWTH))
     .map(({ name }) => `${name} costs more for each piece the longer it is`)
 
 /** Renders what each reader costs per piece as streams get longer. */

@@ -37,7 +37,7 @@ export const findConfigPath = (paths: string[]): string | undefined =>
   paths.find(path => existsSync(path))
 
 /** In bytes. Reading a larger file would block the server. */
-const MOST_BYTES = 16 * 1024 * 1024
+const MAX_BYTES = 16 * 1024 * 1024
 
 async function openConfigFile(file: string): Promise<ConfigFile> {
   const text = await readText(file)
@@ -56,7 +56,7 @@ export const nameConfigFile = (file: string | null, thrown: unknown): unknown =>
 
 async function readText(file: string): Promise<string> {
   const { size } = await stat(file).catch(throwUnreadable(file))
-  if (size > MOST_BYTES) throw invalid(`${file}: expected at most ${MOST_BYTES} bytes`)
+  if (size > MAX_BYTES) throw invalid(`${file}: expected at most ${MAX_BYTES} bytes`)
   // To the end and not to that size: the file may have been replaced meanwhile.
   const text = await readFile(file, 'utf8').catch(throwUnreadable(file))
   // `{}` stands for the defaults. An empty file was lost, or is just being written.

@@ -34,11 +34,11 @@ const toFinding = (check: string, problems: string[], okSentence: string): Findi
   found: problems.length === 0 ? okSentence : shortenProblems(problems),
 })
 
-const MOST_LISTED = 3
+const MAX_LISTED = 3
 const shortenProblems = (problems: string[]) =>
   [
-    ...problems.slice(0, MOST_LISTED),
-    ...(problems.length > MOST_LISTED ? [`and ${problems.length - MOST_LISTED} more`] : []),
+    ...problems.slice(0, MAX_LISTED),
+    ...(problems.length > MAX_LISTED ? [`and ${problems.length - MAX_LISTED} more`] : []),
   ].join('; ')
 
 const checkStructure = ({ integrity }: LedgerBooks) =>

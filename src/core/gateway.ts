@@ -14,7 +14,10 @@ import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
-import { createCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
+import { RetryBudget } from './inference/traffic/retry-budget.ts'
+import { createRunningCalls } from './inference/traffic/running-calls.ts'
+import { Sessions } from './inference/traffic/sessions.ts'
+import type { Traffic } from './inference/traffic.ts'
 import type { Journal } from './inference/world.ts'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
@@ -273,10 +276,10 @@ async function reload(gateway: Gateway): Promise<void> {
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
-  const calls = createCalls()
+  const calls = createRunningCalls()
   return {
     calls,
-    retries: new Retries(calls),
+    retryBudget: new RetryBudget(calls),
     health: new Health(config.routing, clock),
     sessions: new Sessions(clock),
     rateLimits: openRateLimits(config, clock, freeSoFar),

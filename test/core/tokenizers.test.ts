@@ -20,7 +20,7 @@ afterEach(() => {
 })
 
 function open(replace: Partial<TokenizersOptions> = {}): Tokenizers {
-  const tokenizers = openTokenizers({ patience: PATIENT, ...replace })
+  const tokenizers = openTokenizers({ timeoutMs: PATIENT, ...replace })
   opened.push(tokenizers)
   return tokenizers
 }
@@ -127,7 +127,7 @@ describe('the Worker', () => {
 
   test('ends when idle for a while, and another is started on demand', async () => {
     const { workers, start } = counted()
-    const tokenizers = open({ startWorker: start, idle: 1 })
+    const tokenizers = open({ startWorker: start, idleMs: 1 })
     await tokenizers.count('openai', ['Hello there'])
     await new Promise<void>(resolve => workers[0]?.addEventListener('close', () => resolve()))
     expect(await tokenizers.count('openai', ['Hello there'])).toBe(2)
@@ -161,10 +161,10 @@ describe('the rule of thumb replaces a Worker that', () => {
         startWorker: doing('onmessage = ({ data }) => postMessage({ id: data.id, tokens: null })'),
       },
     ],
-    ['never answers', { startWorker: doing('onmessage = () => {}'), patience: 20 }],
+    ['never answers', { startWorker: doing('onmessage = () => {}'), timeoutMs: 20 }],
     [
       'never becomes responsive',
-      { startWorker: doing('onmessage = () => { for (;;); }'), patience: 20 },
+      { startWorker: doing('onmessage = () => { for (;;); }'), timeoutMs: 20 },
     ],
   ])('%s, for all waiting requests', async (_, replace) => {
     const tokenizers = open(replace)

@@ -93,6 +93,15 @@ test('the three ways of counting differ for the text', () => {
 })
 
 describe.each(MODELS)('output of %s is estimated with its family’s tokenizer', (model, tokens) => {
+  // The first count loads the vocabulary. On a busy machine the rule of thumb answers before it.
+  beforeAll(() =>
+    waitUntil(async () => {
+      upstream.plan(completion(TEXT, { usage: undefined }))
+      const outcome = await sendChat(server, { model }).outcome()
+      return readUsage(outcome)?.completion_tokens === tokens
+    }),
+  )
+
   test('when the client leaves', async () => {
     upstream.answer(() => [words(), { wait: 'never' }])
     for (const id of await abandon(model, 10)) {

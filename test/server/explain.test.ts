@@ -238,7 +238,7 @@ describe('an explanation matches what the call does:', () => {
       generation.model,
       tried.length === 1 && sample.body.model === 'acme/owned',
     ])
-    expect(serving.most ?? 0).toBeGreaterThanOrEqual(generation.total_cost)
+    expect(serving.max_cost ?? 0).toBeGreaterThanOrEqual(generation.total_cost)
     expect(serving.estimated_cost?.usd ?? 0).toBeGreaterThanOrEqual(generation.total_cost)
     expect(told.set_aside?.credits ?? told.set_aside?.byok ?? 0).toBeGreaterThanOrEqual(
       serving.is_byok ? 0 : generation.total_cost,
@@ -371,11 +371,13 @@ describe('endpoints in weighted order', () => {
     }
     await Promise.all(Array.from({ length: 12 }, ask))
     expect(upstream.hits).toHaveLength(TIMES)
-    expect(told.endpoints.reduce((sum, { chance }) => sum + (chance ?? 0), 0)).toBeCloseTo(1)
-    for (const { provider, chance } of told.endpoints) {
+    expect(
+      told.endpoints.reduce((sum, { probability }) => sum + (probability ?? 0), 0),
+    ).toBeCloseTo(1)
+    for (const { provider, probability } of told.endpoints) {
       const asked = upstream.hits.filter(({ path }) => path.startsWith(`/${provider}/`)).length
-      const sigma = Math.sqrt(TIMES * (chance ?? 0) * (1 - (chance ?? 0)))
-      expect([provider, Math.abs(asked - TIMES * (chance ?? 0)) < 5 * sigma]).toEqual([
+      const sigma = Math.sqrt(TIMES * (probability ?? 0) * (1 - (probability ?? 0)))
+      expect([provider, Math.abs(asked - TIMES * (probability ?? 0)) < 5 * sigma]).toEqual([
         provider,
         true,
       ])

@@ -121,7 +121,7 @@ function printEndpoints({ endpoints }: Explanation): void {
       endpoint.model,
       ...renderPrices(endpoint),
       ...renderCosts(endpoint),
-      formatPercent(endpoint.chance),
+      formatPercent(endpoint.probability),
       renderRemarks(endpoint),
     ]),
   )
@@ -209,25 +209,25 @@ const renderPrices = ({ pricing: { prompt, completion } }: ExplainedEndpoint) =>
 const formatPerMillion = (usdPerToken: unknown) =>
   usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6)))
 
-const renderCosts = ({ estimated_cost, most }: ExplainedEndpoint) => [
+const renderCosts = ({ estimated_cost, max_cost }: ExplainedEndpoint) => [
   formatDollars(estimated_cost?.usd ?? null),
-  formatDollars(most),
+  formatDollars(max_cost),
 ]
 
-const formatPercent = (chance: number | null) =>
-  chance === null ? null : `${Math.round(chance * 1000) / 10} %`
+const formatPercent = (probability: number | null) =>
+  probability === null ? null : `${Math.round(probability * 1000) / 10} %`
 
 const renderRemarks = ({
   is_byok,
   session,
-  rests,
+  cooldown,
   hedge_after,
   ignored_parameters,
 }: ExplainedEndpoint): string =>
   [
     ...(is_byok ? ['with a key of the caller’s own'] : []),
     ...(session ? ['the session is here'] : []),
-    ...(rests ? [`rests until ${rests.until} (${rests.because})`] : []),
+    ...(cooldown ? [`cooling down until ${cooldown.until} (${cooldown.reason})`] : []),
     ...(hedge_after === null ? [] : [`hedged after ${hedge_after} ms`]),
     ...(ignored_parameters.length > 0 ? [`ignores ${ignored_parameters.join(', ')}`] : []),
   ].join('; ')

@@ -11,7 +11,7 @@ import { auditPreset, showPreset } from './presets/view.ts'
 import type { CatalogWorld } from './world.ts'
 
 /** The most presets that one workspace may have. */
-const MOST_PRESETS = 1_000
+const MAX_PRESETS = 1_000
 
 /**
  * Creates a preset, or the next version of an existing one, which is used from then on. A disabled
@@ -45,8 +45,8 @@ async function createFirstVersion(
   draft: PresetDraft,
 ): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
-  if (listWorkspacePresets(world, workspace_id).length >= MOST_PRESETS)
-    throw invalid(`slug: expected at most ${MOST_PRESETS} presets in a workspace`, 'slug')
+  if (listWorkspacePresets(world, workspace_id).length >= MAX_PRESETS)
+    throw invalid(`slug: expected at most ${MAX_PRESETS} presets in a workspace`, 'slug')
   const [id, now] = [world.ids.uuid(), getIsoTime(world)]
   const designated_version = buildVersion(world, draft, {
     preset_id: id,

@@ -78,7 +78,7 @@ export function computeHedgeDelay(
 /**
  * At most this many endpoints are tried for one call, so that an outage does not multiply traffic.
  */
-const MOST_TRIES = 3
+const MAX_TRIES = 3
 
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class AttemptQueue<K extends Kind> {
@@ -105,11 +105,11 @@ export class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     const isRetry = this.#triedEndpoints.length > 0
-    if (this.#isStopped || this.#triedEndpoints.length === MOST_TRIES) return undefined
-    if (isRetry && !this.#world.traffic.retries.tryAcquire()) return undefined
+    if (this.#isStopped || this.#triedEndpoints.length === MAX_TRIES) return undefined
+    if (isRetry && !this.#world.traffic.retryBudget.tryAcquire()) return undefined
     const endpoint = this.#findAvailable() ?? (isRetry ? undefined : this.#endpoints[0])
     if (endpoint) return this.#createAttempt(endpoint, isRetry)
-    if (isRetry) this.#world.traffic.retries.release()
+    if (isRetry) this.#world.traffic.retryBudget.release()
     return undefined
   }
 
@@ -123,7 +123,7 @@ export class AttemptQueue<K extends Kind> {
 
   /** Gives back the permit of an attempt that is over. */
   release({ isRetry }: RunningAttempt): void {
-    if (isRetry) this.#world.traffic.retries.release()
+    if (isRetry) this.#world.traffic.retryBudget.release()
   }
 
   #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {

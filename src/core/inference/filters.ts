@@ -134,11 +134,11 @@ function callBlocked(blocking: BlockingMatch[]): GatewayError {
   )
 }
 
-const MOST_PHRASES = 20
+const MAX_PHRASES = 20
 const LONGEST_PHRASE = 200
 
 const listPhrases = (blocking: BlockingMatch[]): string[] =>
-  [...new Set(blocking.map(({ found }) => found.slice(0, LONGEST_PHRASE)))].slice(0, MOST_PHRASES)
+  [...new Set(blocking.map(({ found }) => found.slice(0, LONGEST_PHRASE)))].slice(0, MAX_PHRASES)
 
 /**
  * Returns the answer as plugins and content filters leave it, or null if none looks at answers.

@@ -24,7 +24,7 @@ interface MediaOptions<K extends Kind> {
 }
 
 /** What may be fetched for one call: how many files, and how many bytes. */
-const MOST = 32
+const MAX_URLS = 32
 const LARGEST_OF_ONE = 20 * 1024 * 1024
 const LARGEST_OF_ALL = 64 * 1024 * 1024
 
@@ -57,9 +57,9 @@ async function fetchMissing(
   const missing = [
     ...new Map(references.map(reference => [reference.url, reference])).values(),
   ].filter(reference => !media.has(reference.url))
-  if (missing.length > MOST)
+  if (missing.length > MAX_URLS)
     throw invalid(
-      `The request refers to more than ${MOST} URLs that have to be fetched for this provider`,
+      `The request refers to more than ${MAX_URLS} URLs that have to be fetched for this provider`,
     )
   const maxBytes = Math.min(
     LARGEST_OF_ONE,

@@ -20,7 +20,7 @@ import { type DroppedEndpoint, noEndpointsLeft } from './plan/refusal.ts'
 import { type ModelResolution, type ResolvedModel, resolveModels } from './plan/resolve-models.ts'
 import type { PlanInputs } from './plan/router-candidates.ts'
 import type { Step } from './run.ts'
-import { findSession } from './traffic.ts'
+import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The endpoints to try, in order, out of all candidates. */

@@ -248,9 +248,9 @@ function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices)
 const pickSmaller = (a: bigint, b: bigint) => (a < b ? a : b)
 
 /** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
-const MOST_NANOS = 2n ** 62n
+const MAX_NANOS = 2n ** 62n
 
 function raiseAmount(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
   const source = is_byok ? 'byok' : 'own'
-  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MOST_NANOS))
+  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MAX_NANOS))
 }

@@ -23,7 +23,7 @@ import { kinds, type Meter } from './kinds.ts'
 import { findDecidingRouter } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import type { Attempt, Run, RunEnding, Step } from './run.ts'
-import { findSession } from './traffic.ts'
+import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */

@@ -11,7 +11,7 @@ import { runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The most steps that a call takes, whatever its plugins ask for. */
-const MOST_STEPS = 100
+const MAX_STEPS = 100
 
 /**
  * Chains the answers of a run's steps into one. After each step the `followUps` are asked for the
@@ -94,7 +94,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
 
   async #findNextCall(): Promise<Work[K]['call'] | null> {
     const { step, steps } = this.#run
-    if (!step || steps.length >= MOST_STEPS) return null
+    if (!step || steps.length >= MAX_STEPS) return null
     for (const { plugin, options } of this.#followUps) {
       if (this.#isEnded) return null
       const call = await plugin.around?.(this.#world, step, options)

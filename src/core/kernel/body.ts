@@ -9,7 +9,7 @@ import { findSchemaIssue } from './schema.ts'
 /** The largest JSON body that is accepted, in bytes. */
 export const LARGEST_BODY = 32 * 1024 * 1024
 const DEEPEST = 128
-const MOST_TOKENS = 500_000
+const MAX_TOKENS = 500_000
 
 /**
  * Parses a JSON body and checks it against the schema. Throws 413 above 32 MiB, and 400 for a body
@@ -46,7 +46,7 @@ function checkSize(bytes: Uint8Array): void {
       if (depth > DEEPEST) throw invalid(`body: expected at most ${DEEPEST} levels of nesting`)
     } else if (byte === 0x7d || byte === 0x5d) depth -= 1
     else if (byte === 0x2c || byte === 0x3a) tokens += 1
-    if (tokens > MOST_TOKENS) throw invalid(`body: expected at most ${MOST_TOKENS} values`)
+    if (tokens > MAX_TOKENS) throw invalid(`body: expected at most ${MAX_TOKENS} values`)
   }
 }
 

@@ -7,7 +7,7 @@ const NANO = 1_000_000_000n
 const ATTO_PER_NANO = 1_000_000_000n
 
 /** The largest USD amount that a body may state. In nano-dollars, sums of it fit into 64 bits. */
-export const MOST_USD = 1_000_000_000
+export const MAX_USD = 1_000_000_000
 
 /** Converts a JSON number of USD to nano-dollars, rounded half up at the ninth digit. */
 export const toNanos = (usd: number): bigint => scaleDecimal(usd, 9)

@@ -5,7 +5,7 @@ import { defineAudit, identifyById } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import { assertCanManageAll } from '../identity/management.ts'
 import { getIsoTime } from '../kernel/clock.ts'
-import { MOST_USD, toNanos, toUsd } from '../kernel/money.ts'
+import { MAX_USD, toNanos, toUsd } from '../kernel/money.ts'
 import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
 import type { Bound } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
@@ -34,8 +34,8 @@ export interface CreditStore {
 /** The input of the terminal command, which is the only way to add credits. */
 export const NewCredit = Type.Object({
   amount: Type.Number({
-    minimum: -MOST_USD,
-    maximum: MOST_USD,
+    minimum: -MAX_USD,
+    maximum: MAX_USD,
     description: 'USD; negative to correct',
   }),
   note: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),

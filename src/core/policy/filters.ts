@@ -4,7 +4,7 @@ import type { FilterSet } from './filters/filter-set.ts'
 import type { Action } from './filters/rule.ts'
 
 /** The most patterns, and the most builtins, of one guardrail. */
-export const MOST_PATTERNS = 100
+export const MAX_PATTERNS = 100
 
 /**
  * One entry of a guardrail's `content_filter_builtins` (with a `slug`) or `content_filters` (with a

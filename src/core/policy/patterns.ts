@@ -25,14 +25,14 @@ export function getPatternProgram(pattern: string, field = 'content_filters'): P
   const cached = compiled.get(pattern)
   if (cached) return cached
   const program = compilePattern(pattern, field)
-  const oldest = compiled.size >= MOST_KEPT ? compiled.keys().next().value : undefined
+  const oldest = compiled.size >= MAX_KEPT ? compiled.keys().next().value : undefined
   if (oldest !== undefined) compiled.delete(oldest)
   compiled.set(pattern, program)
   return program
 }
 
 const compiled = new Map<string, Program>()
-const MOST_KEPT = 1_000
+const MAX_KEPT = 1_000
 
 function compilePattern(pattern: string, field: string): Program {
   if (pattern.length > LONGEST_PATTERN)

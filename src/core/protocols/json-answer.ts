@@ -22,7 +22,7 @@ export const createJsonAnswerReader = (
 ): Reader<TextPart> => (tool === null ? reader : new JsonAnswerReader(reader, tool))
 
 /** A model says little before it calls the tool. Text longer than this is the answer itself. */
-const MOST_HELD = 64 * 1024
+const MAX_HELD = 64 * 1024
 
 /**
  * Turns the input of one tool into the text of the answer, for providers that follow a schema only
@@ -71,7 +71,7 @@ export class JsonAnswer {
     if (this.#index !== null) return []
     this.#held.push(part)
     this.#size += part.type === 'text-delta' ? part.text.length : 1
-    return this.#size > MOST_HELD ? this.#releaseHeld() : []
+    return this.#size > MAX_HELD ? this.#releaseHeld() : []
   }
 
   #releaseHeld(): TextPart[] {

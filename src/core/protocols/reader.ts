@@ -5,12 +5,12 @@ import { unreadableAnswer } from './failure.ts'
  * The most alternatives, tool calls and open blocks that one answer may have. A provider that sends
  * more is broken, and must not make memory grow.
  */
-const MOST_CHOICES = 128
-export const MOST_CALLS = 128
-export const MOST_OPEN = 128
+const MAX_CHOICES = 128
+export const MAX_CALLS = 128
+export const MAX_OPEN = 128
 
 /** The most characters to hold back of anything that is passed on only when it is whole. */
-export const MOST_HELD = 16 * 1024 * 1024
+export const MAX_HELD = 16 * 1024 * 1024
 
 /**
  * Returns the alternative that an entry of an answer belongs to: its index, or its position if it
@@ -18,11 +18,11 @@ export const MOST_HELD = 16 * 1024 * 1024
  */
 export function readChoiceIndex(index: unknown, position: number): number | undefined {
   const choice = typeof index === 'number' ? index : position
-  return Number.isInteger(choice) && choice >= 0 && choice < MOST_CHOICES ? choice : undefined
+  return Number.isInteger(choice) && choice >= 0 && choice < MAX_CHOICES ? choice : undefined
 }
 
 /** The number of unreadable events after which the whole stream counts as unreadable. */
-const MOST_UNREADABLE = 20
+const MAX_UNREADABLE = 20
 
 /** Counts the events of one stream that could not be parsed. */
 export class UnreadableEvents {
@@ -31,7 +31,7 @@ export class UnreadableEvents {
   /** Skips one event, which has no parts. Throws `provider_unavailable` after too many. */
   skip(): never[] {
     this.#events += 1
-    if (this.#events > MOST_UNREADABLE) throw unreadableAnswer()
+    if (this.#events > MAX_UNREADABLE) throw unreadableAnswer()
     return []
   }
 }

@@ -10,7 +10,7 @@ const SHARES = [
   ['xhigh', 0.95],
 ] as const
 
-const LEAST_BUDGET = 1_024
+const MIN_BUDGET = 1_024
 const LARGEST_BUDGET = 128_000
 
 /**
@@ -40,7 +40,7 @@ export function toReasoningBudget(reasoning: Reasoning, outputBound: number): nu
   if (effort === undefined) return undefined
   if (effort === 'none') return 0
   const share = SHARES.find(([name]) => name === effort)?.[1] ?? 0.95
-  return Math.max(Math.min(Math.floor(outputBound * share), LARGEST_BUDGET), LEAST_BUDGET)
+  return Math.max(Math.min(Math.floor(outputBound * share), LARGEST_BUDGET), MIN_BUDGET)
 }
 
 /**

@@ -44,8 +44,8 @@ interface PendingEntry {
   since: number
 }
 
-const MOST_WAITING = 10_000
-const MOST_AT_ONCE = 500
+const MAX_WAITING = 10_000
+const MAX_AT_ONCE = 500
 const PATIENCE = 5_000
 /** When a store has not accepted a record for this long, the gateway refuses new work. */
 const ALARM = 1_000
@@ -92,7 +92,7 @@ export function openRecorder(
 
   /** Writes the oldest entries, and returns whether the store has dealt with them. */
   async function writeBatch(): Promise<boolean> {
-    const batch = waiting.slice(0, MOST_AT_ONCE)
+    const batch = waiting.slice(0, MAX_AT_ONCE)
     try {
       await store.record(batch.map(pending => pending.entry))
     } catch (error) {
@@ -148,7 +148,7 @@ export function openRecorder(
     get healthy() {
       const oldest = waiting[0]
       return (
-        waiting.length < MOST_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
+        waiting.length < MAX_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
       )
     },
     async flush() {

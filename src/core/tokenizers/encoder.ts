@@ -31,7 +31,7 @@ interface PendingCount {
 }
 
 /** The most characters that may be pending. The Worker could not count more in time. */
-const MOST_WAITING = 16 * 1024 * 1024
+const MAX_WAITING = 16 * 1024 * 1024
 
 /**
  * Counts tokens in a Worker. It starts when first needed and stops after an idle period, because a
@@ -50,12 +50,12 @@ export class Encoder {
 
   constructor({
     startWorker,
-    patience,
-    idle,
-  }: { startWorker: () => Worker; patience: number; idle: number }) {
+    timeoutMs,
+    idleMs,
+  }: { startWorker: () => Worker; timeoutMs: number; idleMs: number }) {
     this.#start = startWorker
-    this.#timeoutMs = patience
-    this.#idleMs = idle
+    this.#timeoutMs = timeoutMs
+    this.#idleMs = idleMs
   }
 
   /**
@@ -64,7 +64,7 @@ export class Encoder {
    */
   count(encoding: EncodingName, texts: string[]): Promise<number | null> {
     const size = texts.reduce((sum, text) => sum + text.length, 0)
-    if (this.#pendingCharacters + size > MOST_WAITING) return Promise.resolve(null)
+    if (this.#pendingCharacters + size > MAX_WAITING) return Promise.resolve(null)
     return new Promise(resolve => {
       const id = ++this.#lastId
       this.#addPending(id, size, resolve)

@@ -97,7 +97,7 @@ function addLargestBlocks(largest: ExpectedInput, blocks: Block[]): ExpectedInpu
     largest.text += computeLargestText(block)
     if (block.type === 'audio')
       largest.audio += Math.ceil(
-        (computeByteLength(block.data) / LEAST_AUDIO_BYTES) * AUDIO_PER_SECOND,
+        (computeByteLength(block.data) / MIN_AUDIO_BYTES) * AUDIO_PER_SECOND,
       )
     if (block.type === 'video')
       largest.video += Math.ceil(VIDEO_PER_SECOND * computeLongestSeconds(block.url))
@@ -123,7 +123,7 @@ export const LARGEST_IMAGE = 4_784
 
 // A referenced file may have any size up to what providers accept. Text in a file counts as text.
 function computeLargestFile(data = ''): number {
-  const most = MOST_PAGES * LARGEST_PAGE
+  const most = MAX_PAGES * LARGEST_PAGE
   if (!data.startsWith('data:')) return most
   const tokens = Math.ceil(computeByteLength(data) / BYTES_PER_TOKEN)
   return data.startsWith('data:text/') ? tokens : Math.min(tokens, most)
@@ -131,13 +131,13 @@ function computeLargestFile(data = ''): number {
 
 // Telephone codecs still carry intelligible speech, and videos that hardly move take little more.
 // Google accepts at most an hour of video.
-const LEAST_AUDIO_BYTES = 2_000
-const LEAST_VIDEO_BYTES = 50_000
+const MIN_AUDIO_BYTES = 2_000
+const MIN_VIDEO_BYTES = 50_000
 const LONGEST_VIDEO = 3_600
 
 const computeLongestSeconds = (url: string) =>
   url.startsWith('data:')
-    ? Math.min(Math.max(computeByteLength(url) / LEAST_VIDEO_BYTES, LEAST_SECONDS), LONGEST_VIDEO)
+    ? Math.min(Math.max(computeByteLength(url) / MIN_VIDEO_BYTES, MIN_SECONDS), LONGEST_VIDEO)
     : LONGEST_VIDEO
 
 // Ordinary text has four bytes or more per token, code and most other scripts have three.
@@ -177,10 +177,10 @@ function estimateImageOrFile(block: Block): number {
 const PER_PAGE = 1_500
 const LARGEST_PAGE = 3_000
 const PAGE_BYTES = 50_000
-const MOST_PAGES = 100
+const MAX_PAGES = 100
 
 const estimatePages = (data = '') =>
-  Math.min(Math.max(Math.ceil(computeByteLength(data) / PAGE_BYTES), 1), MOST_PAGES)
+  Math.min(Math.max(Math.ceil(computeByteLength(data) / PAGE_BYTES), 1), MAX_PAGES)
 
 // Google's guide, "Audio understanding": 32 tokens a second. A second takes 48 KB of WAV (24 kHz,
 // 16 bit, mono), or 16 KB of any compressed format (128 kbit/s).
@@ -201,12 +201,12 @@ function estimateAudio(block: Block): number {
 // assumed to have 300 KB (2.4 Mbit/s). A referenced video is assumed to last ten seconds.
 const VIDEO_PER_SECOND = 300
 const VIDEO_BYTES = 300_000
-const LEAST_SECONDS = 10
+const MIN_SECONDS = 10
 
 function estimateVideo(block: Block): number {
   if (block.type !== 'video') return 0
   return Math.ceil(
-    VIDEO_PER_SECOND * Math.max(computeByteLength(block.url) / VIDEO_BYTES, LEAST_SECONDS),
+    VIDEO_PER_SECOND * Math.max(computeByteLength(block.url) / VIDEO_BYTES, MIN_SECONDS),
   )
 }
 

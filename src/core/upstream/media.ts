@@ -23,7 +23,7 @@ export interface MediaRequest {
 const MEBIBYTE = 1024 * 1024
 const LARGEST = 20 * MEBIBYTE
 const TIMEOUT = 20_000
-const MOST_REDIRECTS = 3
+const MAX_REDIRECTS = 3
 
 /**
  * Fetches media that a caller named by URL, for a provider that accepts only bytes. Only public
@@ -92,7 +92,7 @@ async function download(
   limit: Cancellation,
 ): Promise<Buffer> {
   let checked = await limit.awaitUnlessCancelled(checkUntrustedUrl(world, namedUrl, request.field))
-  for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
     const result = await requestUrl(world, checked, request, limit)
     if (typeof result !== 'string') return result
     checked = await limit.awaitUnlessCancelled(

@@ -268,7 +268,7 @@ describe('the asker', () => {
     clock.pass(400)
     gateway.traffic.health.recordEnd(endpoint, sent, 50)
     expect((await tell()).endpoints[0]).toMatchObject({
-      rests: null,
+      cooldown: null,
       latency: { p50: 100 },
       throughput: { p90: 100 },
     })
@@ -278,13 +278,13 @@ describe('the asker', () => {
     )
     const until = new Date(clock.now().getTime() + 60_000).toISOString()
     expect((await tell()).endpoints[0]).toMatchObject({
-      rests: { until, because: 'asked_to_wait' },
-      chance: 1,
+      cooldown: { until, reason: 'asked_to_wait' },
+      probability: 1,
     })
     clock.pass(60_000)
     for (let i = 0; i < 5; i++)
       gateway.traffic.health.recordFailure(endpoint, new GatewayError('timeout', 'late'))
-    expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
+    expect((await tell()).endpoints[0]?.cooldown?.reason).toBe('failures')
   })
 
   test('sees how well an endpoint calls tools, and when a hedge would start', async () => {
@@ -326,7 +326,7 @@ describe('the asker', () => {
     ask = createApi(gateway, (await createTestKeys(gateway)).management)
     const { endpoints, strategy, stages } = await tell({}, { model: 'gateway/free' })
     expect([strategy, stages.length]).toEqual(['free', 1])
-    expect(endpoints.map(one => one.chance)).toEqual(endpoints.map(() => null))
+    expect(endpoints.map(one => one.probability)).toEqual(endpoints.map(() => null))
     expect(endpoints.length).toBeGreaterThan(0)
   })
 
@@ -353,7 +353,7 @@ describe('the asker', () => {
     })
     await updateKey(gateway, getOperator(gateway), keys.hash, { limit: 0.000_001 })
     const told = await tell({ key: keys.hash })
-    expect(told.endpoints).toMatchObject([{ provider: 'local', is_byok: true, chance: 1 }])
+    expect(told.endpoints).toMatchObject([{ provider: 'local', is_byok: true, probability: 1 }])
     expect(told.dropped).toMatchObject([
       {
         is_byok: false,

@@ -57,10 +57,10 @@ const cutEvery = (bytes: Uint8Array, size: number) =>
 
 /** A stream up to this length is cut at every byte. A longer one is cut at this many places. */
 const WHOLLY_CUT = 20_000
-const MOST_CUTS = 500
+const MAX_CUTS = 500
 
 function cutsOf({ length }: Uint8Array): number[] {
-  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MOST_CUTS)
+  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MAX_CUTS)
   return Array.from({ length: Math.floor((length - 1) / stride) }, (_, i) => (i + 1) * stride)
 }
 

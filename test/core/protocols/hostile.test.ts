@@ -78,11 +78,11 @@ const callAt = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
 const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
 
 /** Shortens a long stream to its beginning and its end. */
-const MOST_FRAMES = 60
+const MAX_FRAMES = 60
 const shortened = <T>(frames: T[]): T[] =>
-  frames.length <= MOST_FRAMES
+  frames.length <= MAX_FRAMES
     ? frames
-    : [...frames.slice(0, MOST_FRAMES / 2), ...frames.slice(-MOST_FRAMES / 2)]
+    : [...frames.slice(0, MAX_FRAMES / 2), ...frames.slice(-MAX_FRAMES / 2)]
 
 const framesIn = ({ framing }: Spoken, bytes: Uint8Array): Frame[] => {
   const scanner = framing === 'sse' ? new SseScanner() : new AwsEventStreamScanner()

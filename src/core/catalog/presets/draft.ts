@@ -67,10 +67,10 @@ export type PresetDraft = Pick<PresetVersion, 'system_prompt' | 'config'>
  * The most bytes of a version, system prompt and config together. It stays in memory as long as it
  * is current.
  */
-const MOST_BYTES = 256 * 1024
+const MAX_BYTES = 256 * 1024
 
 /** Throws 400 for a draft that is too large to keep. */
 export function checkDraftSize({ system_prompt, config }: PresetDraft): void {
   const size = Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
-  if (size > MOST_BYTES) throw invalid(`body: expected at most ${MOST_BYTES} bytes to keep`)
+  if (size > MAX_BYTES) throw invalid(`body: expected at most ${MAX_BYTES} bytes to keep`)
 }

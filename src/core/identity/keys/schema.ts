@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../kernel/clock.ts'
-import { MOST_USD } from '../../kernel/money.ts'
+import { MAX_USD } from '../../kernel/money.ts'
 import { PageQuery } from '../../kernel/pages.ts'
 import { oneOf, optional, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
 
@@ -9,7 +9,7 @@ const Name = Type.String({ minLength: 1, maxLength: 1000 })
 /** The fields of a key that can be set at creation and changed later. */
 const CHANGEABLE = {
   include_byok_in_limit: Type.Optional(Type.Boolean()),
-  limit: optional(Type.Number({ minimum: 0, maximum: MOST_USD })),
+  limit: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
   limit_reset: optional(oneOf(...PERIODS)),
 }
 

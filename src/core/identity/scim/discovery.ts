@@ -1,7 +1,7 @@
 import { notFound } from '../../errors.ts'
 import { type Json, omitUndefined } from '../../kernel/json.ts'
 import type { Attribute, ResourceType, Schema } from './attributes.ts'
-import { MOST_RESULTS } from './query.ts'
+import { MAX_RESULTS } from './query.ts'
 import { RESOURCE_TYPES, SCHEMAS } from './schemas.data.ts'
 
 /** Describes the supported features of SCIM (RFC 7643, 5). `base` is the URL of SCIM. */
@@ -9,7 +9,7 @@ export const describeServiceProvider = (base: string): Json => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
   patch: { supported: true },
   bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
-  filter: { supported: true, maxResults: MOST_RESULTS },
+  filter: { supported: true, maxResults: MAX_RESULTS },
   changePassword: { supported: false },
   sort: { supported: true },
   etag: { supported: true },

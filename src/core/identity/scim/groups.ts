@@ -215,12 +215,12 @@ const readNames = ({ displayName, externalId }: Json) => ({
 /** Reads the ids of the members, each once. */
 function readMemberIds({ members }: Json): string[] {
   const ids = readObjects(members).flatMap(({ value }) => readString(value) ?? [])
-  if (ids.length > MOST_MEMBERS)
-    throw refused('invalidValue', `members: expected at most ${MOST_MEMBERS}`)
+  if (ids.length > MAX_MEMBERS)
+    throw refused('invalidValue', `members: expected at most ${MAX_MEMBERS}`)
   return [...new Set(ids)]
 }
 
-const MOST_MEMBERS = 100_000
+const MAX_MEMBERS = 100_000
 
 // Shows only who joined and who left: a group of ten thousand is not copied for each of them.
 const showAuditedGroup = (group: ScimGroup, before: string[], after: string[]) => ({

@@ -15,7 +15,7 @@ export interface Operation {
 const PATCH_OP = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 
 /** Identity providers send a few at a time. */
-const MOST_OPERATIONS = 1_000
+const MAX_OPERATIONS = 1_000
 
 /** Parses the operations of a body. Throws 400 `invalidSyntax` for a body that is no PatchOp. */
 export function parseOperations(body: unknown): Operation[] {
@@ -26,8 +26,8 @@ export function parseOperations(body: unknown): Operation[] {
     Object.entries(body).find(([name]) => name.toLowerCase() === 'operations') ?? []
   if (!Array.isArray(operations) || operations.length === 0)
     throw refused('invalidSyntax', 'Operations: expected a list of at least one')
-  if (operations.length > MOST_OPERATIONS)
-    throw refused('invalidSyntax', `Operations: expected at most ${MOST_OPERATIONS}`)
+  if (operations.length > MAX_OPERATIONS)
+    throw refused('invalidSyntax', `Operations: expected at most ${MAX_OPERATIONS}`)
   return operations.map(parseOperation)
 }
 

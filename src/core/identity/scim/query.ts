@@ -17,7 +17,7 @@ export interface ResourceQuery extends Projection {
 
 /** The number of resources on a page: the default, and the maximum. */
 const USUAL_COUNT = 100
-export const MOST_RESULTS = 200
+export const MAX_RESULTS = 200
 
 /** A key by which the store can find resources. Names are in lower case. */
 export type LookupKey = { by: 'id' | 'externalId' | 'name'; value: string }
@@ -47,10 +47,7 @@ export function parseQuery(parameters: Json): ResourceQuery {
     sortBy: readTextField('sortBy', sortBy),
     sortOrder: sortOrder === 'descending' ? 'descending' : 'ascending',
     startIndex: Math.max(1, readIntegerField(parameters, 'startIndex') ?? 1),
-    count: Math.min(
-      MOST_RESULTS,
-      Math.max(0, readIntegerField(parameters, 'count') ?? USUAL_COUNT),
-    ),
+    count: Math.min(MAX_RESULTS, Math.max(0, readIntegerField(parameters, 'count') ?? USUAL_COUNT)),
   }
 }
 
@@ -81,14 +78,14 @@ function readNamesField(parameters: Json, name: string): string[] | null {
   const names = typeof value === 'string' ? value.split(',') : value
   if (
     !Array.isArray(names) ||
-    names.length > MOST_NAMES ||
+    names.length > MAX_NAMES ||
     !names.every(item => typeof item === 'string')
   )
-    throw refused('invalidValue', `${name}: expected at most ${MOST_NAMES} names`)
+    throw refused('invalidValue', `${name}: expected at most ${MAX_NAMES} names`)
   return names.map(item => item.trim())
 }
 
-const MOST_NAMES = 100
+const MAX_NAMES = 100
 
 /** Creates a function that matches shown resources with the query. Throws 400 `invalidFilter`. */
 export const createQueryMatcher = (

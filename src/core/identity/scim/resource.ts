@@ -11,7 +11,7 @@ import { refused } from './refusal.ts'
 
 // The most values of a list and characters of a text. Only the size of the body limits the members
 // of a group.
-const MOST_VALUES = 100
+const MAX_VALUES = 100
 const LONGEST_TEXT = 4_096
 const LONGEST_BINARY = 65_536
 
@@ -84,8 +84,8 @@ export function toStoredValue(
   if (value === null || value === undefined) return undefined
   if (!attribute.multiValued) return toStoredSingle(attribute, value, path)
   const values = Array.isArray(value) ? value : [value]
-  if (values.length > MOST_VALUES && attribute.name !== 'members')
-    throw refused('invalidValue', `${path}: expected at most ${MOST_VALUES} values`)
+  if (values.length > MAX_VALUES && attribute.name !== 'members')
+    throw refused('invalidValue', `${path}: expected at most ${MAX_VALUES} values`)
   const stored = values
     .map(element => toStoredSingle(attribute, element, path))
     .filter(element => element !== undefined)

@@ -75,9 +75,9 @@ const Endpoint = Type.Object({
   is_byok: Type.Boolean(),
   pricing: Type.Record(Type.String(), Type.Unknown(), { description: 'As GET /models shows it' }),
   estimated_cost: nullable(Cost),
-  most: nullable(Usd),
-  rests: nullable(
-    Type.Object({ until: Type.String(), because: oneOf('failures', 'asked_to_wait') }),
+  max_cost: nullable(Usd),
+  cooldown: nullable(
+    Type.Object({ until: Type.String(), reason: oneOf('failures', 'asked_to_wait') }),
   ),
   latency: nullable(Percentiles),
   throughput: nullable(Percentiles),
@@ -92,7 +92,7 @@ const Endpoint = Type.Object({
       'were offered; null for fewer than twenty',
   }),
   session: Type.Boolean({ description: 'Whether it serves the call’s session' }),
-  chance: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
+  probability: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
     description:
       'The probability to be tried first, before the order is drawn; null if it is not drawn, ' +
       'or models were drawn too',

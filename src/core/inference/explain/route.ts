@@ -45,22 +45,22 @@ export function explainEndpoint<K extends Kind>(
     ...(prices
       ? {
           estimated_cost: estimateEndpointCost(world, route, endpoint),
-          most: computeMaxCost(world, route, endpoint),
+          max_cost: computeMaxCost(world, route, endpoint),
         }
       : UNPRICED),
-    rests: renderCooldown(world, endpoint),
+    cooldown: renderCooldown(world, endpoint),
     latency: world.traffic.health.getPercentiles(endpoint, 'latency'),
     throughput: world.traffic.health.getPercentiles(endpoint, 'throughput'),
     hedge_after:
       endpoint === route.plan.endpoints.at(-1) ? null : computeHedgeDelay(world, route, endpoint),
     sound_tool_calls: world.traffic.health.getToolCallQuality(endpoint),
     session: route.stickyEndpointIds.has(endpoint.id),
-    chance: route.probabilities.get(endpoint) ?? null,
+    probability: route.probabilities.get(endpoint) ?? null,
     ignored_parameters: kinds[route.kind].understanding.listIgnored(route.call, endpoint),
   }
 }
 
-const UNPRICED = { estimated_cost: null, most: null }
+const UNPRICED = { estimated_cost: null, max_cost: null }
 
 // The expected prompt, none of it cached, with all the output that the call may have: how long an
 // answer will be is unknown.
@@ -122,9 +122,9 @@ function computeMaxCost<K extends Kind>(
 function renderCooldown(
   { traffic: { health }, clock }: InferenceWorld,
   endpoint: Endpoint,
-): ExplainedEndpoint['rests'] {
+): ExplainedEndpoint['cooldown'] {
   const cooldown = health.findCooldown(endpoint)
   if (!cooldown) return null
   const until = new Date(clock.now().getTime() + cooldown.until - clock.ticks())
-  return { until: until.toISOString(), because: cooldown.reason }
+  return { until: until.toISOString(), reason: cooldown.reason }
 }

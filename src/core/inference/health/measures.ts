@@ -1,7 +1,7 @@
 import { PERCENTILES, type Percentiles } from '../../language/routing.ts'
 
 /** How many measurements are kept. */
-const MOST = 128
+const MAX_SAMPLES = 128
 
 /**
  * Plans read percentiles far more often than they change: they are computed at most once in this
@@ -10,7 +10,7 @@ const MOST = 128
 const FRESH = 1_000
 
 /** A rare event cannot be seen in fewer samples: of twenty, nineteen are 95 of 100. */
-const LEAST = 20
+const MIN_SAMPLES = 20
 
 interface CachedPercentiles {
   at: number
@@ -21,8 +21,8 @@ interface CachedPercentiles {
 
 /** The latest measurements of one metric. */
 export class Samples {
-  readonly #values = new Float64Array(MOST)
-  readonly #times = new Float64Array(MOST)
+  readonly #values = new Float64Array(MAX_SAMPLES)
+  readonly #times = new Float64Array(MAX_SAMPLES)
   readonly #better: 'less' | 'more'
   #addedCount = 0
   #cached: CachedPercentiles | null = null
@@ -34,7 +34,7 @@ export class Samples {
 
   /** Adds a measurement. Times are steady milliseconds. */
   add(now: number, value: number): void {
-    const at = this.#addedCount++ % MOST
+    const at = this.#addedCount++ % MAX_SAMPLES
     this.#values[at] = value
     this.#times[at] = now
   }
@@ -63,7 +63,7 @@ export class Samples {
 
   #computeRecent(now: number, span: number): CachedPercentiles | null {
     const recent = this.#values
-      .subarray(0, Math.min(this.#addedCount, MOST))
+      .subarray(0, Math.min(this.#addedCount, MAX_SAMPLES))
       .filter((_, i) => now - (this.#times[i] ?? 0) <= span)
     if (recent.length === 0) return null
     recent.sort()
@@ -76,7 +76,7 @@ function summarizeSamples(sorted: Float64Array): Pick<CachedPercentiles, 'percen
   const percentiles = Object.fromEntries(
     PERCENTILES.map(name => [name, pickRank(sorted, Number(name.slice(1)) / 100)]),
   ) as Percentiles
-  return { percentiles, p95: sorted.length < LEAST ? null : pickRank(sorted, 0.95) }
+  return { percentiles, p95: sorted.length < MIN_SAMPLES ? null : pickRank(sorted, 0.95) }
 }
 
 // The nearest rank: a measured value, never one in between.
@@ -186,7 +186,7 @@ const Z = 1.96
  */
 export function computeBounds({ ok, failed }: OutcomeCount): QualityBounds | null {
   const all = ok + failed
-  if (all < LEAST) return null
+  if (all < MIN_SAMPLES) return null
   const share = ok / all
   const centre = share + Z ** 2 / (2 * all)
   const spread = Z * Math.sqrt((share * (1 - share)) / all + Z ** 2 / (4 * all ** 2))

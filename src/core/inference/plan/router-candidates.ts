@@ -5,7 +5,7 @@ import type { Rule } from '../../policy/rules.ts'
 import { listUnsupported } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
 import { buildTiers } from '../plan.ts'
-import type { Session } from '../traffic.ts'
+import type { Session } from '../traffic/sessions.ts'
 import type { InferenceWorld } from '../world.ts'
 import { findViolatedConstraint } from './constraints.ts'
 import type { DroppedEndpoint } from './refusal.ts'
@@ -60,7 +60,7 @@ export function collectRequirements(call: TextCall): Requirements {
   const blockTypes = new Set(messages.flatMap(({ blocks }) => blocks.map(({ type }) => type)))
   return {
     tokens,
-    contextLength: Math.ceil(tokens * LEAST_SHARE) + (params.max_tokens ?? 1),
+    contextLength: Math.ceil(tokens * MIN_SHARE) + (params.max_tokens ?? 1),
     inputs: INPUTS.filter(type => blockTypes.has(type)),
     outputs: params.modalities ?? ['text'],
     parameters: [
@@ -72,7 +72,7 @@ export function collectRequirements(call: TextCall): Requirements {
 
 // The estimate takes three bytes for a token; ordinary text has four. A prompt that is refused here
 // fits nowhere.
-const LEAST_SHARE = 3 / 4
+const MIN_SHARE = 3 / 4
 
 const INPUTS = ['image', 'audio', 'video', 'file'] as const
 

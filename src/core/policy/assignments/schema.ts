@@ -1,10 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 
 /** The most assignments in one transaction. */
-const MOST = 1_000
+const MAX_ASSIGNEES = 1_000
 const Names = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
   minItems: 1,
-  maxItems: MOST,
+  maxItems: MAX_ASSIGNEES,
 })
 
 /** The body of `POST /guardrails/{id}/assignments/keys` and of `…/keys/remove`. */

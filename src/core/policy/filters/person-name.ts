@@ -60,7 +60,7 @@ function findNameEnd(words: Word[], first: number): number | undefined {
   let last = first
   for (
     let i = first + 1;
-    i < words.length && i <= first + MOST_WORDS && canContinueName(words, i);
+    i < words.length && i <= first + MAX_WORDS && canContinueName(words, i);
     i++
   ) {
     if (isFamilyName(words[i])) last = i
@@ -69,7 +69,7 @@ function findNameEnd(words: Word[], first: number): number | undefined {
   return last > first ? last : undefined
 }
 
-const MOST_WORDS = 5
+const MAX_WORDS = 5
 
 const canContinueName = (words: Word[], i: number): boolean =>
   isFamilyName(words[i]) || isInitial(words[i]) || (isParticle(words[i]) && i < words.length - 1)

@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../kernel/clock.ts'
-import { MOST_USD } from '../../kernel/money.ts'
+import { MAX_USD } from '../../kernel/money.ts'
 import { PageQuery } from '../../kernel/pages.ts'
 import { oneOf, optional, Uuid } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 import { LABELS } from '../filters/labels.data.ts'
-import { MOST_PATTERNS } from '../filters.ts'
+import { MAX_PATTERNS } from '../filters.ts'
 
 /** More than anyone lists by hand, and few enough to search through. */
 const LONGEST = 1_000
@@ -40,8 +40,8 @@ export const FIELDS = {
   allowed_providers: List,
   ignored_models: List,
   ignored_providers: List,
-  content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
-  content_filters: optional(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
+  content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MAX_PATTERNS })),
+  content_filters: optional(Type.Array(Pattern, { maxItems: MAX_PATTERNS })),
   filterOutput: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
   enable_free_model_publication: Flag,
   enable_free_model_training: Flag,
@@ -52,7 +52,7 @@ export const FIELDS = {
   enforce_zdr_openai: Flag,
   enforce_zdr_other: Flag,
   enforce_zdr_xai: Flag,
-  limit_usd: optional(Type.Number({ minimum: 0, maximum: MOST_USD })),
+  limit_usd: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
   reset_interval: optional(oneOf(...PERIODS)),
   include_byok_in_budgets: Type.Optional(Type.Boolean()),
 }

@@ -17,9 +17,9 @@ import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import {
   isWebAddress,
-  MOST_CALLS,
-  MOST_HELD,
-  MOST_OPEN,
+  MAX_CALLS,
+  MAX_HELD,
+  MAX_OPEN,
   toUrlCitation,
   UnreadableEvents,
 } from '../reader.ts'
@@ -173,7 +173,7 @@ export class MessageReader implements Reader<TextPart> {
 
   #openBlock(index: number, value: Json): void {
     this.#closeBlock(index)
-    if (this.#openBlocks.size >= MOST_OPEN) throw unreadableAnswer()
+    if (this.#openBlocks.size >= MAX_OPEN) throw unreadableAnswer()
     const block = this.#blocks++
     this.#openBlocks.set(index, this.#createBlock(block, value))
   }
@@ -222,7 +222,7 @@ export class MessageReader implements Reader<TextPart> {
     // Serialized as a stream would send it, whatever JSON it is: a model may well emit a quoted
     // object.
     const initialInput = JSON.stringify(input == null || input === '' ? {} : input)
-    if (this.#calls >= MOST_CALLS) return { block, type: 'ignored' }
+    if (this.#calls >= MAX_CALLS) return { block, type: 'ignored' }
     const index = this.#calls++
     this.#parts.push({
       type: 'tool-call-start',
@@ -312,7 +312,7 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #append(known: string, more: string): string {
-    if (known.length + more.length > MOST_HELD) throw unreadableAnswer()
+    if (known.length + more.length > MAX_HELD) throw unreadableAnswer()
     return known + more
   }
 

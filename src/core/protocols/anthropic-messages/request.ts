@@ -222,7 +222,7 @@ export function findAnswerTool(call: TextCall, endpoint: Endpoint): string | nul
 }
 
 /** A request may contain this many cache markers. */
-const MOST_MARKERS = 4
+const MAX_MARKERS = 4
 
 /**
  * Leaves at most four cache markers in a request. The automatic one goes first, then the earliest,
@@ -239,9 +239,9 @@ function limitCacheMarkers(body: Json): Json {
       block,
     ])
     .filter(block => isObject(block.cache_control))
-  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MOST_MARKERS)
+  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MAX_MARKERS)
     delete body.cache_control
-  for (const block of marked.slice(0, Math.max(marked.length - MOST_MARKERS, 0)))
+  for (const block of marked.slice(0, Math.max(marked.length - MAX_MARKERS, 0)))
     delete block.cache_control
   return body
 }

@@ -16,7 +16,7 @@ export interface Thinking {
   max_tokens: number
 }
 
-const LEAST_BUDGET = 1_024
+const MIN_BUDGET = 1_024
 
 /**
  * Renders the requested reasoning as far as the model supports it. `isBarred` says that something
@@ -103,17 +103,17 @@ function renderBudget(
   bound: number,
   endpoint: Endpoint,
 ): Pick<Thinking, 'thinking' | 'max_tokens'> {
-  const budget = Math.max(wanted, LEAST_BUDGET)
+  const budget = Math.max(wanted, MIN_BUDGET)
   if (budget < bound)
     return { thinking: { type: 'enabled', budget_tokens: budget }, max_tokens: bound }
   const max_tokens = Math.max(
     Math.min(budget + bound, findMaxOutput(endpoint) ?? Number.POSITIVE_INFINITY),
-    LEAST_BUDGET + 1,
+    MIN_BUDGET + 1,
   )
   return {
     thinking: {
       type: 'enabled',
-      budget_tokens: Math.max(Math.min(budget, max_tokens - bound), LEAST_BUDGET),
+      budget_tokens: Math.max(Math.min(budget, max_tokens - bound), MIN_BUDGET),
     },
     max_tokens,
   }

@@ -276,7 +276,7 @@ export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call
 const fitCallId = (id: string): string => fitId(id, NAME_RULES)
 
 /** A request may contain this many cache points ("Prompt caching"). */
-const MOST_POINTS = 4
+const MAX_POINTS = 4
 
 /**
  * Renders the cache point that follows a marked block, for models that accept cache points. An hour
@@ -307,13 +307,13 @@ type BlockLists = Json[][]
  * Leaves at most four cache points. The earliest go, because later ones cover what precedes them.
  */
 function limitCachePoints(lists: BlockLists): BlockLists {
-  let surplus = countCachePoints(lists) - MOST_POINTS
+  let surplus = countCachePoints(lists) - MAX_POINTS
   if (surplus <= 0) return lists
   return lists.map(list => list.filter(block => !isCachePoint(block) || surplus-- <= 0))
 }
 
 /** Tells whether one more cache point fits. */
-const hasRoomForCachePoint = (lists: BlockLists): boolean => countCachePoints(lists) < MOST_POINTS
+const hasRoomForCachePoint = (lists: BlockLists): boolean => countCachePoints(lists) < MAX_POINTS
 
 const isCachePoint = (block: Json): boolean => 'cachePoint' in block
 

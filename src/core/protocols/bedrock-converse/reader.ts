@@ -16,7 +16,7 @@ import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readJsonAnswer } from '../json-answer.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../reader.ts'
+import { MAX_CALLS, MAX_HELD, MAX_OPEN } from '../reader.ts'
 import { buildCallId, type ToolNames } from '../tools.ts'
 import { getModelFamily } from './capabilities.data.ts'
 import { type TextRange, toAnnotation, toAnthropicCitation } from './citations.ts'
@@ -162,7 +162,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   // The client could not answer a tool that the provider runs itself.
   #openCall(blockIndex: number, { toolUseId, name, type }: Json): void {
-    if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
+    if (this.#calls >= MAX_CALLS || type === 'server_tool_use') return
     const index = this.#calls++
     const id = readString(toolUseId) || buildCallId(this.#call, index, 'tooluse')
     this.#parts.push({
@@ -176,7 +176,7 @@ export class ConverseReader implements Reader<TextPart> {
   }
 
   #addBlock(blockIndex: number, open: OpenBlock): void {
-    if (this.#openBlocks.size >= MOST_OPEN) throw unreadableAnswer()
+    if (this.#openBlocks.size >= MAX_OPEN) throw unreadableAnswer()
     this.#openBlocks.set(blockIndex, open)
   }
 
@@ -293,7 +293,7 @@ export class ConverseReader implements Reader<TextPart> {
   #appendData(blockIndex: number, data: string): void {
     const open = this.#openBlocks.get(blockIndex)
     if (open?.type !== 'redacted' && open?.type !== 'image') return
-    if (open.data.length + data.length > MOST_HELD) throw unreadableAnswer()
+    if (open.data.length + data.length > MAX_HELD) throw unreadableAnswer()
     open.data = joinBase64(open.data, data)
   }
 

@@ -12,7 +12,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import { translateFailure, unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { isWebAddress, MOST_CALLS, toUrlCitation, UnreadableEvents } from '../reader.ts'
+import { isWebAddress, MAX_CALLS, toUrlCitation, UnreadableEvents } from '../reader.ts'
 import { buildCallId, readInputText, type ToolNames } from '../tools.ts'
 import { createToolNames } from './messages.ts'
 import { readUsage } from './usage.ts'
@@ -121,7 +121,7 @@ export class EventReader implements Reader<TextPart> {
   #startCall(slot: unknown, value: Json): TextPart[] {
     const name = readString(readObject(value, 'function').name)
     const id = readString(value.id)
-    if (name === null || this.#calls >= MOST_CALLS || this.#isRepeated(slot, id)) return []
+    if (name === null || this.#calls >= MAX_CALLS || this.#isRepeated(slot, id)) return []
     const before = this.#endCall(slot)
     const index = this.#calls++
     this.#openCalls.set(slot, { index, id, hasInput: false })

@@ -38,8 +38,8 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
 
 // Values outside a range that is smaller than the chat API's are clamped to it
 // (https://docs.cohere.com/reference/chat).
-const MOST_STOPS = 5
-const MOST_K = 500
+const MAX_STOPS = 5
+const MAX_K = 500
 
 function renderSampling(params: Params): Record<string, unknown> {
   const {
@@ -56,12 +56,12 @@ function renderSampling(params: Params): Record<string, unknown> {
   return omitUndefined({
     temperature: clamp(0, temperature, 1),
     p: clamp(0.01, top_p, 0.99),
-    k: clamp(0, top_k, MOST_K),
+    k: clamp(0, top_k, MAX_K),
     frequency_penalty: clamp(0, frequency_penalty, 1),
     presence_penalty: clamp(0, presence_penalty, 1),
     seed: seed !== undefined && seed >= 0 ? seed : undefined,
     max_tokens,
-    stop_sequences: stop?.slice(0, MOST_STOPS),
+    stop_sequences: stop?.slice(0, MAX_STOPS),
     logprobs,
   })
 }

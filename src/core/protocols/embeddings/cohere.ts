@@ -33,14 +33,14 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   }
 }
 
-const MOST_INPUTS = 96
+const MAX_INPUTS = 96
 
 /**
  * Builds the part of the body that all hosts of Cohere's models share. Unknown parameters come
  * first, so that none of them can replace a known one.
  */
 export function buildBody(call: EmbeddingCall): Json {
-  assertInputCount(MOST_INPUTS, call)
+  assertInputCount(MAX_INPUTS, call)
   const { dimensions, input_type } = call.params
   return {
     ...call.extra,

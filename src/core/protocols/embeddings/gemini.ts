@@ -37,7 +37,7 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   const path = `/models/${encodeURIComponent(upstreamModel)}`
   if (atVertex && PREDICT_MODELS.some(model => model.test(upstreamModel)))
     return { path: `${path}:predict`, body: buildPrediction(call) }
-  assertInputCount(atVertex ? 1 : MOST_INPUTS, call)
+  assertInputCount(atVertex ? 1 : MAX_INPUTS, call)
   const modelField = atVertex ? {} : { model: `models/${upstreamModel}` }
   const requests = call.inputs.map(input => ({
     ...renderOptions(call),
@@ -49,7 +49,7 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   return { path: `${path}:batchEmbedContents`, body: { requests } }
 }
 
-const MOST_INPUTS = 100
+const MAX_INPUTS = 100
 
 /**
  * The models that Vertex serves under `:predict`

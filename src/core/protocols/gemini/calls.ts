@@ -5,7 +5,7 @@ type PathStep = string | number
 type Container = Json | unknown[]
 
 /** Longer or more deeply nested arguments are no real tool call. */
-const MOST_CHARACTERS = 4 * 1024 * 1024
+const MAX_CHARACTERS = 4 * 1024 * 1024
 const DEEPEST = 64
 const LONGEST_PATH = 1024
 
@@ -41,7 +41,7 @@ export class PartialArgs {
 
   #countCharacters(by: number): void {
     this.#characters += by
-    if (this.#characters > MOST_CHARACTERS) throw unreadableAnswer()
+    if (this.#characters > MAX_CHARACTERS) throw unreadableAnswer()
   }
 
   /**

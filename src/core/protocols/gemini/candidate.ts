@@ -8,7 +8,7 @@ import {
 } from '../../kernel/json.ts'
 import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { MOST_CALLS } from '../reader.ts'
+import { MAX_CALLS } from '../reader.ts'
 import { buildCallId } from '../tools.ts'
 import { PartialArgs } from './calls.ts'
 import { CitationReader } from './citations.ts'
@@ -16,7 +16,7 @@ import { buildMediaId, REASONING_FORMAT } from './messages.ts'
 import type { AnswerContext } from './reader.ts'
 
 /** Arguments arrive for one call after another. At most this many calls may be open at once. */
-const MOST_OPEN = 8
+const MAX_OPEN = 8
 
 /** A call whose arguments are still arriving. */
 interface OpenCall {
@@ -171,7 +171,7 @@ export class CandidateReader {
       this.#emitCall(value, renderInput(value.args), signature, parts)
       return
     }
-    if (name !== null && this.#openCalls.length < MOST_OPEN)
+    if (name !== null && this.#openCalls.length < MAX_OPEN)
       this.#openCalls.push({ value, signature, args: new PartialArgs() })
     const open = this.#openCalls.at(-1)
     if (!open) return
@@ -192,7 +192,7 @@ export class CandidateReader {
     const name = readString(value.name) ?? ''
     // The client never sees this call, so its signature could not come back either.
     if (name === this.#context.answerTool) this.#emitText(input, parts)
-    else if (this.#calls < MOST_CALLS) this.#emitToolCall(value, input, signature, parts)
+    else if (this.#calls < MAX_CALLS) this.#emitToolCall(value, input, signature, parts)
   }
 
   #emitToolCall(value: Json, input: string, signature: string | null, parts: TextPart[]): void {

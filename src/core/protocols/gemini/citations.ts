@@ -12,10 +12,10 @@ import { isWebAddress, toUrlCitation } from '../reader.ts'
 type Annotation = Extract<TextPart, { type: 'annotation' }>
 
 /** No answer has more sources than this. */
-const MOST_SOURCES = 512
+const MAX_SOURCES = 512
 /** Beyond this text length, or after this many searches, citations get no range. */
 const LONGEST_TEXT = 256 * 1024
-const MOST_LOOKUPS = 2048
+const MAX_LOOKUPS = 2048
 
 interface Source {
   url: string
@@ -76,7 +76,7 @@ export class CitationReader {
   // answer.
   #findRange(words: string | null): { start_index: number; end_index: number } | undefined {
     this.#lookups += 1
-    if (!words || this.#text.length > LONGEST_TEXT || this.#lookups > MOST_LOOKUPS) return undefined
+    if (!words || this.#text.length > LONGEST_TEXT || this.#lookups > MAX_LOOKUPS) return undefined
     const start_index = this.#text.indexOf(words)
     return start_index === -1 ? undefined : { start_index, end_index: start_index + words.length }
   }
@@ -95,7 +95,7 @@ export class CitationReader {
 
   #emit(source: Source, range?: { start_index: number; end_index: number }): Annotation[] {
     const key = range ? `${range.start_index} ${range.end_index} ${source.url}` : source.url
-    if (this.#emitted.has(key) || this.#emitted.size >= MOST_SOURCES) return []
+    if (this.#emitted.has(key) || this.#emitted.size >= MAX_SOURCES) return []
     this.#emitted.add(key).add(source.url)
     return [
       {

@@ -86,8 +86,8 @@ function applyServiceTier(
 }
 
 /** Google accepts fewer of these than a client may send. */
-const MOST_STOPS = 5
-const MOST_LOGPROBS = 20
+const MAX_STOPS = 5
+const MAX_LOGPROBS = 20
 
 /**
  * Builds the `generationConfig` from the call's parameters and the members for the answer format
@@ -108,7 +108,7 @@ function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json)
       : {}),
     // Google's seed has 32 bits.
     seed: params.seed === undefined ? undefined : params.seed | 0,
-    stopSequences: params.stop?.slice(0, MOST_STOPS),
+    stopSequences: params.stop?.slice(0, MAX_STOPS),
     candidateCount: typeof n === 'number' ? n : undefined,
     ...renderLogprobs(params),
     ...renderModalities(params),
@@ -120,7 +120,7 @@ function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json)
 // Google accepts 1 to 20. The chat API's 0 means no alternatives, as does leaving it out.
 function renderLogprobs({ logprobs: isRequested, top_logprobs: top = 0 }: Params): Json {
   if (!isRequested && top === 0) return {}
-  return { responseLogprobs: true, ...(top > 0 ? { logprobs: Math.min(top, MOST_LOGPROBS) } : {}) }
+  return { responseLogprobs: true, ...(top > 0 ? { logprobs: Math.min(top, MAX_LOGPROBS) } : {}) }
 }
 
 // Every model answers with text, but some refuse a request for text alone.

@@ -2,7 +2,7 @@ import { invalid } from '../../errors.ts'
 import { getOwn, isObject, type Json, readObjects, readString } from '../../kernel/json.ts'
 
 /** A schema with more places or more levels than this is one that no model could follow. */
-const MOST_PLACES = 5_000
+const MAX_PLACES = 5_000
 const DEEPEST = 32
 
 /**
@@ -27,7 +27,7 @@ class SchemaReducer {
   /** Returns the reduced form of one place. `way` contains the references that led to it. */
   reduce(source: unknown, path: string[] = [], depth = 0): Json {
     this.#placeCount += 1
-    if (this.#placeCount > MOST_PLACES || depth > DEEPEST)
+    if (this.#placeCount > MAX_PLACES || depth > DEEPEST)
       throw invalid(`${this.#field}: expected a smaller and less nested schema`, this.#field)
     if (!isObject(source)) return { ...ANYTHING }
     const { $ref, ...siblings } = source

@@ -2,11 +2,11 @@ import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { unreadableAnswer } from '../failure.ts'
-import { MOST_CALLS } from '../reader.ts'
+import { MAX_CALLS } from '../reader.ts'
 import { buildCallId, readInputText } from '../tools.ts'
 
 /** The most characters of arguments to hold for a call that has no name yet. */
-const MOST_HELD = 1024 * 1024
+const MAX_HELD = 1024 * 1024
 
 /** What one chunk contains of a tool call. */
 interface ToolCallDelta {
@@ -66,9 +66,9 @@ export class ToolCallReader {
 
   #holdBack(slot: string, piece: ToolCallDelta): void {
     const held = this.#unnamed.get(slot)
-    if (!held && this.#unnamed.size >= MOST_CALLS) return
+    if (!held && this.#unnamed.size >= MAX_CALLS) return
     const input = (held?.input ?? '') + piece.input
-    if (input.length > MOST_HELD) throw unreadableAnswer()
+    if (input.length > MAX_HELD) throw unreadableAnswer()
     this.#unnamed.set(slot, { id: piece.id ?? held?.id ?? null, name: null, input })
   }
 
@@ -84,7 +84,7 @@ export class ToolCallReader {
     choice: number,
   ): { index: number; id: string } | undefined {
     const index = this.#counts.get(choice) ?? 0
-    if (index >= MOST_CALLS) return undefined
+    if (index >= MAX_CALLS) return undefined
     this.#counts.set(choice, index + 1)
     const call = { index, id: id || buildCallId(this.#call, `${choice}_${index}`) }
     this.#begunCalls.set(slot, call)

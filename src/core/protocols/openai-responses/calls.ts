@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { MOST_CALLS } from '../reader.ts'
+import { MAX_CALLS } from '../reader.ts'
 import { buildCallId, readInputText, type ToolNames } from '../tools.ts'
 import type { ItemState } from './items.ts'
 import { createToolNames } from './messages.ts'
@@ -90,7 +90,7 @@ export class ToolCallReader {
   }
 
   #takeIndex(): number | null {
-    return this.#count < MOST_CALLS ? this.#count++ : null
+    return this.#count < MAX_CALLS ? this.#count++ : null
   }
 }
 

@@ -24,7 +24,7 @@ interface ItemLookup {
 const NOTHING: ItemLookup = { outputIndex: undefined, id: null, item: undefined }
 
 /** The most items and pieces of items that an answer may have. No real one comes close. */
-const MOST_PIECES = 4_096
+const MAX_PIECES = 4_096
 
 /**
  * The items of one answer. Their position in the output identifies them, or else their id. Some
@@ -107,7 +107,7 @@ export class Items {
 
   #countPiece(): void {
     this.#count += 1
-    if (this.#count > MOST_PIECES) throw unreadableAnswer()
+    if (this.#count > MAX_PIECES) throw unreadableAnswer()
   }
 }
 

@@ -26,7 +26,7 @@ export interface HttpClient {
 }
 
 /** How many idle connections to one origin are kept, and for how many milliseconds. */
-const MOST_IDLE = 256
+const MAX_IDLE = 256
 const LONGEST_IDLE = 4_000
 
 /**
@@ -68,13 +68,13 @@ interface Target extends Origin {
   path: string
 }
 
-const MOST_TARGETS = 10_000
+const MAX_TARGETS = 10_000
 
 // A gateway calls few URLs, again and again, so each is parsed once.
 function getTarget(targets: Map<string, Target>, address: string): Target {
   const cached = targets.get(address)
   if (cached) return cached
-  if (targets.size >= MOST_TARGETS) targets.clear()
+  if (targets.size >= MAX_TARGETS) targets.clear()
   const target = parseTarget(address)
   targets.set(address, target)
   return target
@@ -159,7 +159,7 @@ class Pool implements ConnectionOwner {
   }
 
   onFree(connection: Connection): void {
-    if (this.#closed || this.#idle.length >= MOST_IDLE) {
+    if (this.#closed || this.#idle.length >= MAX_IDLE) {
       connection.destroy()
       return
     }

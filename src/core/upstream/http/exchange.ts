@@ -25,7 +25,7 @@ export interface Carrier {
 }
 
 /** The connection is paused while more bytes than this are unread. */
-const MOST_UNREAD = 256 * 1024
+const MAX_UNREAD = 256 * 1024
 
 /**
  * One request and its response on one connection. The reader pulls it: first `response`, then
@@ -133,7 +133,7 @@ export class Exchange implements ResponseSink, IncomingResponse {
     }
     this.#unread.push(bytes)
     this.#size += bytes.length
-    if (this.#size > MOST_UNREAD) this.#carrier?.pause()
+    if (this.#size > MAX_UNREAD) this.#carrier?.pause()
   }
 
   onEnd(reusable: boolean): void {
@@ -145,9 +145,9 @@ export class Exchange implements ResponseSink, IncomingResponse {
   }
 
   #takeBytes(bytes: Uint8Array): Uint8Array {
-    const wasFull = this.#size > MOST_UNREAD
+    const wasFull = this.#size > MAX_UNREAD
     this.#size -= bytes.length
-    if (wasFull && this.#size <= MOST_UNREAD) this.#carrier?.resume()
+    if (wasFull && this.#size <= MAX_UNREAD) this.#carrier?.resume()
     return bytes
   }
 }

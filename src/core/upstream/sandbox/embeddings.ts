@@ -3,7 +3,7 @@ import { estimateTokenCount } from 'tokenx'
 import type { Json } from '../../kernel/json.ts'
 
 const DIMENSIONS = 8
-const MOST_DIMENSIONS = 1024
+const MAX_DIMENSIONS = 1024
 
 /**
  * Answers like an OpenAI embeddings server, without any notion of meaning: each word has a
@@ -12,7 +12,7 @@ const MOST_DIMENSIONS = 1024
  */
 export function answerEmbeddings({ input, dimensions }: Json) {
   const inputs = listInputs(input).map(renderInput)
-  const size = typeof dimensions === 'number' ? Math.min(dimensions, MOST_DIMENSIONS) : DIMENSIONS
+  const size = typeof dimensions === 'number' ? Math.min(dimensions, MAX_DIMENSIONS) : DIMENSIONS
   const prompt_tokens = inputs.reduce((sum, text) => sum + estimateTokenCount(text), 0)
   return {
     object: 'list',

@@ -173,9 +173,9 @@ async function expectNothingLeft(): Promise<void> {
   expect(gateway.traffic.calls.size).toBe(0)
   expect(gateway.ledger.getHeld(`key ${actor.key_hash}`, true)).toBe(0n)
   expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
-  const places = Array.from({ length: 4 }, () => gateway.traffic.retries.tryAcquire())
+  const places = Array.from({ length: 4 }, () => gateway.traffic.retryBudget.tryAcquire())
   expect(places).toEqual([true, true, true, false])
-  for (let i = 0; i < 3; i++) gateway.traffic.retries.release()
+  for (let i = 0; i < 3; i++) gateway.traffic.retryBudget.release()
 }
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })

@@ -10,7 +10,7 @@ import {
   findCandidates,
   orderCandidates,
 } from '../../../../src/core/inference/plan.ts'
-import { findSession, type Session } from '../../../../src/core/inference/traffic.ts'
+import { findSession, type Session } from '../../../../src/core/inference/traffic/sessions.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import { createTextUsage } from '../../../../src/core/language/usage.ts'
 import { buildTextCall } from '../../../support/call.ts'

@@ -24,13 +24,13 @@ export const costing: Partial<Costing<'text'>> = {
 }
 
 /** No model makes use of less, and some refuse it. */
-const LEAST = 16
+const MIN_OUTPUT = 16
 
 /**
  * A model that reasons by budget uses at least this many tokens, whatever the call asks for
  * (Anthropic, "Extended thinking").
  */
-const LEAST_THINKING = 1024
+const MIN_THINKING = 1024
 
 /**
  * Returns the most tokens that an answer may have: what the caller asks for or the model gives,
@@ -38,7 +38,9 @@ const LEAST_THINKING = 1024
  */
 function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
   const isGiven = call.params.max_tokens !== undefined && supportsBound(endpoint)
-  const requested = isGiven ? Math.max(findHighestBound(call), LEAST) + computeThinking(call) : null
+  const requested = isGiven
+    ? Math.max(findHighestBound(call), MIN_OUTPUT) + computeThinking(call)
+    : null
   const most = endpoint.max_completion_tokens
   return requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
 }
@@ -56,12 +58,12 @@ function needsOutputLimit(call: TextCall, { max_completion_tokens: most }: Endpo
  */
 function computeLeastOutput(call: TextCall, endpoint: Endpoint): number {
   if (!supportsBound(endpoint)) return Number.POSITIVE_INFINITY
-  return LEAST + (computeThinking(call) > 0 ? LEAST_THINKING : 0)
+  return MIN_OUTPUT + (computeThinking(call) > 0 ? MIN_THINKING : 0)
 }
 
 /** Returns the call with this many tokens for its reasoning and its answer together. */
 function limitOutput(call: TextCall, tokens: number): TextCall {
-  const thinking = Math.min(computeThinking(call), Math.max(tokens - LEAST, 0))
+  const thinking = Math.min(computeThinking(call), Math.max(tokens - MIN_OUTPUT, 0))
   const { reasoning } = call.params
   const budget =
     reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
@@ -94,7 +96,7 @@ const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
 
 function computeThinking({ params: { reasoning } }: TextCall): number {
   if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
-  return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
+  return Math.max(reasoning.max_tokens ?? 0, MIN_THINKING)
 }
 
 // We have no field for several answers at once, but providers have, and charge for each. Some

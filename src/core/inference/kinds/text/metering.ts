@@ -137,7 +137,7 @@ const NOT_STARTED = { upstream_id: null, service_tier: null }
  * Characters of an answer that are kept until it is known whether its provider counts. An answer
  * that comes in one piece is kept whole.
  */
-const MOST_KEPT = 1024 * 1024
+const MAX_KEPT = 1024 * 1024
 /** What exceeds them is counted in pieces of this many characters. */
 const PIECE = 4096
 
@@ -182,7 +182,7 @@ class DeliveredText {
   add(choice: number, delta: string): void {
     if (delta === '') return
     this.#characters += delta.length
-    if (this.#kept + delta.length > MOST_KEPT && this.#kept > 0) this.#countOverflow(delta)
+    if (this.#kept + delta.length > MAX_KEPT && this.#kept > 0) this.#countOverflow(delta)
     else this.#keep(choice, delta)
   }
 

@@ -4,7 +4,7 @@ import type { TextPart } from '../../../language/part.ts'
 import type { Tool } from '../../../language/tool.ts'
 
 /** Characters of arguments that are kept for judging. An answer that has more is not judged. */
-const MOST_KEPT = 1024 * 1024
+const MAX_KEPT = 1024 * 1024
 
 interface ToolCall {
   choice: number
@@ -33,7 +33,7 @@ export class ToolCalls {
 
   continueCall({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
     this.#kept += input.length
-    if (this.#kept > MOST_KEPT) return
+    if (this.#kept > MAX_KEPT) return
     this.#toolCalls
       .findLast(call => call.choice === choice && call.index === index)
       ?.input.push(input)
@@ -46,7 +46,7 @@ export class ToolCalls {
    */
   areValid(reason: string | null, delivered: boolean): boolean | null {
     if (reason === 'error') return false
-    if (reason === 'length' || reason === 'content_filter' || this.#kept > MOST_KEPT) return null
+    if (reason === 'length' || reason === 'content_filter' || this.#kept > MAX_KEPT) return null
     if (this.#toolCalls.length === 0) return mustCallTool(this.#call) || !delivered ? false : null
     const verdicts = this.#toolCalls.map(call => isValidCall(call, this.#call.tools))
     return verdicts.includes(false) ? false : verdicts.includes(null) ? null : true

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { Retries } from '../../../../src/core/inference/traffic.ts'
+import { RetryBudget } from '../../../../src/core/inference/traffic/retry-budget.ts'
 
 /** How many retries may run at once beside this many calls. */
 function room(size: number): number {
-  const retries = new Retries({ size })
+  const retries = new RetryBudget({ size })
   let taken = 0
   while (retries.tryAcquire()) taken += 1
   return taken
@@ -20,7 +20,7 @@ test.each([
 })
 
 test('a released permit may be taken again', () => {
-  const retries = new Retries({ size: 0 })
+  const retries = new RetryBudget({ size: 0 })
   for (let i = 0; i < 3; i++) retries.tryAcquire()
   expect(retries.tryAcquire()).toBe(false)
   retries.release()

@@ -1,0 +1,30 @@
+import type { RunningCalls } from './running-calls.ts'
+
+/**
+ * The share of running calls that may be retries, and how many always may: an outage must not
+ * multiply traffic.
+ */
+const SHARE = 0.2
+const ALWAYS = 3
+
+/** Limits how many retries run at once. */
+export class RetryBudget {
+  readonly #calls: Pick<RunningCalls, 'size'>
+  #running = 0
+
+  constructor(calls: Pick<RunningCalls, 'size'>) {
+    this.#calls = calls
+  }
+
+  /** Takes a permit if there is one; tells whether it did. Each permit must be released. */
+  tryAcquire(): boolean {
+    if (this.#running >= Math.max(ALWAYS, this.#calls.size * SHARE)) return false
+    this.#running += 1
+    return true
+  }
+
+  /** Gives a permit back. */
+  release(): void {
+    this.#running -= 1
+  }
+}

@@ -1,0 +1,68 @@
+import { GatewayError } from '../../errors.ts'
+import { LiveSet } from '../../kernel/live-set.ts'
+import type { HeldCall } from '../../ledger/ledger.ts'
+import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
+import type { Run } from '../run.ts'
+
+type RunningCall = Pick<Run, 'cancellation' | 'progress'>
+
+/** The calls that run at this moment. */
+export interface RunningCalls {
+  readonly size: number
+  readonly draining: boolean
+  /** Lists a call and returns a function that removes it. */
+  add(call: RunningCall): () => void
+  /** Lists the calls that have begun to answer, and what each has cost so far. */
+  listProgress(): { held: HeldCall; spent: bigint }[]
+  /**
+   * Accepts no more calls, waits at most this many milliseconds for the running ones, and then
+   * cancels the rest.
+   */
+  drain(milliseconds: number): Promise<void>
+}
+
+/**
+ * How long a cancelled call may take to be counted and recorded and to send its error, in
+ * milliseconds.
+ */
+const GRACE = COUNT_TIMEOUT_MS + 1_000
+
+/** Creates an empty list of running calls. */
+export function createRunningCalls(): RunningCalls {
+  const running = new LiveSet<RunningCall>()
+  let draining = false
+  let emptied: (() => void) | undefined
+
+  const endAll = () => {
+    for (const { cancellation } of running)
+      cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+  }
+
+  return {
+    get size() {
+      return running.size
+    },
+    get draining() {
+      return draining
+    },
+    add(call) {
+      const remove = running.add(call)
+      return () => {
+        remove()
+        if (running.size === 0) emptied?.()
+      }
+    },
+    listProgress() {
+      return [...running].flatMap(({ progress }) => progress ?? [])
+    },
+    async drain(milliseconds) {
+      draining = true
+      if (running.size === 0) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      emptied = resolve
+      const timer = setTimeout(endAll, milliseconds)
+      await Promise.race([promise, Bun.sleep(milliseconds + GRACE)])
+      clearTimeout(timer)
+    },
+  }
+}
