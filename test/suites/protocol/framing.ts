@@ -3,24 +3,28 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
-import { protocols } from '../../../src/core/protocols/registry.ts'
 import { Deadline } from '../../../src/core/upstream/answer.ts'
 import type { IncomingResponse } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
-import {
-  hasRecordings,
-  listRecordings,
-  type Recording,
-  TEXT_PROTOCOLS,
-} from '../../support/recordings.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 import { renderWire } from '../../support/replay.ts'
 
-/*
- * A network cuts bytes anywhere, and servers use the freedom that the standard leaves them. Neither
- * may change what is read.
+/**
+ * Tests that the recorded streams of a protocol are read alike, however they travel: a network cuts
+ * bytes anywhere, and servers use the freedom that the standard leaves them.
  */
+export function testFraming(name: string, protocol: Protocol<'text'>): void {
+  describe(`${name} streams`, () => {
+    if (!hasRecordings)
+      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    else {
+      test('are recorded', () => expect(listStreams(name)).not.toEqual([]))
+      describe.each(listStreams(name))('%s', (_name, bytes) => testStream(protocol, bytes))
+    }
+  })
+}
 
 const call = buildTextCall({ stream: true })
 const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
@@ -57,12 +61,37 @@ const cutEvery = (bytes: Uint8Array, size: number) =>
 
 /** A stream up to this length is cut at every byte. A longer one is cut at this many places. */
 const WHOLLY_CUT = 20_000
-const MAX_CUTS = 500
+const MOST_CUTS = 500
 
-function cutsOf({ length }: Uint8Array): number[] {
-  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MAX_CUTS)
+/** Lists where a stream is cut: at a sample of its places, or at all if the tests may run long. */
+const listCuts = (bytes: Uint8Array): number[] =>
+  process.env.GATEWAY_TEST_LONG ? listAllCuts(bytes) : listSampledCuts(bytes)
+
+function listAllCuts({ length }: Uint8Array): number[] {
+  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MOST_CUTS)
   return Array.from({ length: Math.floor((length - 1) / stride) }, (_, i) => (i + 1) * stride)
 }
+
+/** Up to four cuts belong to each of these places, which are spread evenly. */
+const PLACES = 15
+
+/**
+ * Cuts at each place, on both sides of the next end of a line, and within the next character of
+ * several bytes: that is where a reader of frames has something to remember.
+ */
+function listSampledCuts(bytes: Uint8Array): number[] {
+  const cuts = Array.from({ length: PLACES }, (_, i) => {
+    const place = Math.floor(((i + 1) * bytes.length) / (PLACES + 1))
+    const lineEnd = bytes.indexOf(LINE_FEED, place)
+    const character = bytes.findIndex((byte, at) => at >= place && byte >= FIRST_MULTI_BYTE)
+    return [place, lineEnd, lineEnd + 1, character + 1]
+  })
+  return [...new Set(cuts.flat())].filter(at => at > 0 && at < bytes.length)
+}
+
+const LINE_FEED = 0x0a
+/** The lowest first byte of a character of several bytes in UTF-8. */
+const FIRST_MULTI_BYTE = 0xc0
 
 /**
  * The same events, written in other ways that the standard allows (WHATWG HTML, 9.2.5 and 9.2.6) or
@@ -85,24 +114,14 @@ const SSE_VARIANTS: Record<string, (text: string) => string> = {
 
 const typeOf = (thrown: unknown) => (thrown instanceof GatewayError ? thrown.type : thrown)
 
-for (const name of TEXT_PROTOCOLS) {
-  const protocol = protocols.text[name]
-  describe(`${name} streams`, () => {
-    if (!hasRecordings)
-      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-    else if (!protocol) throw new Error(`${name} is not spoken`)
-    else describe.each(streamsOf(name))('%s', (_name, bytes) => framed(protocol, bytes))
-  })
-}
-
-function streamsOf(protocol: string): [string, Uint8Array][] {
+function listStreams(protocol: string): [string, Uint8Array][] {
   const streamed = (recording: Recording) => recording.mode === 'streamed'
   return listRecordings(protocol)
     .filter(streamed)
     .map(recording => [recording.name, renderWire(recording).bytes])
 }
 
-function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
+function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
   test('has content and ends', async () => {
     const { finish } = collectParts(await partsOf(protocol, [bytes]))
     expect(finish).not.toBeNull()
@@ -111,13 +130,13 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
   test('trap 76: reads the same parts wherever it is cut in two', async () => {
     const whole = await partsOf(protocol, [bytes])
     const different: number[] = []
-    for (const at of cutsOf(bytes))
+    for (const at of listCuts(bytes))
       if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
     expect(different).toEqual([])
   })
 
   test('fails if it breaks off anywhere in its first half', async () => {
-    const half = cutsOf(bytes.subarray(0, bytes.length / 2))
+    const half = listCuts(bytes.subarray(0, bytes.length / 2))
     const ends = await Promise.all(
       half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)),
     )
