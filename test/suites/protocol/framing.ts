@@ -133,7 +133,7 @@ function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     for (const at of listCuts(bytes))
       if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
     expect(different).toEqual([])
-  })
+  }, 60_000)
 
   test('fails if it breaks off anywhere in its first half', async () => {
     const half = listCuts(bytes.subarray(0, bytes.length / 2))
