@@ -79,17 +79,17 @@ interface Situation {
   call: number
   endpoint: number
 }
-const callAt = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
-const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
+const getCall = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
+const getEndpoint = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
 
 /** Shortens a long stream to its beginning and its end. */
 const MAX_FRAMES = 60
-const shortened = <T>(frames: T[]): T[] =>
+const shortenStream = <T>(frames: T[]): T[] =>
   frames.length <= MAX_FRAMES
     ? frames
     : [...frames.slice(0, MAX_FRAMES / 2), ...frames.slice(-MAX_FRAMES / 2)]
 
-const framesIn = ({ framing }: TextProtocol, bytes: Uint8Array): Frame[] => {
+const readFrames = ({ framing }: TextProtocol, bytes: Uint8Array): Frame[] => {
   const scanner = framing === 'sse' ? new SseScanner() : new AwsEventStreamScanner()
   return [...scanner.feed(bytes), ...scanner.end()]
 }
@@ -105,7 +105,7 @@ function renderHandMade(protocol: TextProtocol, provider: FakeProvider): Answers
     streams: [
       ...SAID.map(said => provider.renderStream(said)),
       provider.renderBrokenStream('Hello th'),
-    ].map(bytes => framesIn(protocol, bytes)),
+    ].map(bytes => readFrames(protocol, bytes)),
   }
 }
 
@@ -117,7 +117,7 @@ function listRecorded(name: string, protocol: TextProtocol): Answers {
       .map(({ lines }) => JSON.parse(lines.join(''))),
     streams: all
       .filter(({ mode }) => mode === 'streamed')
-      .map(one => shortened(framesIn(protocol, renderWire(one).bytes))),
+      .map(one => shortenStream(readFrames(protocol, renderWire(one).bytes))),
   }
 }
 
@@ -129,15 +129,17 @@ export function testHostileAnswers(
 ): void {
   describe(`${name}, seed ${seed}`, () => {
     describe('hand-made answers', () =>
-      withstands(protocol, renderHandMade(protocol, fakeProvider)))
+      testAnswers(protocol, renderHandMade(protocol, fakeProvider)))
 
     if (!hasRecordings)
       test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
     else if (isRecorded)
-      describe('recorded answers', () => withstands(protocol, listRecorded(name, protocol)))
+      describe('recorded answers', () => testAnswers(protocol, listRecorded(name, protocol)))
 
     test('reads any JSON as an answer, or throws a GatewayError', () => {
-      holds(fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)))
+      checkProperty(
+        fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)),
+      )
     })
 
     test('reads any JSON as a failure, whatever its status', () => {
@@ -146,7 +148,7 @@ export function testHostileAnswers(
   })
 }
 
-/** Tests that a protocol withstands whatever its providers answer instead of vectors. */
+/** Tests that a protocol testAnswers whatever its providers answer instead of vectors. */
 export function testHostileVectors(
   name: string,
   protocol: Protocol<'embedding'>,
@@ -155,7 +157,7 @@ export function testHostileVectors(
 ): void {
   const call = buildEmbeddingCall()
   const read = (body: unknown) =>
-    given(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
 
   describe(`${name}, seed ${seed}`, () => {
     test('reads its own answer: one vector, and its usage', () => {
@@ -163,11 +165,11 @@ export function testHostileVectors(
     })
 
     test('survives a whole answer with an error in it', () => {
-      holds(fc.property(changes, made => expectVectors(read(applyChanges(answer, made)))))
+      checkProperty(fc.property(changes, made => expectVectors(read(applyChanges(answer, made)))))
     })
 
     test('reads any JSON as an answer, or throws a GatewayError', () => {
-      holds(fc.property(fc.jsonValue(), body => expectVectors(read(body))))
+      checkProperty(fc.property(fc.jsonValue(), body => expectVectors(read(body))))
     })
 
     test('reads any JSON as a failure, whatever its status', () => {
@@ -195,7 +197,7 @@ function expectFailures<K extends Kind>(protocol: Protocol<K>): void {
     fc.record({ error: hostileValue }),
     fc.record({ message: hostileValue, __type: hostileValue }),
   )
-  holds(
+  checkProperty(
     fc.property(status, body, (code, value) =>
       expect(protocol.readFailure(code, parseExact(JSON.stringify(value)))).toBeInstanceOf(
         GatewayError,
@@ -204,19 +206,19 @@ function expectFailures<K extends Kind>(protocol: Protocol<K>): void {
   )
 }
 
-function withstands(protocol: TextProtocol, { wholes, streams }: Answers): void {
+function testAnswers(protocol: TextProtocol, { wholes, streams }: Answers): void {
   test.skipIf(wholes.length === 0)('survives a whole answer with an error in it', () => {
     const bodies = fc
       .tuple(fc.constantFrom(...wholes), changes)
       .map(([body, made]) => applyChanges(body, made))
-    holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
+    checkProperty(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
   })
 
   test.skipIf(streams.length === 0)('survives a stream with an error in it', () => {
     const frames = fc
       .tuple(fc.constantFrom(...streams), frameChanges)
       .map(([given, made]) => applyFrameChanges(given, made))
-    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+    checkProperty(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 
   test.skipIf(streams.length === 0)('survives the frames of all streams in any order', () => {
@@ -224,14 +226,14 @@ function withstands(protocol: TextProtocol, { wholes, streams }: Answers): void 
     const frames = fc
       .tuple(any, frameChanges)
       .map(([given, made]) => applyFrameChanges(given, made))
-    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+    checkProperty(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 }
 
 const SHOWN = 4_000
 
 /** Throws with the smallest answer that breaks the property. */
-function holds<T>(property: fc.IProperty<T>): void {
+function checkProperty<T>(property: fc.IProperty<T>): void {
   const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, {
     seed,
     numRuns,
@@ -245,13 +247,15 @@ function holds<T>(property: fc.IProperty<T>): void {
 
 function readWhole(protocol: TextProtocol, at: Situation, body: unknown): void {
   const json = JSON.stringify(body)
-  const parts = given(() => protocol.parseAnswer(parseExact(json), callAt(at), endpointAt(at)))
+  const parts = readSafely(() =>
+    protocol.parseAnswer(parseExact(json), getCall(at), getEndpoint(at)),
+  )
   new Grammar().read(parts)
   expectLinear(parts, json.length, 1)
 }
 
 function readStream(protocol: TextProtocol, at: Situation, frames: Frame[]): void {
-  const reader = protocol.createReader(callAt(at), endpointAt(at))
+  const reader = protocol.createReader(getCall(at), getEndpoint(at))
   const grammar = new Grammar()
   const all: TextPart[] = []
   const read = (parts: TextPart[]) => {
@@ -260,11 +264,11 @@ function readStream(protocol: TextProtocol, at: Situation, frames: Frame[]): voi
   }
   for (const frame of frames) {
     const wasComplete = reader.complete
-    const parts = given(() => reader.read(frame))
+    const parts = readSafely(() => reader.read(frame))
     if (wasComplete) expect([parts, reader.complete]).toEqual([[], true])
     read(parts)
   }
-  if (!reader.complete) read(given(() => reader.end?.() ?? []))
+  if (!reader.complete) read(readSafely(() => reader.end?.() ?? []))
   expectLinear(
     all,
     frames.reduce((sum, { data }) => sum + data.length, 0),
@@ -273,7 +277,7 @@ function readStream(protocol: TextProtocol, at: Situation, frames: Frame[]): voi
 }
 
 /** Returns the parts, or none for a GatewayError. Throws anything else. */
-function given<Part>(read: () => Part[]): Part[] {
+function readSafely<Part>(read: () => Part[]): Part[] {
   try {
     return read()
   } catch (thrown) {
