@@ -276,14 +276,16 @@ describe('two endpoints at once', () => {
     ])
   })
 
-  test('a client that disconnects ends both', async () => {
+  test('a client that disconnects ends both, and pays one of them for the prompt', async () => {
     for (const upstream of upstreams) upstream.answer(() => never)
     const call = send()
     await upstreams[1].hit()
     call.hangUp('rst')
     await Promise.all([left(upstreams[0]), left(upstreams[1])])
     await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
-    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    const { ledger, recorded, calls, held } = readBooks(server.data, key)
+    expect({ calls, held, recorded }).toEqual({ calls: 1, held: 0, recorded: ledger })
+    expect(ledger).toBeWithin(1, toNanos(0.001))
     expect(await readMetric(server, FAILED)).toBe(0)
     expect(hits()).toEqual([1, 1, 0])
   })

@@ -202,14 +202,14 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
   })
 
   for (const how of ['fin', 'rst'] as const)
-    test(`a client that leaves by ${how} while it waits, and while it reads`, async () => {
+    test(`a client that leaves by ${how} while it waits, and while it reads, pays for the prompt`, async () => {
       const key = await createLimitedKey(server, LIMIT)
       upstream.plan({ wait: 'never' })
       const before = upstream.hits.length
       const waiting = ask(way, key)
       await upstream.hit(before + 1)
       waiting.hangUp(how)
-      await expectSettled(key, 'nothing')
+      await expectSettled(key, 'something')
       upstream.plan([
         way.kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(way.kind),
         { wait: 'never' },
@@ -218,7 +218,7 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
       await upstream.hit(before + 2)
       if (way.kind === 'stream') await reading.sees('Hel')
       reading.hangUp(how)
-      await expectSettled(key, way.kind === 'stream' ? 'something' : 'nothing')
+      await expectSettled(key, 'something')
     })
 
   test('an answer is charged once', async () => {

@@ -1,6 +1,8 @@
 import { denied, GatewayError, unauthenticated, unavailable } from '../errors.ts'
 import { isUsable } from '../identity/keys.ts'
+import type { Kind } from '../language/work.ts'
 import { getPolicy } from '../policy/effective.ts'
+import { type KindOfWork, kinds } from './kinds.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -8,11 +10,19 @@ import type { InferenceWorld } from './world.ts'
 type Check = (world: InferenceWorld, run: Run) => void
 
 /** Everything that may stop a call before it is planned. */
-const CHECKS: Check[] = [checkMayInfer, checkKey, checkNotDraining, checkCanRecord, checkRegion]
+const CHECKS: Check[] = [
+  checkMayInfer,
+  checkKey,
+  checkCounts,
+  checkNotDraining,
+  checkCanRecord,
+  checkRegion,
+]
 
 /**
  * Checks whether this call may be made at all, and now. Throws 403 for a management key or a region
- * that a guardrail does not allow, 401 for a key that is no longer valid, 503 while the gateway
+ * that a guardrail does not allow, 401 for a key that is no longer valid, 400 for a
+ * count that providers could read in different ways, 503 while the gateway
  * stops or cannot write, and 429 above a rate limit. The rate limit comes last: a refused call is
  * not counted.
  */
@@ -43,6 +53,12 @@ export function recheckRun(world: InferenceWorld, run: Run): void {
 
 function checkMayInfer(_: InferenceWorld, { actor }: Run): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+}
+
+// Money depends on these counts, whichever dialect, preset or plugin they come from. Throws 400.
+function checkCounts<K extends Kind>(_: InferenceWorld, { kind, call }: Run<K>): void {
+  const { understanding }: KindOfWork<K> = kinds[kind]
+  understanding.checkCounts(call)
 }
 
 // Throws 401.

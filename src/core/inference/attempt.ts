@@ -15,7 +15,7 @@ import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import { limitToHold } from './reserve.ts'
-import type { Attempt, Run, Step } from './run.ts'
+import { type Attempt, isAbandoned, type Run, type SentRequest, type Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -209,7 +209,7 @@ export async function tryEndpoint<K extends Kind>(
   step.attempts.push(attempt)
   world.events.publish('attempt.started', attempt)
   try {
-    const { first, rest, sentAt } = await awaitAnswer(world, attempt, {
+    const { first, rest, sentAt } = await awaitAnswer(world, step, attempt, {
       kind,
       protocol,
       call,
@@ -269,6 +269,7 @@ interface PreparedRequest<K extends Kind> {
 /** Sends the request and returns the answer from its first meaningful part on. */
 async function awaitAnswer<K extends Kind>(
   world: InferenceWorld,
+  step: Step<K>,
   attempt: RunningAttempt,
   { kind, protocol, call, request }: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
@@ -278,21 +279,29 @@ async function awaitAnswer<K extends Kind>(
   const sentAt = world.clock.ticks()
   attempt.sentAt = sentAt
   attempt.onSent?.()
-  const opened = await openAnswer(
-    world,
-    outgoing,
-    protocol,
-    endpoint,
-    call,
-    cancellation,
-    status => {
-      attempt.status = status
-    },
-  )
-  const { first, rest } = opened.first.some(kind.isMeaningful)
-    ? opened
-    : await readUntilMeaningful(opened, kind)
-  return { first, rest, sentAt }
+  const sent: SentRequest<K> = { endpoint, received: [] }
+  outgoing.onSent = () => step.unanswered.add(sent)
+  try {
+    const opened = await openAnswer(
+      world,
+      outgoing,
+      protocol,
+      endpoint,
+      call,
+      cancellation,
+      status => {
+        attempt.status = status
+      },
+    )
+    sent.received = opened.first
+    const { first, rest } = opened.first.some(kind.isMeaningful)
+      ? opened
+      : await readUntilMeaningful(opened, kind)
+    return { first, rest, sentAt }
+  } finally {
+    // What a client leaves behind is charged: the provider has read the prompt by then.
+    if (!isAbandoned(step.run)) step.unanswered.delete(sent)
+  }
 }
 
 /** Reads on to the first part that a caller can use. */

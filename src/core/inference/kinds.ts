@@ -34,6 +34,8 @@ export interface KindOfWork<K extends Kind> {
 
 /** What a call asks for, and how much of it an endpoint supports. */
 export interface Understanding<K extends Kind> {
+  /** Checks the counts that the cost of the call depends on. Throws 400 naming the field. */
+  checkCounts(call: Call<K>): void
   /** Returns the texts and media of the call, as lists of blocks, each of which is read as one. */
   readContents(call: Call<K>): Block[][]
   /** Returns the call with other contents: as many lists, in the same order. */

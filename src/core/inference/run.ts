@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Receipt } from '../language/usage.ts'
-import type { Kind, Work } from '../language/work.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { OpenedAnswer } from './attempt.ts'
@@ -20,6 +20,13 @@ export interface Attempt {
   status: number | null
   /** Why it failed; null if an answer began. */
   error: GatewayError | null
+}
+
+/** A request that a provider has received and not yet answered. */
+export interface SentRequest<K extends Kind = Kind> {
+  endpoint: Endpoint
+  /** What came before the first part that the caller can use: a count, perhaps. */
+  received: AnswerPart<K>[]
 }
 
 /** How a run ended. Times in steady milliseconds. */
@@ -169,6 +176,8 @@ export class Step<K extends Kind = Kind> {
   heldCall: HeldCall | null = null
   journalEntry: JournalEntry | null = null
   readonly attempts: Attempt[] = []
+  /** The requests that wait for an answer; those that waited when the client left stay. */
+  readonly unanswered = new Set<SentRequest<K>>()
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */

@@ -36,7 +36,7 @@ export function settleLastStep<K extends Kind>(
 
 /**
  * Computes what a step cost, and records what its answer tells of its endpoint and its session. A
- * step without an answer costs nothing.
+ * step without an answer costs nothing, unless its client left while a provider was at work.
  */
 export function settleStep<K extends Kind>(
   world: InferenceWorld,
@@ -44,10 +44,7 @@ export function settleStep<K extends Kind>(
   ending: RunEnding,
 ): void | Promise<void> {
   const { answer, meter } = step
-  if (!answer || !meter) {
-    step.receipt = createFreeReceipt(createTextUsage(0, 0))
-    return
-  }
+  if (!answer || !meter) return settleUnanswered(world, step)
   const { endpoint } = answer
   reportHealth(world, answer, meter, ending)
   judgeToolCalls(world, endpoint, meter, ending.error)
@@ -55,6 +52,25 @@ export function settleStep<K extends Kind>(
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
+}
+
+/**
+ * Settles a step without an answer. A client that leaves pays for the prompt that a provider has
+ * received, as counted if the provider has counted by then, or else as estimated: leaving early is
+ * no way to have prompts read for nothing.
+ */
+async function settleUnanswered<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<void> {
+  const [sent] = step.unanswered
+  if (!sent) {
+    step.receipt = createFreeReceipt(createTextUsage(0, 0))
+    return
+  }
+  const meter = kinds[step.run.kind].metering.startMeter(step.call)
+  meter.read(sent.received)
+  step.receipt = await estimateReceipt(world, sent.endpoint, meter, meter.usage)
 }
 
 function keepReceipt<K extends Kind>(
@@ -254,7 +270,8 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
   const { call, actor, ending, firstPartAt } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const step = findAnsweredStep(run)
-  const endpoint = step?.answer?.endpoint ?? null
+  const [abandoned] = run.step?.unanswered ?? []
+  const endpoint = step?.answer?.endpoint ?? abandoned?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = sumRunReceipts(run)
   const { usage } = receipt

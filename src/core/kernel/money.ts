@@ -49,9 +49,15 @@ export function renderUsdPerToken(attos: bigint): string {
   return digits.slice(0, -18) + (fraction && `.${fraction}`)
 }
 
-/** Multiplies a price by a count. Most counts are 0 or 1 and need no multiplication. */
-export const multiplyPrice = (count: number, price: bigint): bigint =>
-  count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
+/**
+ * Multiplies a price by a count. Every sum of money comes from here, so none can be negative. Throws
+ * a RangeError for a count that is not a whole number from 0, and for a negative price.
+ */
+export function multiplyPrice(count: number, price: bigint): bigint {
+  if (count < 0 || price < 0n) throw new RangeError('Money is never multiplied by less than zero')
+  // Most counts are 0 or 1 and need no multiplication. A fraction throws here.
+  return count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
+}
 
 /** Returns the larger of two amounts, or the first if there is no second. */
 export const pickLarger = (a: bigint, b: bigint | undefined): bigint =>

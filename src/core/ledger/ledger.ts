@@ -169,6 +169,7 @@ export interface Ledger {
    * Sets money aside in all accounts of the payer, or in none. It takes as much of the estimated
    * maximum as every bound has left, and at least the minimum. The amount of a way that cannot be
    * paid becomes null. If neither can, throws 402 with the message of the first bound that refused.
+   * Throws a RangeError for a negative estimate.
    */
   reserve(payer: Payer, estimate: CostEstimate, bounds: Bound[]): Hold
   /** Returns what `reserve` would set aside, or throws what it would throw, and changes nothing. */
@@ -231,6 +232,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
 
   return {
     reserve(payer, estimate, bounds) {
+      requireNonNegative(estimate)
       const hold = { payer, amounts: computeGrant(estimate, bounds), isOpen: true }
       addHold(books.findForPayer(payer), hold.amounts)
       return hold
@@ -251,6 +253,12 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
       return book ? getHeldAmount(book, byok) : 0n
     },
   }
+}
+
+// A negative hold would be credit for everyone who pays from the same accounts.
+function requireNonNegative({ maximum, minimum }: CostEstimate): void {
+  for (const nanos of [maximum.own, maximum.byok, minimum.own, minimum.byok])
+    if (nanos !== null && nanos < 0n) throw new RangeError('A hold is never negative')
 }
 
 const toSpendingKey = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')

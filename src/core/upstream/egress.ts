@@ -19,6 +19,8 @@ export interface OutgoingRequest {
   body: string
   /** The address to connect to, instead of resolving the URL's host. */
   address?: string
+  /** Called when a connection takes the request: from here on the provider may have read it. */
+  onSent?: () => void
 }
 
 /** Sends a request. Cancelling closes the connection at once. */
@@ -37,12 +39,14 @@ export function openEgress(getConfig: () => Config): Send {
       return getConfig().timeouts.connect_seconds * 1000
     },
   })
-  return ({ method = 'POST', url, headers, body, address }, cancellation) => {
-    if (url.startsWith('sandbox:'))
+  return ({ method = 'POST', url, headers, body, address, onSent }, cancellation) => {
+    if (url.startsWith('sandbox:')) {
+      onSent?.()
       return askSandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(
         toIncomingResponse,
       )
-    return http.send({ method, url, headers, body, address }, cancellation)
+    }
+    return http.send({ method, url, headers, body, address, onSent }, cancellation)
   }
 }
 

@@ -64,6 +64,7 @@ const isContent = ({ type }: { type: string }): boolean => !COMMON.has(type)
 function buildUnderstanding<K extends Kind>(definition: KindDefinition<K>): Understanding<K> {
   const { readContents, replaceContents } = definition.understanding
   return {
+    checkCounts: () => undefined,
     listVariants: () => [],
     applyVariant: call => call,
     checkEndpoint: () => true,

@@ -13,6 +13,8 @@ export interface HttpRequest {
    * is the one that is called.
    */
   address?: string | undefined
+  /** Called when a connection takes the request: from here on the provider may have read it. */
+  onSent?: (() => void) | undefined
 }
 
 export interface HttpClient {
@@ -39,7 +41,7 @@ export function openHttpClient(settings: ConnectionSettings): HttpClient {
   const targets = new Map<string, Target>()
   return {
     send(request, cancellation) {
-      const exchange = new Exchange()
+      const exchange = new Exchange(request.onSent)
       const isSingleUse = request.address !== undefined
       const target = isSingleUse ? parseTarget(request.url) : getTarget(targets, request.url)
       cancellation.listen(reason => exchange.fail(reason))
@@ -298,6 +300,7 @@ class Connection implements Carrier {
     const sent = this.#socket.write(request)
     if (sent < 0) this.#handleClose(new ConnectionFailed('EPIPE'))
     else if (sent < Buffer.byteLength(request)) this.#unsent = Buffer.from(request).subarray(sent)
+    if (sent >= 0) exchange.onSent?.()
   }
 
   pause(): void {

@@ -46,7 +46,11 @@ export class Exchange implements ResponseSink, IncomingResponse {
   #failure: unknown = null
   #head: ResponseHead = EMPTY_HEAD
 
-  constructor() {
+  /** Called when a connection takes the request. */
+  readonly onSent: (() => void) | undefined
+
+  constructor(onSent?: () => void) {
+    this.onSent = onSent
     // A failure reaches those who await the head. Without a waiter it is no unhandled rejection.
     this.response.promise.catch(() => undefined)
   }

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
-import { isObject } from '../../../kernel/json.ts'
+import { isObject, parseCount } from '../../../kernel/json.ts'
 import { multiplyPrice, pickLarger } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
 import {
@@ -9,6 +9,7 @@ import {
   computePromptBound,
 } from '../../../tokenizers/prompt.ts'
 import type { Costing } from '../../kinds.ts'
+import { findHighestCount, removeCounts } from './counts.ts'
 import { listUnsupported } from './understanding.ts'
 
 export const costing: Partial<Costing<'text'>> = {
@@ -42,7 +43,10 @@ function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
     ? Math.max(findHighestBound(call), MIN_OUTPUT) + computeThinking(call)
     : null
   const most = endpoint.max_completion_tokens
-  return requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
+  const output =
+    requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
+  // Providers that read a budget in a field of their own may spend it beside the answer.
+  return output === null ? null : output + findHighestCount(call, 'reasoning')
 }
 
 /**
@@ -68,7 +72,7 @@ function limitOutput(call: TextCall, tokens: number): TextCall {
   const budget =
     reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
   const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
-  return { ...call, params, extra: removeBounds(call.extra) }
+  return { ...call, params, extra: removeCounts(call.extra, ['output', 'reasoning']) }
 }
 
 /** Returns the highest price of a token of the answer, times the number of answers. */
@@ -99,63 +103,23 @@ function computeThinking({ params: { reasoning } }: TextCall): number {
   return Math.max(reasoning.max_tokens ?? 0, MIN_THINKING)
 }
 
-// We have no field for several answers at once, but providers have, and charge for each. Some
-// accept numbers as strings too.
-function countChoices({ extra }: TextCall): number {
-  let most = 1
-  for (const name in extra) most = Math.max(most, countAnswers(name, extra[name]))
-  return most
-}
-
-function countAnswers(name: string, value: unknown): number {
-  if (name === 'generationConfig' && isObject(value)) return readWholeNumber(value.candidateCount)
-  return COUNTS.has(name) ? readWholeNumber(value) : 0
-}
-
-const COUNTS = new Set([
-  'n',
-  'best_of',
-  'num_generations',
-  'num_return_sequences',
-  'candidate_count',
-])
-
-/** Other servers’ names for `max_tokens`. They may take precedence there. */
-const BOUNDS = new Set([
-  'max_output_tokens',
-  'maxOutputTokens',
-  'max_new_tokens',
-  'max_tokens_to_sample',
-  'n_predict',
-  'num_predict',
-])
+// The gateway has no field for several answers at once, but providers have, and charge for each.
+const countChoices = (call: TextCall): number => Math.max(findHighestCount(call, 'answers'), 1)
 
 /** Returns the highest bound of the call, whatever its name; 0 if it has none. */
-function findHighestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
-  for (const name in extra)
-    if (BOUNDS.has(name)) most = Math.max(most, readWholeNumber(extra[name]))
-  return most
-}
-
-function removeBounds(extra: TextCall['extra']): TextCall['extra'] {
-  const isBounded = Object.keys(extra).some(name => BOUNDS.has(name))
-  return isBounded
-    ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name)))
-    : extra
-}
-
-/** Reads a whole number; 0 if there is none. */
-function readWholeNumber(value: unknown): number {
-  const number = typeof value === 'string' ? Number(value) : value
-  return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
-}
+const findHighestBound = (call: TextCall): number =>
+  Math.max(call.params.max_tokens ?? 0, findHighestCount(call, 'output'))
 
 /** The searches that a provider may make if the call does not bound them. */
 const SEARCHES = 10
 
-function countSearches({ tools, params, requiredCapabilities }: TextCall): number {
+function countSearches(call: TextCall): number {
+  const { tools, params, extra, requiredCapabilities } = call
   const { web_search_options: options } = params
   let most = options === undefined ? 0 : countAskedSearches(options, requiredCapabilities)
+  // Other servers switch on a search by fields of their own: `search_parameters`, `enable_search`.
+  if (Object.keys(extra).some(name => name.includes('search')))
+    most += Math.max(findHighestCount(call, 'searches'), SEARCHES)
   for (const tool of tools) if (tool.type === 'other') most += countToolSearches(tool.value)
   return most
 }
@@ -166,11 +130,11 @@ function countAskedSearches(
   options: unknown,
   capabilities: TextCall['requiredCapabilities'],
 ): number {
-  const maxUses = isObject(options) ? readWholeNumber(options.max_uses) : 0
+  const maxUses = (isObject(options) && parseCount(options.max_uses)) || 0
   return capabilities?.includes('web_search') && maxUses > 0 ? maxUses : Math.max(maxUses, SEARCHES)
 }
 
 function countToolSearches(tool: unknown): number {
   if (!isObject(tool) || !String(tool.type).includes('search')) return 0
-  return readWholeNumber(tool.max_uses) || SEARCHES
+  return parseCount(tool.max_uses) || SEARCHES
 }

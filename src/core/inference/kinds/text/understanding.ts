@@ -4,6 +4,7 @@ import { type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import type { KindDefinition } from '../define-kind.ts'
+import { checkCounts } from './counts.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -11,6 +12,7 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
     const messages = call.messages.map((message, i) => ({ ...message, blocks: contents[i] ?? [] }))
     return { ...call, messages }
   },
+  checkCounts,
   listVariants,
   applyVariant,
   checkEndpoint,

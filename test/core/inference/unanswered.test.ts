@@ -1,0 +1,61 @@
+import { expect, test } from 'bun:test'
+import { getOperator } from '../../../src/core/identity/actor.ts'
+import { infer } from '../../../src/core/inference/infer.ts'
+import type { Generation } from '../../../src/core/telemetry/generations.ts'
+import type { Send } from '../../../src/core/upstream/egress.ts'
+import { buildTextCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const CONFIG = {
+  providers: {
+    local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'k' },
+  },
+  models: [
+    {
+      id: 'acme/small',
+      endpoints: [
+        {
+          provider: 'local',
+          model: 'm',
+          usd_per_million_tokens: { prompt: 1000, completion: 1000 },
+        },
+      ],
+    },
+  ],
+}
+
+/** Makes a call whose client leaves while the provider is silent, and returns its record. */
+async function recordAbandoned(isConnected: boolean): Promise<Generation | undefined> {
+  const asked = Promise.withResolvers<void>()
+  const egress: Send = ({ onSent }, cancellation) => {
+    if (isConnected) onSent?.()
+    asked.resolve()
+    return new Promise((_, reject) => cancellation.listen(reject))
+  }
+  const gateway = await testGateway({ config: CONFIG, egress })
+  const finished: Generation[] = []
+  gateway.events.on('generation.finished', generation => finished.push(generation))
+  const client = new AbortController()
+  const answer = infer(gateway, getOperator(gateway), 'text', buildTextCall(), client.signal)
+  await asked.promise
+  client.abort()
+  await expect(answer).rejects.toMatchObject({ status: 499 })
+  await gateway.close()
+  return finished[0]
+}
+
+test('a client that leaves pays for a prompt that a connection has taken', async () => {
+  const record = await recordAbandoned(true)
+  expect(record).toMatchObject({
+    cancelled: true,
+    usageSource: 'estimated',
+    provider_name: 'local',
+  })
+  expect(record?.upstream_inference_cost).toBeGreaterThan(0n)
+  expect(record?.native_tokens_prompt).toBeGreaterThan(0)
+})
+
+test('a client that leaves while no connection has taken the prompt pays nothing', async () => {
+  const record = await recordAbandoned(false)
+  expect(record).toMatchObject({ cancelled: true, usageSource: 'none', native_tokens_prompt: 0 })
+})
