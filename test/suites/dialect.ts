@@ -19,6 +19,7 @@ import { createApp } from '../../src/server/app.ts'
 import { createErrorResponse } from '../../src/server/errors.ts'
 import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'
 import { buildTextCall } from '../support/call.ts'
+import { freezeDeep } from '../support/freeze.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 /** What the suite needs to know about a dialect: its requests, and how its clients read answers. */
@@ -388,11 +389,4 @@ function catchError(act: () => unknown): unknown {
   } catch (thrown) {
     return thrown
   }
-}
-
-/** Freezes a value and everything in it. */
-function freezeDeep<T extends object>(value: T): T {
-  for (const inner of Object.values(value))
-    if (typeof inner === 'object' && inner !== null) freezeDeep(inner)
-  return Object.freeze(value)
 }

@@ -104,6 +104,14 @@ export function readText({ headers, body }: Outcome): string {
     : JSON.parse(body).choices[0].message.content
 }
 
+/** Tells whether an answer arrived to its end, whole or streamed. */
+export function isCompleteAnswer({ status, complete, headers, body }: Outcome): boolean {
+  if (status !== 200 || !complete) return false
+  return headers['content-type']?.startsWith('text/event-stream')
+    ? parseStream(body).dones === 1
+    : JSON.parse(body).usage !== undefined
+}
+
 /** Reads the usage of an answer, whole or streamed. */
 export function readUsage({ headers, body }: Outcome): Usage | undefined {
   return headers['content-type']?.startsWith('text/event-stream')

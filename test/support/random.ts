@@ -11,3 +11,9 @@ export function createSeededRandom(seed: number): () => number {
     return (state - 1) / (PRIME - 1)
   }
 }
+
+/** Creates a reproducible source of whole numbers from 0 up to a bound, without it. */
+export function createSeededIntegers(seed: number): (below: number) => number {
+  const random = createSeededRandom(seed)
+  return below => Math.floor(random() * below)
+}

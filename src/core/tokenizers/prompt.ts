@@ -125,7 +125,8 @@ export const LARGEST_IMAGE = 4_784
 function computeLargestFile(data = ''): number {
   const most = MAX_PAGES * LARGEST_PAGE
   if (!data.startsWith('data:')) return most
-  const tokens = Math.ceil(computeByteLength(data) / BYTES_PER_TOKEN)
+  // No file is estimated at less than a page.
+  const tokens = Math.max(Math.ceil(computeByteLength(data) / BYTES_PER_TOKEN), PER_PAGE)
   return data.startsWith('data:text/') ? tokens : Math.min(tokens, most)
 }
 

@@ -58,7 +58,10 @@ const enableReasoning = (reasoning: Reasoning = {}): Reasoning =>
 
 /** Returns the call restricted to endpoints with this capability. */
 export function addRequiredCapability(ability: Capability, call: TextCall): TextCall {
-  return { ...call, requiredCapabilities: [...(call.requiredCapabilities ?? []), ability] }
+  const { requiredCapabilities: required = [] } = call
+  return required.includes(ability)
+    ? call
+    : { ...call, requiredCapabilities: [...required, ability] }
 }
 
 function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { hashUser } from '../../../../../src/core/dialects/routing.ts'
 import {
   fitToEndpoint,
   listUnsupported,
@@ -66,10 +65,5 @@ describe('parameters', () => {
       extra: { enable_thinking: true },
     })
     expect(fitToEndpoint(call, supporting('seed'))).toBe(call)
-  })
-
-  test('an end user’s hash cannot collide by moving a letter from workspace to name', () => {
-    expect(hashUser('w1', 'ada')).not.toBe(hashUser('w2', 'ada'))
-    expect(hashUser('w1', 'ada')).toMatch(/^[0-9a-f]{64}$/)
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import type { FinishReason } from '../../../../src/core/language/part.ts'
-import { toFinishReason } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
+import type { FinishReason } from '../../../../../src/core/language/part.ts'
+import { toFinishReason } from '../../../../../src/core/protocols/anthropic-messages/reader.ts'
 
 test.each<[string | null, FinishReason]>([
   ['end_turn', 'stop'],

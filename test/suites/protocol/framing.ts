@@ -3,32 +3,37 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
-import { protocols } from '../../../src/core/protocols/registry.ts'
 import { Deadline } from '../../../src/core/upstream/answer.ts'
 import type { IncomingResponse } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
-import {
-  hasRecordings,
-  listRecordings,
-  type Recording,
-  TEXT_PROTOCOLS,
-} from '../../support/recordings.ts'
+import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 import { renderWire } from '../../support/replay.ts'
 
-/*
- * A network cuts bytes anywhere, and servers use the freedom that the standard leaves them. Neither
- * may change what is read.
+/**
+ * Tests that the recorded streams of a protocol are read alike, however they travel: a network cuts
+ * bytes anywhere, and servers use the freedom that the standard leaves them.
  */
+export function testFraming(name: string, protocol: Protocol<'text'>): void {
+  describe(`${name} streams`, () => {
+    if (!hasRecordings) {
+      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+      return
+    }
+    const streams = listStreams(name)
+    test('are recorded', () => expect(streams.length).toBeGreaterThan(0))
+    describe.each(streams)('%s', (_name, bytes) => testStream(protocol, bytes))
+  })
+}
 
 const call = buildTextCall({ stream: true })
 const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
 
 /** Returns the parts of these pieces of one streamed answer. Throws what the stream throws. */
-async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
+async function readParts(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
   const stream = new PartStream(
-    incomingOf(pieces),
+    buildResponse(pieces),
     protocol.createReader(call, buildEndpoint()),
     protocol.framing,
     new Deadline(new Cancellation(), LIMITS),
@@ -39,7 +44,7 @@ async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promis
   return parts
 }
 
-function incomingOf(pieces: Uint8Array[]): IncomingResponse {
+function buildResponse(pieces: Uint8Array[]): IncomingResponse {
   let at = 0
   return {
     status: 200,
@@ -49,7 +54,7 @@ function incomingOf(pieces: Uint8Array[]): IncomingResponse {
   }
 }
 
-const cutAt = (bytes: Uint8Array, at: number) => [bytes.subarray(0, at), bytes.subarray(at)]
+const cutInTwo = (bytes: Uint8Array, at: number) => [bytes.subarray(0, at), bytes.subarray(at)]
 const cutEvery = (bytes: Uint8Array, size: number) =>
   Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
     bytes.subarray(i * size, (i + 1) * size),
@@ -57,84 +62,103 @@ const cutEvery = (bytes: Uint8Array, size: number) =>
 
 /** A stream up to this length is cut at every byte. A longer one is cut at this many places. */
 const WHOLLY_CUT = 20_000
-const MAX_CUTS = 500
+const MOST_CUTS = 500
 
-function cutsOf({ length }: Uint8Array): number[] {
-  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MAX_CUTS)
+/** Lists where a stream is cut: at a sample of its places, or at all if the tests may run long. */
+const listCuts = (bytes: Uint8Array): number[] =>
+  process.env.GATEWAY_TEST_LONG ? listAllCuts(bytes) : listSampledCuts(bytes)
+
+function listAllCuts({ length }: Uint8Array): number[] {
+  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MOST_CUTS)
   return Array.from({ length: Math.floor((length - 1) / stride) }, (_, i) => (i + 1) * stride)
 }
+
+/** Up to four cuts belong to each of these places, which are spread evenly. */
+const PLACES = 15
+
+/**
+ * Cuts at each place, on both sides of the next end of a line, and within the next character of
+ * several bytes: that is where a reader of frames has something to remember.
+ */
+function listSampledCuts(bytes: Uint8Array): number[] {
+  const cuts = Array.from({ length: PLACES }, (_, i) => {
+    const place = Math.floor(((i + 1) * bytes.length) / (PLACES + 1))
+    const lineEnd = bytes.indexOf(LINE_FEED, place)
+    const character = bytes.findIndex((byte, at) => at >= place && byte >= FIRST_MULTI_BYTE)
+    return [place, lineEnd, lineEnd + 1, character + 1]
+  })
+  return [...new Set(cuts.flat())].filter(at => at > 0 && at < bytes.length)
+}
+
+const LINE_FEED = 0x0a
+/** The lowest first byte of a character of several bytes in UTF-8. */
+const FIRST_MULTI_BYTE = 0xc0
 
 /**
  * The same events, written in other ways that the standard allows (WHATWG HTML, 9.2.5 and 9.2.6) or
  * that servers use.
  */
-const onTwoLines = (text: string) => text.replaceAll('data: {', 'data: {\ndata: ')
+const splitData = (text: string) => text.replaceAll('data: {', 'data: {\ndata: ')
 const SSE_VARIANTS: Record<string, (text: string) => string> = {
   'lines that end in CRLF': text => text.replaceAll('\n', '\r\n'),
   'lines that end in CR': text => text.replaceAll('\n', '\r'),
   'a byte order mark in front': text => `\uFEFF${text}`,
   'comments between the events': text => text.replaceAll('\n\n', '\n\n: keep-alive\n\n:\n'),
   'a comment within each event': text => text.replaceAll('data: ', ': still here\ndata: '),
-  'the data of each event on two lines': onTwoLines,
+  'the data of each event on two lines': splitData,
   'the data of each event on two lines that end in CRLF': text =>
-    onTwoLines(text).replaceAll('\n', '\r\n'),
+    splitData(text).replaceAll('\n', '\r\n'),
   'fields of no interest': text => text.replaceAll('data: ', 'id: 7\nretry: 1000\ndata: '),
   'no space after the colon': text => text.replace(/^(data|event): /gm, '$1:'),
   'no newline at the end': text => text.trimEnd(),
 }
 
-const typeOf = (thrown: unknown) => (thrown instanceof GatewayError ? thrown.type : thrown)
+const getErrorType = (thrown: unknown) => (thrown instanceof GatewayError ? thrown.type : thrown)
 
-for (const name of TEXT_PROTOCOLS) {
-  const protocol = protocols.text[name]
-  describe(`${name} streams`, () => {
-    if (!hasRecordings)
-      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-    else if (!protocol) throw new Error(`${name} is not spoken`)
-    else describe.each(streamsOf(name))('%s', (_name, bytes) => framed(protocol, bytes))
-  })
-}
-
-function streamsOf(protocol: string): [string, Uint8Array][] {
+function listStreams(protocol: string): [string, Uint8Array][] {
   const streamed = (recording: Recording) => recording.mode === 'streamed'
   return listRecordings(protocol)
     .filter(streamed)
     .map(recording => [recording.name, renderWire(recording).bytes])
 }
 
-function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
+function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
   test('has content and ends', async () => {
-    const { finish } = collectParts(await partsOf(protocol, [bytes]))
+    const { finish } = collectParts(await readParts(protocol, [bytes]))
     expect(finish).not.toBeNull()
   })
 
   test('trap 76: reads the same parts wherever it is cut in two', async () => {
-    const whole = await partsOf(protocol, [bytes])
+    const whole = await readParts(protocol, [bytes])
     const different: number[] = []
-    for (const at of cutsOf(bytes))
-      if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
+    for (const at of listCuts(bytes))
+      if (!Bun.deepEquals(await readParts(protocol, cutInTwo(bytes, at)), whole)) different.push(at)
     expect(different).toEqual([])
-  })
+  }, 60_000)
 
   test('fails if it breaks off anywhere in its first half', async () => {
-    const half = cutsOf(bytes.subarray(0, bytes.length / 2))
+    const half = listCuts(bytes.subarray(0, bytes.length / 2))
     const ends = await Promise.all(
-      half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)),
+      half.map(at =>
+        readParts(protocol, [bytes.subarray(0, at)]).then(() => 'whole', getErrorType),
+      ),
     )
     expect(new Set(ends)).toEqual(new Set(['provider_unavailable']))
   })
 
   test('reads the same parts byte by byte', async () => {
-    expect(await partsOf(protocol, cutEvery(bytes, 1))).toEqual(await partsOf(protocol, [bytes]))
+    expect(await readParts(protocol, cutEvery(bytes, 1))).toEqual(
+      await readParts(protocol, [bytes]),
+    )
   })
 
   test.each(protocol.framing === 'sse' ? Object.entries(SSE_VARIANTS) : [])(
     'reads the same with %s',
     async (_name, written) => {
-      const whole = await partsOf(protocol, [bytes])
+      const whole = await readParts(protocol, [bytes])
       const variant = new TextEncoder().encode(written(new TextDecoder().decode(bytes)))
       for (const size of [variant.length, 1, 7, 1000])
-        expect(await partsOf(protocol, cutEvery(variant, size))).toEqual(whole)
+        expect(await readParts(protocol, cutEvery(variant, size))).toEqual(whole)
     },
   )
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readFinish } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { readFinish } from '../../../../../src/core/protocols/openai-responses/reader.ts'
 
 const plain = { calls: false, refused: false }
 const cut = (reason: unknown) => ({ status: 'incomplete', incomplete_details: { reason } })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { GatewayError, unavailable } from '../../../src/core/errors.ts'
-import { getOperator } from '../../../src/core/identity/actor.ts'
-import { createKey } from '../../../src/core/identity/keys.ts'
-import { infer } from '../../../src/core/inference/infer.ts'
-import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
-import { buildTextCall } from '../../support/call.ts'
-import { testGateway } from '../../support/gateway.ts'
+import { GatewayError, unavailable } from '../../../../src/core/errors.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { createKey } from '../../../../src/core/identity/keys.ts'
+import { infer } from '../../../../src/core/inference/infer.ts'
+import type { HeldCall } from '../../../../src/core/ledger/ledger.ts'
+import { buildTextCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
 
 const CONFIG = {
   providers: {

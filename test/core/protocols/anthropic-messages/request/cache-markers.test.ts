@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Block } from '../../../../src/core/language/message.ts'
+import type { TextCall } from '../../../../../src/core/language/call.ts'
+import type { Block } from '../../../../../src/core/language/message.ts'
 import {
   buildRequest,
   buildVertexRequest,
-} from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+} from '../../../../../src/core/protocols/anthropic-messages/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../../support/call.ts'
 
 const cache_control = { type: 'ephemeral' as const }
 const hour = { type: 'ephemeral' as const, ttl: '1h' as const }

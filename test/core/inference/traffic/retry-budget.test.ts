@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { RetryBudget } from '../../../src/core/inference/traffic/retry-budget.ts'
+import { RetryBudget } from '../../../../src/core/inference/traffic/retry-budget.ts'
 
 /** How many retries may run at once beside this many calls. */
 function room(size: number): number {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { toFinishReason } from '../../../../src/core/protocols/bedrock-converse/reader.ts'
+import { toFinishReason } from '../../../../../src/core/protocols/bedrock-converse/reader.ts'
 
 test.each([
   ['end_turn', 'stop'],

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { TextCall } from '../../../../../src/core/language/call.ts'
 import {
   buildRequest,
   buildVertexRequest,
-} from '../../../../src/core/protocols/anthropic-messages/request.ts'
-import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+} from '../../../../../src/core/protocols/anthropic-messages/request.ts'
+import { buildEndpoint, buildTextCall } from '../../../../support/call.ts'
 
 const SCHEMA = {
   type: 'object',

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator, identify } from '../../src/core/identity/actor.ts'
-import { createKey, deleteKey } from '../../src/core/identity/keys.ts'
-import { randomIds } from '../../src/core/kernel/ids.ts'
-import { addCredit } from '../../src/core/ledger/credits.ts'
-import { testGateway } from '../support/gateway.ts'
-import { Memory, openMemoryStore } from '../support/memory-store.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { getOperator, identify } from '../../../src/core/identity/actor.ts'
+import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
+import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { addCredit } from '../../../src/core/ledger/credits.ts'
+import { testGateway } from '../../support/gateway.ts'
+import { Memory, openMemoryStore } from '../../support/memory-store.ts'
 
 let server: Gateway
 let terminal: Gateway

@@ -1,16 +1,22 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { parseExact } from '../../../src/core/kernel/json.ts'
+import { type Json, parseExact } from '../../../src/core/kernel/json.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
+import type { EmbeddingPart } from '../../../src/core/language/embedding.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
+import type { Kind } from '../../../src/core/language/work.ts'
 import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
-import { protocols } from '../../../src/core/protocols/registry.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
 import { SseScanner } from '../../../src/core/upstream/sse.ts'
-import { buildEndpoint, buildProvider, buildTextCall } from '../../support/call.ts'
-import type { ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
-import { fakeProviders } from '../../support/fake-providers.ts'
+import {
+  buildEmbeddingCall,
+  buildEndpoint,
+  buildProvider,
+  buildTextCall,
+} from '../../support/call.ts'
+import type { FakeProvider, ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
 import {
   applyChanges,
   applyFrameChanges,
@@ -31,8 +37,7 @@ import { renderWire } from '../../support/replay.ts'
 const seed = Number(process.env.HOSTILE_SEED ?? 20_261_121)
 const numRuns = Number(process.env.HOSTILE_RUNS ?? 300)
 
-type Spoken = Protocol<'text'>
-const spoken: Record<string, Spoken> = protocols.text
+type TextProtocol = Protocol<'text'>
 
 const CALL_INPUT = '{"city":"Paris","id":12345678901234567890}'
 const SAID: ScriptedAnswer[] = [
@@ -74,17 +79,17 @@ interface Situation {
   call: number
   endpoint: number
 }
-const callAt = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
-const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
+const getCall = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
+const getEndpoint = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
 
 /** Shortens a long stream to its beginning and its end. */
 const MAX_FRAMES = 60
-const shortened = <T>(frames: T[]): T[] =>
+const shortenStream = <T>(frames: T[]): T[] =>
   frames.length <= MAX_FRAMES
     ? frames
     : [...frames.slice(0, MAX_FRAMES / 2), ...frames.slice(-MAX_FRAMES / 2)]
 
-const framesIn = ({ framing }: Spoken, bytes: Uint8Array): Frame[] => {
+const readFrames = ({ framing }: TextProtocol, bytes: Uint8Array): Frame[] => {
   const scanner = framing === 'sse' ? new SseScanner() : new AwsEventStreamScanner()
   return [...scanner.feed(bytes), ...scanner.end()]
 }
@@ -94,19 +99,17 @@ interface Answers {
   streams: Frame[][]
 }
 
-function handMade(name: string, protocol: Spoken): Answers {
-  const voice = fakeProviders[name]
-  if (!voice) return { wholes: [{}], streams: [[{ event: null, data: '{}' }]] }
+function renderHandMade(protocol: TextProtocol, provider: FakeProvider): Answers {
   return {
-    wholes: SAID.map(said => JSON.parse(JSON.stringify(voice.renderAnswer(said)))),
+    wholes: SAID.map(said => JSON.parse(JSON.stringify(provider.renderAnswer(said)))),
     streams: [
-      ...SAID.map(said => voice.renderStream(said)),
-      voice.renderBrokenStream('Hello th'),
-    ].map(bytes => framesIn(protocol, bytes)),
+      ...SAID.map(said => provider.renderStream(said)),
+      provider.renderBrokenStream('Hello th'),
+    ].map(bytes => readFrames(protocol, bytes)),
   }
 }
 
-function recorded(name: string, protocol: Spoken): Answers {
+function listRecorded(name: string, protocol: TextProtocol): Answers {
   const all = listRecordings(name)
   return {
     wholes: all
@@ -114,58 +117,108 @@ function recorded(name: string, protocol: Spoken): Answers {
       .map(({ lines }) => JSON.parse(lines.join(''))),
     streams: all
       .filter(({ mode }) => mode === 'streamed')
-      .map(one => shortened(framesIn(protocol, renderWire(one).bytes))),
+      .map(one => shortenStream(readFrames(protocol, renderWire(one).bytes))),
   }
 }
 
-/** Every protocol with a reader of its own. */
-const readings = Object.entries(spoken).filter(
-  ([, protocol], i, all) =>
-    all.findIndex(([, { createReader }]) => createReader === protocol.createReader) === i,
-)
+/** Tests that a protocol withstands whatever its providers answer. */
+export function testHostileAnswers(
+  name: string,
+  protocol: TextProtocol,
+  { fakeProvider, isRecorded }: { fakeProvider: FakeProvider; isRecorded: boolean },
+): void {
+  describe(`${name}, seed ${seed}`, () => {
+    describe('hand-made answers', () =>
+      testAnswers(protocol, renderHandMade(protocol, fakeProvider)))
 
-describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
-  describe('hand-made answers', () => withstands(protocol, handMade(name, protocol)))
+    if (!hasRecordings)
+      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    else if (isRecorded)
+      describe('recorded answers', () => testAnswers(protocol, listRecorded(name, protocol)))
 
-  if (!hasRecordings)
-    test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-  else if (listRecordings(name).length > 0)
-    describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(
+        fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)),
+      )
+    })
 
-  test('reads any JSON as an answer, or throws a GatewayError', () => {
-    holds(fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)))
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
   })
+}
 
-  test('reads any JSON as a failure, whatever its status', () => {
-    const status = fc.constantFrom(400, 401, 404, 422, 429, 500, 503, 200, 0)
-    const body = fc.oneof(
-      hostileValue,
-      fc.record({ error: hostileValue }),
-      fc.record({ message: hostileValue, __type: hostileValue }),
-    )
-    holds(
-      fc.property(status, body, (code, given) =>
-        expect(protocol.readFailure(code, parseExact(JSON.stringify(given)))).toBeInstanceOf(
-          GatewayError,
-        ),
+/** Tests that a protocol testAnswers whatever its providers answer instead of vectors. */
+export function testHostileVectors(
+  name: string,
+  protocol: Protocol<'embedding'>,
+  endpoint: Endpoint,
+  answer: Json,
+): void {
+  const call = buildEmbeddingCall()
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(`${name}, seed ${seed}`, () => {
+    test('reads its own answer: one vector, and its usage', () => {
+      expect(read(answer).map(({ type }) => type)).toEqual(['start', 'embedding', 'usage'])
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(fc.property(changes, made => expectVectors(read(applyChanges(answer, made)))))
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectVectors(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+
+    test('refuses a stream, which no provider sends', () => {
+      expect(() => protocol.createReader(call, endpoint)).toThrow('Provider returned')
+    })
+  })
+}
+
+/** Expects no part at all, or one vector of numbers. */
+function expectVectors(parts: EmbeddingPart[]): void {
+  const vectors = parts.flatMap(part => (part.type === 'embedding' ? [part.vector] : []))
+  expect(vectors).toHaveLength(parts.length === 0 ? 0 : 1)
+  for (const vector of vectors)
+    expect(typeof vector === 'string' || vector.every(Number.isFinite)).toBe(true)
+}
+
+function expectFailures<K extends Kind>(protocol: Protocol<K>): void {
+  const status = fc.constantFrom(400, 401, 404, 422, 429, 500, 503, 200, 0)
+  const body = fc.oneof(
+    hostileValue,
+    fc.record({ error: hostileValue }),
+    fc.record({ message: hostileValue, __type: hostileValue }),
+  )
+  checkProperty(
+    fc.property(status, body, (code, value) =>
+      expect(protocol.readFailure(code, parseExact(JSON.stringify(value)))).toBeInstanceOf(
+        GatewayError,
       ),
-    )
-  })
-})
+    ),
+  )
+}
 
-function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
+function testAnswers(protocol: TextProtocol, { wholes, streams }: Answers): void {
   test.skipIf(wholes.length === 0)('survives a whole answer with an error in it', () => {
     const bodies = fc
       .tuple(fc.constantFrom(...wholes), changes)
       .map(([body, made]) => applyChanges(body, made))
-    holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
+    checkProperty(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
   })
 
   test.skipIf(streams.length === 0)('survives a stream with an error in it', () => {
     const frames = fc
       .tuple(fc.constantFrom(...streams), frameChanges)
       .map(([given, made]) => applyFrameChanges(given, made))
-    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+    checkProperty(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 
   test.skipIf(streams.length === 0)('survives the frames of all streams in any order', () => {
@@ -173,14 +226,14 @@ function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
     const frames = fc
       .tuple(any, frameChanges)
       .map(([given, made]) => applyFrameChanges(given, made))
-    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+    checkProperty(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 }
 
 const SHOWN = 4_000
 
 /** Throws with the smallest answer that breaks the property. */
-function holds<T>(property: fc.IProperty<T>): void {
+function checkProperty<T>(property: fc.IProperty<T>): void {
   const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, {
     seed,
     numRuns,
@@ -192,15 +245,17 @@ function holds<T>(property: fc.IProperty<T>): void {
   )
 }
 
-function readWhole(protocol: Spoken, at: Situation, body: unknown): void {
+function readWhole(protocol: TextProtocol, at: Situation, body: unknown): void {
   const json = JSON.stringify(body)
-  const parts = given(() => protocol.parseAnswer(parseExact(json), callAt(at), endpointAt(at)))
+  const parts = readSafely(() =>
+    protocol.parseAnswer(parseExact(json), getCall(at), getEndpoint(at)),
+  )
   new Grammar().read(parts)
   expectLinear(parts, json.length, 1)
 }
 
-function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
-  const reader = protocol.createReader(callAt(at), endpointAt(at))
+function readStream(protocol: TextProtocol, at: Situation, frames: Frame[]): void {
+  const reader = protocol.createReader(getCall(at), getEndpoint(at))
   const grammar = new Grammar()
   const all: TextPart[] = []
   const read = (parts: TextPart[]) => {
@@ -209,11 +264,11 @@ function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
   }
   for (const frame of frames) {
     const wasComplete = reader.complete
-    const parts = given(() => reader.read(frame))
+    const parts = readSafely(() => reader.read(frame))
     if (wasComplete) expect([parts, reader.complete]).toEqual([[], true])
     read(parts)
   }
-  if (!reader.complete) read(given(() => reader.end?.() ?? []))
+  if (!reader.complete) read(readSafely(() => reader.end?.() ?? []))
   expectLinear(
     all,
     frames.reduce((sum, { data }) => sum + data.length, 0),
@@ -222,7 +277,7 @@ function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
 }
 
 /** Returns the parts, or none for a GatewayError. Throws anything else. */
-function given(read: () => TextPart[]): TextPart[] {
+function readSafely<Part>(read: () => Part[]): Part[] {
   try {
     return read()
   } catch (thrown) {

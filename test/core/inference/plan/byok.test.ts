@@ -2,20 +2,24 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ByokChange, NewByokKey } from '../../../src/core/catalog/byok/schema.ts'
-import { createByokKey, listUsableByokKeys, updateByokKey } from '../../../src/core/catalog/byok.ts'
-import type { Endpoint } from '../../../src/core/catalog/models.ts'
-import { toExactPrices } from '../../../src/core/catalog/prices.ts'
-import { GatewayError } from '../../../src/core/errors.ts'
-import type { Gateway } from '../../../src/core/gateway.ts'
-import { getOperator } from '../../../src/core/identity/actor.ts'
-import { createKey } from '../../../src/core/identity/keys.ts'
-import { planRoute } from '../../../src/core/inference/plan.ts'
-import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { createTextUsage } from '../../../src/core/language/usage.ts'
-import { buildEndpoint, buildTextCall } from '../../support/call.ts'
-import { testGateway } from '../../support/gateway.ts'
-import { beginStep } from '../../support/run.ts'
+import type { ByokChange, NewByokKey } from '../../../../src/core/catalog/byok/schema.ts'
+import {
+  createByokKey,
+  listUsableByokKeys,
+  updateByokKey,
+} from '../../../../src/core/catalog/byok.ts'
+import type { Endpoint } from '../../../../src/core/catalog/models.ts'
+import { toExactPrices } from '../../../../src/core/catalog/prices.ts'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { createKey } from '../../../../src/core/identity/keys.ts'
+import { planRoute } from '../../../../src/core/inference/plan.ts'
+import type { RoutingPreferences } from '../../../../src/core/language/routing.ts'
+import { createTextUsage } from '../../../../src/core/language/usage.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+import { beginStep } from '../../../support/run.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
   provider,

@@ -1,5 +1,5 @@
-import { testStore } from '../../suites/store.ts'
-import { Memory, openMemoryStore } from '../../support/memory-store.ts'
+import { testStore } from '../suites/store.ts'
+import { Memory, openMemoryStore } from './memory-store.ts'
 
 /** Each seed delays other answers. */
 for (const seed of [1, 2, 3])

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { toJsonSchema } from '../../../../src/core/protocols/gemini/schema.ts'
+import { toJsonSchema } from '../../../../../src/core/protocols/gemini/schema.ts'
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 

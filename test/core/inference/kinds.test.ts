@@ -1,0 +1,27 @@
+import { expect, test } from 'bun:test'
+import { kinds } from '../../../src/core/inference/kinds.ts'
+import type { Kind } from '../../../src/core/language/work.ts'
+import { sample as embedding } from '../../suites/kind/embedding.ts'
+import { sample as text } from '../../suites/kind/text.ts'
+import { type KindSample, testKind } from '../../suites/kind.ts'
+
+const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding }
+
+const names = Object.keys(kinds) as Kind[]
+
+const testNamed = <K extends Kind>(name: K) => testKind(name, kinds[name], SAMPLES[name])
+
+for (const name of names) testNamed(name)
+
+test('every kind has its own word on the record and for people', () => {
+  for (const word of ['apiType', 'outputName'] as const)
+    expect(new Set(names.map(name => kinds[name][word])).size).toBe(names.length)
+})
+
+test('a model does the work of its output, and of no other kind', () => {
+  const modalities = ['text', 'embeddings']
+  const does = modalities.map(modality =>
+    names.filter(name => kinds[name].matchesModalities([modality])),
+  )
+  expect(does).toEqual([['text'], ['embedding']])
+})

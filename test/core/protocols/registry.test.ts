@@ -1,0 +1,16 @@
+import { expect, test } from 'bun:test'
+import { protocolNames, protocols } from '../../../src/core/protocols/registry.ts'
+import { SAMPLES } from '../../suites/protocol/samples.ts'
+import { testProtocol } from '../../suites/protocol.ts'
+
+for (const [name, protocol] of Object.entries(protocols.text))
+  testProtocol('text', name, protocol, SAMPLES.text[name])
+
+for (const [name, protocol] of Object.entries(protocols.embedding))
+  testProtocol('embedding', name, protocol, SAMPLES.embedding[name])
+
+test('every kind of work has protocols, and each is named once', () => {
+  const names = Object.values(protocols).map(byName => Object.keys(byName))
+  expect(names.every(list => list.length > 0)).toBe(true)
+  expect(protocolNames.toSorted()).toEqual([...new Set(names.flat())].toSorted())
+})

@@ -1,0 +1,35 @@
+import type { PluginSample } from '../plugin.ts'
+
+const routerEntry = {
+  allowed_models: ['Acme/*'],
+  excluded_models: ['acme/m9'],
+  cost_tier: 'low',
+  cost_quality_tradeoff: 3,
+}
+const routerOptions = { allowed: ['acme/*'], excluded: ['acme/m9'], tier: 'low' }
+
+/** A sample of every plugin, by its id. */
+export const SAMPLES: Record<string, PluginSample> = {
+  web: {
+    entry: {
+      engine: 'native',
+      max_uses: 3,
+      include_domains: ['a.example'],
+      exclude_domains: ['b.example'],
+      user_location: { city: 'Bern', country: 'CH' },
+    },
+    options: {
+      max_uses: 3,
+      allowed_domains: ['a.example'],
+      excluded_domains: ['b.example'],
+      user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+    },
+  },
+  'auto-router': {
+    entry: { ...routerEntry, pin_model: true },
+    options: { ...routerOptions, pinned: true },
+    isDeterministic: true,
+  },
+  'auto-beta-router': { entry: routerEntry, options: routerOptions, isDeterministic: true },
+  'free-router': { entry: {}, options: {}, isDeterministic: false },
+}

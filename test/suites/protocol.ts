@@ -1,0 +1,79 @@
+import { expect, test } from 'bun:test'
+import type { Json } from '../../src/core/kernel/json.ts'
+import type { Kind } from '../../src/core/language/work.ts'
+import type { Protocol } from '../../src/core/protocols/protocol.ts'
+import { buildEndpoint } from '../support/call.ts'
+import type { FakeProvider } from '../support/fake-providers/fake-provider.ts'
+import { testFraming } from './protocol/framing.ts'
+import { testHostileAnswers, testHostileVectors } from './protocol/hostile.ts'
+import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
+
+/** What the suite must be told of a protocol: how its providers answer. */
+export interface ProtocolSamples {
+  text:
+    | {
+        /** A provider that answers in the protocol. */
+        fakeProvider: FakeProvider
+        /** Whether answers of real providers are recorded under the protocol's name. */
+        isRecorded: boolean
+      }
+    /** The protocol that reads these answers: it is tested once, under its own name. */
+    | { readBy: Protocol<'text'> }
+  embedding: {
+    /** The provider's name of a model whose vectors the protocol requests. */
+    upstreamModel: string
+    /** That model's answer to a call with one text. */
+    answer: Json
+  }
+}
+
+export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
+
+/** Tests what every protocol of a kind promises. Throws if there is no sample of it. */
+export function testProtocol<K extends Kind>(
+  kind: K,
+  name: string,
+  protocol: Protocol<K>,
+  sample: ProtocolSample<K> | undefined,
+): void {
+  if (!sample) throw new Error(`${name} has no sample for ${kind} in test/suites/protocol`)
+  if (kind === 'text') testText(name, protocol as Protocol<'text'>, sample as TextSample)
+  else testVectors(name, protocol as Protocol<'embedding'>, sample as EmbeddingSample)
+}
+
+type TextSample = ProtocolSample<'text'>
+type EmbeddingSample = ProtocolSample<'embedding'>
+
+function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
+  const endpoint = buildEndpoint({ max_completion_tokens: 8_000 })
+  testAnyRequest('text', name, protocol, endpoint)
+  testTextRequests(name, protocol, endpoint)
+  if ('readBy' in sample) testSharedReader(name, protocol, sample.readBy)
+  else {
+    testHostileAnswers(name, protocol, sample)
+    if (sample.isRecorded) testFraming(name, protocol)
+  }
+}
+
+function testSharedReader(
+  name: string,
+  protocol: Protocol<'text'>,
+  { createReader, parseAnswer, readFailure, framing }: Protocol<'text'>,
+): void {
+  test(`${name}: its answers are read by the protocol that its sample names`, () => {
+    expect(protocol.createReader).toBe(createReader)
+    expect(protocol.parseAnswer).toBe(parseAnswer)
+    expect(protocol.readFailure).toBe(readFailure)
+    expect(protocol.framing).toBe(framing)
+  })
+}
+
+function testVectors(
+  name: string,
+  protocol: Protocol<'embedding'>,
+  { upstreamModel, answer }: EmbeddingSample,
+): void {
+  const endpoint = buildEndpoint({ upstreamModel })
+  testAnyRequest('embedding', `${name}: vectors`, protocol, endpoint)
+  testHostileVectors(`${name}: vectors`, protocol, endpoint, answer)
+}

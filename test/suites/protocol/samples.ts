@@ -1,0 +1,58 @@
+import type { Kind } from '../../../src/core/language/work.ts'
+import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
+import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
+import { fakeProviders } from '../../support/fake-providers.ts'
+import type { ProtocolSample } from '../protocol.ts'
+
+/** An answer of an OpenAI-compatible server. */
+const VECTORS = {
+  object: 'list',
+  data: [{ object: 'embedding', index: 0, embedding: [0.5, -0.25] }],
+  model: 'up',
+  usage: { prompt_tokens: 1, total_tokens: 1 },
+}
+
+const openaiLike: ProtocolSample<'embedding'> = { upstreamModel: 'up', answer: VECTORS }
+
+/** The sample of a protocol with a fake provider, whose real providers' answers are recorded. */
+function getRecordedSample(name: string): ProtocolSample<'text'> {
+  const fakeProvider = fakeProviders[name]
+  if (!fakeProvider) throw new Error(`${name} has no fake provider`)
+  return { fakeProvider, isRecorded: true }
+}
+
+/** A sample of every protocol, by the kind of work and the protocol's name. */
+export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
+  text: {
+    'openai-chat': getRecordedSample('openai-chat'),
+    'cohere-chat': getRecordedSample('cohere-chat'),
+    gemini: getRecordedSample('gemini'),
+    'anthropic-messages': getRecordedSample('anthropic-messages'),
+    'anthropic-vertex': { readBy: anthropicMessages },
+    'openai-responses': getRecordedSample('openai-responses'),
+    'bedrock-converse': getRecordedSample('bedrock-converse'),
+    sandbox: { readBy: openaiChat },
+  },
+  embedding: {
+    'openai-chat': openaiLike,
+    'voyage-rerank': openaiLike,
+    'jina-rerank': openaiLike,
+    sandbox: openaiLike,
+    'cohere-chat': {
+      upstreamModel: 'embed-v4.0',
+      answer: {
+        id: 'e-1',
+        embeddings: { float: [[0.5, -0.25]] },
+        meta: { billed_units: { input_tokens: 1 } },
+      },
+    },
+    gemini: {
+      upstreamModel: 'gemini-embedding-001',
+      answer: { embedding: { values: [0.5, -0.25] }, usageMetadata: { promptTokenCount: 1 } },
+    },
+    'bedrock-converse': {
+      upstreamModel: 'amazon.titan-embed-text-v2:0',
+      answer: { embedding: [0.5, -0.25], inputTextTokenCount: 1 },
+    },
+  },
+}
