@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { type Document, listBlocks, readDocuments } from './documents.ts'
+import { type Document, listBlocks, readDocuments, splitCommand } from './documents.ts'
 import { SHARED } from './shared.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
@@ -47,7 +47,7 @@ const listTests = (document: Document): string[][] =>
     .filter(({ language }) => language === 'sh')
     .flatMap(({ code }) => code.split('\n'))
     .filter(line => line.startsWith('bun test '))
-    .map(line => line.split(' ').slice(2))
+    .map(line => splitCommand(line).slice(2))
 
 /** What a copy has of the project. The rest is linked or not needed. */
 const COPIED = [
@@ -124,7 +124,7 @@ export function checkTypes(copy: string, files: string[]): Promise<string> {
 
 /** Checks the format and the style of these files of a copy. Returns what is wrong. */
 export const checkStyle = (copy: string, files: string[]): Promise<string> =>
-  findFailure(copy, ['biome', 'ci', '--error-on-warnings', ...files])
+  findFailure(copy, ['biome', 'ci', '--colors=off', '--error-on-warnings', ...files])
 
 /** Runs tests in a copy. Returns what failed. */
 export const runTests = (copy: string, words: string[]): Promise<string> =>
