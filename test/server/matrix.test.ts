@@ -22,7 +22,7 @@ import { type Server, startServer } from '../support/server.ts'
 const DIALECTS: Record<string, DialectClient> = { chat, messages }
 const PROTOCOLS = Object.keys(protocols.text).filter(name => name !== 'sandbox')
 
-/** Combinations that are impossible, and why. `ARCHITECTURE.md` lists them too. */
+/** Combinations that are impossible, and why. */
 const HOLES: Record<string, string> = {
   'chat cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
   'messages cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
