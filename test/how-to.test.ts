@@ -44,9 +44,9 @@ describe('the project after all how-tos', () => {
     TIMEOUT,
   )
 
-  test.each([[whole], ...narrowed.map(words => [words])])(
-    'passes bun test %p',
-    async words => {
+  test.each([whole, ...narrowed].map(words => [words.join(' '), words] as const))(
+    'passes bun test %s',
+    async (_, words) => {
       expect(await runTests(copy, words)).toBe('')
     },
     TIMEOUT,
