@@ -128,7 +128,7 @@ export const checkStyle = (copy: string, files: string[]): Promise<string> =>
 
 /** Runs tests in a copy. Returns what failed. */
 export const runTests = (copy: string, words: string[]): Promise<string> =>
-  findFailure(copy, ['bun', 'test', ...words])
+  findFailure(copy, ['bun', 'test', '--only-failures', ...words])
 
 /** Runs a program in a copy. Returns an empty text if it succeeds, else what it printed. */
 async function findFailure(copy: string, [program = '', ...words]: string[]): Promise<string> {
