@@ -20,7 +20,7 @@ export interface Plugin<Options = unknown> {
   readOptions(entry: Json, path: string): Options
   /**
    * Returns the call with what the plugin adds, once per model. Does not change the call that it
-   * gets.
+   * gets, and returns its own result unchanged: a call of a later step has passed through it.
    */
   before?(call: Work[Kind]['call'], options: Options): Work[Kind]['call']
   /** Returns the call of the next step once a step is answered; null if there is none. */
