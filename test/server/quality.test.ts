@@ -115,10 +115,14 @@ test('a dry run shows their tool-call quality, and the resulting order', async (
     },
   })
   const { endpoints } = (await response.json()) as {
-    endpoints: { provider: string; chance: number; sound_tool_calls: object }[]
+    endpoints: { provider: string; probability: number; sound_tool_calls: object }[]
   }
   expect(
-    endpoints.map(({ provider, chance, sound_tool_calls }) => [provider, chance, sound_tool_calls]),
+    endpoints.map(({ provider, probability, sound_tool_calls }) => [
+      provider,
+      probability,
+      sound_tool_calls,
+    ]),
   ).toEqual([
     ['able', 1, computeBounds({ ok: ENOUGH, failed: 0 }) ?? {}],
     ['broken', 0, computeBounds({ ok: 0, failed: ENOUGH }) ?? {}],
