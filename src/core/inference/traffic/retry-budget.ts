@@ -4,8 +4,8 @@ import type { RunningCalls } from './running-calls.ts'
  * The share of running calls that may be retries, and how many always may: an outage must not
  * multiply traffic.
  */
-const SHARE = 0.2
-const ALWAYS = 3
+const RETRY_SHARE = 0.2
+const MIN_RETRIES = 3
 
 /** Limits how many retries run at once. */
 export class RetryBudget {
@@ -18,7 +18,7 @@ export class RetryBudget {
 
   /** Takes a permit if there is one; tells whether it did. Each permit must be released. */
   tryAcquire(): boolean {
-    if (this.#running >= Math.max(ALWAYS, this.#calls.size * SHARE)) return false
+    if (this.#running >= Math.max(MIN_RETRIES, this.#calls.size * RETRY_SHARE)) return false
     this.#running += 1
     return true
   }
