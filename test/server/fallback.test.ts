@@ -70,6 +70,7 @@ beforeAll(async () => {
     'acme/wide': { first: first.url, second: second.url, third: third.url, fourth: fourth.url },
     'acme/refused': { refused, second: second.url },
     'acme/gone': { refused },
+    'acme/last': { fourth: fourth.url },
   }
   server = await startServer({ config: buildRoutesConfig(routes, { timeouts: TIMEOUTS }) })
 })
@@ -301,11 +302,29 @@ for (const streamed of [false, true]) {
       expect(hits()).toEqual([1, 0, 1, 0])
     })
 
-    test('a model with four endpoints leaves no attempt for the model after it', async () => {
+    test('three endpoints of a model are tried, then the model after it', async () => {
       for (const upstream of [first, second, third]) upstream.plan(status(500, CANARY))
-      const outcome = await ask({ model: 'acme/wide', models: ['acme/refused'] }, streamed)
-      expect(outcome.status).toBe(502)
-      expect(hits()).toEqual([1, 1, 1, 0])
+      const outcome = await ask({ model: 'acme/wide', models: ['acme/last'] }, streamed)
+      expect(outcome.body).toContain('"model":"acme/last"')
+      expect(hits()).toEqual([1, 1, 1, 1])
+    })
+
+    test('the third of three fallbacks is reached', async () => {
+      for (const upstream of [first, second, third]) upstream.plan(status(500, CANARY))
+      const models = ['acme/other', 'acme/gone', 'acme/last']
+      const outcome = await ask({ model: 'acme/small', models }, streamed)
+      expect(outcome.body).toContain('"model":"acme/last"')
+      expect(hits()).toEqual([1, 1, 1, 1])
+    })
+
+    test('every named model is tried once in an outage, whatever the retry budget', async () => {
+      for (const upstream of [first, second, third, fourth]) upstream.plan(status(500, CANARY))
+      const models = ['acme/other', 'acme/last']
+      const calls = Array.from({ length: 40 }, () => ask({ model: 'acme/small', models }, streamed))
+      const outcomes = await Promise.all(calls)
+      expect(new Set(outcomes.map(outcome => outcome.status))).toEqual(new Set([502]))
+      const [, , toOther, toLast] = hits()
+      expect([toOther, toLast]).toEqual([40, 40])
     })
   })
 }

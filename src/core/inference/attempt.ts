@@ -76,9 +76,11 @@ export function computeHedgeDelay(
 }
 
 /**
- * At most this many endpoints are tried for one call, so that an outage does not multiply traffic.
+ * At most this many endpoints of one model are tried, and this many endpoints in all, so that an
+ * outage does not multiply traffic.
  */
-const MAX_TRIES = 3
+const MAX_TRIES_PER_MODEL = 3
+const MAX_TRIES = 12
 
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class AttemptQueue<K extends Kind> {
@@ -87,30 +89,36 @@ export class AttemptQueue<K extends Kind> {
   readonly echoes: AnswerPart<K>[] = []
   readonly #world: InferenceWorld
   readonly #endpoints: Endpoint[]
+  /** The models that the caller names. Those that a router picks are fallbacks of its own. */
+  readonly #namedModels: Set<string>
   readonly #cancellation: Cancellation
+  /** When no further attempt begins, in steady milliseconds. */
+  readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
   #isStopped = false
 
   constructor(world: InferenceWorld, { plan, run }: Step<K>) {
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
+    this.#namedModels = new Set(listNamedModels(plan))
     this.#cancellation = run.cancellation
+    this.#deadline = run.startedAt + world.config.timeouts.total_seconds * 1000
   }
 
   /**
-   * Returns the next attempt: the first endpoint that is not in a cooldown and whose model has not
-   * refused the call. The first attempt of a call is made even if all endpoints are in a cooldown.
-   * A retry takes a permit that `release` gives back. Undefined if there is no endpoint or no
-   * permit left.
+   * Returns the next attempt: the first endpoint that is not in a cooldown, and whose model has not
+   * refused the call or been tried often enough. Every model that the caller names is tried at
+   * least once, even if all its endpoints are in a cooldown. Other attempts but the first take a
+   * retry permit that `release` gives back. Undefined if there is no endpoint or no permit left.
    */
   next(): RunningAttempt | undefined {
-    const isRetry = this.#triedEndpoints.length > 0
-    if (this.#isStopped || this.#triedEndpoints.length === MAX_TRIES) return undefined
-    if (isRetry && !this.#world.traffic.retryBudget.tryAcquire()) return undefined
-    const endpoint = this.#findAvailable() ?? (isRetry ? undefined : this.#endpoints[0])
-    if (endpoint) return this.#createAttempt(endpoint, isRetry)
-    if (isRetry) this.#world.traffic.retryBudget.release()
-    return undefined
+    if (this.#isOver()) return undefined
+    return this.#findAvailable() ?? this.#findLastResort()
+  }
+
+  /** Returns an attempt to make beside a running one. It always takes a retry permit. */
+  nextHedge(): RunningAttempt | undefined {
+    return this.#isOver() ? undefined : this.#findAvailable(true)
   }
 
   /** Records a failed attempt. */
@@ -124,6 +132,14 @@ export class AttemptQueue<K extends Kind> {
   /** Gives back the permit of an attempt that is over. */
   release({ isRetry }: RunningAttempt): void {
     if (isRetry) this.#world.traffic.retryBudget.release()
+  }
+
+  #isOver(): boolean {
+    return (
+      this.#isStopped ||
+      this.#triedEndpoints.length === MAX_TRIES ||
+      (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
+    )
   }
 
   #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {
@@ -141,19 +157,44 @@ export class AttemptQueue<K extends Kind> {
   }
 
   // Checked here and not only in the plan: since it was made, another call may have begun to probe
-  // whether the endpoint has recovered.
-  #findAvailable(): Endpoint | undefined {
-    const {
-      traffic: { health },
-    } = this.#world
-    for (const endpoint of this.#endpoints)
-      if (
-        !this.#triedEndpoints.includes(endpoint) &&
-        !this.#hasRefused(endpoint.model) &&
-        health.tryAdmit(endpoint)
-      )
-        return endpoint
-    return undefined
+  // whether an endpoint has recovered. Without a permit the first tries of named models go on.
+  #findAvailable(isHedge = false): RunningAttempt | undefined {
+    const { health, retryBudget } = this.#world.traffic
+    let permit: boolean | undefined
+    const found = this.#endpoints.find(endpoint => {
+      if (!this.#isEligible(endpoint)) return false
+      const needsPermit = isHedge || !this.#isFirstTry(endpoint)
+      if (needsPermit) permit ??= retryBudget.tryAcquire()
+      return (!needsPermit || permit) && health.tryAdmit(endpoint)
+    })
+    const isRetry = found !== undefined && (isHedge || !this.#isFirstTry(found))
+    if (permit && !isRetry) retryBudget.release()
+    return found && this.#createAttempt(found, isRetry)
+  }
+
+  // Every endpoint that may be tried is in a cooldown: named models are tried all the same.
+  #findLastResort(): RunningAttempt | undefined {
+    const untried = this.#endpoints.find(
+      endpoint => this.#isEligible(endpoint) && this.#isFirstTry(endpoint),
+    )
+    return untried && this.#createAttempt(untried, false)
+  }
+
+  #isFirstTry({ model }: Endpoint): boolean {
+    if (this.#triedEndpoints.length === 0) return true
+    return this.#namedModels.has(model) && this.#countTries(model) === 0
+  }
+
+  #countTries(model: string): number {
+    return this.#triedEndpoints.filter(endpoint => endpoint.model === model).length
+  }
+
+  #isEligible(endpoint: Endpoint): boolean {
+    return (
+      !this.#triedEndpoints.includes(endpoint) &&
+      this.#countTries(endpoint.model) < MAX_TRIES_PER_MODEL &&
+      !this.#hasRefused(endpoint.model)
+    )
   }
 
   #hasRefused(model: string): boolean {
@@ -161,6 +202,13 @@ export class AttemptQueue<K extends Kind> {
       ({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error),
     )
   }
+}
+
+function listNamedModels(plan: Plan<Kind> | null): string[] {
+  if (!plan) return []
+  // A plan of just some endpoints was made by us, and all of it is meant.
+  if (plan.models.length === 0) return plan.endpoints.map(({ model }) => model)
+  return plan.models.flatMap(({ model, router }) => (router ? [] : model.id))
 }
 
 /** An answer that has begun: from here on no other endpoint may be tried. */

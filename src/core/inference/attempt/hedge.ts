@@ -24,7 +24,7 @@ export async function raceEndpoints<K extends Kind>(
   const [firstCancellation, secondCancellation] = step.run.cancellation.createBranches(2)
   const racer = race.start(attempt, firstCancellation)
   if (!(await race.isLate(racer))) return race.takeAnswer(await racer.outcome)
-  const hedge = queue.next()
+  const hedge = queue.nextHedge()
   if (!hedge) return race.takeAnswer(await racer.outcome)
   try {
     return await race.raceBoth(racer, race.start(hedge, secondCancellation))
