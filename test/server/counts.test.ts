@@ -156,6 +156,15 @@ function draw<Case>(all: Case[], count: number): Case[] {
     .map(({ one }) => one)
 }
 
+test('a search without a number of its own is sent with the number that its hold assumes', async () => {
+  const key = await createLimitedKey(server, 1)
+  const tools = [{ type: 'web_search_20250305', name: 'web_search' }]
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const json = { model: 'acme/claude', max_tokens: 100, messages, tools }
+  expect((await server.fetch('/messages', { key, json })).status).toBe(200)
+  expect(upstream.hits.at(-1)?.json).toMatchObject({ tools: [{ max_uses: 10 }] })
+})
+
 describe(`no count of a request spends more than a limit (seed ${SEED})`, () => {
   test.each(
     draw(cases, 150).map(

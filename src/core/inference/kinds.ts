@@ -82,6 +82,8 @@ export interface Costing<K extends Kind> {
   computeLeastOutput(call: Call<K>, endpoint: Endpoint): number
   /** Tells whether the endpoint may give more than `boundOutput` unless the call bounds it. */
   needsOutputLimit(call: Call<K>, endpoint: Endpoint): boolean
+  /** Returns the call with the bounds of its units that its hold assumes, where it has none. */
+  limitUnits(call: Call<K>, endpoint: Endpoint): Call<K>
   /** Returns the call with no more tokens of output than this. */
   limitOutput(call: Call<K>, tokens: number): Call<K>
   /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */

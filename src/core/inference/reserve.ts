@@ -181,13 +181,14 @@ export function estimatePromptNanos<K extends Kind>(
 export function limitToHold<K extends Kind>(
   { config }: InferenceWorld,
   kind: K,
-  call: Work[K]['call'],
+  unlimited: Work[K]['call'],
   endpoint: Endpoint,
   { amounts }: Pick<Hold, 'amounts'>,
 ): Work[K]['call'] {
   const heldNanos = endpoint.is_byok ? amounts.byok : amounts.own
-  if (heldNanos === null) return call
-  const { boundInput, limitOutput, needsOutputLimit }: Costing<K> = kinds[kind].costing
+  if (heldNanos === null) return unlimited
+  const { boundInput, limitOutput, limitUnits, needsOutputLimit }: Costing<K> = kinds[kind].costing
+  const call = limitUnits(unlimited, endpoint)
   const { prompt, perToken, most, least } = quoteCall(
     config,
     kind,

@@ -98,6 +98,7 @@ function buildCosting<K extends Kind>(definition: KindDefinition<K>): Costing<K>
     boundOutput: () => 0,
     computeLeastOutput: () => 0,
     needsOutputLimit: () => false,
+    limitUnits: call => call,
     limitOutput: call => call,
     priceOutputToken: () => 0n,
     priceSurcharge: () => 0n,

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
-import { isObject, parseCount } from '../../../kernel/json.ts'
+import { isObject, type Json, parseCount } from '../../../kernel/json.ts'
 import { multiplyPrice, pickLarger } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
 import {
@@ -19,6 +19,7 @@ export const costing: Partial<Costing<'text'>> = {
   boundOutput,
   computeLeastOutput,
   needsOutputLimit,
+  limitUnits,
   limitOutput,
   priceOutputToken,
   priceSurcharge,
@@ -133,6 +134,25 @@ function countAskedSearches(
   const maxUses = (isObject(options) && parseCount(options.max_uses)) || 0
   return capabilities?.includes('web_search') && maxUses > 0 ? maxUses : Math.max(maxUses, SEARCHES)
 }
+
+/**
+ * Returns the call with the searches that its hold assumes, where it names no number and the
+ * provider takes one (Anthropic, "Web search tool": `max_uses`).
+ */
+function limitUnits(call: TextCall, { protocol }: Endpoint): TextCall {
+  if (!protocol.startsWith('anthropic-')) return call
+  const { web_search_options: options } = call.params
+  const tools = call.tools.map(tool =>
+    tool.type === 'other' && countToolSearches(tool.value) > 0
+      ? { ...tool, value: addMaxUses(tool.value) }
+      : tool,
+  )
+  if (options === undefined) return { ...call, tools }
+  return { ...call, tools, params: { ...call.params, web_search_options: addMaxUses(options) } }
+}
+
+const addMaxUses = (fields: unknown): Json =>
+  isObject(fields) ? { ...fields, max_uses: fields.max_uses ?? SEARCHES } : { max_uses: SEARCHES }
 
 function countToolSearches(tool: unknown): number {
   if (!isObject(tool) || !String(tool.type).includes('search')) return 0
