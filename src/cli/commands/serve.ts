@@ -249,6 +249,12 @@ function createLogger(format: string, gateway: Gateway): Log {
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
+  gateway.events.on('descriptors.scarce', ({ limit }) =>
+    log('descriptors.scarce', { limit, consequence: 'calls are refused until some are free' }),
+  )
+  gateway.events.on('descriptors.sufficient', ({ limit }) =>
+    log('descriptors.sufficient', { limit }),
+  )
   gateway.events.on('store.failing', ({ error }) =>
     log('store.failing', { cause: getCause(error) }),
   )
