@@ -8,10 +8,11 @@ export interface ConnectionServer {
   timeout(request: Request, seconds: number): void
 }
 
-/** The world of a connection: the config in effect, and whether the process has descriptors. */
+/** The world of a connection: the config in effect, running calls, and descriptors for more. */
 export interface ConnectionWorld {
   config: Config
-  descriptors: Pick<Descriptors, 'isScarce'>
+  traffic: { calls: { size: number } }
+  descriptors: Pick<Descriptors, 'isScarce' | 'admitCall'>
 }
 
 const connections = new WeakMap<Request, Connection>()
@@ -55,14 +56,10 @@ export class Connection {
     return this.#world.config.timeouts.body_seconds
   }
 
-  /** Whether the process runs out of descriptors. */
-  get isScarce(): boolean {
-    return this.#world.descriptors.isScarce
-  }
-
   /** Throws 503 when the process runs out of descriptors: a call needs another one. */
   requireDescriptor(): void {
-    if (this.isScarce)
+    const { descriptors, traffic } = this.#world
+    if (!descriptors.admitCall(traffic.calls.size))
       throw new GatewayError('unavailable', 'The gateway has too many connections', {
         retryAfter: 1,
       })
@@ -102,7 +99,8 @@ export class Connection {
    * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce.
    */
   async isReusable(): Promise<boolean> {
-    return !this.isScarce && (this.#isBodyReceived || (await hasDrained(this.#request)))
+    if (this.#world.descriptors.isScarce) return false
+    return this.#isBodyReceived || (await hasDrained(this.#request))
   }
 
   #limitSilence(): void {

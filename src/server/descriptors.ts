@@ -8,22 +8,45 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 export class Descriptors {
   /** Whether only the reserve is left. */
   isScarce = false
-  /** The first number that is no descriptor; infinite if the system does not tell. */
-  readonly limit: number
+  readonly #limit: number
   readonly #reserve: number
+  readonly #onChange: (isScarce: boolean) => void
+  #calls = 0
+  #lowestFree = 0
 
-  constructor(limit = readLimit()) {
-    this.limit = limit
+  /** `limit` is the first number that is no descriptor; infinite if the system does not tell. */
+  constructor(onChange: (isScarce: boolean) => void = () => {}, limit = readLimit()) {
+    this.#limit = limit
     this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(limit / 4))
+    this.#onChange = onChange
   }
 
-  /** Looks again. Takes microseconds. Returns whether the answer changed. */
-  look(): boolean {
+  /** Looks again. Takes microseconds. */
+  look(): void {
     const wasScarce = this.isScarce
-    this.isScarce = findLowestFree() >= this.limit - this.#reserve
-    return this.isScarce !== wasScarce
+    this.#calls = 0
+    this.#lowestFree = findLowestFree()
+    this.isScarce = !this.#hasRoomFor(0)
+    if (this.isScarce !== wasScarce) this.#onChange(this.isScarce)
+  }
+
+  /**
+   * Returns whether another call finds a descriptor. `running` calls may not have opened theirs
+   * yet, if they came since the last look.
+   */
+  admitCall(running: number): boolean {
+    if (this.#calls % CALLS_PER_LOOK === 0) this.#lowestFree = findLowestFree()
+    this.#calls += 1
+    return this.#hasRoomFor(Math.min(this.#calls, running))
+  }
+
+  #hasRoomFor(more: number): boolean {
+    return this.#lowestFree + more < this.#limit - this.#reserve
   }
 }
+
+/** Many connections may come between two regular looks, each with a call. */
+const CALLS_PER_LOOK = 16
 
 const LARGEST_RESERVE = 64
 

@@ -21,9 +21,9 @@ export interface RunningServer {
 declare module '../core/events.ts' {
   interface EventMap {
     /** Only a reserve of file descriptors is left: calls are refused, connections are closed. */
-    'descriptors.scarce': { limit: number }
+    'descriptors.scarce': object
     /** There are enough file descriptors again. */
-    'descriptors.sufficient': { limit: number }
+    'descriptors.sufficient': object
   }
 }
 
@@ -33,7 +33,9 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const app = createApp(gateway, gateway.config.server.site_url ?? '/')
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
-  const descriptors = new Descriptors()
+  const descriptors = new Descriptors(isScarce =>
+    gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
+  )
   const world = createConnectionWorld(gateway, descriptors)
   const server = Bun.serve({
     hostname: host,
@@ -52,7 +54,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     },
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(() => watchDescriptors(gateway, descriptors, server), LOOK_INTERVAL)
+  const watch = setInterval(() => watchDescriptors(descriptors, server), LOOK_INTERVAL)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
@@ -71,6 +73,7 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): Conn
   get config() {
     return gateway.config
   },
+  traffic: gateway.traffic,
   descriptors,
 })
 
@@ -85,15 +88,10 @@ const LOOK_INTERVAL = 100
 
 /** Closes connections that are not in use while descriptors are scarce. */
 function watchDescriptors(
-  { events }: Gateway,
   descriptors: Descriptors,
   server: { closeIdleConnections(): void },
 ): void {
-  const { limit } = descriptors
-  if (descriptors.look())
-    events.publish(descriptors.isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {
-      limit,
-    })
+  descriptors.look()
   if (descriptors.isScarce) server.closeIdleConnections()
 }
 

@@ -498,8 +498,9 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
     headers: { authorization: `Bearer ${key}` },
     body,
   })
-  const descriptors = { isScarce: false }
-  bindConnection({ config: gateway.config, descriptors }, request, {
+  const descriptors = { isScarce: false, admitCall: () => true }
+  const { config, traffic } = gateway
+  bindConnection({ config, traffic, descriptors }, request, {
     timeout: (_, seconds) => limits.push(seconds),
   })
   return { limits, answer: createApp(gateway).handle(request) }

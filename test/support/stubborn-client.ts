@@ -6,6 +6,8 @@ export class StubbornClient {
   text = ''
   /** How many bytes of bodies were handed to the system. */
   sent = 0
+  /** The port of its end of the connection; undefined before it is connected. */
+  port: number | undefined
   readonly #socket: Socket
   readonly #closed: Promise<void>
   readonly #seen: (() => void)[] = []
@@ -16,6 +18,9 @@ export class StubbornClient {
     this.#socket = connect(Number(port), hostname)
     this.#socket.setMaxListeners(0)
     this.#closed = new Promise(resolve => this.#socket.on('close', () => resolve()))
+    this.#socket.on('connect', () => {
+      this.port = this.#socket.localPort
+    })
     this.#socket.on('error', () => {})
     this.#socket.on('close', () => {
       this.#isOpen = false
@@ -25,10 +30,6 @@ export class StubbornClient {
       this.text += bytes.toString('latin1')
       this.#wake()
     })
-  }
-
-  get isOpen(): boolean {
-    return this.#isOpen
   }
 
   /** Sends the head of a request, and nothing else. */
