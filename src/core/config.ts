@@ -15,6 +15,10 @@ const Most = (description: string) =>
 const Seconds = (value: number, description: string) =>
   Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
 
+// Bun takes four seconds more or less, and no more than 255.
+const ConnectionSeconds = (value: number, description: string) =>
+  Type.Number({ default: value, minimum: 1, maximum: 240, description })
+
 const ProviderConfig = Type.Partial(
   Type.Object({
     name: Text('The display name of the provider'),
@@ -121,6 +125,7 @@ export const Config = Type.Object(
             description: 'Where users find this gateway; http://HOST:PORT when omitted',
           }),
         ),
+        idle_seconds: ConnectionSeconds(120, 'Silence before a connection is closed'),
       },
       { ...closed, default: {} },
     ),
@@ -236,6 +241,14 @@ export const Config = Type.Object(
         idle_seconds: Seconds(90, 'Silence within a streamed answer'),
         total_seconds: Seconds(1800, 'The longest time for one answer'),
         keep_alive_seconds: Seconds(10, 'Between two comments in a waiting stream'),
+        body_seconds: Seconds(
+          30,
+          'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this',
+        ),
+        reader_seconds: ConnectionSeconds(
+          60,
+          'Until a client that takes nothing of a streamed answer is cut',
+        ),
       },
       { ...closed, default: {} },
     ),
@@ -269,7 +282,19 @@ export function parseConfig(text: string, env: Record<string, string | undefined
   const config = fillDefaults(Config, settings)
   const issue = findIssue(config, text)
   if (issue) throw invalidSetting(issue, config)
+  checkKeepAlive(config as Config)
   return config as Config
+}
+
+// A stream that writes nothing for so long looks like one whose reader takes nothing.
+function checkKeepAlive({ timeouts: { keep_alive_seconds, reader_seconds } }: Config): void {
+  const path = 'timeouts.keep_alive_seconds'
+  if (keep_alive_seconds >= reader_seconds)
+    throw invalid(
+      `${path}: expected less than timeouts.reader_seconds (${reader_seconds}), ` +
+        `found ${keep_alive_seconds}`,
+      path,
+    )
 }
 
 function invalidSetting({ path, expected, found }: SchemaIssue, config: unknown): GatewayError {

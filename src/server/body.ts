@@ -1,6 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { GatewayError, tooLarge } from '../core/errors.ts'
+import { tooLarge } from '../core/errors.ts'
 import { LARGEST_BODY, parseBody, requireValid } from '../core/kernel/body.ts'
+import { Pace } from './body/pace.ts'
+import { findConnection } from './connections.ts'
 
 /** Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws. */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
@@ -22,39 +24,31 @@ const NUMBERS: Record<string, RegExp> = {
   number: /^-?\d{1,15}(\.\d{1,15})?$/,
 }
 
-/** How many milliseconds a small body may take. A large one gets another second for each KiB. */
-const BODY_TIMEOUT = 30_000
-
-function readBytes(request: Request): Promise<Uint8Array> {
+/** Reads the whole body. Throws 413 for a large one, and 408 for a slow one. */
+async function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
-  const bytes = length >= 0 ? request.bytes() : readLimitedBytes(request)
-  return limitTime(bytes, length >= 0 ? length : LARGEST_BODY)
+  const connection = findConnection(request)
+  const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
+  const read = () =>
+    pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, pace))
+  const bytes = await (connection ? connection.runUnlimited(read) : read())
+  connection?.finishBody()
+  return bytes
 }
 
-function limitTime(bytes: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
-  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
-  const rejectLate = () =>
-    reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 }))
-  const timer = setTimeout(rejectLate, BODY_TIMEOUT + length / 1.024)
-  bytes.then(
-    bytes => {
-      clearTimeout(timer)
-      resolve(bytes)
-    },
-    thrown => {
-      clearTimeout(timer)
-      reject(thrown)
-    },
-  )
-  return promise
-}
+/** A body of this size is not worth counting while it arrives. */
+const SMALL_BODY = 64 * 1024
 
-async function readLimitedBytes(request: Request): Promise<Uint8Array> {
+/** How many seconds a body may take without a server that says so. */
+const BODY_SECONDS = 30
+
+async function readLimitedBytes(request: Request, pace: Pace): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const bytes of request.body ?? []) {
     size += bytes.length
+    pace.size = size
     if (size > LARGEST_BODY) throw tooLarge()
     pieces.push(bytes)
   }

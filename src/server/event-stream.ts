@@ -1,3 +1,8 @@
+import type { Connection } from './connections.ts'
+
+/** The texts of a stream, or a promise of them. */
+export type EventSource = AsyncIterator<string> | Promise<AsyncIterator<string>>
+
 /** Keeps a waiting stream alive: after `interval` milliseconds of silence `text` is sent. */
 export interface KeepAlive {
   text: string
@@ -8,16 +13,19 @@ const encoder = new TextEncoder()
 
 /**
  * Creates a response that streams texts as server-sent events, written as the client reads. A
- * client that leaves stops the source at once. While the source is pending, keep-alives are sent. A
+ * client that leaves stops the source at once, and so does the server when it takes nothing for
+ * too long. While the source is pending, keep-alives are sent. A
  * source must not throw: a failure after the first byte is an event.
  */
 export function createEventStreamResponse(
-  source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
+  source: EventSource,
   { text, interval }: KeepAlive,
   headers: Record<string, string>,
+  connection?: Connection,
 ) {
   const keepAlive = encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
+  connection?.startReading()
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -38,6 +46,7 @@ export function createEventStreamResponse(
         if (text === undefined) {
           clearInterval(timer)
           controller.close()
+          connection?.finishReading()
         } else controller.enqueue(encoder.encode(text))
       },
       async cancel() {
@@ -56,9 +65,7 @@ export function createEventStreamResponse(
   })
 }
 
-async function readNextText(
-  source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
-): Promise<string | undefined> {
+async function readNextText(source: EventSource): Promise<string | undefined> {
   const texts = source instanceof Promise ? await source : source
   for (;;) {
     const step = await texts.next()

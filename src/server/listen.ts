@@ -1,6 +1,13 @@
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
+import {
+  bindConnection,
+  type ConnectionWorld,
+  findConnection,
+  toServerSeconds,
+} from './connections.ts'
+import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 
@@ -11,8 +18,14 @@ export interface RunningServer {
   stop(drainMilliseconds: number): Promise<void>
 }
 
-/** Idle connections are closed after this many seconds. Running calls have limits of their own. */
-const IDLE_SECONDS = 120
+declare module '../core/events.ts' {
+  interface EventMap {
+    /** Only a reserve of file descriptors is left: calls are refused, connections are closed. */
+    'descriptors.scarce': object
+    /** There are enough file descriptors again. */
+    'descriptors.sufficient': object
+  }
+}
 
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
@@ -20,6 +33,10 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const app = createApp(gateway, gateway.config.server.site_url ?? '/')
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
+  const descriptors = new Descriptors(isScarce =>
+    gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
+  )
+  const world = createConnectionWorld(gateway, descriptors)
   const server = Bun.serve({
     hostname: host,
     port,
@@ -27,26 +44,55 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     // By default, Bun lets a second server of the same user listen on the port too, and the kernel
     // distributes connections among both.
     reusePort: false,
-    idleTimeout: IDLE_SECONDS,
+    idleTimeout: toServerSeconds(gateway.config.server.idle_seconds),
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch(request, server) {
-      if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
-      if (request.method === 'POST') server.timeout(request, 0)
-      return handle(request)
+    async fetch(request, server) {
+      bindConnection(world, request, server)
+      const isValid = isHost(request.headers.get('host'))
+      return endRequest(request, isValid ? await handle(request) : refuseHost(gateway, request))
     },
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
+  const watch = setInterval(() => watchDescriptors(descriptors, server), LOOK_INTERVAL)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
     async stop(drainMilliseconds) {
+      clearInterval(watch)
       const closed = server.stop(false)
       await gateway.traffic.calls.drain(drainMilliseconds)
       await Promise.race([closed, Bun.sleep(CLOSE_GRACE)])
       await server.stop(true)
     },
   }
+}
+
+// The config is replaced while the server runs.
+const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): ConnectionWorld => ({
+  get config() {
+    return gateway.config
+  },
+  traffic: gateway.traffic,
+  descriptors,
+})
+
+// Bun reads the rest of a body that nobody wants, however long it is, unless the connection ends.
+async function endRequest(request: Request, response: Response): Promise<Response> {
+  if (!(await findConnection(request)?.isReusable())) response.headers.set('connection', 'close')
+  return response
+}
+
+/** In milliseconds, between two looks at the descriptors of this process. */
+const LOOK_INTERVAL = 100
+
+/** Closes connections that are not in use while descriptors are scarce. */
+function watchDescriptors(
+  descriptors: Descriptors,
+  server: { closeIdleConnections(): void },
+): void {
+  descriptors.look()
+  if (descriptors.isScarce) server.closeIdleConnections()
 }
 
 /** How many milliseconds the last bytes of answers get to leave the machine. */

@@ -77,11 +77,23 @@ describe('a config file', () => {
   })
 
   test('keeps the defaults of omitted settings within a section', () => {
-    expect(parse('server: { port: 9 }').server).toEqual({ host: '127.0.0.1', port: 9 })
+    expect(parse('server: { port: 9 }').server).toEqual({
+      host: '127.0.0.1',
+      port: 9,
+      idle_seconds: 120,
+    })
     expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({
       idle_seconds: 1,
       total_seconds: 1800,
     })
+  })
+
+  test('refuses keep-alives that come later than a reader is cut', () => {
+    expect(() => parse('timeouts: { keep_alive_seconds: 60 }')).toThrow(
+      'timeouts.keep_alive_seconds: expected less than timeouts.reader_seconds (60), found 60',
+    )
+    expect(() => parse('timeouts: { reader_seconds: 0.5 }')).toThrow('timeouts.reader_seconds')
+    expect(() => parse('server: { idle_seconds: 241 }')).toThrow('server.idle_seconds')
   })
 
   test('does not change the defaults for the next one', () => {

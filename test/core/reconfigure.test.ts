@@ -9,6 +9,7 @@ import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
+import { bindConnection } from '../../src/server/connections.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   completion,
@@ -453,9 +454,65 @@ const ROWS: Row[] = [
       is: ': GATEWAY PROCESSING\n\n',
     },
   ),
+  row(
+    'timeouts.body_seconds',
+    { timeouts: { body_seconds: 0.05 } },
+    {
+      seen: ({ gateway, keys }) =>
+        unlessWaiting(async () => {
+          const { answer } = onConnection(gateway, keys.inference, new ReadableStream())
+          return (await answer).status
+        }),
+      was: 'waits',
+      is: 408,
+    },
+  ),
+  row(
+    'timeouts.reader_seconds',
+    { timeouts: { reader_seconds: 20 } },
+    {
+      prepare: answers(stream()),
+      seen: async ({ gateway, keys }) => {
+        const json = {
+          model: 'acme/small',
+          messages: [{ role: 'user', content: 'Hi' }],
+          stream: true,
+        }
+        const call = onConnection(gateway, keys.inference, JSON.stringify(json))
+        const response = await call.answer
+        const limits = [...call.limits]
+        await response.text()
+        return limits.at(-1)
+      },
+      was: 64,
+      is: 24,
+    },
+  ),
 ]
 
-const AT_START = ['server.host', 'server.port', 'server.site_url', 'storage.durability']
+/** A call on a connection whose limits are noted, in seconds. */
+function onConnection(gateway: Gateway, key: string, body: BodyInit) {
+  const limits: number[] = []
+  const request = new Request('http://localhost/api/v1/chat/completions', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}` },
+    body,
+  })
+  const descriptors = { isScarce: false, admitCall: () => true }
+  const { config, traffic } = gateway
+  bindConnection({ config, traffic, descriptors }, request, {
+    timeout: (_, seconds) => limits.push(seconds),
+  })
+  return { limits, answer: createApp(gateway).handle(request) }
+}
+
+const AT_START = [
+  'server.host',
+  'server.port',
+  'server.idle_seconds',
+  'server.site_url',
+  'storage.durability',
+]
 
 describe('a changed setting applies to the next call:', () => {
   test.each(ROWS.map(one => [one.setting, one] as const))(
@@ -489,7 +546,7 @@ test('settings that are only read at the start are named and unchanged', async (
   const { gateway } = await house()
   const { server, storage } = gateway.config
   const wanted = over(base(), {
-    server: { host: '0.0.0.0', port: 1, site_url: 'https://example.com' },
+    server: { host: '0.0.0.0', port: 1, site_url: 'https://example.com', idle_seconds: 9 },
     storage: { durability: 'full' },
     service_name: 'acme',
   })

@@ -249,6 +249,10 @@ function createLogger(format: string, gateway: Gateway): Log {
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
+  gateway.events.on('descriptors.scarce', () =>
+    log('descriptors.scarce', { consequence: 'calls are refused until some are free (ulimit -n)' }),
+  )
+  gateway.events.on('descriptors.sufficient', () => log('descriptors.sufficient', {}))
   gateway.events.on('store.failing', ({ error }) =>
     log('store.failing', { cause: getCause(error) }),
   )

@@ -10,8 +10,9 @@ import type { Answer } from '../../core/language/answer.ts'
 import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
 import { readBody } from '../body.ts'
+import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
-import { createEventStreamResponse } from '../event-stream.ts'
+import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
 import {
   readBetas,
   readOrigin,
@@ -31,7 +32,7 @@ function createRoute(gateway: Gateway, dialect: Dialect) {
     .use(dialect.acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
     .post(
       dialect.path,
-      ({ actor, request }) => respond({ gateway, dialect, actor, request }),
+      ({ actor, request }) => answerWaiting({ gateway, dialect, actor, request }),
       description,
     )
 }
@@ -64,6 +65,12 @@ interface RouteContext {
   request: Request
 }
 
+/** Answers a request. Its client waits meanwhile, however long it takes. */
+function answerWaiting(routeContext: RouteContext): Promise<Response> {
+  const connection = findConnection(routeContext.request)
+  return connection ? connection.runUnlimited(() => respond(routeContext)) : respond(routeContext)
+}
+
 /**
  * Answers a request, whole or streamed. Every answer carries the ids of the request and of its
  * generation. Every failure becomes a response in the dialect's form.
@@ -75,13 +82,14 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   const requestId = readRequestId(request, id)
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
   try {
+    findConnection(request)?.requireDescriptor()
     const context = readContext(routeContext, id, requestId)
     const body = (await readBody(request, dialect.body)) as DialectBody
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
     const answer = infer(gateway, actor, dialect.kind, call, request.signal)
     if (call.stream && streaming) {
-      const pending = { call, body, answer }
+      const pending = { call, body, answer, connection: findConnection(request) }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
@@ -115,6 +123,7 @@ interface PendingCall {
   call: Work[Kind]['call']
   body: DialectBody
   answer: Promise<Answer<Kind>>
+  connection: Connection | undefined
 }
 
 /**
@@ -125,15 +134,16 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer }: PendingCall,
+  { call, body, answer, connection }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
   const interval = timeouts.keep_alive_seconds * 1000
   const keepAlive = { text: streaming.renderKeepAlive(service_name), interval }
   const ready = await waitAtMost(answer, interval)
-  if (ready)
-    return createEventStreamResponse(streaming.streamEvents(ready, call, body), keepAlive, headers)
+  const respond = (events: EventSource) =>
+    createEventStreamResponse(events, keepAlive, headers, connection)
+  if (ready) return respond(streaming.streamEvents(ready, call, body))
   const lateEvents = answer.then(
     opened => streaming.streamEvents(opened, call, body),
     thrown => {
@@ -141,7 +151,7 @@ async function streamAnswer(
       return yieldOnce(streaming.renderFailure(createHeading(gateway, call), error, call, body))
     },
   )
-  return createEventStreamResponse(lateEvents, keepAlive, headers)
+  return respond(lateEvents)
 }
 
 /** Waits for a promise. Returns undefined if it is still pending after so many milliseconds. */

@@ -61,7 +61,7 @@ describe('the settings in which two configs differ', () => {
 
 describe('the config that a running process can apply', () => {
   test('is all except settings that are read at the start, which are named', () => {
-    const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com' }
+    const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com', idle_seconds: 9 }
     const { config: taken, needsRestart } = toApplicableConfig(
       config(),
       config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
@@ -69,6 +69,7 @@ describe('the config that a running process can apply', () => {
     expect(needsRestart).toEqual([
       'server.host',
       'server.port',
+      'server.idle_seconds',
       'server.site_url',
       'storage.durability',
     ])

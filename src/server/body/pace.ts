@@ -1,0 +1,44 @@
+import { GatewayError } from '../../core/errors.ts'
+
+/** What has arrived buys time: another second for each of so many bytes. */
+const BYTES_PER_SECOND = 1024
+
+/** No body may take longer than so many times the time of an empty one. */
+const LONGEST = 10
+
+/**
+ * The time that a body has: so many seconds, another one for each KiB that has arrived, and ten
+ * times as many at most.
+ */
+export class Pace {
+  /** How many bytes have arrived. */
+  size = 0
+  readonly #start = performance.now()
+  readonly #seconds: number
+
+  constructor(seconds: number) {
+    this.#seconds = seconds
+  }
+
+  /** Waits for the body. Throws 408 when its time is over. */
+  limit(bytes: Promise<Uint8Array>): Promise<Uint8Array> {
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+    let timer: NodeJS.Timeout | undefined
+    const check = () => {
+      const left = this.#countMillisecondsLeft()
+      if (left > 0) timer = setTimeout(check, left)
+      else reject(tooSlow())
+    }
+    check()
+    bytes.then(resolve, reject).finally(() => clearTimeout(timer))
+    return promise
+  }
+
+  #countMillisecondsLeft(): number {
+    const seconds = Math.min(this.#seconds + this.size / BYTES_PER_SECOND, this.#seconds * LONGEST)
+    return Math.ceil(this.#start + seconds * 1000 - performance.now())
+  }
+}
+
+const tooSlow = () =>
+  new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 })

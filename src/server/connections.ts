@@ -1,0 +1,138 @@
+import type { Config } from '../core/config.ts'
+import { GatewayError } from '../core/errors.ts'
+import type { Descriptors } from './descriptors.ts'
+
+/** What a connection needs from its server. `Bun.serve` has it; tests replace it. */
+export interface ConnectionServer {
+  /** Closes the request's connection after so many seconds without progress; 0: never. */
+  timeout(request: Request, seconds: number): void
+}
+
+/** The world of a connection: the config in effect, running calls, and descriptors for more. */
+export interface ConnectionWorld {
+  config: Config
+  traffic: { calls: { size: number } }
+  descriptors: Pick<Descriptors, 'isScarce' | 'admitCall'>
+}
+
+const connections = new WeakMap<Request, Connection>()
+
+/** Binds a request to its connection, before anything looks at it. */
+export const bindConnection = (
+  world: ConnectionWorld,
+  request: Request,
+  server: ConnectionServer,
+) => void connections.set(request, new Connection(world, request, server))
+
+/** Returns the connection of a request; undefined for one that came without a server. */
+export const findConnection = (request: Request): Connection | undefined => connections.get(request)
+
+/** Bun looks at its connections this often, so a limit may strike this many seconds too early. */
+const GRANULARITY = 4
+
+/** Returns what to tell Bun so that a connection is silent for at least so many seconds. */
+export const toServerSeconds = (seconds: number): number => Math.ceil(seconds) + GRANULARITY
+
+/**
+ * The connection of one request. Bun limits its silence from the first byte on. Only while the
+ * gateway works, and so the client rightly waits, it is not limited; the call's own timeouts are.
+ */
+export class Connection {
+  readonly #world: ConnectionWorld
+  readonly #request: Request
+  readonly #server: ConnectionServer
+  #running = 0
+  #hasReader = false
+  #isBodyReceived = false
+
+  constructor(world: ConnectionWorld, request: Request, server: ConnectionServer) {
+    this.#world = world
+    this.#request = request
+    this.#server = server
+  }
+
+  /** How many seconds a body may take, apart from what its size allows. */
+  get bodySeconds(): number {
+    return this.#world.config.timeouts.body_seconds
+  }
+
+  /** Throws 503 when the process runs out of descriptors: a call needs another one. */
+  requireDescriptor(): void {
+    const { descriptors, traffic } = this.#world
+    if (!descriptors.admitCall(traffic.calls.size))
+      throw new GatewayError('unavailable', 'The gateway has too many connections', {
+        retryAfter: 1,
+      })
+  }
+
+  /** Runs work during which the client waits. Afterwards the connection is limited again. */
+  async runUnlimited<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.#running += 1
+    this.#limitSilence()
+    try {
+      return await work()
+    } finally {
+      this.#running -= 1
+      this.#limitSilence()
+    }
+  }
+
+  /** The client has to take what is written from now on, until `finishReading`. */
+  startReading(): void {
+    this.#hasReader = true
+    this.#limitSilence()
+  }
+
+  /** Everything is written. The connection may be used for another request. */
+  finishReading(): void {
+    this.#hasReader = false
+    this.#limitSilence()
+  }
+
+  /** Notes that the last byte of the body has arrived. */
+  finishBody(): void {
+    this.#isBodyReceived = true
+  }
+
+  /**
+   * Decides whether the connection can serve another request after this one: not while the body of
+   * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce.
+   */
+  async isReusable(): Promise<boolean> {
+    if (this.#world.descriptors.isScarce) return false
+    return this.#isBodyReceived || (await hasDrained(this.#request))
+  }
+
+  #limitSilence(): void {
+    const { timeouts, server } = this.#world.config
+    const seconds = this.#hasReader ? timeouts.reader_seconds : server.idle_seconds
+    const limit = this.#running > 0 ? 0 : toServerSeconds(seconds)
+    this.#server.timeout(this.#request, limit)
+  }
+}
+
+/** How many bytes of a refused body are read, so that its connection can be used again. */
+const DRAINED_BODY = 64 * 1024
+
+/** How many milliseconds the rest of a refused body is waited for. */
+const DRAIN_TIME = 1_000
+
+/** Waits for the rest of a small body that nobody reads. Returns false if it is not whole then. */
+async function hasDrained(request: Request): Promise<boolean> {
+  const { headers } = request
+  const length = headers.get('content-length')
+  if (headers.has('transfer-encoding')) return false
+  if (length === null || length === '0') return true
+  if (request.bodyUsed || !(Number(length) <= DRAINED_BODY)) return false
+  const { promise: late, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(false), DRAIN_TIME)
+  const isWhole = request.bytes().then(
+    () => true,
+    () => false,
+  )
+  try {
+    return await Promise.race([isWhole, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

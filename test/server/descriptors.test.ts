@@ -1,0 +1,127 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { closeSync, openSync } from 'node:fs'
+import { Descriptors } from '../../src/server/descriptors.ts'
+import { waitUntil } from '../support/chat.ts'
+import { buildLocalConfig, PROGRAM, type Server, startServer } from '../support/server.ts'
+import { StubbornClient } from '../support/stubborn-client.ts'
+import { delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
+
+/*
+ * Issue: "with all descriptors in use `/health` still answers and the server recovers by itself".
+ * The server may have 256 descriptors, and 400 clients come at once.
+ */
+
+const LIMIT = 256
+const CLIENTS = 400
+
+let server: Server
+let upstream: Upstream
+let clients: StubbornClient[] = []
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }])
+  server = await startServer({
+    program: ['sh', '-c', `ulimit -n ${LIMIT}; exec "$0" "$@"`, ...PROGRAM],
+    config: buildLocalConfig(upstream.url),
+  })
+})
+
+afterEach(() => {
+  for (const client of clients.splice(0)) client[Symbol.dispose]()
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+const body = JSON.stringify({
+  model: 'acme/small',
+  stream: true,
+  messages: [{ role: 'user', content: 'Hi' }],
+})
+
+const callFor = (client: StubbornClient) =>
+  client
+    .sendHead('POST', '/api/v1/chat/completions', {
+      authorization: `Bearer ${server.inference_key}`,
+      'content-length': String(body.length),
+    })
+    .send(body)
+
+type Flood = [what: string, send: (client: StubbornClient) => unknown, seconds: number]
+
+const SILENT: Flood = ['send nothing', () => {}, 15]
+
+const FLOODS: Flood[] = [
+  ['are kept open after an answer', client => client.sendHead('GET', '/health'), 3],
+  ['wait for a stream', callFor, 3],
+  // Bun ends these after twelve seconds, and not earlier.
+  ['stop in the middle of a head', client => client.send('GET / HTT'), 15],
+  ...(process.env.GATEWAY_TEST_LONG === undefined ? [] : [SILENT]),
+]
+
+test.each(FLOODS)(
+  'connections that %s leave a descriptor for /health',
+  async (_, send, seconds) => {
+    clients = Array.from({ length: CLIENTS }, () => new StubbornClient(server.url))
+    for (const client of clients) send(client)
+    await Promise.race(clients.map(client => client.sees('HTTP/1.1').catch(() => {}))).catch(
+      () => {},
+    )
+    expect(await fetchStatus('/health', seconds)).toBe(200)
+    await Promise.all(clients.splice(0).map(async client => client[Symbol.dispose]()))
+    await waitUntil(async () => (await fetchStatus('/ready', 1)) === 200)
+    using client = callFor(new StubbornClient(server.url))
+    await client.sees('Hel')
+  },
+  40_000,
+)
+
+test('connections that carry streams leave a descriptor for /health, and no call fails', async () => {
+  for (let round = 0; round < CLIENTS / 20; round++) {
+    const some = Array.from({ length: 20 }, () => callFor(new StubbornClient(server.url)))
+    clients.push(...some)
+    await Promise.all(some.map(client => client.sees('\r\n\r\n')))
+  }
+  const statuses = new Set(clients.map(({ text }) => text.slice(9, 12)))
+  expect([...statuses].sort()).toEqual(['200', '503'])
+  expect(clients.filter(({ text }) => text.includes('Hel')).length).toBeGreaterThan(60)
+  expect(await fetchStatus('/health', 3)).toBe(200)
+}, 40_000)
+
+const fetchStatus = (path: string, seconds: number): Promise<number | string> =>
+  fetch(server.url + path, { keepalive: false, signal: AbortSignal.timeout(seconds * 1000) }).then(
+    response => response.status,
+    thrown => (thrown as Error).name,
+  )
+
+test('descriptors are scarce when only the reserve is left, and a call notices at once', () => {
+  const lowest = openSync('/dev/null', 'r')
+  closeSync(lowest)
+  const changes: boolean[] = []
+  const descriptors = new Descriptors(isScarce => changes.push(isScarce), lowest + 264)
+  expect(descriptors.admitCall(100)).toBe(true)
+  const held = Array.from({ length: 175 }, () => openSync('/dev/null', 'r'))
+  const answers = Array.from({ length: 32 }, () => descriptors.admitCall(100))
+  expect([answers[0], answers.at(-1)]).toEqual([true, false])
+  expect(Array.from({ length: 32 }, () => descriptors.admitCall(1))).not.toContain(false)
+  held.push(...Array.from({ length: 40 }, () => openSync('/dev/null', 'r')))
+  descriptors.look()
+  for (const descriptor of held) closeSync(descriptor)
+  descriptors.look()
+  expect(changes).toEqual([true, false])
+})
+
+test('it is logged when descriptors are scarce, and when they no longer are', async () => {
+  const { stderr } = await server.stop()
+  const events = stderr
+    .split('\n')
+    .filter(line => line !== '')
+    .map(line => JSON.parse(line))
+  const names = new Set(events.map(({ event }) => event))
+  expect(names).toContain('descriptors.scarce')
+  expect(names).toContain('descriptors.sufficient')
+  expect(events.filter(({ status }) => status === 502)).toEqual([])
+})
