@@ -59,7 +59,7 @@ async function runServer(
 ): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
-  const { writeCheckpoint, markLedgerEnd } = await import('../../core/inference/recover.ts')
+  const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
   const log = createLogger(options.log, gateway)
   const { host, port } = readAddress(options, gateway)
   const keys = await createFirstKeys(gateway)
@@ -80,7 +80,7 @@ async function runServer(
   await server.stop(options.drain * 1000)
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
-  await markLedgerEnd(gateway)
+  await markEnds(gateway)
   log('stopped', {})
 }
 

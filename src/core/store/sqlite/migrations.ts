@@ -1,11 +1,16 @@
 import type { Database } from 'bun:sqlite'
+import type { Mac } from '../../kernel/mac.ts'
 import { MIGRATIONS } from './contents.ts'
+import { writeOpening } from './seals/opening.ts'
+
+/** The first version whose rows are sealed. */
+const FIRST_SEALED = 13
 
 /**
  * Migrates the database to this program's version, in one transaction. Throws when a newer program
- * has written it.
+ * has written it. The first migration to a version with seals writes their opening.
  */
-export function migrate(db: Database): void {
+export function migrate(db: Database, mac: Mac): void {
   const applied = readVersion(db)
   if (applied > MIGRATIONS.length)
     throw new Error(
@@ -13,11 +18,12 @@ export function migrate(db: Database): void {
         `this one knows ${MIGRATIONS.length})`,
     )
   if (applied < MIGRATIONS.length)
-    db.transaction(() => applyMigrations(db, readVersion(db))).immediate()
+    db.transaction(() => applyMigrations(db, readVersion(db), mac)).immediate()
 }
 
-function applyMigrations(db: Database, applied: number): void {
+function applyMigrations(db: Database, applied: number, mac: Mac): void {
   for (const migration of MIGRATIONS.slice(applied)) db.run(migration)
+  if (applied < FIRST_SEALED) writeOpening(db, mac)
   db.run(`pragma user_version = ${MIGRATIONS.length}`)
 }
 
