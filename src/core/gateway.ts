@@ -124,6 +124,8 @@ export interface Memory {
 export interface Secrets {
   /** Returns the seal of provider keys. Throws when the secret cannot be read. */
   seal: () => Seal
+  /** Returns the seal of credentials in presets. Throws when the secret cannot be read. */
+  presetSeal: () => Seal
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
@@ -175,7 +177,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     (await openStore(data, {
       durability: config.storage.durability,
       busyTimeout,
-      mac: secrets.mac,
+      secrets: { mac: secrets.mac, seal: secrets.presetSeal },
     }))
   const journal = openJournal(data)
   await markOpening({ store, journal })
@@ -319,6 +321,7 @@ function openSecrets(data: string | undefined, configured: string | undefined): 
   return {
     mac: text => mac()(text),
     seal: memoize(() => openSeal(secret(), 'byok')),
+    presetSeal: memoize(() => openSeal(secret(), 'presets')),
     fingerprint: text => fingerprint()(text),
   }
 }

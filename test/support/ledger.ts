@@ -1,5 +1,6 @@
 import { toDayNumber } from '../../src/core/kernel/clock.ts'
 import { openMac } from '../../src/core/kernel/mac.ts'
+import { openSeal } from '../../src/core/kernel/seal.ts'
 import type {
   Amounts,
   Bound,
@@ -14,6 +15,12 @@ import type { TestClock } from './gateway.ts'
 
 /** The key that seals the ledgers of tests. */
 export const TEST_MAC = openMac(Buffer.from('the secret of tests'), 'records')
+
+/** What seals the records of tests. */
+export const TEST_SECRETS = {
+  mac: TEST_MAC,
+  seal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
+}
 
 /** Creates a ledger store with these days. */
 export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({

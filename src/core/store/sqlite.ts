@@ -1,8 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
-import type { Mac } from '../kernel/mac.ts'
-import { openStores } from './sqlite/contents.ts'
+import { openStores, type RecordSecrets } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
@@ -18,8 +17,7 @@ export interface SqliteOptions {
    * it retries later.
    */
   busyTimeout: number
-  /** Seals the ledger, the audit trail and every rule. */
-  mac: Mac
+  secrets: RecordSecrets
 }
 
 /** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
@@ -33,12 +31,12 @@ export async function openSqlite({
   path,
   durability,
   busyTimeout,
-  mac,
+  secrets,
 }: SqliteOptions): Promise<Store> {
   const db = new Database(path, { create: true, strict: true })
   try {
     applyPragmas(db, durability)
-    migrate(db, mac)
+    migrate(db, secrets)
   } catch (error) {
     db.close()
     throw error
@@ -46,7 +44,7 @@ export async function openSqlite({
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   return {
-    ...openStores(db, kysely, createWriter(db, openSealing(db, mac)), mac),
+    ...openStores(db, kysely, createWriter(db, openSealing(db, secrets.mac)), secrets),
     owner: candidate => claimOwner(kysely, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

@@ -19,7 +19,7 @@ import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
-import { TEST_MAC, toExactEstimate } from '../../support/ledger.ts'
+import { TEST_SECRETS, toExactEstimate } from '../../support/ledger.ts'
 
 /** To repeat a run: `SEED=7 bun test model`. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
@@ -146,7 +146,7 @@ async function differenceIn(
     path: ':memory:',
     durability: 'normal',
     busyTimeout: 0,
-    mac: TEST_MAC,
+    secrets: TEST_SECRETS,
   })
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()

@@ -18,13 +18,13 @@ import {
   buildStepEntry,
   PAYER,
 } from '../../support/generation.ts'
-import { TEST_MAC } from '../../support/ledger.ts'
+import { TEST_MAC, TEST_SECRETS } from '../../support/ledger.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
 const newPath = () => join(directory, `${++files}.db`)
 const open = (path: string, busyTimeout = 0) =>
-  openSqlite({ path, durability: 'normal', busyTimeout, mac: TEST_MAC })
+  openSqlite({ path, durability: 'normal', busyTimeout, secrets: TEST_SECRETS })
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
@@ -59,7 +59,7 @@ testStore(
   },
 )
 testStore('SQLite in a file, fully durable', () =>
-  openSqlite({ path: newPath(), durability: 'full', busyTimeout: 0, mac: TEST_MAC }),
+  openSqlite({ path: newPath(), durability: 'full', busyTimeout: 0, secrets: TEST_SECRETS }),
 )
 
 describe('SQLite in a file', () => {

@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
 import type { Mac } from '../../kernel/mac.ts'
+import type { Seal } from '../../kernel/seal.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
@@ -32,15 +33,28 @@ import type { Tables } from './tables.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
+/** What seals records. */
+export interface RecordSecrets {
+  /** Seals the ledger, the audit trail and every rule. */
+  mac: Mac
+  /** Encrypts credentials in presets. */
+  seal: () => Seal
+}
+
 /** Opens the store of every noun over one database. */
-export const openStores = (db: Database, kysely: Kysely<Tables>, write: Write, mac: Mac) => ({
+export const openStores = (
+  db: Database,
+  kysely: Kysely<Tables>,
+  write: Write,
+  { mac, seal }: RecordSecrets,
+) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
   members: createMemberStore(kysely, write),
   scim: createScimStore(kysely, write),
   budgets: createBudgetStore(kysely, write),
-  presets: createPresetStore(kysely, write),
+  presets: createPresetStore(kysely, write, seal),
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
