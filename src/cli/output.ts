@@ -1,5 +1,5 @@
 import { type ErrorType, GatewayError } from '../core/errors.ts'
-import { toPrintable } from '../core/kernel/printable.ts'
+import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
 
 /** Exit codes; every other failure is 1. */
 const EXIT_CODES: Partial<Record<ErrorType, number>> = {
@@ -22,8 +22,11 @@ export function printFailure(thrown: unknown): number {
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
-/** Prints the answer as the API returns it, alone on stdout. */
-export const printJson = (answer: unknown): void => print(JSON.stringify(answer, null, 2))
+/**
+ * Prints the answer as the API returns it, alone on stdout. No control character reaches the
+ * terminal.
+ */
+export const printJson = (answer: unknown): void => print(toPrintableJson(answer, 2))
 
 /** Prints the answer as JSON if requested, else with `printText`. */
 export const printResult = <Answer>(

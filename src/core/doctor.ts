@@ -2,9 +2,17 @@ import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { listDeadCalls } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toDayNumber } from './kernel/clock.ts'
+import type { Mac } from './kernel/mac.ts'
 import { toUsd } from './kernel/money.ts'
-import { hashLedgerRow, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
+import {
+  type Ends,
+  hashLedgerRow,
+  type LedgerHead,
+  type LedgerRow,
+  sealLedgerRow,
+} from './ledger/chain.ts'
 import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
+import type { SealOpening, SealReport } from './ledger/seals.ts'
 
 /** The result of one check, with a sentence about what was found. */
 export interface Finding {
@@ -19,13 +27,25 @@ export interface Finding {
  * counter, and matches every charge with its call and every call with its charge.
  */
 export async function examineGateway(world: InferenceWorld): Promise<{ data: Finding[] }> {
-  const chain = new ChainReader(world.journal.head.read())
+  const ends = world.journal.head.read()
+  const chain = new ChainReader(world.secrets.mac, await world.store.seals.readOpening())
   const before = world.journal.holds.listCalls()
   const books = await world.store.ledger.inspect(row => chain.read(row))
   const dead = await listDeadCalls(world)
   const running = new Set([...before, ...dead].map(({ id }) => id))
-  const findings = [checkStructure(books), ...chain.listFindings(books), checkCalls(books, running)]
-  return { data: [...findings, describeHolds(dead), checkProviderKeys(world)] }
+  const seals = await world.store.seals.inspect()
+  return {
+    data: [
+      checkStructure(books),
+      checkSchema(seals),
+      ...chain.listFindings(books),
+      await checkEnds(world, ends),
+      ...(await checkSeals(world, seals)),
+      checkCalls(books, running),
+      describeHolds(dead),
+      checkProviderKeys(world),
+    ],
+  }
 }
 
 const toFinding = (check: string, problems: string[], okSentence: string): Finding => ({
@@ -48,24 +68,31 @@ const checkStructure = ({ integrity }: LedgerBooks) =>
     'the database is intact',
   )
 
+const checkSchema = ({ schema }: SealReport) =>
+  toFinding('schema', schema, 'every table, index and trigger is as this program made it')
+
 /** Reads the rows of the ledger once, in order, for all checks. */
 class ChainReader {
-  readonly #head: LedgerHead | null
+  readonly #mac: Mac
+  /** The last row whose hash has no key. */
+  readonly #unsealed: LedgerHead
   readonly #sums = new Map<string, bigint>()
   readonly #breaks: string[] = []
   #hash = ''
   #last = 0
   #isChained = false
-  #meetsHead: boolean
 
-  constructor(head: LedgerHead | null) {
-    this.#head = head
-    this.#meetsHead = head === null
+  constructor(mac: Mac, opening: SealOpening | null) {
+    this.#mac = mac
+    this.#unsealed = opening?.ledger ?? { seq: 0, hash: '' }
   }
 
   read(row: LedgerRow): void {
-    const expected = hashLedgerRow(this.#hash, row)
-    if (row.hash === null ? this.#isChained : row.hash !== expected)
+    const isSealed = row.seq > this.#unsealed.seq
+    const expected = isSealed
+      ? sealLedgerRow(this.#mac, this.#hash, row)
+      : hashLedgerRow(this.#hash, row)
+    if (row.hash === null ? isSealed || this.#isChained : row.hash !== expected)
       this.#breaks.push(`row ${row.seq} (${row.id}) was changed after it was written`)
     if (row.seq !== this.#last + 1)
       this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
@@ -73,24 +100,55 @@ class ChainReader {
     this.#hash = row.hash ?? expected
     this.#isChained ||= row.hash !== null
     this.#last = row.seq
-    this.#meetsHead ||= row.seq === this.#head?.seq && this.#hash === this.#head.hash
+    if (row.seq === this.#unsealed.seq && this.#hash !== this.#unsealed.hash)
+      this.#breaks.push(`rows up to ${row.seq} were written again after they were sealed`)
     const name = renderCounterName(row, toDayNumber(new Date(row.settled_at)))
     this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
   }
 
   listFindings({ spend }: LedgerBooks): Finding[] {
     const last = this.#last
-    const gap = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
     const counters =
       spend.length === 1
         ? '1 counter matches its rows'
         : `${spend.length} counters match their rows`
     return [
       toFinding('chain', this.#breaks, `${last} rows, none changed`),
-      toFinding('end', this.#meetsHead ? [] : [gap], 'no row is missing at the end'),
       toFinding('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
+}
+
+/** The database may be an earlier state of itself, valid in every row: the file beside it knows. */
+async function checkEnds(world: InferenceWorld, ends: Ends | null): Promise<Finding> {
+  const { store, journal } = world
+  if (!ends) {
+    const problems = journal.head.isKept ? ['ledger.head is missing: the end is not known'] : []
+    return toFinding('end', problems, 'no end is kept for a store in memory')
+  }
+  const last = (await store.ledger.readHead())?.seq ?? 0
+  const { ledger, seals } = ends
+  return toFinding(
+    'end',
+    [
+      ...((await store.ledger.has(ledger))
+        ? []
+        : [`rows are missing at the end: ${ledger.seq} were written, the last is ${last}`]),
+      ...(seals === null || (await store.seals.has(seals))
+        ? []
+        : ['the store is an earlier state of itself: changes are missing at the end']),
+    ],
+    'no row is missing at the end',
+  )
+}
+
+async function checkSeals({ store }: InferenceWorld, report: SealReport): Promise<Finding[]> {
+  const opening = await store.seals.readOpening()
+  return [
+    toFinding('audit', report.audit, 'no entry was changed, added or removed'),
+    toFinding('rules', report.rules, 'no key, limit, member or other rule was changed outside'),
+    toFinding('seals', report.seals, `rows are sealed since ${opening?.sealed_at}`),
+  ]
 }
 
 const renderCounterName = ({ key_hash, byok }: Pick<LedgerRow, 'key_hash' | 'byok'>, day: number) =>

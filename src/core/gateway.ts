@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DecryptedKeys } from './catalog/byok/decrypted-keys.ts'
 import { readByokKeys } from './catalog/byok.ts'
@@ -13,6 +12,7 @@ import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
+import { markEnds, markOpening } from './inference/recover.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
@@ -22,6 +22,7 @@ import type { Journal } from './inference/world.ts'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
+import { type Mac, openMac } from './kernel/mac.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import { shareRuns } from './kernel/share-runs.ts'
@@ -38,10 +39,11 @@ import type { Guardrail } from './policy/guardrails/store.ts'
 import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
-import { readLedgerHead, writeLedgerHead } from './store/ledger-head.ts'
+import { readEnds, writeEnds } from './store/ledger-head.ts'
 import { loadDataSecret } from './store/secret.ts'
-import { openSqlite } from './store/sqlite.ts'
+import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
@@ -122,8 +124,12 @@ export interface Memory {
 export interface Secrets {
   /** Returns the seal of provider keys. Throws when the secret cannot be read. */
   seal: () => Seal
+  /** Returns the seal of credentials in presets. Throws when the secret cannot be read. */
+  presetSeal: () => Seal
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
+  /** Seals records of money and of rules. */
+  mac: Mac
 }
 
 /** The parts of a gateway that replace the defaults. */
@@ -165,7 +171,16 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ...(overrides.random ? { random: overrides.random } : {}),
   }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = overrides.store ?? (await openStore(data, config.storage.durability, busyTimeout))
+  const secrets = openSecrets(data, overrides.secret)
+  const store =
+    overrides.store ??
+    (await openStore(data, {
+      durability: config.storage.durability,
+      busyTimeout,
+      secrets: { mac: secrets.mac, seal: secrets.presetSeal },
+    }))
+  const journal = openJournal(data)
+  await markOpening({ store, journal })
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await ensureOwner(store, ids, clock)
@@ -188,7 +203,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
-    journal: openJournal(data),
+    journal,
     recorder,
     tokenizers,
     stages: overrides.stages ?? STAGES,
@@ -198,7 +213,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
     },
-    secrets: openSecrets(data, overrides.secret),
+    secrets,
     events,
     clock,
     ids,
@@ -214,6 +229,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
       await recorder.flush()
+      await markEnds(gateway).catch(() => undefined)
       await store.close()
     },
   }
@@ -290,27 +306,30 @@ function openJournal(data: string | undefined): Journal {
   if (data === undefined) return { holds: createMemoryJournal(), head: NO_HEAD }
   return {
     holds: openHoldJournal(data),
-    head: { read: () => readLedgerHead(data), write: head => writeLedgerHead(data, head) },
+    head: {
+      isKept: true,
+      read: () => readEnds(data),
+      write: ends => writeEnds(data, ends),
+    },
   }
 }
 
 function openSecrets(data: string | undefined, configured: string | undefined): Secrets {
   const secret = memoize(() => resolveSecret(data, configured))
   const fingerprint = memoize(() => createFingerprint(secret))
+  const mac = memoize(() => createMac(secret))
   return {
+    mac: text => mac()(text),
     seal: memoize(() => openSeal(secret(), 'byok')),
+    presetSeal: memoize(() => openSeal(secret(), 'presets')),
     fingerprint: text => fingerprint()(text),
   }
 }
 
-function openStore(
-  data: string | undefined,
-  durability: Config['storage']['durability'],
-  busyTimeout: number,
-): Promise<Store> {
-  if (data === undefined) return openSqlite({ path: ':memory:', durability, busyTimeout })
-  mkdirSync(data, { recursive: true, mode: 0o700 })
-  return openSqlite({ path: join(data, 'gateway.db'), durability, busyTimeout })
+function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'>): Promise<Store> {
+  if (data === undefined) return openSqlite({ path: ':memory:', ...options })
+  openDataDirectory(data)
+  return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
 
 /** Holds that are kept in memory end with the process. */
@@ -321,7 +340,7 @@ const createMemoryJournal = (): HoldJournal => ({
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
-const NO_HEAD: HeadFile = { read: () => null, write: () => undefined }
+const NO_HEAD: HeadFile = { isKept: false, read: () => null, write: () => undefined }
 
 // Counted only when free calls are limited, so that a restart does not grant another day's worth.
 const countFreeToday = (
@@ -347,6 +366,16 @@ function createFingerprint(secret: () => Uint8Array): Fingerprint {
     return openFingerprint(secret())
   } catch {
     return () => 'unknown'
+  }
+}
+
+// Nor may it here. What is sealed meanwhile is sealed with a key that is never known again, so
+// `doctor` shows it.
+function createMac(secret: () => Uint8Array): Mac {
+  try {
+    return openMac(secret(), 'records')
+  } catch {
+    return openMac(crypto.getRandomValues(new Uint8Array(32)), 'records')
   }
 }
 

@@ -2,7 +2,13 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { formatDollars, printFailure, printFields, printTable } from '../../src/cli/output.ts'
+import {
+  formatDollars,
+  printFailure,
+  printFields,
+  printJson,
+  printTable,
+} from '../../src/cli/output.ts'
 import {
   conflict,
   denied,
@@ -12,6 +18,7 @@ import {
   unauthenticated,
   unavailable,
 } from '../../src/core/errors.ts'
+import { toPrintable } from '../../src/core/kernel/printable.ts'
 
 let out: string
 let err: string
@@ -114,4 +121,13 @@ test('a reader that closes the pipe early causes no failure', async () => {
   ])
   rmSync(data, { recursive: true })
   expect([said.startsWith('MODEL'), complaint]).toEqual([true, ''])
+})
+
+describe('JSON', () => {
+  test('has no control character, C1 included, and keeps its value', () => {
+    const all = String.fromCharCode(...Array.from({ length: 0x2100 }, (_, code) => code), 0xfeff)
+    printJson({ [`name\u009b31m`]: all })
+    expect(JSON.parse(out)).toEqual({ [`name\u009b31m`]: all })
+    expect(out.replaceAll('\n', '')).toBe(toPrintable(out.replaceAll('\n', '')))
+  })
 })

@@ -1,13 +1,17 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../src/core/gateway.ts'
-import { markLedgerEnd, verifyLedgerEnd } from '../../src/core/inference/recover.ts'
+import { markEnds, verifyLedgerEnd } from '../../src/core/inference/recover.ts'
+import { hashLedgerRow, type LedgerRow } from '../../src/core/ledger/chain.ts'
+import { MIGRATIONS } from '../../src/core/store/sqlite/contents.ts'
+import { SEALED_TABLES } from '../../src/core/store/sqlite/seals/tables.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
+import { createSeededRandom } from '../support/random.ts'
 import { runGateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
@@ -43,7 +47,7 @@ async function charged(): Promise<string> {
       },
     ])
   }
-  await markLedgerEnd(gateway)
+  await markEnds(gateway)
   await gateway.close()
   return data
 }
@@ -86,7 +90,7 @@ describe('gateway doctor', () => {
     ['an invented counter', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
     ['a changed owner', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
     ['a deleted row', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
-    ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
+    ['the last row', 'delete from ledger where seq = 30', ['counters', 'end', 'calls']],
     ['a missing hash', 'update ledger set hash = null where seq = 12', ['chain']],
     ['a changed step', 'update ledger set step = 2 where seq = 3', ['chain']],
     [
@@ -169,21 +173,142 @@ describe('a ledger whose end is missing', () => {
   })
 })
 
-describe('spending from before the chain', () => {
-  test('is counted, starts the chain, and cannot be changed either', async () => {
-    const data = await charged()
-    const db = new Database(join(data, 'gateway.db'))
-    db.run('delete from ledger')
+/** Returns the checks that fail. */
+const listWrong = async (gateway: Gateway): Promise<string[]> =>
+  (await examineGateway(gateway)).data.filter(({ ok }) => !ok).map(({ check }) => check)
+
+/** Copies a data directory whose gateway is closed. */
+function copyData(data: string): string {
+  const copy = join(root, String(++directories))
+  cpSync(data, copy, { recursive: true })
+  return copy
+}
+
+/** Changes the database of a closed gateway, as someone with an SQLite shell would. */
+function tamper(data: string, sql: string): void {
+  const db = new Database(join(data, 'gateway.db'))
+  runAll(db, sql)
+  db.close()
+}
+
+function runAll(db: Database, sql: string): void {
+  // The body of a trigger has a semicolon of its own.
+  for (const statement of sql.startsWith('create trigger') ? [sql] : sql.split('; '))
+    db.run(statement)
+}
+
+/** Recomputes the hashes of the ledger as far as that is possible without the secret. */
+function recomputeChain(db: Database): void {
+  const rows = db
+    .query('select *, cast(nanos as text) as nanos from ledger order by seq')
+    .all() as (Omit<LedgerRow, 'byok' | 'nanos'> & { byok: number; nanos: string })[]
+  let hash = ''
+  for (const row of rows) {
+    hash = hashLedgerRow(hash, { ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) })
+    db.query('update ledger set hash = ? where seq = ?').run(hash, row.seq)
+  }
+}
+
+const listTriggers = (db: Database): string[] =>
+  db
+    .query<{ name: string }, []>("select name from sqlite_schema where type = 'trigger'")
+    .all()
+    .map(({ name }) => name)
+
+interface Column {
+  name: string
+  type: string
+}
+
+/**
+ * Changes one value, removes one row, or adds one, in any sealed table, in the ledger or among the
+ * seals. Returns what it did, and how it is undone.
+ */
+function changeSomething(db: Database, random: () => number): { what: string; undo(): void } {
+  const tables = [...SEALED_TABLES, 'ledger', 'seals'].filter(name => countRows(db, name) > 0)
+  const pick = <T>(list: T[]): T => list[Math.floor(random() * list.length)] as T
+  const table = pick(tables)
+  // `several` only says which index has a row.
+  const columns = db.query<Column, []>(`pragma table_info(${table})`).all()
+  const column = pick(columns.filter(({ name }) => name !== 'several'))
+  const kind = pick(['change', 'remove', 'replace', 'remove with its seal'])
+  const saved = ['seals', table].map(name => ({
+    name,
+    rows: db.query(`select * from ${name}`).all(),
+  }))
+  const at = Math.floor(random() * countRows(db, table))
+  const row = db.query(`select * from ${table} limit 1 offset ${at}`).get() as Record<
+    string,
+    unknown
+  >
+  const keys = db
+    .query<Column & { pk: number }, []>(`pragma table_info(${table})`)
+    .all()
+    .filter(({ pk }) => pk > 0)
+  const where = keys.map(({ name }) => `"${name}" = ?`).join(' and ')
+  const values = keys.map(({ name }) => row[name]) as string[]
+  const addition =
+    column.type === 'TEXT'
+      ? `coalesce("${column.name}", '') || 'x'`
+      : `coalesce("${column.name}", 0) + 1`
+  if (kind.startsWith('remove')) db.query(`delete from ${table} where ${where}`).run(...values)
+  else if (kind === 'change')
+    db.query(`update or replace ${table} set "${column.name}" = ${addition} where ${where}`).run(
+      ...values,
+    )
+  else {
+    const names = Object.keys(row).map(name => `"${name}"`)
+    const selected = names.map(name => (name === `"${column.name}"` ? addition : name))
+    db.query(
+      `insert or replace into ${table} (${names}) select ${selected} from ${table} where ${where}`,
+    ).run(...values)
+  }
+  if (kind === 'remove with its seal')
+    db.query('delete from seals where noun = ? and id = ?').run(table, values.join(' '))
+  const undo = () => {
+    for (const { name, rows } of saved.reverse()) {
+      db.run(`delete from ${name}`)
+      for (const each of rows as Record<string, unknown>[]) {
+        const names = Object.keys(each)
+        db.query(
+          `insert into ${name} (${names.map(one => `"${one}"`)}) values (${names.map(() => '?')})`,
+        ).run(...(Object.values(each) as string[]))
+      }
+    }
+  }
+  return { what: `${kind} ${table}.${column.name} of ${values.join(' ')}`, undo }
+}
+
+const countRows = (db: Database, table: string): number =>
+  (db.query(`select count(*) as n from ${table}`).get() as { n: number }).n
+
+describe('a directory from before the seals', () => {
+  /** Returns the directory of a version without seals, with three opening rows and one charge. */
+  async function openOld(): Promise<string> {
+    const data = join(root, String(++directories))
+    mkdirSync(data)
+    const db = new Database(join(data, 'gateway.db'), { create: true })
+    for (const migration of MIGRATIONS.slice(0, 12)) db.run(migration)
+    db.run('pragma user_version = 12')
+    db.run("insert into spend values ('k', 'u', 'w', 20516, 0, 5), ('k', 'u', 'w', 20517, 0, 7)")
     db.run(
       'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source) ' +
         "select 'opening-' || key_hash || day || byok, " +
         "date(day * 86400, 'unixepoch') || 'T00:00:00.000Z', " +
         "key_hash, user_id, workspace_id, byok, nanos, 'opening' from spend",
     )
+    db.run(
+      "insert into audit values (1, 'a1', '', 'terminal', 'u', null, null, 'keys.create', 'k', " +
+        "null, '{}')",
+    )
     db.close()
-    rmSync(join(data, 'ledger.head'))
+    return data
+  }
+
+  test('is sealed as it stands: its rows stay valid, and can no longer be changed', async () => {
+    const data = await openOld()
     const gateway = await opened(data)
-    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect(await listWrong(gateway)).toEqual([])
     const settled_at = '2026-03-04T13:00:00.000Z'
     await gateway.store.generations.record([
       {
@@ -191,14 +316,154 @@ describe('spending from before the chain', () => {
         charge: buildStepCharge({ id: 'gen-new', settled_at }),
       },
     ])
+    expect(await listWrong(gateway)).toEqual([])
     await gateway.close()
-    const tampered = new Database(join(data, 'gateway.db'))
-    tampered.run("update ledger set user_id = 'somebody' where seq = 2")
-    tampered.close()
-    const after = await opened(data)
-    expect(
-      (await examineGateway(after)).data.filter(({ ok }) => !ok).map(({ check }) => check),
-    ).toContain('chain')
-    await after.close()
+    for (const change of [
+      "update ledger set user_id = 'somebody' where seq = 2",
+      'drop trigger audit_is_not_changed; update audit set user_id = 1',
+    ]) {
+      const copy = copyData(data)
+      tamper(copy, change)
+      const after = await opened(copy)
+      expect(await listWrong(after)).toContain(change.startsWith('drop') ? 'audit' : 'chain')
+      await after.close()
+    }
   })
+})
+
+describe('what an attacker changes in the database', () => {
+  /** A data directory with keys, limits, credits and their audit trail, closed. */
+  async function filled(): Promise<string> {
+    const data = await charged()
+    const command = (...args: string[]) => run([...args, '--data', data])
+    await command('keys', 'create', '--name', 'poor', '--limit', '1')
+    await command('keys', 'create', '--name', 'rich', '--limit', '100')
+    await command('credits', 'add', '--amount', '5')
+    await command('guardrails', 'create', '--name', 'strict', '--limit', '1', '--reset', 'daily')
+    return data
+  }
+  let original: string
+  beforeAll(async () => {
+    original = await filled()
+  })
+
+  async function wrongAfterChange(change: (db: Database, data: string) => void) {
+    const data = copyData(original)
+    const db = new Database(join(data, 'gateway.db'))
+    change(db, data)
+    db.close()
+    const gateway = await opened(data)
+    const wrong = await listWrong(gateway)
+    await gateway.close()
+    const again = await opened(data)
+    expect(await listWrong(again)).toEqual(wrong)
+    await again.close()
+    return wrong
+  }
+
+  test('nothing: the doctor finds no fault', async () => {
+    expect(await wrongAfterChange(() => undefined)).toEqual([])
+  })
+
+  const ATTACKS: [what: string, sql: string, checks: string[]][] = [
+    ['a raised limit', `update keys set "limit" = 1000000000000 where name = 'poor'`, ['rules']],
+    ['a key that was enabled', "update keys set disabled = 1 where name = 'poor'", ['rules']],
+    ['a deleted guardrail', 'delete from guardrails', ['rules']],
+    [
+      'a deleted guardrail with its seal',
+      "delete from guardrails; delete from seals where noun = 'guardrails'",
+      ['seals'],
+    ],
+    [
+      'INSERT OR REPLACE into the audit trail',
+      'insert or replace into audit select sequence, id, created_at, actor, ' +
+        "'someone else', key_hash, workspace_id, action, resource_id, before, after from audit",
+      ['audit'],
+    ],
+    ['a dropped trigger', 'drop trigger audit_is_not_changed', ['schema']],
+    [
+      'a trigger that forgives spending',
+      'create trigger forgive after insert on spend begin update spend set nanos = 0; end',
+      ['schema'],
+    ],
+    [
+      'an emptied audit trail',
+      'drop trigger audit_is_not_removed; delete from audit',
+      ['schema', 'audit'],
+    ],
+    [
+      'an emptied audit trail without its seals',
+      'drop trigger audit_is_not_removed; delete from audit; ' +
+        "delete from seals where noun = 'audit'",
+      ['schema', 'seals'],
+    ],
+    [
+      'an emptied audit trail, its seals and their log',
+      'drop trigger audit_is_not_removed; delete from audit; ' +
+        "delete from seals where noun = 'audit'; delete from seal_log where n > 1",
+      ['schema', 'end', 'seals'],
+    ],
+    ['invented credits', "insert into credits values (9, 'x', '', 1, null, 'u')", ['rules']],
+    ['a log of seals without its opening', 'delete from seal_log where n = 1', ['seals']],
+  ]
+  test.each(ATTACKS)('%s: is found, and stays found', async (_, sql, checks) => {
+    expect(await wrongAfterChange(db => runAll(db, sql))).toEqual(checks)
+  })
+
+  test('a recomputed chain: is found, also where its counters and calls were changed too', async () => {
+    const wrong = await wrongAfterChange(db => {
+      runAll(
+        db,
+        'update ledger set nanos = 0; update spend set nanos = 0; update generations set upstream_inference_cost = 0',
+      )
+      recomputeChain(db)
+    })
+    expect(wrong).toContain('chain')
+  })
+
+  test('an earlier state of the whole database: is found by the file beside it', async () => {
+    const data = copyData(original)
+    await run(['keys', 'create', '--name', 'later', '--data', data])
+    for (const end of ['', '-wal', '-shm']) rmSync(join(data, `gateway.db${end}`), { force: true })
+    cpSync(join(original, 'gateway.db'), join(data, 'gateway.db'))
+    const gateway = await opened(data)
+    expect(await listWrong(gateway)).toEqual(['end'])
+    await gateway.close()
+  })
+
+  test('a raised limit stays found after the owner changes the same key', async () => {
+    const data = copyData(original)
+    tamper(data, `update keys set "limit" = 1000000000000 where name = 'poor'`)
+    const { stdout } = await run(['keys', 'list', '--json', '--data', data])
+    const key = (JSON.parse(stdout).data as { name: string; hash: string }[]).find(
+      ({ name }) => name === 'poor',
+    )
+    await run(['keys', 'update', key?.hash ?? '', '--name', 'renamed', '--data', data])
+    const gateway = await opened(data)
+    expect(await listWrong(gateway)).toEqual(['rules'])
+    await gateway.close()
+  })
+
+  const seed = Number(process.env.GATEWAY_TEST_SEED ?? 13)
+  const cases = process.env.GATEWAY_TEST_LONG ? 10_000 : 40
+  test(`${cases} single changes of any value, row or seal (seed ${seed})`, async () => {
+    const random = createSeededRandom(seed)
+    const data = copyData(original)
+    const gateway = await opened(data)
+    const db = new Database(join(data, 'gateway.db'))
+    db.run('pragma ignore_check_constraints = on')
+    for (const trigger of listTriggers(db)) db.run(`drop trigger ${trigger}`)
+    for (let i = 0; i < cases; i++) {
+      db.run('begin immediate')
+      const change = changeSomething(db, random)
+      db.run('commit')
+      const wrong = (await listWrong(gateway)).filter(check => check !== 'schema')
+      expect([change.what, wrong.length > 0]).toEqual([change.what, true])
+      change.undo()
+      if (i % 50 === 0)
+        expect((await listWrong(gateway)).filter(check => check !== 'schema')).toEqual([])
+    }
+    db.close()
+    await gateway.close()
+  }, 1_800_000)
 })

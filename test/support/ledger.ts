@@ -1,4 +1,6 @@
 import { toDayNumber } from '../../src/core/kernel/clock.ts'
+import { openMac } from '../../src/core/kernel/mac.ts'
+import { openSeal } from '../../src/core/kernel/seal.ts'
 import type {
   Amounts,
   Bound,
@@ -11,12 +13,22 @@ import type {
 } from '../../src/core/ledger/ledger.ts'
 import type { TestClock } from './gateway.ts'
 
+/** The key that seals the ledgers of tests. */
+export const TEST_MAC = openMac(Buffer.from('the secret of tests'), 'records')
+
+/** What seals the records of tests. */
+export const TEST_SECRETS = {
+  mac: TEST_MAC,
+  seal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
+}
+
 /** Creates a ledger store with these days. */
 export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   listDays: async since => days.filter(one => one.day >= since),
   listTotals: async () => days.map(({ day: _, ...total }) => total),
   listCharges: async () => [],
   readHead: async () => null,
+  has: async () => true,
   inspect: async () => ({ integrity: ['ok'], spend: days, unmatched: [] }),
 })
 

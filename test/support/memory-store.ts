@@ -1,3 +1,4 @@
+import type { SealStore } from '../../src/core/ledger/seals.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
@@ -17,6 +18,14 @@ import { createMemoryScimStore } from './memory-store/scim.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
+
+/** Nothing else can reach a Map, so its rows need no seals, and its ledger no key. */
+const UNSEALED: SealStore = {
+  readOpening: async () => ({ sealed_at: '', ledger: { seq: Number.MAX_SAFE_INTEGER, hash: '' } }),
+  readHead: async () => null,
+  has: async () => true,
+  inspect: async () => ({ schema: [], audit: [], rules: [], seals: [] }),
+}
 
 /**
  * Opens a store in plain Maps, without SQL, to show that other stores are possible. Each of its
@@ -40,6 +49,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
     outbox: createMemoryOutboxStore(connection),
+    seals: UNSEALED,
     owner: createMemoryOwnerStore(connection),
     version: () => connection.version(),
     close: () => connection.close(),

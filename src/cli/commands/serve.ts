@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs'
 import { Command } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { toPrintable } from '../../core/kernel/printable.ts'
+import { toPrintable, toPrintableJson } from '../../core/kernel/printable.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import {
@@ -59,7 +59,7 @@ async function runServer(
 ): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
-  const { writeCheckpoint, markLedgerEnd } = await import('../../core/inference/recover.ts')
+  const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
   const log = createLogger(options.log, gateway)
   const { host, port } = readAddress(options, gateway)
   const keys = await createFirstKeys(gateway)
@@ -80,7 +80,7 @@ async function runServer(
   await server.stop(options.drain * 1000)
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
-  await markLedgerEnd(gateway)
+  await markEnds(gateway)
   log('stopped', {})
 }
 
@@ -102,7 +102,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
 
 // Before anything else can fail, since they are shown only once.
 function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
-  if (format === 'json') print(JSON.stringify({ event: 'keys', ...keys }))
+  if (format === 'json') print(toPrintableJson({ event: 'keys', ...keys }))
   else printFirstKeys(keys)
 }
 
@@ -114,7 +114,7 @@ function showAddress(format: string, url: string, key: string | undefined): void
         `-d '${GREETING}'`,
     )
   print(
-    format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`,
+    format === 'json' ? toPrintableJson({ event: 'listening', url }) : `gateway listens on ${url}`,
   )
 }
 
@@ -233,7 +233,7 @@ function createLogger(format: string, gateway: Gateway): Log {
   const log: Log = (event, facts) => {
     const line =
       format === 'json'
-        ? JSON.stringify({ event, ...facts })
+        ? toPrintableJson({ event, ...facts })
         : [
             event,
             ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`)),

@@ -1,4 +1,5 @@
 import { toDayNumber } from '../kernel/clock.ts'
+import type { Ends } from '../ledger/chain.ts'
 import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { InferenceWorld } from './world.ts'
@@ -95,26 +96,58 @@ const toDeadGeneration = (
 export async function writeCheckpoint(world: InferenceWorld): Promise<void> {
   try {
     world.journal.holds.updateSpent(world.traffic.calls.listProgress())
-    await markLedgerEnd(world)
+    await markEnds(world)
   } catch {
     // The recorder reports a disk that fails.
   }
 }
 
-/** Writes where the ledger ends, beside the store, if it has grown. */
-export async function markLedgerEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
-  const last = await store.ledger.readHead()
-  if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
+/**
+ * Writes where the ledger and the log of seals end, beside the store, if they have grown. They have
+ * not if the last written ends are no longer in them: then rows were replaced, and the file stays
+ * as the proof.
+ */
+export async function markEnds({ store, journal: { head } }: EndsWorld): Promise<void> {
+  if (!head.isKept) return
+  const [written, ends] = [head.read(), await readEnds(store)]
+  if (written && (isSame(written, ends) || !(await hasEnds(store, written)))) return
+  head.write(ends)
 }
+
+/** Writes the ends of a new store, so that a missing file always means that it was removed. */
+export async function markOpening(world: EndsWorld): Promise<void> {
+  const { store, journal } = world
+  if (!journal.head.isKept || journal.head.read()) return
+  const newest = await store.seals.readHead()
+  if (!newest || newest.n === 1) await markEnds(world)
+}
+
+/** What keeps the ends. */
+interface EndsWorld {
+  store: Pick<InferenceWorld['store'], 'ledger' | 'seals'>
+  journal: Pick<InferenceWorld['journal'], 'head'>
+}
+
+const readEnds = async ({ ledger, seals }: EndsWorld['store']): Promise<Ends> => ({
+  ledger: (await ledger.readHead()) ?? { seq: 0, hash: '' },
+  seals: await seals.readHead(),
+})
+
+const isSame = (a: Ends, b: Ends): boolean =>
+  a.ledger.seq === b.ledger.seq && a.seals?.n === b.seals?.n
+
+/** Whether the ledger and the log of seals still pass through these ends. */
+const hasEnds = async ({ ledger, seals }: EndsWorld['store'], ends: Ends): Promise<boolean> =>
+  (await ledger.has(ends.ledger)) && (ends.seals === null || (await seals.has(ends.seals)))
 
 /**
  * Throws if rows are missing at the end of the ledger: a damaged log loses its tail silently, and
  * with it what was spent.
  */
 export async function verifyLedgerEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
-  const written = head.read()
+  const written = head.read()?.ledger
   const last = await store.ledger.readHead()
-  if (!written || (last && last.seq >= written.seq)) return
+  if (!written || (last?.seq ?? 0) >= written.seq) return
   throw new Error(
     `The ledger ends at row ${last?.seq ?? 0}, but ${written.seq} were written: ` +
       'restore a backup, or remove ledger.head to go on without them',

@@ -1,5 +1,7 @@
+import type { Mac } from '../kernel/mac.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { HoldJournal, LedgerStore } from '../ledger/ledger.ts'
+import type { SealStore } from '../ledger/seals.ts'
 import type { PolicyWorld } from '../policy/world.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
 import type { Recorder } from '../telemetry/recorder.ts'
@@ -21,7 +23,12 @@ export interface Journal {
 export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   config: PolicyWorld['config']
   clock: PolicyWorld['clock']
-  store: PolicyWorld['store'] & { generations: GenerationStore; ledger: LedgerStore }
+  store: PolicyWorld['store'] & {
+    generations: GenerationStore
+    ledger: LedgerStore
+    seals: SealStore
+  }
+  secrets: PolicyWorld['secrets'] & { mac: Mac }
   traffic: Traffic
   journal: Journal
   recorder: Recorder

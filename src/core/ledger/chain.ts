@@ -1,3 +1,6 @@
+import type { Mac } from '../kernel/mac.ts'
+import type { SealHead } from './seals.ts'
+
 /** One charge in the ledger, in settlement order. */
 export interface LedgerRow {
   seq: number
@@ -20,12 +23,26 @@ export interface LedgerRow {
 /** The last row of a chain. */
 export type LedgerHead = { seq: number; hash: string }
 
+/** The fields that a row's hash covers, in addition to the hash before it. */
+type HashedRow = Omit<LedgerRow, 'seq' | 'hash'>
+
 /**
- * Returns the hash of a row that follows `previousHash`: lowercase hex SHA-256. Changing, adding or
- * removing a row changes every hash after it. The first step is left out of the hashed text,
- * because rows from before steps existed have none.
+ * Returns the hash of a row that follows `previousHash`: lowercase hex of HMAC with SHA-256.
+ * Changing, adding or removing a row changes every hash after it, and only the owner of the secret
+ * can compute them again.
  */
-export function hashLedgerRow(previousHash: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
+export const sealLedgerRow = (mac: Mac, previousHash: string, row: HashedRow): string =>
+  mac(renderRow(previousHash, row))
+
+/**
+ * Returns the hash of a row from before the ledger was sealed: SHA-256 without a key. The opening
+ * of the seals covers the last one.
+ */
+export const hashLedgerRow = (previousHash: string, row: HashedRow): string =>
+  Bun.CryptoHasher.hash('sha256', renderRow(previousHash, row), 'hex')
+
+// The first step is left out, because rows from before steps existed have none.
+function renderRow(previousHash: string, row: HashedRow): string {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
   const fields = [
     previousHash,
@@ -38,12 +55,21 @@ export function hashLedgerRow(previousHash: string, row: Omit<LedgerRow, 'seq' |
     String(nanos),
     source,
   ]
-  const text = JSON.stringify(step === 1 ? fields : [...fields, step])
-  return Bun.CryptoHasher.hash('sha256', text, 'hex')
+  return JSON.stringify(step === 1 ? fields : [...fields, step])
 }
 
-/** Keeps where the ledger ended when it was last written. */
+/** Where the ledger and the log of seals ended. */
+export interface Ends {
+  ledger: LedgerHead
+  /** Null in a file from before the seals. */
+  seals: SealHead | null
+}
+
+/** Keeps where the ledger and the seals ended when that was last written. */
 export interface HeadFile {
-  read(): LedgerHead | null
-  write(head: LedgerHead): void
+  /** Whether there is a place for it: not for a store in memory. */
+  isKept: boolean
+  /** Returns null when nothing was written yet. */
+  read(): Ends | null
+  write(ends: Ends): void
 }

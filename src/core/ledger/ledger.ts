@@ -151,6 +151,8 @@ export interface LedgerStore {
   listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
   /** Returns the last row that has a hash. */
   readHead(): Promise<LedgerHead | null>
+  /** Whether the chain passes here: true for the start of it, row 0. */
+  has(head: LedgerHead): Promise<boolean>
   /**
    * Passes every row to `onRow` in order, then returns the rest. All of it is one snapshot,
    * whatever others write meanwhile. Rows are read one at a time, so memory does not grow with

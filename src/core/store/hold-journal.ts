@@ -1,18 +1,11 @@
-import {
-  closeSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
 import { LiveSet } from '../kernel/live-set.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
+import { openDataFile, readDataFile } from './data-files.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
 const LARGEST = 4 * 1024 * 1024
@@ -43,14 +36,14 @@ export function openHoldJournal(data: string): HoldJournal {
   }
 
   function openFile(): number {
-    const existing = openSync(path, 'a', 0o600)
+    const existing = openDataFile(path, 'append')
     size = fstatSync(existing).size
     return existing
   }
 
   function rewrite(): void {
     const newPath = `${path}.new`
-    const newFile = openSync(newPath, 'w', 0o600)
+    const newFile = openDataFile(newPath, 'replace')
     size = writeAll(newFile, [...openCalls].map(renderLine).join(''))
     renameSync(newPath, path)
     if (file !== undefined) closeSync(file)
@@ -121,7 +114,7 @@ const renderLine = (call: HeldCall) =>
  */
 function readCalls(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
-  for (const line of readJournal(path).split('\n')) {
+  for (const line of (readDataFile(path)?.toString() ?? '').split('\n')) {
     const { nanos, spent, ...call } = parseObject(line) ?? {}
     if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string')
       continue
@@ -141,12 +134,3 @@ function readCalls(path: string): HeldCall[] {
 // Lines from versions before steps have none.
 const parseStep = (step: unknown): number =>
   typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1
-
-function readJournal(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return ''
-    throw error
-  }
-}

@@ -1,26 +1,27 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseObject } from '../kernel/json.ts'
-import type { LedgerHead } from '../ledger/chain.ts'
+import { parseObject, readObject } from '../kernel/json.ts'
+import type { Ends } from '../ledger/chain.ts'
+import { readDataFile, writeDataFile } from './data-files.ts'
 
 /**
- * Reads the last row of the ledger from a file beside the database; null when there is none. SQLite
- * drops the tail of a damaged log silently, and the remaining rows still form a valid chain. Only a
- * record of the chain's end shows that rows are missing.
+ * Reads where the ledger and the log of seals ended, from a file beside the database; null when
+ * there is none. SQLite drops the tail of a damaged log silently, and an earlier state of the
+ * database is valid in itself: only a record of the ends shows that rows are missing.
  */
-export function readLedgerHead(data: string): LedgerHead | null {
-  try {
-    const { seq, hash } = parseObject(readFileSync(getHeadPath(data), 'utf8')) ?? {}
-    return typeof seq === 'number' && typeof hash === 'string' ? { seq, hash } : null
-  } catch {
-    return null
-  }
+export function readEnds(data: string): Ends | null {
+  const text = readDataFile(getHeadPath(data))
+  const { seq, hash, seals } = parseObject(text?.toString() ?? '') ?? {}
+  if (typeof seq !== 'number' || typeof hash !== 'string') return null
+  const { n, seal } = readObject({ seals }, 'seals')
+  const isSealed = typeof n === 'number' && typeof seal === 'string'
+  return { ledger: { seq, hash }, seals: isSealed ? { n, seal } : null }
 }
 
-/** Writes the last row of the ledger to that file, atomically. */
-export function writeLedgerHead(data: string, head: LedgerHead): void {
+/** Writes the ends to that file, atomically. */
+export function writeEnds(data: string, { ledger, seals }: Ends): void {
   const path = getHeadPath(data)
-  writeFileSync(`${path}.new`, `${JSON.stringify(head)}\n`, { mode: 0o600 })
+  writeDataFile(`${path}.new`, `${JSON.stringify({ ...ledger, seals })}\n`)
   renameSync(`${path}.new`, path)
 }
 

@@ -1,8 +1,9 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
-import { openStores } from './sqlite/contents.ts'
+import { openStores, type RecordSecrets } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
+import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createWriter } from './sqlite/write.ts'
 import type { Store } from './store.ts'
@@ -16,6 +17,7 @@ export interface SqliteOptions {
    * it retries later.
    */
   busyTimeout: number
+  secrets: RecordSecrets
 }
 
 /** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
@@ -25,11 +27,16 @@ const OLDEST_SQLITE = [3, 51, 3]
  * Opens a store in one SQLite file. Throws when the file is no store, was written by a newer
  * program, or cannot be written.
  */
-export async function openSqlite({ path, durability, busyTimeout }: SqliteOptions): Promise<Store> {
+export async function openSqlite({
+  path,
+  durability,
+  busyTimeout,
+  secrets,
+}: SqliteOptions): Promise<Store> {
   const db = new Database(path, { create: true, strict: true })
   try {
     applyPragmas(db, durability)
-    migrate(db)
+    migrate(db, secrets)
   } catch (error) {
     db.close()
     throw error
@@ -37,7 +44,7 @@ export async function openSqlite({ path, durability, busyTimeout }: SqliteOption
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   return {
-    ...openStores(db, kysely, createWriter(db)),
+    ...openStores(db, kysely, createWriter(db, openSealing(db, secrets.mac)), secrets),
     owner: candidate => claimOwner(kysely, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

@@ -1,5 +1,6 @@
+import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -629,5 +630,70 @@ describe('with another process', () => {
       getPreset(server, getOperator(server), 'p'),
     )
     await again.close()
+  })
+})
+
+describe('credentials in a preset', () => {
+  const tool = {
+    type: 'mcp',
+    server_label: 'files',
+    server_url: 'https://user:hunter2-by-url@mcp.example/sse?k=0123456789abcdef0123456789abcdef',
+    headers: { 'X-Own': 'plain-words-as-header' },
+    authorization: 'short',
+  }
+  const SECRETS = [
+    ...['hunter2-by-url', '0123456789abcdef0123456789abcdef', 'plain-words-as-header'],
+    'sk-proj-in-the-prompt-Ab3dEf6hIj9kLmN0',
+  ]
+  const system_prompt = `Use ${SECRETS[3]}`
+  const config = { model: 'acme/small', tools: [tool], temperature: 0.5 }
+
+  /** Reads every file of the directory as one text. */
+  const readAll = (data: string): string =>
+    readdirSync(data)
+      .map(name => readFileSync(join(data, name), 'latin1'))
+      .join()
+
+  test('are sealed at rest, and are whole again in memory and after a restart', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-preset-'))
+    for (const restart of [false, true]) {
+      const opened = await openGateway({ data })
+      if (!restart) await createPreset(opened, getOperator(opened), 'p', { system_prompt, config })
+      const { designated_version } = getPreset(opened, getOperator(opened), 'p').data
+      expect(designated_version).toMatchObject({ system_prompt, config })
+      await opened.close()
+      const files = readAll(data)
+      expect(files).toContain('acme/small')
+      for (const secret of SECRETS) expect(files).not.toContain(secret)
+      expect(files).not.toContain('"authorization":"short"')
+    }
+    rmSync(data, { recursive: true })
+  })
+
+  test('stay sealed with another secret, and in another version', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-preset-'))
+    const first = await openGateway({ data, secret: 'one' })
+    await createPreset(first, getOperator(first), 'p', { system_prompt, config })
+    await first.close()
+    const db = new Database(join(data, 'gateway.db'))
+    const { config: stored } = db.query('select config from preset_versions').get() as {
+      config: string
+    }
+    db.close()
+    const copied = await openGateway({ data, secret: 'one' })
+    await createPreset(copied, getOperator(copied), 'q', {
+      system_prompt: null,
+      config: JSON.parse(stored),
+    })
+    for (const slug of ['p', 'q']) {
+      const text = JSON.stringify(getPreset(copied, getOperator(copied), slug).data)
+      expect([slug, text.includes('plain-words')]).toEqual([slug, slug === 'p'])
+    }
+    await copied.close()
+    const other = await openGateway({ data, secret: 'two' })
+    const text = JSON.stringify(getPreset(other, getOperator(other), 'p').data)
+    for (const secret of SECRETS) expect(text).not.toContain(secret)
+    await other.close()
+    rmSync(data, { recursive: true })
   })
 })

@@ -19,7 +19,7 @@ import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
-import { toExactEstimate } from '../../support/ledger.ts'
+import { TEST_SECRETS, toExactEstimate } from '../../support/ledger.ts'
 
 /** To repeat a run: `SEED=7 bun test model`. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
@@ -142,7 +142,12 @@ async function differenceIn(
 ): Promise<string | undefined> {
   const random = chance(seed)
   const clock = new TestClock('2026-02-20T22:00:00.000Z')
-  const store = await openSqlite({ path: ':memory:', durability: 'normal', busyTimeout: 0 })
+  const store = await openSqlite({
+    path: ':memory:',
+    durability: 'normal',
+    busyTimeout: 0,
+    secrets: TEST_SECRETS,
+  })
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, Open>()

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { hashLedgerRow, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../../src/core/ledger/chain.ts'
 import type { StepCharge } from '../../../src/core/ledger/ledger.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
@@ -18,12 +18,13 @@ import {
   buildStepEntry,
   PAYER,
 } from '../../support/generation.ts'
+import { TEST_MAC, TEST_SECRETS } from '../../support/ledger.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
 const newPath = () => join(directory, `${++files}.db`)
 const open = (path: string, busyTimeout = 0) =>
-  openSqlite({ path, durability: 'normal', busyTimeout })
+  openSqlite({ path, durability: 'normal', busyTimeout, secrets: TEST_SECRETS })
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
@@ -58,7 +59,7 @@ testStore(
   },
 )
 testStore('SQLite in a file, fully durable', () =>
-  openSqlite({ path: newPath(), durability: 'full', busyTimeout: 0 }),
+  openSqlite({ path: newPath(), durability: 'full', busyTimeout: 0, secrets: TEST_SECRETS }),
 )
 
 describe('SQLite in a file', () => {
@@ -188,7 +189,7 @@ describe('SQLite in a file', () => {
     ])
     let hash = ''
     for (const row of rows) {
-      hash = hashLedgerRow(hash, row)
+      hash = row.seq > 2 ? sealLedgerRow(TEST_MAC, hash, row) : hashLedgerRow(hash, row)
       expect([row.seq, row.hash ?? hash]).toEqual([row.seq, hash])
     }
     await store.close()

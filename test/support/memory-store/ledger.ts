@@ -25,6 +25,8 @@ export const createMemoryLedgerStore = (connection: Connection): LedgerStore => 
       const last = ledger.all().at(-1)
       return last?.hash ? { seq: last.seq, hash: last.hash } : null
     }),
+  has: ({ seq, hash }) =>
+    connection.read(({ ledger }) => seq === 0 || ledger.all()[seq - 1]?.hash === hash),
   async inspect(see) {
     const { rows, books } = await connection.read(memory => ({
       rows: memory.ledger.all(),

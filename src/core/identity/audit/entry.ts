@@ -1,5 +1,5 @@
+import { type CredentialSpan, replaceCredentials } from '../../kernel/credential.ts'
 import type { Fingerprint } from '../../kernel/fingerprint.ts'
-import { isObject, isRawJson } from '../../kernel/json.ts'
 import type { Actor } from '../actor.ts'
 import type { AuditEntry } from '../audit.ts'
 import type { IdentityWorld } from '../world.ts'
@@ -67,7 +67,8 @@ export function defineAudit<Noun extends object, World extends IdentityWorld = I
 /**
  * Creates the entry of a change, which is written in the same transaction as the change itself.
  * `before` and `after` are the complete records; money in them may be nano-dollars. A text whose
- * name marks it as a secret is replaced by its fingerprint, at any depth.
+ * name marks it as a secret is replaced by its fingerprint, at any depth, and so is the part of a
+ * text that looks like a credential.
  */
 export function createAuditEntry(
   { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
@@ -95,26 +96,19 @@ export function createAuditEntry(
   }
 }
 
-/**
- * The names of secrets in a record: a preset's tool on its own server contains some. Any value of
- * a header may be a secret too.
- */
-const SECRET = new RegExp(
-  '^(authorization|api[_-]?key|((access|auth|refresh|session)_)?token|(client_)?secret|' +
-    'secret_access_key|private_key|password)$',
-  'i',
-)
-const SECRETS = 'headers'
+function redactSecrets<T>(record: T, fingerprint: Fingerprint): T {
+  return replaceCredentials(record, {
+    whole: fingerprint,
+    partial: (text, spans) => redactSpans(text, spans, fingerprint),
+  }) as T
+}
 
-function redactSecrets<T>(value: T, fingerprint: Fingerprint, parentName?: string): T
-function redactSecrets(value: unknown, fingerprint: Fingerprint, parentName?: string): unknown {
-  if (Array.isArray(value)) return value.map(item => redactSecrets(item, fingerprint))
-  if (!isObject(value) || isRawJson(value)) return value
-  const redactMember = (name: string, member: unknown) =>
-    typeof member === 'string' && (parentName === SECRETS || SECRET.test(name))
-      ? fingerprint(member)
-      : redactSecrets(member, fingerprint, name)
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, redactMember(name, member)]),
-  )
+function redactSpans(text: string, spans: CredentialSpan[], fingerprint: Fingerprint): string {
+  let redacted = ''
+  let end = 0
+  for (const span of spans) {
+    redacted += text.slice(end, span.start) + fingerprint(text.slice(span.start, span.end))
+    end = span.end
+  }
+  return redacted + text.slice(end)
 }

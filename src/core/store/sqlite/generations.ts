@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../../errors.ts'
+import type { Mac } from '../../kernel/mac.ts'
 import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
@@ -59,8 +60,12 @@ const VALUES = Object.values(COLUMNS)
  * they are prepared by hand. A batch is one transaction, synchronous inside, so that no other
  * request's statements can run in between.
  */
-export function createGenerationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
-  const record = createRecorder(db)
+export function createGenerationStore(
+  kysely: Kysely<Tables>,
+  db: Database,
+  mac: Mac,
+): GenerationStore {
+  const record = createRecorder(db, mac)
   return {
     async record(batch) {
       try {
@@ -102,11 +107,11 @@ export function createGenerationStore(kysely: Kysely<Tables>, db: Database): Gen
   }
 }
 
-function createRecorder(db: Database) {
+function createRecorder(db: Database, mac: Mac) {
   const insertGeneration = db.query(
     `insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`,
   )
-  const ledgerWriter = createLedgerWriter(db)
+  const ledgerWriter = createLedgerWriter(db, mac)
   const writeOutbox = createOutboxWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
   return db.transaction((batch: RecorderEntry[]) => {

@@ -1,6 +1,12 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import { hashLedgerRow, type LedgerHead, type LedgerRow } from '../../ledger/chain.ts'
+import type { Mac } from '../../kernel/mac.ts'
+import {
+  hashLedgerRow,
+  type LedgerHead,
+  type LedgerRow,
+  sealLedgerRow,
+} from '../../ledger/chain.ts'
 import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger.ts'
 import type { Tables } from './tables.ts'
 
@@ -8,6 +14,9 @@ import type { Tables } from './tables.ts'
 export function createLedgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
   const head = db.query<LedgerHead, []>(
     'select seq, hash from ledger where hash is not null order by seq desc limit 1',
+  )
+  const findHash = db.query<{ hash: string | null }, [number]>(
+    'select hash from ledger where seq = ?',
   )
   return {
     async listDays(since) {
@@ -47,9 +56,10 @@ export function createLedgerStore(kysely: Kysely<Tables>, db: Database): LedgerS
       return recorded ? (await rows.execute()).map(parseRow) : []
     },
     readHead: async () => head.get(),
+    has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,
     inspect: async onRow =>
       db.transaction(() => {
-        for (const row of readRows(db)) onRow(row)
+        for (const row of readLedger(db)) onRow(row)
         return readBooks(db)
       })(),
   }
@@ -81,7 +91,8 @@ function readBooks(db: Database): LedgerBooks {
   }
 }
 
-function* readRows(db: Database): Generator<LedgerRow> {
+/** Reads the ledger row by row, in order. */
+export function* readLedger(db: Database): Generator<LedgerRow> {
   const rows = db
     .query(
       'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, ' +
@@ -96,7 +107,7 @@ function* readRows(db: Database): Generator<LedgerRow> {
 type RawRow = { byok: number; nanos: string }
 const parseRow = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
   ...row,
-  byok: Boolean(row.byok),
+  byok: row.byok === 1,
   nanos: BigInt(row.nanos),
 })
 const parseMoney = (text: string | null) => (text === null ? null : BigInt(text))
@@ -134,7 +145,7 @@ type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
  * Creates the ledger's statements for recording a call. They run only inside the recorder's
  * transaction.
  */
-export function createLedgerWriter(db: Database) {
+export function createLedgerWriter(db: Database, mac: Mac) {
   const newestHash = db.query<{ hash: string | null }, []>(
     'select hash from ledger order by seq desc limit 1',
   )
@@ -158,7 +169,7 @@ export function createLedgerWriter(db: Database) {
     const newest = newestHash.get()
     if (newest?.hash) return newest.hash
     let hash = ''
-    for (const row of readRows(db)) hash = hashLedgerRow(hash, row)
+    for (const row of readLedger(db)) hash = hashLedgerRow(hash, row)
     return hash
   }
 
@@ -167,7 +178,7 @@ export function createLedgerWriter(db: Database) {
     append(rows: NewRow[]): void {
       let hash = readHead()
       for (const row of rows) {
-        hash = hashLedgerRow(hash, row)
+        hash = sealLedgerRow(mac, hash, row)
         const {
           id,
           step,

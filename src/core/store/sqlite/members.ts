@@ -16,13 +16,13 @@ import { type Check, check, type Statement, type Write } from './write.ts'
 export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
   return {
     // Two processes may start on an empty directory at once. The first one's member stays.
-    async insertIfAbsent(member) {
-      await kysely
-        .insertInto('members')
-        .values(toRow(member))
-        .onConflict(on => on.doNothing())
-        .execute()
-    },
+    insertIfAbsent: member =>
+      write(
+        kysely
+          .insertInto('members')
+          .values(toRow(member))
+          .onConflict(on => on.doNothing()),
+      ),
     async list(offset, limit) {
       const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
       return (

@@ -1,28 +1,41 @@
 import type { Kysely } from 'kysely'
 import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets/store.ts'
 import { parseObject } from '../../kernel/json.ts'
+import type { Seal } from '../../kernel/seal.ts'
 import { buildAuditInsert } from './audit.ts'
+import { openVersion, sealVersion } from './presets/sealing.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import type { Write } from './write.ts'
 
-/** Creates the store of presets in SQL. */
-export function createPresetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
+/** Creates the store of presets in SQL. Credentials in them are sealed. */
+export function createPresetStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  seal: () => Seal,
+): PresetStore {
+  const insertVersion = (version: PresetVersion) =>
+    buildVersionInsert(kysely, sealVersion(version, seal))
+  const openRow = (row: Tables['preset_versions']) => openVersion(toVersion(row), seal)
   return {
-    all: async () => (await selectDesignated(kysely).execute()).map(toDesignatedPreset),
+    all: async () =>
+      (await selectDesignated(kysely).execute()).map(row => {
+        const preset = toDesignatedPreset(row)
+        return { ...preset, designated_version: openVersion(preset.designated_version, seal) }
+      }),
     insert({ designated_version, ...preset }, entry) {
       const insert = kysely.insertInto('presets').values(preset)
       return write(
         checkWorkspaceReference(kysely, preset.workspace_id),
         insert,
-        buildVersionInsert(kysely, designated_version),
+        insertVersion(designated_version),
         buildAuditInsert(kysely, entry),
       )
     },
     designate(version, updated_at, entry) {
       const change = { designated_version_id: version.id, updated_at }
       const update = kysely.updateTable('presets').set(change).where('id', '=', version.preset_id)
-      return write(buildVersionInsert(kysely, version), update, buildAuditInsert(kysely, entry))
+      return write(insertVersion(version), update, buildAuditInsert(kysely, entry))
     },
     update: (id, change, entry) =>
       write(
@@ -34,7 +47,7 @@ export function createPresetStore(kysely: Kysely<Tables>, write: Write): PresetS
         .selectFrom('preset_versions')
         .selectAll()
         .where('preset_id', '=', preset_id)
-      return (await query.orderBy('version').offset(offset).limit(limit).execute()).map(toVersion)
+      return (await query.orderBy('version').offset(offset).limit(limit).execute()).map(openRow)
     },
     async findVersion(preset_id, version) {
       const query = kysely
@@ -42,7 +55,7 @@ export function createPresetStore(kysely: Kysely<Tables>, write: Write): PresetS
         .selectAll()
         .where('preset_id', '=', preset_id)
       const row = await query.where('version', '=', version).executeTakeFirst()
-      return row && toVersion(row)
+      return row && openRow(row)
     },
   }
 }

@@ -19,13 +19,13 @@ export function createWorkspaceStore(kysely: Kysely<Tables>, write: Write): Work
       return rows.map(toWorkspace)
     },
     // Two processes may start on an empty directory at once. The first one's workspace stays.
-    async insertIfAbsent(workspace) {
-      await kysely
-        .insertInto('workspaces')
-        .values(toRow(workspace))
-        .onConflict(on => on.doNothing())
-        .execute()
-    },
+    insertIfAbsent: workspace =>
+      write(
+        kysely
+          .insertInto('workspaces')
+          .values(toRow(workspace))
+          .onConflict(on => on.doNothing()),
+      ),
     insert(workspace, entry) {
       const insert = kysely.insertInto('workspaces').values(toRow(workspace))
       return write(checkSlugFree(kysely, workspace), insert, buildAuditInsert(kysely, entry))

@@ -46,11 +46,11 @@ const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
 /**
- * Creates the writer of a database. A transaction is synchronous inside, as the recorder's are:
+ * Creates the writer of a database. `onEnd` runs at the end of each transaction, inside it. A transaction is synchronous inside, as the recorder's are:
  * they share one connection, and a transaction that waited in the middle would absorb the records
  * of calls. It waits between retries instead, so that no stream stalls.
  */
-export function createWriter(db: Database): Write {
+export function createWriter(db: Database, onEnd: () => void): Write {
   const prepareStatement = (statement: Compilable) => {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
@@ -61,7 +61,10 @@ export function createWriter(db: Database): Write {
     else if ('follow' in statement) statement.follow(query.all(...values) as unknown[]).forEach(run)
     else query.run(...values)
   }
-  const transaction = db.transaction((statements: Statement[]) => statements.forEach(run))
+  const transaction = db.transaction((statements: Statement[]) => {
+    statements.forEach(run)
+    onEnd()
+  })
   return async (...statements) => {
     for (
       let waited = 0, pause = FIRST_PAUSE;

@@ -19,6 +19,8 @@ export class MalformedResponse extends Error {
 
 const LARGEST_HEAD = 64 * 1024
 const LONGEST_CHUNK_LINE = 1024
+/** The most responses before the final one. A provider sends one, if any. */
+const MAX_INTERIM = 8
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
 // A less strict reader may take one of these for the end of a line.
 const BARE_END = /[\r\n\0]/
@@ -45,6 +47,11 @@ export class ResponseParser {
   /** How many bytes of the body or of the chunk are still to come. */
   #remaining = 0
   #reusable = true
+  #interimResponses = 0
+  /** How many bytes the trailer may still have. */
+  #trailerLeft = LARGEST_HEAD
+  /** Chunks of one read. They are passed on as one, however small the provider makes them. */
+  #chunks: Buffer[] = []
 
   constructor(sink: ResponseSink) {
     this.#sink = sink
@@ -59,18 +66,25 @@ export class ResponseParser {
     let offset = 0
     const data = this.#pending ? Buffer.concat([this.#pending, bytes]) : bytes
     this.#pending = null
-    while (offset < data.length) {
-      const next = this.#step(data, offset)
-      if (next === -1) {
-        this.#pending = Buffer.from(data.subarray(offset))
-        return
+    try {
+      while (offset < data.length && !this.#isDone()) {
+        const next = this.#step(data, offset)
+        if (next === -1) this.#pending = Buffer.from(data.subarray(offset))
+        if (next === -1) break
+        offset = next
       }
-      offset = next
-      if (this.#isDone()) {
-        this.#sink.onEnd(this.#reusable && offset === data.length)
-        return
-      }
+    } finally {
+      // Also before a failure: what arrived before it counts.
+      this.#passChunks()
     }
+    if (this.#isDone()) this.#sink.onEnd(this.#reusable && offset === data.length)
+  }
+
+  #passChunks(): void {
+    const [first, ...others] = this.#chunks
+    if (!first) return
+    this.#chunks = []
+    this.#sink.onBytes(others.length === 0 ? first : Buffer.concat([first, ...others]))
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
@@ -105,6 +119,8 @@ export class ResponseParser {
         })
       case 'trailer':
         return this.#readLine(data, offset, LARGEST_HEAD, line => {
+          this.#trailerLeft -= line.length + 2
+          if (this.#trailerLeft < 0) throw new MalformedResponse('A trailer that is too large')
           if (line === '') this.#state = 'done'
         })
       case 'done':
@@ -121,6 +137,8 @@ export class ResponseParser {
     // A 1xx response precedes the final one (RFC 9110, 15.2). We request no switch of protocols.
     if (head.status === 101) throw new MalformedResponse('An unexpected switch of protocols')
     if (head.status >= 200) this.#begin(head)
+    else if (++this.#interimResponses > MAX_INTERIM)
+      throw new MalformedResponse('Too many responses before the final one')
     return end + 4
   }
 
@@ -151,7 +169,7 @@ export class ResponseParser {
   #readBody(data: Buffer, offset: number): number {
     const end = Math.min(data.length, offset + this.#remaining)
     this.#remaining -= end - offset
-    this.#sink.onBytes(data.subarray(offset, end))
+    this.#chunks.push(data.subarray(offset, end))
     if (this.#remaining > 0) return end
     this.#state = this.#state === 'chunk-data' ? 'chunk-end' : 'done'
     return end

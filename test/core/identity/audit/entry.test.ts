@@ -61,3 +61,14 @@ describe('the entry of a change', () => {
     expect(auditSecret(gateway, actor, before, after)).toMatchObject(expected)
   })
 })
+
+test('a credential in a text with an ordinary name is replaced by its fingerprint', () => {
+  const key = 'sk-proj-Ab3dEf6hIj9kLmN0pQ'
+  const auditNote = defineAudit<Note>('notes', { identify: identifyById })
+  const text = `call it with ${key}, please`
+  const { after: shown } = auditNote(gateway, actor, null, { id: 'n1', text })
+  expect(JSON.stringify(shown)).not.toContain(key)
+  expect(shown).toMatchObject({
+    text: `call it with ${gateway.secrets.fingerprint(key)}, please`,
+  })
+})

@@ -437,3 +437,44 @@ function chunked(size: number, each: number): Buffer {
     Buffer.from('0\r\n\r\n'),
   ])
 }
+
+describe('a provider that floods', () => {
+  const feedUntilRefused = (head: string, piece: string, most: number): number => {
+    const parser = new ResponseParser(new Heard())
+    parser.feed(Buffer.from(head))
+    for (let fed = 0; fed < most; fed++)
+      try {
+        parser.feed(Buffer.from(piece))
+      } catch (error) {
+        expect(error).toBeInstanceOf(MalformedResponse)
+        return fed
+      }
+    return most
+  }
+
+  test('with responses before the final one is refused after eight', () => {
+    const interim = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'
+    expect(feedUntilRefused('', interim, 100)).toBe(8)
+  })
+
+  test('with trailers is refused after 64 KiB, like a head', () => {
+    const trailer = `x: ${'a'.repeat(995)}\r\n`
+    expect(feedUntilRefused(`${CHUNKED}0\r\n`, trailer, 1_000)).toBe(65)
+  })
+
+  test('with chunks of one byte passes on one piece for each read', () => {
+    let pieces = 0
+    let size = 0
+    const parser = new ResponseParser({
+      onHead: () => undefined,
+      onEnd: () => undefined,
+      onBytes(bytes) {
+        pieces += 1
+        size += bytes.length
+      },
+    })
+    parser.feed(Buffer.from(CHUNKED))
+    for (let read = 0; read < 10; read++) parser.feed(Buffer.from('1\r\na\r\n'.repeat(10_000)))
+    expect([pieces, size]).toEqual([10, 100_000])
+  })
+})

@@ -1,0 +1,16 @@
+import { hkdfSync } from 'node:crypto'
+
+/**
+ * Computes the authentication code of a text, in lowercase hex. Without the secret it can neither
+ * be computed nor checked.
+ */
+export type Mac = (text: string) => string
+
+/**
+ * Creates a function that computes HMAC with SHA-256 (RFC 2104), with a key that is derived from
+ * the secret (HKDF with SHA-256, RFC 5869). `purpose` separates the keys of two uses.
+ */
+export function openMac(secret: Uint8Array, purpose: string): Mac {
+  const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
+  return text => new Bun.CryptoHasher('sha256', key).update(text).digest('hex')
+}

@@ -1,0 +1,44 @@
+/** The newest entry in the log of seals. */
+export interface SealHead {
+  n: number
+  seal: string
+}
+
+/**
+ * What stood in the store when it was sealed for the first time. The opening is sealed itself, and
+ * every later seal follows from it.
+ */
+export interface SealOpening {
+  /** ISO 8601. */
+  sealed_at: string
+  /** The last row of the ledger whose hash has no key, and its hash; 0 and empty without any. */
+  ledger: { seq: number; hash: string }
+}
+
+/** What the seals of a store show, as sentences. An empty list is a good one. */
+export interface SealReport {
+  /** Tables, indexes and triggers that this program did not make, or that are missing. */
+  schema: string[]
+  /** Entries of the audit trail that were changed, added or removed. */
+  audit: string[]
+  /** Rows of keys, limits, members and other rules that were changed, added or removed. */
+  rules: string[]
+  /** Faults of the opening and of the log of seals. */
+  seals: string[]
+}
+
+/**
+ * Seals rows with a key that only the gateway has: the audit trail, credits, and every row that
+ * grants or limits something. A seal is written in the transaction that writes its row. A row that
+ * another program has touched is never sealed again, so it stays visible.
+ */
+export interface SealStore {
+  /** Returns the opening; null if it is missing or was sealed with another secret. */
+  readOpening(): Promise<SealOpening | null>
+  /** Returns the newest entry of the log; null if it is empty. */
+  readHead(): Promise<SealHead | null>
+  /** Whether the log has this entry. */
+  has(head: SealHead): Promise<boolean>
+  /** Verifies every seal, in one snapshot. */
+  inspect(): Promise<SealReport>
+}

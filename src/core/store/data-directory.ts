@@ -1,0 +1,42 @@
+import { closeSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { denied } from '../errors.ts'
+import { hasCode, openDataFile } from './data-files.ts'
+
+/** What SQLite opens by name, so that it is looked at before. */
+const DATABASES = ['gateway.db', 'serve.lock'].flatMap(name =>
+  ['', '-wal', '-shm', '-journal'].map(end => name + end),
+)
+
+/**
+ * Creates the data directory if it is missing, for its owner alone, and an empty database in it.
+ * Throws 403 for a directory that other users may write, and for a file in it that they may write
+ * or that is a link: they could replace the database, or have another file overwritten.
+ */
+export function openDataDirectory(data: string): void {
+  mkdirSync(data, { recursive: true, mode: 0o700 })
+  refuseForeignWriters(data, statSync(data))
+  for (const name of DATABASES) checkDataFile(join(data, name))
+  closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
+}
+
+function checkDataFile(path: string): void {
+  try {
+    const file = lstatSync(path)
+    if (file.isSymbolicLink()) throw denied(`${path} is a link: expected the file itself`)
+    refuseForeignWriters(path, file)
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error
+  }
+}
+
+const GROUP_WRITES = 0o020
+const OTHERS_WRITE = 0o002
+
+// Where each user has a group of their own, new directories are writable by it. It has the user's
+// number, and no one else is in it.
+function refuseForeignWriters(path: string, { mode, uid, gid }: Stats): void {
+  const group = mode & GROUP_WRITES && gid !== uid
+  if (group || mode & OTHERS_WRITE)
+    throw denied(`${path}: other users may write here (chmod go-w ${path})`)
+}

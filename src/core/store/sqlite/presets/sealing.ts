@@ -1,0 +1,70 @@
+import type { Database } from 'bun:sqlite'
+import type { PresetVersion } from '../../../catalog/presets/store.ts'
+import { replaceCredentials } from '../../../kernel/credential.ts'
+import { isObject, isRawJson, type Json, parseObject } from '../../../kernel/json.ts'
+import type { Seal } from '../../../kernel/seal.ts'
+
+type Content = Pick<PresetVersion, 'id' | 'system_prompt' | 'config'>
+
+/** The member that holds a sealed text. */
+const SEALED = '$sealed'
+/** The member of a config that holds a system prompt with a credential in it. */
+const SYSTEM_PROMPT = '$system_prompt'
+
+/**
+ * Seals every text of a version that is or contains a credential, as it is stored. The version's id
+ * is the context, so a sealed text that is copied into another preset does not open there.
+ */
+export function sealVersion<Version extends Content>(version: Version, seal: () => Seal): Version {
+  const sealText = (text: string) => ({
+    [SEALED]: seal().seal(text, version.id, crypto.getRandomValues(new Uint8Array(12))),
+  })
+  const replace = (value: unknown) =>
+    replaceCredentials(value, { whole: sealText, partial: sealText })
+  const prompt = replace(version.system_prompt)
+  const config = replace(version.config) as Json
+  if (!isObject(prompt)) return { ...version, config }
+  return { ...version, system_prompt: null, config: { ...config, [SYSTEM_PROMPT]: prompt } }
+}
+
+/**
+ * Opens what `sealVersion` has sealed. A text that was sealed with another secret stays sealed, and
+ * is refused where it is used.
+ */
+export function openVersion<Version extends Content>(version: Version, seal: () => Seal): Version {
+  const { [SYSTEM_PROMPT]: prompt, ...config } = openValue(version.config, version.id, seal) as Json
+  return { ...version, config, system_prompt: (prompt as string) ?? version.system_prompt }
+}
+
+function openValue(value: unknown, id: string, seal: () => Seal): unknown {
+  if (Array.isArray(value)) return value.map(item => openValue(item, id, seal))
+  if (!isObject(value) || isRawJson(value)) return value
+  const sealed = value[SEALED]
+  const text = typeof sealed === 'string' ? tryToOpen(sealed, id, seal) : undefined
+  if (text !== undefined) return text
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, openValue(member, id, seal)]),
+  )
+}
+
+// Without its secret the gateway must still start.
+function tryToOpen(sealed: string, id: string, seal: () => Seal): string | undefined {
+  try {
+    return seal().open(sealed, id)
+  } catch {
+    return undefined
+  }
+}
+
+/** Seals the versions that an earlier program has stored. It belongs in a migration. */
+export function sealStoredVersions(db: Database, seal: () => Seal): void {
+  const rows = db.query<Omit<Content, 'config'> & { config: string }, []>(
+    'select id, system_prompt, config from preset_versions',
+  )
+  const update = db.query('update preset_versions set system_prompt = ?, config = ? where id = ?')
+  for (const row of rows.all()) {
+    const version = sealVersion({ ...row, config: parseObject(row.config) ?? {} }, seal)
+    const config = JSON.stringify(version.config)
+    if (config !== row.config) update.run(version.system_prompt, config, row.id)
+  }
+}

@@ -1,0 +1,90 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openGateway } from '../../../src/core/gateway.ts'
+import { openDataDirectory } from '../../../src/core/store/data-directory.ts'
+import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
+import { readEnds, writeEnds } from '../../../src/core/store/ledger-head.ts'
+import { lockData } from '../../../src/core/store/lock.ts'
+import { loadDataSecret } from '../../../src/core/store/secret.ts'
+import { runGateway } from '../../support/server.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+const newDirectory = () => mkdtempSync(join(root, 'd-'))
+
+describe('a data directory that others may write', () => {
+  test('is refused by every command, with what to do', async () => {
+    const data = newDirectory()
+    chmodSync(data, 0o777)
+    for (const command of [
+      ['keys', 'list', '--data', data],
+      ['serve', '--port', '0', '--data', data],
+    ]) {
+      const { code, stderr } = await runGateway(command)
+      expect([code, stderr]).toEqual([5, expect.stringContaining(`chmod go-w ${data}`)])
+    }
+    expect(existsSync(join(data, 'gateway.db'))).toBe(false)
+  })
+
+  test('through a group is refused, unless the group is the owner’s own', () => {
+    const data = newDirectory()
+    chmodSync(data, 0o770)
+    openDataDirectory(data)
+    if (process.getuid?.() !== 0) return
+    chownSync(data, 0, 12_345)
+    expect(() => openDataDirectory(data)).toThrow('other users may write here')
+  })
+
+  test('is refused for a database in it that they may write', () => {
+    const data = newDirectory()
+    openDataDirectory(data)
+    expect(statSync(join(data, 'gateway.db')).mode & 0o777).toBe(0o600)
+    chmodSync(join(data, 'gateway.db'), 0o666)
+    expect(() => openDataDirectory(data)).toThrow('gateway.db: other users may write here')
+  })
+})
+
+describe('a link in the data directory', () => {
+  const openEverything = async (data: string) => {
+    const gateway = await openGateway({ data })
+    await gateway.close()
+    lockData(data)()
+    loadDataSecret(data)
+    readEnds(data)
+    writeEnds(data, { ledger: { seq: 0, hash: '' }, seals: null })
+    openHoldJournal(data).listCalls()
+    openHoldJournal(data).clear()
+  }
+
+  test.each([
+    'gateway.db',
+    'gateway.db-wal',
+    'gateway.db-shm',
+    'serve.lock',
+    'secret.key',
+    'ledger.head',
+    'ledger.head.new',
+    'holds.log',
+    'holds.log.new',
+  ])('%s is refused, and its target is unchanged', async name => {
+    const data = newDirectory()
+    const target = join(newDirectory(), 'target')
+    writeFileSync(target, 'someone else’s')
+    symlinkSync(target, join(data, name))
+    expect(await openEverything(data).catch(({ message }) => message)).toContain('is a link')
+    expect(readFileSync(target, 'utf8')).toBe('someone else’s')
+  })
+})
