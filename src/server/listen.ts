@@ -1,8 +1,9 @@
-import { GatewayError } from '../core/errors.ts'
+import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
+import { buildTargetTable } from './request-target.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -17,9 +18,18 @@ const IDLE_SECONDS = 120
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(gateway, gateway.config.server.site_url ?? '/')
+  const app = createApp(gateway)
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
+  const answer = (request: Request, server: Bun.Server<undefined>) => {
+    if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
+    if (request.method === 'POST') server.timeout(request, 0)
+    return handle(request)
+  }
+  const refuse = (request: Request) =>
+    isHost(request.headers.get('host'))
+      ? createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
+      : refuseHost(gateway, request)
   const server = Bun.serve({
     hostname: host,
     port,
@@ -30,11 +40,8 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     idleTimeout: IDLE_SECONDS,
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch(request, server) {
-      if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
-      if (request.method === 'POST') server.timeout(request, 0)
-      return handle(request)
-    },
+    routes: buildTargetTable(app, answer, refuse),
+    fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
@@ -52,7 +59,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
 /** How many milliseconds the last bytes of answers get to leave the machine. */
 const CLOSE_GRACE = 500
 
-// Bun accepts two Host headers, and invalid ones. A URL built from those would throw later.
+// Bun accepts two Host headers, and invalid ones. Those with a slash would be part of the path.
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 
