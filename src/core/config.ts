@@ -121,13 +121,20 @@ export const Config = Type.Object(
             description: 'Where users find this gateway; http://HOST:PORT when omitted',
           }),
         ),
+        trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
+          default: [],
+          description:
+            'The proxies whose Host header decides the region: addresses, or ranges as 10.0.0.0/8',
+        }),
       },
       { ...closed, default: {} },
     ),
     regions: Type.Partial(Type.Object({ europe: Hosts, us: Hosts }), {
       ...closed,
       default: {},
-      description: 'Host header → ingress region; anything else is global',
+      description:
+        'Host header → ingress region, of calls through server.trusted_proxies; anything else is ' +
+        'global',
     }),
     default_model: Type.String({
       default: 'sandbox/echo',
@@ -269,7 +276,18 @@ export function parseConfig(text: string, env: Record<string, string | undefined
   const config = fillDefaults(Config, settings)
   const issue = findIssue(config, text)
   if (issue) throw invalidSetting(issue, config)
+  refuseIneffective(config as Config)
   return config as Config
+}
+
+// An operator who names regions believes that they hold.
+function refuseIneffective({ regions, server }: Config): void {
+  const hosts = Object.values(regions).flat()
+  if (hosts.length > 0 && server.trusted_proxies.length === 0)
+    throw invalid(
+      'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
+      'regions',
+    )
 }
 
 function invalidSetting({ path, expected, found }: SchemaIssue, config: unknown): GatewayError {

@@ -13,7 +13,7 @@ import { createCreditRoutes } from './routes/credits.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
-import { createInferenceRoutes } from './routes/inference.ts'
+import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
 import { createMemberRoutes } from './routes/members.ts'
@@ -33,7 +33,7 @@ const OPTIONS = { normalize: false, handler: { standardHostname: false } } as co
  * Creates the app: the table of contents of the API. Throws when a route declares neither a
  * required credential nor that it needs none.
  */
-export function createApp(gateway: Gateway) {
+export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => null) {
   const about = {
     get title() {
       return gateway.config.service_name
@@ -47,7 +47,7 @@ export function createApp(gateway: Gateway) {
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
-        .use(createInferenceRoutes(gateway))
+        .use(createInferenceRoutes(gateway, findPeer))
         .use(createKeyRoutes(gateway))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))

@@ -18,7 +18,7 @@ const IDLE_SECONDS = 120
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(gateway)
+  const app = createApp(gateway, request => server.requestIP(request)?.address ?? null)
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
   const answer = (request: Request, server: Bun.Server<undefined>) => {
@@ -30,7 +30,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     isHost(request.headers.get('host'))
       ? createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
       : refuseHost(gateway, request)
-  const server = Bun.serve({
+  const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,
     port,
     development: false,

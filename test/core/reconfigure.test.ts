@@ -56,6 +56,7 @@ const base = () => ({
     model('acme/free:free', 'one'),
   ],
   routing: { choice: 'listed', failures: 0 },
+  server: { trusted_proxies: ['127.0.0.1'] },
 })
 
 type Json = Record<string, unknown>
@@ -91,7 +92,7 @@ async function house(change: Json = {}): Promise<House> {
   const keys = await createTestKeys(gateway)
   const limited = (await createKey(gateway, getOperator(gateway), { name: 'limited', limit: 0.5 }))
     .key
-  const app = createApp(gateway)
+  const app = createApp(gateway, () => '127.0.0.1')
   return {
     gateway,
     clock,
@@ -228,6 +229,20 @@ const ROWS: Row[] = [
       seen: async ({ get }) => ((await get('/openapi.json')).info as Json).title,
       was: 'gateway',
       is: 'acme',
+    },
+  ),
+  row(
+    'server.trusted_proxies',
+    { server: { trusted_proxies: ['10.0.0.0/8', '127.0.0.1'] } },
+    {
+      before: {
+        server: { trusted_proxies: ['10.0.0.0/8'] },
+        regions: { europe: ['eu.example.com'] },
+      },
+      prepare: house => guard(house, { allowed_data_regions: ['europe'] }),
+      seen: house => byHost(house, 'eu.example.com'),
+      was: 403,
+      is: 200,
     },
   ),
   row(
