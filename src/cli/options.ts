@@ -19,7 +19,7 @@ export const addCommonOptions = (command: Command): Command =>
     .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
     .option(
       '--config <file>',
-      'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)',
+      'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
     )
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
@@ -49,9 +49,12 @@ export function parseInput<T extends TSchema>(
   return input as Static<T>
 }
 
+/** The data directory where neither the flag nor the environment names one. */
+export const DEFAULT_DATA = './gateway-data'
+
 /** Returns the data directory: the flag, else the environment, else the default. */
 export const getDataDirectory = ({ data }: CommonOptions): string =>
-  data ?? process.env.GATEWAY_DATA ?? './gateway-data'
+  data ?? process.env.GATEWAY_DATA ?? DEFAULT_DATA
 
 /** Loads the config. Throws `invalid_request` if it is wrong. */
 export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {
