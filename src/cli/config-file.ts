@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Config, createDefaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
-import { DEFAULT_DATA } from './options.ts'
+import { DEFAULT_DATA } from './data-directory.ts'
 
 /** A config and the file it was read from. `file` is null for the defaults. */
 export interface ConfigFile {

@@ -4,6 +4,7 @@ import { invalid } from '../core/errors.ts'
 import type { Gateway, GatewayParts } from '../core/gateway.ts'
 import { findSchemaIssue } from '../core/kernel/schema.ts'
 import type { ConfigFile } from './config-file.ts'
+import { getDataDirectory } from './data-directory.ts'
 
 /** The options of every command. */
 export interface CommonOptions {
@@ -48,13 +49,6 @@ export function parseInput<T extends TSchema>(
     )
   return input as Static<T>
 }
-
-/** The data directory where neither the flag nor the environment names one. */
-export const DEFAULT_DATA = './gateway-data'
-
-/** Returns the data directory: the flag, else the environment, else the default. */
-export const getDataDirectory = ({ data }: CommonOptions): string =>
-  data ?? process.env.GATEWAY_DATA ?? DEFAULT_DATA
 
 /** Loads the config. Throws `invalid_request` if it is wrong. */
 export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {

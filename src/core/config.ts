@@ -38,6 +38,11 @@ const ProviderConfig = Type.Partial(
     headers: Type.Record(Type.String(), Type.String({ format: 'visible-ascii' }), {
       description: 'Headers sent with every request',
     }),
+    fetches_urls: Type.Boolean({
+      description:
+        'Sends callers’ URLs of pictures and files on to it, private and file: ones too, instead ' +
+        'of fetching them; true for the hosted providers that are known by name',
+    }),
     quirks: Type.Partial(Quirks, {
       ...closed,
       description: 'How it differs from others that speak OpenAI’s chat',
@@ -182,7 +187,13 @@ export const Config = Type.Object(
       {
         allow_private_urls: Type.Array(Type.String(), {
           default: [],
-          description: 'Private hosts that a caller’s URL may name',
+          description:
+            'Private hosts that a caller’s URL may name, at ports 80 and 443: 10.0.0.5; with its ' +
+            'port, a host at that port: 10.0.0.5:9000',
+        }),
+        allow_url_ports: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+          default: [],
+          description: 'Ports that a caller’s URL may name, beside 80 and 443',
         }),
       },
       { ...closed, default: {} },

@@ -346,6 +346,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'security.allow_url_ports',
+    { security: { allow_url_ports: [8080] } },
+    {
+      seen: ({ gateway }) =>
+        checkUntrustedUrl(gateway, 'http://1.1.1.1:8080/x').then(
+          ({ address }) => address,
+          () => 'refused',
+        ),
+      was: 'refused',
+      is: '1.1.1.1',
+    },
+  ),
+  row(
     'limits.strict',
     { limits: { strict: true } },
     {

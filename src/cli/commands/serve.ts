@@ -6,10 +6,10 @@ import type { Gateway } from '../../core/gateway.ts'
 import { toPrintable } from '../../core/kernel/printable.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
+import { getDataDirectory } from '../data-directory.ts'
 import {
   addCommonOptions,
   type CommonOptions,
-  getDataDirectory,
   loadConfig,
   parseNumber,
   toGatewayParts,
