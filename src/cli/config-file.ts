@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { type Config, createDefaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
+import { DEFAULT_DATA } from './data-directory.ts'
 
 /** A config and the file it was read from. `file` is null for the defaults. */
 export interface ConfigFile {
@@ -12,21 +13,38 @@ export interface ConfigFile {
   text: string
 }
 
+/** Where the config may be, in order. A path that was named has to exist. */
+export interface ConfigPaths {
+  paths: string[]
+  isNamed: boolean
+}
+
+const NAME = 'gateway.yaml'
+
 /**
- * Lists the paths where the config may be, in order: the one that the flag or `GATEWAY_CONFIG`
- * names, else `gateway.yaml` in the data directory and then in the current one.
+ * Lists where the config may be: at the path that the flag or `GATEWAY_CONFIG` names, else
+ * `gateway.yaml` in the data directory. Beside the default data directory, the current directory's
+ * is read too: it belongs to that gateway, and to no other.
  */
-export function listConfigPaths(flag: string | undefined, data: string): string[] {
+export function listConfigPaths(flag: string | undefined, data: string): ConfigPaths {
   const path = flag ?? process.env.GATEWAY_CONFIG
-  return path === undefined ? [join(data, 'gateway.yaml'), 'gateway.yaml'] : [path]
+  if (path !== undefined) return { paths: [path], isNamed: true }
+  const isDefault = resolve(data) === resolve(DEFAULT_DATA)
+  return { paths: [join(data, NAME), ...(isDefault ? [NAME] : [])], isNamed: false }
+}
+
+/** Finds a config in the current directory that is not read, as another data directory was named. */
+export function findSkippedConfig({ paths, isNamed }: ConfigPaths): string | undefined {
+  const isSkipped = !isNamed && !paths.some(path => resolve(path) === resolve(NAME))
+  return isSkipped && existsSync(NAME) ? resolve(NAME) : undefined
 }
 
 /**
- * Reads the config at the first of these paths that exists. A single path must exist. Throws
- * `invalid_request` naming the file, and the setting that is wrong.
+ * Reads the config at the first of these paths that exists. Throws `invalid_request` naming the
+ * file, and the setting that is wrong.
  */
-export async function readConfig(paths: string[]): Promise<ConfigFile> {
-  const file = paths.length === 1 ? paths[0] : findConfigPath(paths)
+export async function readConfig({ paths, isNamed }: ConfigPaths): Promise<ConfigFile> {
+  const file = isNamed ? paths[0] : findConfigPath(paths)
   return file === undefined
     ? { config: createDefaultConfig(), file: null, text: '' }
     : openConfigFile(file)

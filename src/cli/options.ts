@@ -4,6 +4,7 @@ import { invalid } from '../core/errors.ts'
 import type { Gateway, GatewayParts } from '../core/gateway.ts'
 import { findSchemaIssue } from '../core/kernel/schema.ts'
 import type { ConfigFile } from './config-file.ts'
+import { getDataDirectory } from './data-directory.ts'
 
 /** The options of every command. */
 export interface CommonOptions {
@@ -19,7 +20,7 @@ export const addCommonOptions = (command: Command): Command =>
     .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
     .option(
       '--config <file>',
-      'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)',
+      'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
     )
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
@@ -48,10 +49,6 @@ export function parseInput<T extends TSchema>(
     )
   return input as Static<T>
 }
-
-/** Returns the data directory: the flag, else the environment, else the default. */
-export const getDataDirectory = ({ data }: CommonOptions): string =>
-  data ?? process.env.GATEWAY_DATA ?? './gateway-data'
 
 /** Loads the config. Throws `invalid_request` if it is wrong. */
 export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {

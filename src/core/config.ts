@@ -42,6 +42,11 @@ const ProviderConfig = Type.Partial(
     headers: Type.Record(Type.String(), Type.String({ format: 'visible-ascii' }), {
       description: 'Headers sent with every request',
     }),
+    fetches_urls: Type.Boolean({
+      description:
+        'Sends callers’ URLs of pictures and files on to it, private and file: ones too, instead ' +
+        'of fetching them; true for the hosted providers that are known by name',
+    }),
     quirks: Type.Partial(Quirks, {
       ...closed,
       description: 'How it differs from others that speak OpenAI’s chat',
@@ -126,13 +131,20 @@ export const Config = Type.Object(
           }),
         ),
         idle_seconds: ConnectionSeconds(120, 'Silence before a connection is closed'),
+        trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
+          default: [],
+          description:
+            'The proxies whose Host header decides the region: addresses, or ranges as 10.0.0.0/8',
+        }),
       },
       { ...closed, default: {} },
     ),
     regions: Type.Partial(Type.Object({ europe: Hosts, us: Hosts }), {
       ...closed,
       default: {},
-      description: 'Host header → ingress region; anything else is global',
+      description:
+        'Host header → ingress region, of calls through server.trusted_proxies; anything else is ' +
+        'global',
     }),
     default_model: Type.String({
       default: 'sandbox/echo',
@@ -180,7 +192,13 @@ export const Config = Type.Object(
       {
         allow_private_urls: Type.Array(Type.String(), {
           default: [],
-          description: 'Private hosts that a caller’s URL may name',
+          description:
+            'Private hosts that a caller’s URL may name, at ports 80 and 443: 10.0.0.5; with its ' +
+            'port, a host at that port: 10.0.0.5:9000',
+        }),
+        allow_url_ports: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+          default: [],
+          description: 'Ports that a caller’s URL may name, beside 80 and 443',
         }),
       },
       { ...closed, default: {} },
@@ -283,6 +301,7 @@ export function parseConfig(text: string, env: Record<string, string | undefined
   const issue = findIssue(config, text)
   if (issue) throw invalidSetting(issue, config)
   checkKeepAlive(config as Config)
+  refuseIneffective(config as Config)
   return config as Config
 }
 
@@ -294,6 +313,16 @@ function checkKeepAlive({ timeouts: { keep_alive_seconds, reader_seconds } }: Co
       `${path}: expected less than timeouts.reader_seconds (${reader_seconds}), ` +
         `found ${keep_alive_seconds}`,
       path,
+    )
+}
+
+// An operator who names regions believes that they hold.
+function refuseIneffective({ regions, server }: Config): void {
+  const hosts = Object.values(regions).flat()
+  if (hosts.length > 0 && server.trusted_proxies.length === 0)
+    throw invalid(
+      'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
+      'regions',
     )
 }
 

@@ -5,6 +5,7 @@ import { findRequiredCredential } from './access.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
+import { readPath } from './request-target.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
@@ -12,7 +13,7 @@ import { createCreditRoutes } from './routes/credits.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
-import { createInferenceRoutes } from './routes/inference.ts'
+import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
 import { createMemberRoutes } from './routes/members.ts'
@@ -24,30 +25,35 @@ import { createScimRoutes } from './routes/scim.ts'
 import { createSiteRoutes } from './routes/site.ts'
 import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
+// By default, Elysia takes the first slash after eleven characters of the URL for the start of the
+// path: at a Host of three letters or fewer, that is a later one.
+const OPTIONS = { normalize: false, handler: { standardHostname: false } } as const
+
 /**
  * Creates the app: the table of contents of the API. Throws when a route declares neither a
  * required credential nor that it needs none.
  */
-export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
+export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => null) {
   const about = {
     get title() {
       return gateway.config.service_name
     },
-    url: siteUrl,
+    // Without a site's URL, the description's clients use the address that they found it at.
+    url: gateway.config.server.site_url ?? '/',
   }
-  const app: AnyElysia = new Elysia({ normalize: false })
+  const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
     .use(createSiteRoutes(gateway))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
-        .use(createInferenceRoutes(gateway))
+        .use(createInferenceRoutes(gateway, findPeer))
         .use(createKeyRoutes(gateway))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
         .use(createByokRoutes(gateway))
         .use(createScimRoutes(gateway))
-        .use(createProvisioningRoutes(gateway, siteUrl))
+        .use(createProvisioningRoutes(gateway))
         .use(createWorkspaceRoutes(gateway))
         .use(createMemberRoutes(gateway))
         .use(createBudgetRoutes(gateway))
@@ -55,7 +61,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(createCreditRoutes(gateway))
         .use(createGuardrailRoutes(gateway))
         .use(createGenerationRoutes(gateway))
-        .use(createModelRoutes(gateway, siteUrl))
+        .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )
   for (const route of app.routes) refuseUndeclared(route)
@@ -74,7 +80,7 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
 // A route may have its own form of refusals. It also applies to failures before the route runs,
 // such as an invalid key.
 function renderRefusal(app: AnyElysia, error: unknown, request: Request, id: string): Response {
-  const routes = findRoutes(app, getPath(request))
+  const routes = findRoutes(app, trimPath(readPath(request)))
   const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
   const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
@@ -112,8 +118,7 @@ function explainNotFound(routes: DescribedRoute[], error: unknown, request: Requ
   )
 }
 
-const getPath = (request: Request) =>
-  URL.canParse(request.url) ? new URL(request.url).pathname.replace(/(?<=.)\/$/, '') : ''
+const trimPath = (path: string) => path.replace(/(?<=.)\/$/, '')
 
 function matchesPattern(pattern: string, path: string): boolean {
   const expected = pattern.split('/')

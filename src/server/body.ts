@@ -3,6 +3,7 @@ import { tooLarge } from '../core/errors.ts'
 import { LARGEST_BODY, parseBody, requireValid } from '../core/kernel/body.ts'
 import { Pace } from './body/pace.ts'
 import { findConnection } from './connections.ts'
+import { readSearchParams } from './request-target.ts'
 
 /** Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws. */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
@@ -10,10 +11,10 @@ export async function readBody<T extends TSchema>(request: Request, schema: T): 
 }
 
 /** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */
-export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> {
+export function readQuery<T extends TSchema>(request: Request, schema: T): Static<T> {
   const query: Record<string, unknown> = {}
   const properties: Record<string, TSchema> = schema.properties ?? {}
-  for (const [name, text] of new URL(url).searchParams) {
+  for (const [name, text] of readSearchParams(request)) {
     query[name] = NUMBERS[properties[name]?.type]?.test(text) ? Number(text) : text
   }
   return requireValid(schema, query)

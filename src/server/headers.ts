@@ -1,7 +1,7 @@
 import type { Gateway } from '../core/gateway.ts'
 import { toPrintable } from '../core/kernel/printable.ts'
 import type { Origin } from '../core/language/call.ts'
-import { resolveRegion } from '../core/language/region.ts'
+import { type FindPeer, resolveRegion } from '../core/language/region.ts'
 
 /** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
 export function readRequestId(request: Request, fallback: string): string {
@@ -16,13 +16,18 @@ const LONGEST_SESSION = 256
  * Reads a call's origin from its headers: the app's site and title under each of their names, and
  * the client's own name.
  */
-export function readOrigin({ headers }: Request, requestId: string, { config }: Gateway): Origin {
+export function readOrigin(
+  { headers }: Request,
+  requestId: string,
+  { config }: Gateway,
+  findPeer: FindPeer,
+): Origin {
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
     title: readTitle(headers, config.service_name),
     user_agent: readPrintable(headers, 'user-agent'),
-    region: resolveRegion(config, headers.get('host')),
+    region: resolveRegion(config, headers.get('host'), findPeer),
   }
 }
 

@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts'
+import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import {
@@ -10,6 +10,7 @@ import {
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
+import { buildTargetTable } from './request-target.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -30,14 +31,26 @@ declare module '../core/events.ts' {
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(gateway, gateway.config.server.site_url ?? '/')
+  const app = createApp(gateway, request => server.requestIP(request)?.address ?? null)
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
   const descriptors = new Descriptors(isScarce =>
     gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
   )
   const world = createConnectionWorld(gateway, descriptors)
-  const server = Bun.serve({
+  const answer = async (request: Request, server: Bun.Server<undefined>) => {
+    bindConnection(world, request, server)
+    const isValid = isHost(request.headers.get('host'))
+    return endRequest(request, isValid ? await handle(request) : refuseHost(gateway, request))
+  }
+  const refuse = (request: Request, server: Bun.Server<undefined>) => {
+    bindConnection(world, request, server)
+    const response = isHost(request.headers.get('host'))
+      ? createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
+      : refuseHost(gateway, request)
+    return endRequest(request, response)
+  }
+  const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,
     port,
     development: false,
@@ -47,11 +60,8 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     idleTimeout: toServerSeconds(gateway.config.server.idle_seconds),
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    async fetch(request, server) {
-      bindConnection(world, request, server)
-      const isValid = isHost(request.headers.get('host'))
-      return endRequest(request, isValid ? await handle(request) : refuseHost(gateway, request))
-    },
+    routes: buildTargetTable(app, answer, refuse),
+    fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
   const watch = setInterval(() => watchDescriptors(descriptors, server), LOOK_INTERVAL)
@@ -98,7 +108,7 @@ function watchDescriptors(
 /** How many milliseconds the last bytes of answers get to leave the machine. */
 const CLOSE_GRACE = 500
 
-// Bun accepts two Host headers, and invalid ones. A URL built from those would throw later.
+// Bun accepts two Host headers, and invalid ones. Those with a slash would be part of the path.
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 

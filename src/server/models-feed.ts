@@ -1,15 +1,19 @@
 import type { toPublicModel } from '../core/catalog/models/view.ts'
 
-/** Renders models as an RSS 2.0 feed: one item per model, dated with its release if it is known. */
+/**
+ * Renders models as an RSS 2.0 feed: one item per model, dated with its release if it is known. All
+ * links are under the site's URL.
+ */
 export function renderModelsFeed(
   models: ReturnType<typeof toPublicModel>[],
   title: string,
-  site: URL,
+  siteUrl: string,
 ): Response {
+  const site = siteUrl.replace(/\/$/, '')
   const items = models.map(model => renderItem(model, site)).join('')
   const name = escapeXml(title)
   const channel =
-    `<title>${name} models</title><link>${escapeXml(site.href)}</link>` +
+    `<title>${name} models</title><link>${escapeXml(`${site}/`)}</link>` +
     `<description>Models that ${name} knows</description>`
   const xml =
     '<?xml version="1.0" encoding="UTF-8"?>\n' +
@@ -19,10 +23,10 @@ export function renderModelsFeed(
 
 function renderItem(
   { id, name, description, created, links }: ReturnType<typeof toPublicModel>,
-  site: URL,
+  site: string,
 ): string {
   const date = created === 0 ? {} : { pubDate: new Date(created * 1000).toUTCString() }
-  const fields = { title: name, link: new URL(links.details, site).href, description, ...date }
+  const fields = { title: name, link: site + links.details, description, ...date }
   const elements = Object.entries(fields).map(
     ([tag, text]) => `<${tag}>${escapeXml(text)}</${tag}>`,
   )

@@ -127,7 +127,7 @@ async function runRoute(
 ): Promise<unknown> {
   const input: unknown[] = findNames(path).map(name => params[name])
   if (body) input.push(await readBody(request, body))
-  if (query) input.push(readQuery(request.url, query))
+  if (query) input.push(readQuery(request, query))
   return run(gateway, actor, ...input)
 }
 

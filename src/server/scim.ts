@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../core/gateway.ts'
 import { matchesTag, type Precondition, renderTag } from '../core/identity/scim/version.ts'
 import type { Json } from '../core/kernel/json.ts'
 import { describeOperation, type Operation, type Refusal } from './operation.ts'
@@ -6,9 +7,9 @@ import { describeOperation, type Operation, type Refusal } from './operation.ts'
 /** The media type of SCIM messages (RFC 7644, 8.1). */
 const SCIM_JSON = 'application/scim+json'
 
-/** Returns SCIM's base URL: under the site's URL, or under the request's if the site has none. */
-export const getScimBase = (siteUrl: string, { url }: Request): string =>
-  `${URL.canParse(siteUrl) ? siteUrl.replace(/\/$/, '') : new URL(url).origin}/api/v1/scim/v2`
+/** Returns SCIM's base URL: under the site's URL, whatever Host a client has sent. */
+export const getScimBase = ({ instance: { siteUrl } }: Gateway): string =>
+  `${siteUrl.replace(/\/$/, '')}/api/v1/scim/v2`
 
 /** The field of every SCIM body. The schemas that it names define the other fields. */
 export const ScimBody = Type.Object({ schemas: Type.Array(Type.String()) })

@@ -746,6 +746,21 @@ describe('config', () => {
     expect(await found(['--data', data], env)).toBe('env.yaml')
     expect(await found(['--data', data])).toBe(join(data, 'gateway.yaml'))
     expect(await found([])).toBe('gateway.yaml')
+    expect(await found(['--data', 'gateway-data'])).toBe('gateway.yaml')
+    expect(await found(['--data', '.'])).toBe('gateway.yaml')
+  })
+
+  test('a file of the current directory is not read for another data directory', async () => {
+    const cwd = emptyDirectory()
+    const data = join(cwd, 'other')
+    mkdirSync(data)
+    writeFileSync(join(cwd, 'gateway.yaml'), '{}')
+    const found = async (args: string[], env = {}) =>
+      jsonOf(await runGateway(['config', 'check', '--json', ...args], { cwd, env })).file
+    expect(await found(['--data', 'other'])).toBeNull()
+    expect(await found([], { GATEWAY_DATA: data })).toBeNull()
+    writeFileSync(join(data, 'gateway.yaml'), '{}')
+    expect(await found(['--data', 'other'])).toBe('other/gateway.yaml')
   })
 
   test('schema is a JSON Schema with every setting', async () => {

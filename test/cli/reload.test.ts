@@ -84,7 +84,8 @@ async function told(): Promise<Line[]> {
     .split('\n')
     .map(line => JSON.parse(line) as Line)
   expect(lines.filter(({ event }) => event === 'bug')).toEqual([])
-  return lines.filter(({ event }) => event.startsWith('config.'))
+  expect(lines.filter(({ event }) => event === 'config.read')).toHaveLength(1)
+  return lines.filter(({ event }) => event.startsWith('config.') && event !== 'config.read')
 }
 
 describe('a config that changes while the gateway runs', () => {

@@ -21,6 +21,8 @@ interface Started {
   code: number
   /** The lines that it printed until it listened. */
   printed: string
+  /** What it wrote to stderr. */
+  logged: string
   port: number
 }
 
@@ -37,6 +39,7 @@ async function started(
     stdout: 'pipe',
     stderr: 'pipe',
   })
+  const stderr = new Response(child.stderr).text()
   let printed = ''
   for await (const bytes of child.stdout) {
     printed += new TextDecoder().decode(bytes)
@@ -45,7 +48,7 @@ async function started(
   child.kill('SIGTERM')
   const code = await child.exited
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(printed)?.[1])
-  return { code, printed, port }
+  return { code, printed, logged: await stderr, port }
 }
 
 const KEYS = /gw-v1-[0-9a-f]{72}/g
@@ -96,6 +99,20 @@ describe('serve', () => {
     expect((await started(cwd, [], env)).port).toBe(variable)
     expect((await started(cwd, [])).port).toBe(file)
   })
+
+  test('says which config file it read, and which it did not read', async () => {
+    const cwd = emptyDirectory()
+    const readLine = async (...args: string[]) => {
+      const { logged } = await started(cwd, ['--port', '0', '--log', 'json', ...args])
+      return logged
+        .split('\n')
+        .flatMap(line => (line.includes('config.read') ? JSON.parse(line) : []))
+    }
+    const [event, file] = ['config.read', join(cwd, 'gateway.yaml')]
+    writeFileSync(file, '{}')
+    expect(await readLine()).toEqual([{ event, file }])
+    expect(await readLine('--data', 'other')).toEqual([{ event, file: 'none', skipped: file }])
+  }, 20_000)
 
   test('a used port fails in one line, and does not lose the first keys', async () => {
     const cwd = emptyDirectory()

@@ -32,7 +32,11 @@ beforeAll(async () => {
     id: `anthropic/${name}`,
     endpoints: [{ provider: 'anthropic', model: name }],
   })
-  const anthropic = { base_url: replay.base('anthropic-messages'), api_key: 'mock' }
+  const anthropic = {
+    base_url: replay.base('anthropic-messages'),
+    api_key: 'mock',
+    fetches_urls: true,
+  }
   const second = { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' }
   const claude = {
     id: 'anthropic/claude',

@@ -23,7 +23,11 @@ const refusal = (text: string, env: Record<string, string> = {}) => errorOf(() =
 
 const EXAMPLE = `
 service_name: gateway
-server: { host: 127.0.0.1, port: 8080, site_url: "http://127.0.0.1:8080" }
+server:
+  host: 127.0.0.1
+  port: 8080
+  site_url: "http://127.0.0.1:8080"
+  trusted_proxies: [127.0.0.1]
 regions: { europe: [eu.example.com], us: [us.example.com] }   # Host header -> ingress region; anything else is global
 default_model: sandbox/echo
 providers:
@@ -81,6 +85,7 @@ describe('a config file', () => {
       host: '127.0.0.1',
       port: 9,
       idle_seconds: 120,
+      trusted_proxies: [],
     })
     expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({
       idle_seconds: 1,
@@ -95,6 +100,25 @@ describe('a config file', () => {
     expect(() => parse('timeouts: { reader_seconds: 0.5 }')).toThrow('timeouts.reader_seconds')
     expect(() => parse('server: { idle_seconds: 241 }')).toThrow('server.idle_seconds')
   })
+
+  test('with regions and no trusted proxy is refused: they would have no effect', () => {
+    const { message, metadata } = refusal('regions: { europe: [eu.example.com] }')
+    expect([metadata.field, message]).toEqual([
+      'regions',
+      'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
+    ])
+    expect(parse('regions: { europe: [] }').regions).toEqual({ europe: [] })
+  })
+
+  test.each(['10.0.0.0/33', 'localhost', '10.0.0.1/', '*'])(
+    'with the proxy %s is refused by its place',
+    proxy => {
+      const { message } = refusal(JSON.stringify({ server: { trusted_proxies: [proxy] } }))
+      expect(message).toBe(
+        'server.trusted_proxies.0: expected string in the form address-range, found a string',
+      )
+    },
+  )
 
   test('does not change the defaults for the next one', () => {
     parse('models: []').models.push({ id: 'a/b', endpoints: [] })

@@ -57,6 +57,7 @@ const base = () => ({
     model('acme/free:free', 'one'),
   ],
   routing: { choice: 'listed', failures: 0 },
+  server: { trusted_proxies: ['127.0.0.1'] },
 })
 
 type Json = Record<string, unknown>
@@ -92,7 +93,7 @@ async function house(change: Json = {}): Promise<House> {
   const keys = await createTestKeys(gateway)
   const limited = (await createKey(gateway, getOperator(gateway), { name: 'limited', limit: 0.5 }))
     .key
-  const app = createApp(gateway)
+  const app = createApp(gateway, () => '127.0.0.1')
   return {
     gateway,
     clock,
@@ -232,6 +233,20 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'server.trusted_proxies',
+    { server: { trusted_proxies: ['10.0.0.0/8', '127.0.0.1'] } },
+    {
+      before: {
+        server: { trusted_proxies: ['10.0.0.0/8'] },
+        regions: { europe: ['eu.example.com'] },
+      },
+      prepare: house => guard(house, { allowed_data_regions: ['europe'] }),
+      seen: house => byHost(house, 'eu.example.com'),
+      was: 403,
+      is: 200,
+    },
+  ),
+  row(
     'regions.europe',
     { regions: { europe: ['eu.example.com'] } },
     {
@@ -329,6 +344,19 @@ const ROWS: Row[] = [
         ),
       was: 'refused',
       is: '127.0.0.1',
+    },
+  ),
+  row(
+    'security.allow_url_ports',
+    { security: { allow_url_ports: [8080] } },
+    {
+      seen: ({ gateway }) =>
+        checkUntrustedUrl(gateway, 'http://1.1.1.1:8080/x').then(
+          ({ address }) => address,
+          () => 'refused',
+        ),
+      was: 'refused',
+      is: '1.1.1.1',
     },
   ),
   row(

@@ -22,6 +22,7 @@ beforeAll(async () => {
   server = await startServer({
     config: {
       ...config,
+      server: { trusted_proxies: ['127.0.0.0/8'] },
       regions: { europe: ['eu.example.com'], us: ['us.example.com'] },
       default_model: 'acme/plain',
     },

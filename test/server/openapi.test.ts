@@ -39,8 +39,8 @@ let description: Described
 const get = async (path: string) => app.handle(new Request(`http://localhost${path}`))
 
 beforeAll(async () => {
-  gateway = await testGateway()
-  app = createApp(gateway, 'http://127.0.0.1:8080')
+  gateway = await testGateway({ config: { server: { site_url: 'http://127.0.0.1:8080' } } })
+  app = createApp(gateway)
   description = (await (await get('/openapi.json')).json()) as Described
 })
 

@@ -79,6 +79,7 @@ beforeAll(async () => {
       models: config.models.map(one =>
         one.id === 'acme/vectors' ? { ...one, output_modalities: ['embeddings'] } : one,
       ),
+      server: { trusted_proxies: ['127.0.0.1'] },
       regions: { europe: ['eu.example.com'] },
       service_name: 'acme_ai',
       default_model: 'acme/other',
@@ -356,6 +357,17 @@ describe.each(WAYS)('%s', (_, body, path) => {
       data_region: 'europe',
       router: null,
     })
+  })
+
+  test.each([
+    ['no trusted proxy', ['10.0.0.0/8', '::1'], 'global'],
+    ['a trusted proxy', ['10.0.0.0/8', '127.0.0.1'], 'europe'],
+  ] as const)('a Host that %s has sent', async (_, trusted_proxies, region) => {
+    const regions = { europe: ['eu.example.com'] }
+    await using own = await startServer({ config: { server: { trusted_proxies }, regions } })
+    const headers = { ...ENABLED, host: 'eu.example.com' }
+    const outcome = await sendChat(own, { model: 'sandbox/echo' }, { headers }).outcome()
+    expect(metadataOf(outcome).region).toBe(region)
   })
 
   test('the use of a caller’s own provider key is shown', async () => {

@@ -73,6 +73,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   service_account: null,
   headers: {},
   quirks: NO_QUIRKS,
+  fetchesUrls: true,
   ...more,
 })
 

@@ -23,8 +23,8 @@ export class IdentityProvider {
   readonly #app: ReturnType<typeof createApp>
   readonly token: string
 
-  constructor(gateway: Gateway, token: string, site?: string) {
-    this.#app = createApp(gateway, site)
+  constructor(gateway: Gateway, token: string) {
+    this.#app = createApp(gateway)
     this.token = token
   }
 
@@ -83,10 +83,7 @@ function readCreatedId({ status, body }: ScimAnswer): string {
 }
 
 /** Opens an identity provider with a new token of this gateway. */
-export async function openIdentityProvider(
-  gateway: Gateway,
-  site?: string,
-): Promise<IdentityProvider> {
+export async function openIdentityProvider(gateway: Gateway): Promise<IdentityProvider> {
   const { token } = await createScimToken(gateway, getOperator(gateway), { name: 'test' })
-  return new IdentityProvider(gateway, token, site)
+  return new IdentityProvider(gateway, token)
 }

@@ -94,12 +94,14 @@ function buildConfig(mock: LLMock, scripted: Upstream) {
     protocol: 'openai-chat',
     base_url: `${mock.url}/v1`,
     api_key: 'mock',
+    fetches_urls: true,
     ...more,
   })
   const buildScriptedProvider = (more: Record<string, unknown>) => ({
     protocol: 'openai-chat',
     base_url: scripted.url,
     api_key: 'mock',
+    fetches_urls: true,
     ...more,
   })
   const buildModel = (slug: string, ...providers: string[]) => ({

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { conflict } from '../../core/errors.ts'
-import { addCommonOptions, type CommonOptions, getDataDirectory } from '../options.ts'
+import { getDataDirectory } from '../data-directory.ts'
+import { addCommonOptions, type CommonOptions } from '../options.ts'
 import { print, printResult } from '../output.ts'
 import { withNewGateway } from '../with-gateway.ts'
 

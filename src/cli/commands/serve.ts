@@ -1,14 +1,15 @@
 import { closeSync, openSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { toPrintable, toPrintableJson } from '../../core/kernel/printable.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
+import { getDataDirectory } from '../data-directory.ts'
 import {
   addCommonOptions,
   type CommonOptions,
-  getDataDirectory,
   loadConfig,
   parseNumber,
   toGatewayParts,
@@ -69,6 +70,7 @@ async function runServer(
   const stopped = waitForStop()
   const watch = await watchConfig(gateway, options, config)
   const server = listen(gateway, host, port)
+  await logConfigFile(log, options, config)
   showAddress(options.log, server.url, keys?.inference_key)
   const timers = [
     watchForChanges(gateway),
@@ -161,6 +163,14 @@ function scheduleWork(milliseconds: number, work: () => Promise<unknown>): NodeJ
  * found the same file.
  */
 const LOOK_INTERVAL = 1_000
+
+// Which file was read is known from nothing else: a wrong directory would be served with defaults.
+async function logConfigFile(log: Log, options: ServeOptions, { file }: ConfigFile): Promise<void> {
+  const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
+  const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
+  const read = { file: file === null ? 'none' : resolve(file) }
+  log('config.read', skipped === undefined ? read : { ...read, skipped })
+}
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
 async function watchConfig(

@@ -2,7 +2,13 @@ import { stat } from 'node:fs/promises'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
-import { type ConfigFile, findConfigPath, nameConfigFile, readConfig } from '../config-file.ts'
+import {
+  type ConfigFile,
+  type ConfigPaths,
+  findConfigPath,
+  nameConfigFile,
+  readConfig,
+} from '../config-file.ts'
 
 /**
  * Applies the config at these paths to a running gateway whenever it changes. A wrong config
@@ -10,7 +16,7 @@ import { type ConfigFile, findConfigPath, nameConfigFile, readConfig } from '../
  */
 export class ConfigWatch {
   readonly #gateway: Gateway
-  readonly #paths: string[]
+  readonly #paths: ConfigPaths
   /** The config that was applied last. */
   #applied: ConfigFile
   /** The signature of the file at the last look, and at the last read. */
@@ -20,7 +26,7 @@ export class ConfigWatch {
   #reported: string | null = null
   #busy: Promise<void> | null = null
 
-  constructor(gateway: Gateway, paths: string[], applied: ConfigFile) {
+  constructor(gateway: Gateway, paths: ConfigPaths, applied: ConfigFile) {
     this.#gateway = gateway
     this.#paths = paths
     this.#applied = applied
@@ -93,7 +99,9 @@ export class ConfigWatch {
   // A pipe may never end, and falling back to the defaults would drop every provider.
   async #readFound(look: string): Promise<ConfigFile> {
     if (look === NO_FILE)
-      throw invalid(`${findConfigPath(this.#paths)}: expected a file, which can be read again`)
+      throw invalid(
+        `${findConfigPath(this.#paths.paths)}: expected a file, which can be read again`,
+      )
     const found = await readConfig(this.#paths)
     if (found.file === null && this.#applied.file !== null)
       throw invalid(`${this.#applied.file}: expected the config file, found nothing`)
@@ -108,7 +116,7 @@ const NO_FILE = 'no file'
  * Reads the signature of what is at the first of these paths, without its content. Another
  * signature means another file.
  */
-async function readSignature(paths: string[]): Promise<string> {
+async function readSignature({ paths }: ConfigPaths): Promise<string> {
   const path = findConfigPath(paths)
   const stats =
     path === undefined ? undefined : await stat(path, { bigint: true }).catch(() => undefined)

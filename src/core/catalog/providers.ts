@@ -2,7 +2,7 @@ import type { Auth } from '../config/credentials.ts'
 import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
 import type { ProviderConfig } from '../config.ts'
 import { getOwn } from '../kernel/json.ts'
-import { buildAddress } from './providers/address.ts'
+import { buildAddress, isHosted } from './providers/address.ts'
 import { buildCredential, type Credential } from './providers/credential.ts'
 import { getProviderFacts } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
@@ -48,6 +48,11 @@ export interface Provider extends Credential {
   /** Sent with every request, by lower-case name. */
   headers: Record<string, string>
   quirks: Quirks
+  /**
+   * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where they
+   * can do no harm.
+   */
+  fetchesUrls: boolean
 }
 
 /** A setting of a provider that is wrong, and what was expected. */
@@ -117,6 +122,7 @@ const createUnconfiguredProvider = (
   base_url: base_url ?? '',
   headers: {},
   quirks: { ...NO_QUIRKS, ...quirks },
+  fetchesUrls: false,
 })
 
 /** Opens the provider with these settings, or returns what is wrong with them. */
@@ -161,6 +167,7 @@ export function openProvider(
     base_url,
     headers: lowerCaseNames(settings.headers ?? {}),
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
+    fetchesUrls: settings.fetches_urls ?? isHosted(row, base_url),
   }
 }
 

@@ -11,10 +11,11 @@ export interface ApplicableConfig {
 
 /**
  * Returns what a running process can apply of `next`: everything except where it listens, its
- * public address, and how its store is opened.
+ * public address, and how its store is opened. Whom it trusts it applies.
  */
 export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
-  const config = { ...next, server, storage }
+  const { trusted_proxies } = next.server
+  const config = { ...next, server: { ...server, trusted_proxies }, storage }
   return { config, needsRestart: listChangedSettings(config, next) }
 }
 

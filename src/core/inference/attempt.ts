@@ -248,6 +248,7 @@ export async function tryEndpoint<K extends Kind>(
   const prepared = inlineMedia(world, buildUpstreamCall(world, step, endpoint, protocol), {
     kind,
     takesUrls: protocol.urlMedia,
+    fetchesUrls: endpoint.provider.fetchesUrls,
     media: run.media,
     cancellation,
   })

@@ -5,6 +5,7 @@ import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
 import type { KindOfWork } from './kinds.ts'
+import { checkUnreadOrigins, listUnreadOrigins } from './media/unread-urls.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Media that a call refers to by URL. */
@@ -16,8 +17,10 @@ export interface MediaReference {
 /** How the media of a call are fetched. */
 interface MediaOptions<K extends Kind> {
   kind: KindOfWork<K>
-  /** The kinds of media whose URLs the provider fetches itself. */
+  /** The kinds of media whose URLs the protocol has a field for. */
   takesUrls: Media[]
+  /** Whether URLs of callers go on to the provider. */
+  fetchesUrls: boolean
   /** What was fetched for the call, as data URLs by their URL. */
   media: Map<string, string>
   cancellation: Cancellation
@@ -29,7 +32,8 @@ const LARGEST_OF_ONE = 20 * 1024 * 1024
 const LARGEST_OF_ALL = 64 * 1024 * 1024
 
 /**
- * Returns the call with every URL that its provider does not fetch itself replaced by a data URL.
+ * Returns the call with every URL that its provider does not fetch itself replaced by a data URL. A
+ * self-hosted provider fetches none: it may stand in a network that callers cannot reach.
  * Each is fetched once, however many endpoints are tried: `media` holds what was fetched. Returns
  * the call itself, and no promise, if there is nothing to fetch, as in most. Throws 400 for media
  * that cannot be fetched.
@@ -37,15 +41,20 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
 export function inlineMedia<K extends Kind>(
   world: InferenceWorld,
   call: Work[K]['call'],
-  { kind, takesUrls, media, cancellation }: MediaOptions<K>,
+  { kind, takesUrls, fetchesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const { listMedia, replaceUrls } = kind.understanding
-  const isForeign = ({ kind }: MediaReference) => !takesUrls.includes(kind)
-  const references = listMedia(call).filter(
+  const { listMedia, readContents, replaceUrls } = kind.understanding
+  const all = listMedia(call)
+  const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all)
+  const isForeign = ({ kind }: MediaReference) => !fetchesUrls || !takesUrls.includes(kind)
+  const references = all.filter(
     reference => isForeign(reference) && /^https?:/i.test(reference.url),
   )
-  if (references.length === 0) return call
-  return fetchMissing(world, media, cancellation, references).then(urls => replaceUrls(call, urls))
+  if (references.length === 0 && unread.length === 0) return call
+  return cancellation
+    .awaitUnlessCancelled(checkUnreadOrigins(world, unread))
+    .then(() => fetchMissing(world, media, cancellation, references))
+    .then(urls => replaceUrls(call, urls))
 }
 
 async function fetchMissing(

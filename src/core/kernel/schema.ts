@@ -1,6 +1,7 @@
 import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
+import { isAddressRange } from './address-ranges.ts'
 import { isRawJson } from './json.ts'
 
 /** One place where a value does not match its schema. `path` is dotted: `messages.0.role`. */
@@ -20,6 +21,7 @@ FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isValidTime(text))
 FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainUrl)
+FormatRegistry.Set('address-range', isAddressRange)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))

@@ -1,15 +1,34 @@
+import { includesAddress } from '../kernel/address-ranges.ts'
+
 /** The regions of incoming hostnames that guardrails distinguish (specification E5). */
 export const REGIONS = ['global', 'europe', 'us'] as const
 export type Region = (typeof REGIONS)[number]
 
+/** The settings that decide regions. */
+export interface RegionSettings {
+  regions: Partial<Record<Exclude<Region, 'global'>, string[]>>
+  server: { trusted_proxies: string[] }
+}
+
 /**
- * Resolves the region of a request from its `Host` header. A host that the config does not name is
- * `global`. Headers that a client could forge behind a proxy (`X-Forwarded-Host`) are ignored.
+ * Resolves the region of a request from its `Host` header, if the peer that sent it is a trusted
+ * proxy: others may write any Host. A host that the config does not name is `global`. Headers that
+ * a client could forge behind a proxy (`X-Forwarded-Host`) are ignored.
  */
 export function resolveRegion(
-  { regions }: { regions: Partial<Record<Exclude<Region, 'global'>, string[]>> },
+  { regions, server }: RegionSettings,
   host: string | null,
+  findPeer: FindPeer,
 ): Region {
+  const region = findRegion(regions, host)
+  const peer = region === 'global' ? null : findPeer()
+  return peer !== null && includesAddress(server.trusted_proxies, peer) ? region : 'global'
+}
+
+/** Returns the address that a request was sent from; null if it did not come over the network. */
+export type FindPeer = () => string | null
+
+function findRegion(regions: RegionSettings['regions'], host: string | null): Region {
   const requested = normalizeHost(host ?? '')
   const matchesHost = (hostname: string) =>
     normalizeHost(hostname) === requested || normalizeHost(hostname) === requested.replace(PORT, '')

@@ -10,9 +10,9 @@ export interface CheckedUrl {
 const LONGEST_URL = 8192
 
 /**
- * Checks a URL that a caller named, before it is called: http or https, without credentials, and of
- * a public host unless `security.allow_private_urls` lists it. `base` is the URL that redirected
- * here. Throws `invalid_request` naming `field`. A private host and one that does not exist give
+ * Checks a URL that a caller named, before it is called: http or https, without credentials, at
+ * port 80 or 443 unless `security.allow_url_ports` has it, and of a public host unless
+ * `security.allow_private_urls` lists it. `base` is the URL that redirected here. Throws `invalid_request` naming `field`. A private host and one that does not exist give
  * the same error, as callers could map the network otherwise.
  */
 export async function checkUntrustedUrl(
@@ -26,6 +26,7 @@ export async function checkUntrustedUrl(
     throw urlRefusal('an http or https URL', field)
   if (url.username !== '' || url.password !== '')
     throw urlRefusal('a URL without credentials', field)
+  if (!isAllowedPort(world, url)) throw urlRefusal('a URL at port 80 or 443', field)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = await resolveAddresses(world, host)
   const [address] = addresses
@@ -43,10 +44,23 @@ async function resolveAddresses(world: UpstreamWorld, host: string): Promise<str
   return world.egress.resolve(host).catch(() => [])
 }
 
-const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>
+const isAllowed = ({ config }: UpstreamWorld, url: URL) =>
   config.security.allow_private_urls.some(allowed =>
-    [hostname, host].includes(allowed.toLowerCase()),
+    [url.hostname, `${url.hostname}:${getPort(url)}`].includes(allowed.toLowerCase()),
   )
+
+// Other ports are those of databases, consoles and agents, also at public hosts.
+const WEB_PORTS = [80, 443]
+
+function isAllowedPort({ config }: UpstreamWorld, url: URL): boolean {
+  const { allow_private_urls, allow_url_ports } = config.security
+  const port = getPort(url)
+  if (WEB_PORTS.includes(port) || allow_url_ports.includes(port)) return true
+  return allow_private_urls.some(allowed => allowed.toLowerCase() === `${url.hostname}:${port}`)
+}
+
+const getPort = ({ port, protocol }: URL): number =>
+  Number(port || (protocol === 'https:' ? 443 : 80))
 
 /** Returns whether an address is public. Anything that is not known to be public is not. */
 export function isPublicAddress(address: string): boolean {

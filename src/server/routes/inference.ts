@@ -23,16 +23,22 @@ import {
 import { describeOperation, type Operation } from '../operation.ts'
 
 /** Creates the routes of every dialect in the registry. */
-export const createInferenceRoutes = (gateway: Gateway): AnyElysia =>
-  dialects.reduce<AnyElysia>((app, dialect) => app.use(createRoute(gateway, dialect)), new Elysia())
+export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
+  dialects.reduce<AnyElysia>(
+    (app, dialect) => app.use(createRoute(gateway, dialect, findPeer)),
+    new Elysia(),
+  )
 
-function createRoute(gateway: Gateway, dialect: Dialect) {
+/** Returns the address that a request was sent from; null if it did not come over the network. */
+export type FindRequestPeer = (request: Request) => string | null
+
+function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
   const description = describeOperation(describeDialect(dialect))
   return new Elysia()
     .use(dialect.acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
     .post(
       dialect.path,
-      ({ actor, request }) => answerWaiting({ gateway, dialect, actor, request }),
+      ({ actor, request }) => answerWaiting({ gateway, dialect, actor, request, findPeer }),
       description,
     )
 }
@@ -63,6 +69,7 @@ interface RouteContext {
   dialect: Dialect
   actor: Actor
   request: Request
+  findPeer: FindRequestPeer
 }
 
 /** Answers a request. Its client waits meanwhile, however long it takes. */
@@ -100,8 +107,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
 }
 
 function readContext(routeContext: RouteContext, id: string, requestId: string): CallContext {
-  const { gateway, dialect, request } = routeContext
-  const origin = readOrigin(request, requestId, gateway)
+  const { gateway, dialect, request, findPeer } = routeContext
+  const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
   const context = { id, origin, session_id: readSessionId(request), betas: readBetas(request) }
   const routingMetadataField = dialect.showsRouting
     ? readRoutingMetadataName(request, gateway)

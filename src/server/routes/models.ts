@@ -29,19 +29,19 @@ const slug = { author: 'The author, before the slash', slug: 'The model, after t
  * Creates the routes of models and endpoints. They need no key, as at the public service, except
  * `/models/user`, which depends on the key.
  */
-export const createModelRoutes = (gateway: Gateway, siteUrl: string) =>
-  new Elysia().use(createPublicModelRoutes(gateway, siteUrl)).use(createUserModelRoutes(gateway))
+export const createModelRoutes = (gateway: Gateway) =>
+  new Elysia().use(createPublicModelRoutes(gateway)).use(createUserModelRoutes(gateway))
 
-const createPublicModelRoutes = (gateway: Gateway, siteUrl: string) =>
+const createPublicModelRoutes = (gateway: Gateway) =>
   new Elysia()
     .use(allowAnyone())
     .get(
       '/models',
       ({ request }) => {
-        const query = readQuery(request.url, ModelQuery)
+        const query = readQuery(request, ModelQuery)
         const list = listModels(gateway, query)
         return query.use_rss === 'true'
-          ? renderModelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url))
+          ? renderModelsFeed(list.data, gateway.config.service_name, gateway.instance.siteUrl)
           : list
       },
       describeModelsOperation({
@@ -54,7 +54,7 @@ const createPublicModelRoutes = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/models/count',
-      ({ request }) => countModels(gateway, readQuery(request.url, CountQuery)),
+      ({ request }) => countModels(gateway, readQuery(request, CountQuery)),
       describeModelsOperation({
         id: 'listModelsCount',
         summary: 'Count the models',
@@ -64,7 +64,7 @@ const createPublicModelRoutes = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/embeddings/models',
-      ({ request }) => listEmbeddingsModels(gateway, readQuery(request.url, PageQuery)),
+      ({ request }) => listEmbeddingsModels(gateway, readQuery(request, PageQuery)),
       describeModelsOperation({
         id: 'listEmbeddingsModels',
         summary: 'List the embedding models',
@@ -113,7 +113,7 @@ const createUserModelRoutes = (gateway: Gateway) =>
     ({ actor, request }) =>
       listCallableModels(
         gateway,
-        readQuery(request.url, CallableQuery),
+        readQuery(request, CallableQuery),
         getPolicy(gateway, actor).rules,
       ),
     describeModelsOperation({

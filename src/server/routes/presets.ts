@@ -26,7 +26,7 @@ export function createPresetRoutes(gateway: Gateway) {
     .use(requireKey(gateway))
     .get(
       '/',
-      ({ actor, request }) => listPresets(gateway, actor, readQuery(request.url, PresetQuery)),
+      ({ actor, request }) => listPresets(gateway, actor, readQuery(request, PresetQuery)),
       describePresetsOperation({
         id: 'listPresets',
         summary: 'List presets',
@@ -47,7 +47,7 @@ export function createPresetRoutes(gateway: Gateway) {
     .get(
       '/:slug/versions',
       ({ actor, params, request }) =>
-        listPresetVersions(gateway, actor, params.slug, readQuery(request.url, PresetQuery)),
+        listPresetVersions(gateway, actor, params.slug, readQuery(request, PresetQuery)),
       describePresetsOperation({
         id: 'listPresetVersions',
         summary: 'List the versions of a preset',

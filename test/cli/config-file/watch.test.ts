@@ -25,6 +25,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
+const toPaths = (paths: string[]) => ({ paths, isNamed: paths.length === 1 })
+
 interface Watched {
   gateway: Gateway
   watch: ConfigWatch
@@ -36,9 +38,10 @@ interface Watched {
 
 /** A gateway that was opened with the config at these paths, and the watch on that config. */
 async function watched(places = [file]): Promise<Watched> {
-  const found = await readConfig(places)
+  const paths = toPaths(places)
+  const found = await readConfig(paths)
   const gateway = await openGateway({ config: found.config })
-  const watch = new ConfigWatch(gateway, places, found)
+  const watch = new ConfigWatch(gateway, paths, found)
   const heard: string[] = []
   gateway.events.on('config.applied', ({ changed }) => heard.push(`applied ${changed}`))
   gateway.events.on('config.rejected', ({ error }) => heard.push(`rejected ${error.message}`))
@@ -103,7 +106,7 @@ describe('a watched config file', () => {
       const [before = '', after = ''] = i % 2 ? texts : texts.toReversed()
       write(before)
       write(after, `${file}.new`)
-      const reading = readConfig([file])
+      const reading = readConfig(toPaths([file]))
       renameSync(`${file}.new`, file)
       expect(texts).toContain((await reading).text)
     }
@@ -313,7 +316,9 @@ describe('a config with several possible paths', () => {
   test('is not the second where the first is no file', async () => {
     mkdirSync(file)
     write('service_name: two', join(directory, 'second.yaml'))
-    await expect(readConfig(places())).rejects.toThrow(`${file}: the config file cannot be read`)
+    await expect(readConfig(toPaths(places()))).rejects.toThrow(
+      `${file}: the config file cannot be read`,
+    )
     rmSync(file, { recursive: true })
     const { gateway, looks } = await watched(places())
     await looks(1)

@@ -61,7 +61,9 @@ describe('the settings in which two configs differ', () => {
 
 describe('the config that a running process can apply', () => {
   test('is all except settings that are read at the start, which are named', () => {
-    const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com', idle_seconds: 9 }
+    const trusted_proxies = ['10.0.0.1']
+    const site_url = 'https://example.com'
+    const server = { host: '0.0.0.0', port: 9, site_url, trusted_proxies, idle_seconds: 9 }
     const { config: taken, needsRestart } = toApplicableConfig(
       config(),
       config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
@@ -73,6 +75,8 @@ describe('the config that a running process can apply', () => {
       'server.site_url',
       'storage.durability',
     ])
-    expect(taken).toEqual(config({ service_name: 'acme' }))
+    const { server: before } = config()
+    const applied = config({ service_name: 'acme', server: { ...before, trusted_proxies } })
+    expect(taken).toEqual(applied)
   })
 })

@@ -61,10 +61,16 @@ function runningOf(call: TextCall, client = new AbortController()) {
   )
 }
 
-const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
+const prepared = (
+  call: TextCall,
+  takesUrls: Media[],
+  running = runningOf(call),
+  fetchesUrls = true,
+) =>
   inlineMedia(gateway, call, {
     kind: kinds.text,
     takesUrls,
+    fetchesUrls,
     media: running.run.media,
     cancellation: running.run.cancellation,
   })
@@ -129,4 +135,45 @@ describe('media that a call refers to by URL', () => {
     await expect(prepared(callOf(...many), [])).rejects.toMatchObject({ type: 'invalid_request' })
     expect(visits).toEqual([])
   })
+
+  test('goes on to a self-hosted provider as bytes only', async () => {
+    const file: Block = { type: 'file', file: { file_data: at('/b') } }
+    const call = callOf(image(at('/a.png')), file)
+    expect((await prepared(call, ALL, undefined, false)).messages[0]?.blocks).toEqual([
+      image(DATA),
+      { type: 'file', file: { file_data: DATA } },
+    ])
+  })
+
+  test.each<[name: string, block: Block]>([
+    ['a private host', image('http://169.254.169.254/latest/meta-data')],
+    ['a private host by name', image('http://localhost/a.png')],
+    ['another port', image('http://127.0.0.1:1/a.png')],
+    ['a file', image('file:///etc/passwd')],
+    ['a file of a host', { type: 'video', url: 'FILE://localhost/etc/passwd' }],
+    ['a path', image('/etc/passwd')],
+    ['a path up', image('../../etc/passwd')],
+    ['another scheme', image('ftp://10.0.0.1/a.png')],
+    ['a bucket', image('s3://secrets/a.png')],
+    ['nothing', image('')],
+    ['a file as a document', { type: 'file', file: { file_data: 'file:///etc/passwd' } }],
+    ['a field of a file', { type: 'file', file: { file_url: 'http://10.0.0.1/' } as object }],
+    ['a field of a picture', { ...image(DATA), extra: { thumbnail: 'http://10.0.0.1/' } } as Block],
+    [
+      'a part without a type here',
+      { type: 'other', dialect: 'chat', value: { audio_url: { url: 'file:///etc/passwd' } } },
+    ],
+    [
+      'a part with a space before its URL',
+      { type: 'other', dialect: 'chat', value: [{ a: [' http://10.0.0.1/'] }] },
+    ],
+  ])('%s is refused for a self-hosted provider, and not for others', async (_, block) => {
+    const call = callOf({ type: 'text', text: 'http://10.0.0.1 is fine in a text' }, block)
+    const promise = (async () => prepared(call, ALL, undefined, false))()
+    await expect(promise).rejects.toMatchObject({ type: 'invalid_request', status: 400 })
+    expect(prepared(call, ALL)).toBe(call)
+    expect(visits).toEqual([])
+  })
 })
+
+const ALL: Media[] = ['image', 'audio', 'video', 'file']

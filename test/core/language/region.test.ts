@@ -3,7 +3,10 @@ import { parseConfig } from '../../../src/core/config.ts'
 import { resolveRegion } from '../../../src/core/language/region.ts'
 
 const config = parseConfig(
-  JSON.stringify({ regions: { europe: ['eu.example.com', 'Paris:8443'], us: ['us.example.com'] } }),
+  JSON.stringify({
+    server: { trusted_proxies: ['127.0.0.1', '10.0.0.0/8', 'fd00::/8'] },
+    regions: { europe: ['eu.example.com', 'Paris:8443'], us: ['us.example.com'] },
+  }),
   {},
 )
 
@@ -23,5 +26,17 @@ test.each([
   ['', 'global'],
   [null, 'global'],
 ])('%p is %s', (host, region) => {
-  expect(resolveRegion(config, host)).toBe(region as 'global')
+  expect(resolveRegion(config, host, () => '127.0.0.1')).toBe(region as 'global')
+})
+
+test.each([
+  ['127.0.0.1', 'europe'],
+  ['::ffff:127.0.0.1', 'europe'],
+  ['10.200.3.4', 'europe'],
+  ['fd12::1', 'europe'],
+  ['11.0.0.1', 'global'],
+  ['::1', 'global'],
+  [null, 'global'],
+])('a Host that %p sends is %s', (peer, region) => {
+  expect(resolveRegion(config, 'eu.example.com', () => peer)).toBe(region as 'global')
 })

@@ -42,7 +42,7 @@ afterEach(async () => {
 
 const gatewayWith = (allow_private_urls: string[]) =>
   testGateway({
-    config: { security: { allow_private_urls } },
+    config: { security: { allow_private_urls, allow_url_ports: [1, Number(portOf())] } },
     resolve: async host => {
       asked.push(host)
       return [address(host)]
@@ -302,6 +302,8 @@ describe('failures', () => {
 
   test('a host that refuses is image_download_failed', async () => {
     const port = await refusedPort()
+    await gateway.close()
+    gateway = await gatewayWith([`pictures.test`, `pictures.test:${port}`])
     expect(await failureOf(fetched(`http://pictures.test:${port}/`))).toMatchObject({
       type: 'image_download_failed',
       metadata: FIELD,
@@ -389,7 +391,7 @@ describe('failures', () => {
   test('a host that never resolves times out', async () => {
     await gateway.close()
     gateway = await testGateway({ resolve: () => new Promise(() => undefined) })
-    expect(await failureOf(fetched(urlOf(), { timeoutMilliseconds: 50 }))).toMatchObject({
+    expect(await failureOf(fetched('http://a.test/', { timeoutMilliseconds: 50 }))).toMatchObject({
       type: 'image_download_failed',
       metadata: FIELD,
     })

@@ -18,7 +18,7 @@ const HOSTS: Record<string, string[]> = {
 
 async function check(
   url: string,
-  { allow = [] as string[], base }: { allow?: string[]; base?: string } = {},
+  { allow = [], ports = [], base }: { allow?: string[]; ports?: number[]; base?: string } = {},
 ) {
   const asked: string[] = []
   const resolve = async (host: string) => {
@@ -27,7 +27,7 @@ async function check(
   }
   const gateway = await testGateway({
     resolve,
-    config: { security: { allow_private_urls: allow } },
+    config: { security: { allow_private_urls: allow, allow_url_ports: ports } },
   })
   try {
     return { ...(await checkUntrustedUrl(gateway, url, 'messages.0', base)), asked }
@@ -177,8 +177,8 @@ describe('checkUntrustedUrl', () => {
       address: '93.184.215.14',
       asked: ['example.com'],
     })
-    expect(await check('HTTP://six.EXAMPLE.com:8080')).toMatchObject({
-      url: 'http://six.example.com:8080/',
+    expect(await check('HTTP://six.EXAMPLE.com:443')).toMatchObject({
+      url: 'http://six.example.com:443/',
       address: '2606:2800:21f:cb07:6820:80da:af6b:8b2c',
     })
   })
@@ -271,7 +271,7 @@ describe('checkUntrustedUrl', () => {
   })
 
   test('allows only private hosts that the operator lists, by name or with the port', async () => {
-    expect(await check('http://127.0.0.1:8080/', { allow: ['127.0.0.1'] })).toMatchObject({
+    expect(await check('http://127.0.0.1/', { allow: ['127.0.0.1'] })).toMatchObject({
       address: '127.0.0.1',
     })
     expect(await check('http://[::1]:8080/', { allow: ['[::1]:8080'] })).toMatchObject({
@@ -280,12 +280,40 @@ describe('checkUntrustedUrl', () => {
     expect(
       await check('http://inside.example.com/', { allow: ['Inside.Example.com'] }),
     ).toMatchObject({ address: '10.0.0.5' })
-    expect(await refusal('http://127.0.0.1:8081/', { allow: ['127.0.0.1:8080'] })).toContain(
+    for (const allow of ['127.0.0.1:8080', '127.0.0.1'])
+      expect(await refusal('http://127.0.0.1:8081/', { allow: [allow] })).toContain(
+        'port 80 or 443',
+      )
+    expect(await refusal('http://127.0.0.1/', { allow: ['127.0.0.1:8080'] })).toContain(
       'public host',
     )
     expect(
       await refusal('http://inside.example.com/', { allow: ['example.com', '10.0.0.5', 'inside'] }),
     ).toContain('public host')
+  })
+
+  test.each([0, 1, 22, 25, 79, 81, 442, 444, 2375, 3306, 5432, 6379, 8080, 8443, 9200, 65_535])(
+    'does not call port %i, at any host, unless the operator allows it',
+    async port => {
+      for (const host of ['example.com', '1.1.1.1', '[2606:4700:4700::1111]'])
+        for (const scheme of ['http', 'https'])
+          expect(await refusal(`${scheme}://${host}:${port}/`)).toBe(
+            'messages.0: expected a URL at port 80 or 443',
+          )
+      const base = 'https://example.com/a'
+      expect(await refusal(`//example.com:${port}/b`, { base })).toContain('port 80 or 443')
+      const ports = port === 0 ? [] : [port]
+      for (const allowed of ports)
+        expect((await check(`http://example.com:${allowed}/`, { ports: [allowed] })).address).toBe(
+          '93.184.215.14',
+        )
+      expect(await refusal('http://inside.example.com/', { ports })).toContain('public host')
+    },
+  )
+
+  test('calls the ports of the web with either scheme', async () => {
+    for (const url of ['http://example.com:443/', 'https://example.com:80/'])
+      expect((await check(url)).url).toBe(url)
   })
 
   test('a redirect is resolved against its source and checked in the same way', async () => {

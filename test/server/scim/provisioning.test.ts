@@ -21,8 +21,8 @@ let gateway: Gateway
 let idp: IdentityProvider
 
 beforeEach(async () => {
-  gateway = await testGateway()
-  idp = await openIdentityProvider(gateway, 'https://gateway.example')
+  gateway = await testGateway({ config: { server: { site_url: 'https://gateway.example' } } })
+  idp = await openIdentityProvider(gateway)
 })
 
 const userOf = (userName: string, more: object = {}) => ({ schemas: [USER_ID], userName, ...more })

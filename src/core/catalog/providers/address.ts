@@ -38,3 +38,20 @@ function fillBlanks(
     encodeURIComponent(values[blank] ?? ''),
   )
 }
+
+/**
+ * Tells whether a known service runs this provider: it has a row, needs a credential and has a
+ * public name. The sandbox sends nothing anywhere.
+ */
+export function isHosted(row: ProviderRow | undefined, address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  if (protocol === 'sandbox:') return true
+  return row !== undefined && row.keyless !== true && isPublicName(hostname)
+}
+
+// An address in figures has no letter after its last dot.
+const isPublicName = (hostname: string) =>
+  /\.[a-z][a-z0-9-]*\.?$/.test(hostname) && !PRIVATE_NAME.test(hostname)
+
+const PRIVATE_NAME =
+  /\.(local|localhost|localdomain|internal|intranet|private|corp|lan|home|arpa|test)\.?$/

@@ -12,6 +12,7 @@ import { parseSearch } from '../../../core/identity/scim/query.ts'
 import { buildListResponse, searchScim } from '../../../core/identity/scim/view.ts'
 import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
+import { readSearchParams } from '../../request-target.ts'
 import { createScimResponse, describeScimOperation, getScimBase, ScimBody } from '../../scim.ts'
 import { createGroupRoutes, createUserRoutes } from './resources.ts'
 
@@ -19,15 +20,15 @@ const discovery = { statuses: [200, 401, 403, 500] }
 const discoveryById = { statuses: [200, 401, 403, 404, 500] }
 
 /** Creates the routes for identity providers: SCIM 2.0 (RFC 7643 and 7644). */
-export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
+export const createProvisioningRoutes = (gateway: Gateway) =>
   new Elysia({ prefix: '/scim/v2' })
-    .use(createUserRoutes(gateway, siteUrl))
-    .use(createGroupRoutes(gateway, siteUrl))
+    .use(createUserRoutes(gateway))
+    .use(createGroupRoutes(gateway))
     .use(requireScimToken(gateway))
     .get(
       '/ServiceProviderConfig',
       ({ request }) =>
-        createScimResponse(describeServiceProvider(getUnfilteredBase(siteUrl, request))),
+        createScimResponse(describeServiceProvider(getUnfilteredBase(gateway, request))),
       describeScimOperation({
         id: 'getScimServiceProviderConfig',
         summary: 'Get the supported features of SCIM',
@@ -38,7 +39,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
       '/ResourceTypes',
       ({ request }) =>
         createScimResponse(
-          buildListResponse(listResourceTypes(getUnfilteredBase(siteUrl, request))),
+          buildListResponse(listResourceTypes(getUnfilteredBase(gateway, request))),
         ),
       describeScimOperation({
         id: 'listScimResourceTypes',
@@ -48,8 +49,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/ResourceTypes/:name',
-      ({ request, params }) =>
-        createScimResponse(getResourceType(getScimBase(siteUrl, request), params.name)),
+      ({ params }) => createScimResponse(getResourceType(getScimBase(gateway), params.name)),
       describeScimOperation({
         id: 'getScimResourceType',
         summary: 'Get a type of resources',
@@ -60,7 +60,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/Schemas',
       ({ request }) =>
-        createScimResponse(buildListResponse(listSchemas(getUnfilteredBase(siteUrl, request)))),
+        createScimResponse(buildListResponse(listSchemas(getUnfilteredBase(gateway, request)))),
       describeScimOperation({
         id: 'listScimSchemas',
         summary: 'List the schemas of resources',
@@ -69,8 +69,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/Schemas/:id',
-      ({ request, params }) =>
-        createScimResponse(getSchema(getScimBase(siteUrl, request), params.id)),
+      ({ params }) => createScimResponse(getSchema(getScimBase(gateway), params.id)),
       describeScimOperation({
         id: 'getScimSchema',
         summary: 'Get a schema',
@@ -82,7 +81,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
       '/.search',
       async ({ request }) => {
         const query = parseSearch(await readBody(request, ScimBody))
-        return createScimResponse(await searchScim(gateway, getScimBase(siteUrl, request), query))
+        return createScimResponse(await searchScim(gateway, getScimBase(gateway), query))
       },
       describeScimOperation({
         id: 'searchScim',
@@ -93,8 +92,7 @@ export const createProvisioningRoutes = (gateway: Gateway, siteUrl: string) =>
     )
 
 // Discovery answers all clients alike, so a filter is refused (RFC 7644, 4).
-function getUnfilteredBase(siteUrl: string, request: Request): string {
-  if (new URL(request.url).searchParams.has('filter'))
-    throw denied('Filters are not supported here')
-  return getScimBase(siteUrl, request)
+function getUnfilteredBase(gateway: Gateway, request: Request): string {
+  if (readSearchParams(request).has('filter')) throw denied('Filters are not supported here')
+  return getScimBase(gateway)
 }

@@ -36,6 +36,7 @@ import {
 import type { Json } from '../../../core/kernel/json.ts'
 import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
+import { readSearchParams } from '../../request-target.ts'
 import {
   createResourceResponse,
   createScimResponse,
@@ -94,12 +95,10 @@ const GROUPS: ScimKind<ScimGroup> = {
 }
 
 /** Creates the routes of users: members as the identity provider knows them. */
-export const createUserRoutes = (gateway: Gateway, siteUrl: string) =>
-  createResourceRoutes(gateway, siteUrl, USERS)
+export const createUserRoutes = (gateway: Gateway) => createResourceRoutes(gateway, USERS)
 
 /** Creates the routes of the identity provider’s groups. */
-export const createGroupRoutes = (gateway: Gateway, siteUrl: string) =>
-  createResourceRoutes(gateway, siteUrl, GROUPS)
+export const createGroupRoutes = (gateway: Gateway) => createResourceRoutes(gateway, GROUPS)
 
 const id = { id: 'The resource’s id' }
 const changeOptions = {
@@ -111,12 +110,11 @@ const changeOptions = {
 
 function createResourceRoutes<One extends { id: string; version: number }>(
   gateway: Gateway,
-  siteUrl: string,
   kind: ScimKind<One>,
 ) {
   const { type } = kind
   const respond = async (request: Request, resource: One, status = 200) => {
-    const base = getScimBase(siteUrl, request)
+    const base = getScimBase(gateway)
     const [rendered = {}] = await kind.show(gateway, base, [resource])
     const headers: Record<string, string> =
       status === 201 ? { location: `${base}${type.endpoint}/${resource.id}` } : {}
@@ -138,11 +136,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
       '/',
       async ({ request }) =>
         createScimResponse(
-          await kind.search(
-            gateway,
-            getScimBase(siteUrl, request),
-            parseQuery(readParameters(request)),
-          ),
+          await kind.search(gateway, getScimBase(gateway), parseQuery(readParameters(request))),
         ),
       describeScimOperation({
         id: `listScim${type.name}Resources`,
@@ -157,7 +151,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
         createScimResponse(
           await kind.search(
             gateway,
-            getScimBase(siteUrl, request),
+            getScimBase(gateway),
             parseSearch(await readBody(request, ScimBody)),
           ),
         ),
@@ -224,4 +218,4 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     )
 }
 
-const readParameters = ({ url }: Request): Json => Object.fromEntries(new URL(url).searchParams)
+const readParameters = (request: Request): Json => Object.fromEntries(readSearchParams(request))

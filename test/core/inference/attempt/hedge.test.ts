@@ -21,7 +21,12 @@ const CONFIG = {
   providers: Object.fromEntries(
     NAMES.map(name => [
       name,
-      { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' },
+      {
+        protocol: 'openai-chat',
+        base_url: `http://${name}.example/v1`,
+        api_key: 'mock',
+        fetches_urls: true,
+      },
     ]),
   ),
   models: [
