@@ -43,6 +43,7 @@ function* walkObject(schema: TSchema, name: string, wrap: Wrap): Generator<Large
     )
   const isMap = schema.patternProperties !== undefined
   if (isMap) yield* walkMap(schema, name, wrap)
+  if (isMap && /(parameters|schema)$/.test(name)) yield* walkJsonSchema(name, wrap)
   if (isMap || schema.additionalProperties === true) {
     yield* walkUnknown(`${name}.x`, value => wrap({ ...base, x: value }))
     yield {
@@ -62,6 +63,57 @@ function* walkMap(schema: TSchema, name: string, wrap: Wrap): Generator<LargestC
   }
 }
 
+const repeat = <T>(count: number, build: (i: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => build(i))
+const toProperties = (count: number, build: (i: number) => unknown) => ({
+  type: 'object',
+  properties: Object.fromEntries(repeat(count, i => [`p${i}`, build(i)])),
+})
+const nestSchema = (wrap: (inner: Json) => Json) =>
+  repeat(DEPTH / 3, () => wrap).reduce<Json>((inner, around) => around(inner), { type: 'string' })
+
+/** The largest JSON Schemas, which are rewritten for some providers. */
+const JSON_SCHEMAS: Record<string, () => Json> = {
+  'with 40000 of properties': () => toProperties(40_000, () => ({ type: 'string' })),
+  'with 200000 of enum': () => ({ type: 'string', enum: repeat(200_000, i => `e${i}`) }),
+  'with 100000 of required': () => ({
+    ...toProperties(50_000, () => ({})),
+    required: repeat(100_000, i => `p${i}`),
+  }),
+  'with 40000 of anyOf': () => ({
+    anyOf: repeat(40_000, i => ({ type: 'string', title: `${i}` })),
+  }),
+  'with 40000 of allOf': () => ({ allOf: repeat(40_000, i => ({ title: `${i}` })) }),
+  'with 40000 of $ref': () => ({
+    ...toProperties(40_000, () => ({ $ref: '#/$defs/a' })),
+    $defs: { a: { type: 'string' } },
+  }),
+  'with 20000 of $defs, each with the next': () => ({
+    $ref: '#/$defs/d0',
+    $defs: Object.fromEntries(repeat(20_000, i => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }])),
+  }),
+  'with 30 of $defs, each twice with the next': () => ({
+    $ref: '#/$defs/d0',
+    $defs: Object.fromEntries(
+      repeat(30, i => [`d${i}`, toProperties(2, () => ({ $ref: `#/$defs/d${i + 1}` }))]),
+    ),
+  }),
+  'with 300 of $defs, each with all': () => ({
+    $ref: '#/$defs/d0',
+    $defs: Object.fromEntries(
+      repeat(300, i => [`d${i}`, toProperties(300, k => ({ $ref: `#/$defs/d${k}` }))]),
+    ),
+  }),
+  'with 33 of levels': () => nestSchema(inner => ({ type: 'object', properties: { a: inner } })),
+  'with 33 of levels of several types': () =>
+    nestSchema(inner => ({ type: ['object', 'array', 'null'], properties: { a: inner } })),
+}
+
+function* walkJsonSchema(name: string, wrap: Wrap): Generator<LargestCase> {
+  for (const [size, build] of Object.entries(JSON_SCHEMAS))
+    yield { name: `${name} ${size}`, build: () => wrap(build()) }
+}
+
 function* walkArray(schema: TSchema, name: string, wrap: Wrap): Generator<LargestCase> {
   const items = schema.items as TSchema
   for (const variant of (items.anyOf as TSchema[] | undefined) ?? [items]) {
@@ -75,6 +127,7 @@ function* walkArray(schema: TSchema, name: string, wrap: Wrap): Generator<Larges
       name: `${name} with ${count} of ${kind}`,
       build: () => wrap(new Array(count).fill(smallest)),
     }
+    if (variant.const !== undefined) continue
     if (variant.type === 'string')
       yield { name: `${name} full of long texts`, build: () => wrap(fillTexts(schema, variant)) }
     else yield* walk(variant, `${name}[${kind}]`, value => wrap([value]))

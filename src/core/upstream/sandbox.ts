@@ -192,7 +192,10 @@ function renderCompletion(reply: Reply, body: Json) {
 }
 
 function countUsage({ words, reasoning, call }: Reply, body: Json) {
-  const prompt_tokens = estimateByRuleOfThumb([JSON.stringify(body.messages ?? '')])
+  const messages = Array.isArray(body.messages) ? body.messages.filter(isObject) : []
+  const prompt_tokens = estimateByRuleOfThumb(
+    messages.map(({ role, content }) => `${role}: ${readContentText(content)}`),
+  )
   const reasoning_tokens = reasoning ? estimateByRuleOfThumb([reasoning]) : 0
   const completion_tokens =
     words.length + reasoning_tokens + (call ? estimateByRuleOfThumb([call.arguments]) : 0)
