@@ -224,6 +224,18 @@ export const Config = Type.Object(
             'Spends no more through the gateway’s own credentials than was paid in (gateway ' +
             'credits add)',
         }),
+        presets: Type.Integer({
+          default: 1_000,
+          minimum: 1,
+          maximum: 1_000_000,
+          description: 'The presets of one workspace',
+        }),
+        presets_mib: Type.Integer({
+          default: 64,
+          minimum: 1,
+          maximum: 1_000_000,
+          description: 'What all versions of a workspace’s presets take in storage, in MiB',
+        }),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         free_models: Type.Union(

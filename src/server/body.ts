@@ -1,13 +1,26 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { tooLarge } from '../core/errors.ts'
-import { LARGEST_BODY, parseBody, requireValid } from '../core/kernel/body.ts'
+import { parseBody, requireValid } from '../core/kernel/body.ts'
+import { yieldToEventLoop } from '../core/kernel/clock.ts'
+import { LARGEST_BODY } from '../core/kernel/schema-builders.ts'
 import { Pace } from './body/pace.ts'
 import { findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
-/** Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws. */
+/** The bytes from which a body is large: parsing it and using it are two turns of the event loop. */
+const LARGE_BODY = 1024 * 1024
+
+/**
+ * Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws.
+ * Others get their turn after a large one has been parsed.
+ */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
-  return parseBody(schema, await readBytes(request))
+  const bytes = await readBytes(request)
+  const isLarge = bytes.length > LARGE_BODY
+  if (isLarge) await yieldToEventLoop()
+  const body = parseBody(schema, bytes)
+  if (isLarge) await yieldToEventLoop()
+  return body
 }
 
 /** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */

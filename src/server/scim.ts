@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../core/gateway.ts'
 import { matchesTag, type Precondition, renderTag } from '../core/identity/scim/version.ts'
 import type { Json } from '../core/kernel/json.ts'
+import { list, Name } from '../core/kernel/schema-builders.ts'
 import { describeOperation, type Operation, type Refusal } from './operation.ts'
 
 /** The media type of SCIM messages (RFC 7644, 8.1). */
@@ -11,11 +12,15 @@ const SCIM_JSON = 'application/scim+json'
 export const getScimBase = ({ instance: { siteUrl } }: Gateway): string =>
   `${siteUrl.replace(/\/$/, '')}/api/v1/scim/v2`
 
+// No honest client names more schemas, or sends a longer filter or list of attributes.
+const MAX_SCHEMAS = 100
+const LONGEST_LIST = 10_000
+
 /** The field of every SCIM body. The schemas that it names define the other fields. */
-export const ScimBody = Type.Object({ schemas: Type.Array(Type.String()) })
+export const ScimBody = Type.Object({ schemas: list(Name, { maxItems: MAX_SCHEMAS }) })
 
 const Names = Type.Optional(
-  Type.String({ description: 'Names of attributes, separated by commas' }),
+  Type.String({ maxLength: LONGEST_LIST, description: 'Names of attributes, separated by commas' }),
 )
 
 /** The query parameters that select attributes of an answer (RFC 7644, 3.9). */
@@ -26,10 +31,12 @@ export const ScimProjection = Type.Object({ attributes: Names, excludedAttribute
  * SCIM’s own refusals.
  */
 export const ScimQuery = Type.Object({
-  filter: Type.Optional(Type.String({ description: 'As in RFC 7644, 3.4.2.2' })),
+  filter: Type.Optional(
+    Type.String({ maxLength: LONGEST_LIST, description: 'As in RFC 7644, 3.4.2.2' }),
+  ),
   startIndex: Type.Optional(Type.Integer({ description: 'From 1' })),
   count: Type.Optional(Type.Integer({ description: '100, at most 200' })),
-  sortBy: Type.Optional(Type.String()),
+  sortBy: Type.Optional(Name),
   sortOrder: Type.Optional(Type.Union([Type.Literal('ascending'), Type.Literal('descending')])),
   ...ScimProjection.properties,
 })

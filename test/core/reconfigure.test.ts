@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
+import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -198,6 +199,20 @@ function measure({ gateway, clock }: House): void {
   second.answer(() => stream(['quick']))
 }
 
+/** Creates a preset or its next version, and returns the status. */
+async function createTestPreset(
+  { gateway }: House,
+  slug: string,
+  system_prompt: string | null = null,
+): Promise<number> {
+  try {
+    await createPreset(gateway, getOperator(gateway), slug, { system_prompt, config: {} })
+    return 200
+  } catch (thrown) {
+    return GatewayError.from(thrown).status
+  }
+}
+
 interface Row {
   setting: string
   before?: Json
@@ -357,6 +372,28 @@ const ROWS: Row[] = [
         ),
       was: 'refused',
       is: '1.1.1.1',
+    },
+  ),
+  row(
+    'limits.presets',
+    { limits: { presets: 1 } },
+    {
+      prepare: house => createTestPreset(house, 'first').then(() => undefined),
+      seen: house => createTestPreset(house, 'second'),
+      was: 200,
+      is: 403,
+    },
+  ),
+  row(
+    'limits.presets_mib',
+    { limits: { presets_mib: 1 } },
+    {
+      prepare: async house => {
+        for (let i = 0; i < 4; i++) await createTestPreset(house, 'large', 'x'.repeat(250 * 1024))
+      },
+      seen: house => createTestPreset(house, 'large', 'x'.repeat(250 * 1024)),
+      was: 200,
+      is: 403,
     },
   ),
   row(

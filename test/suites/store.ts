@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { ByokKey } from '../../src/core/catalog/byok/store.ts'
+import { computeVersionBytes } from '../../src/core/catalog/presets/quota.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets/store.ts'
 import type { Member, WorkspaceMember } from '../../src/core/identity/members/store.ts'
 import type { MembershipDifference } from '../../src/core/identity/scim/memberships.ts'
@@ -15,7 +16,7 @@ import { testConnections } from './store/connections.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
-import { buildKey, CREATED, LARGEST, readErrorType, WORKSPACE } from './store/rows.ts'
+import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
 import { testWorkspaces } from './store/workspaces.ts'
 
@@ -335,7 +336,8 @@ export function testStore(
 
     test('a preset is read as inserted, to the last field', async () => {
       const presets = [buildPreset('p1'), buildPreset('p2', `'; drop table presets; --`)]
-      for (const preset of presets) await store.presets.insert(preset, buildAuditEntry())
+      for (const preset of presets)
+        await store.presets.insert(preset, buildAuditEntry(), PRESET_QUOTA)
       expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(presets)
     })
 
@@ -344,12 +346,13 @@ export function testStore(
         buildPreset('p1', 'a', 1).designated_version,
         buildPreset('p1', 'a', 2).designated_version,
       ]
-      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
-      await store.presets.insert(buildPreset('p2', 'b'), buildAuditEntry())
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry(), PRESET_QUOTA)
+      await store.presets.insert(buildPreset('p2', 'b'), buildAuditEntry(), PRESET_QUOTA)
       await store.presets.designate(
         { ...second, config: {}, system_prompt: null },
         'later',
         buildAuditEntry(),
+        PRESET_QUOTA,
       )
       const later = {
         ...buildPreset('p1', 'a', 2),
@@ -367,25 +370,49 @@ export function testStore(
     })
 
     test('a second preset with the same slug is a conflict, and not stored at all', async () => {
-      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry(), PRESET_QUOTA)
       expect(
-        await readErrorType(store.presets.insert(buildPreset('p2', 'a'), buildAuditEntry())),
+        await readErrorType(
+          store.presets.insert(buildPreset('p2', 'a'), buildAuditEntry(), PRESET_QUOTA),
+        ),
       ).toBe('conflict')
       expect(await store.presets.all()).toEqual([buildPreset('p1', 'a')])
       expect(await store.presets.listVersions('p2', 0, 10)).toEqual([])
     })
 
     test('a second version with the same number is a conflict, and changes nothing', async () => {
-      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry())
+      await store.presets.insert(buildPreset('p1', 'a'), buildAuditEntry(), PRESET_QUOTA)
       const again = { ...buildPreset('p1', 'a').designated_version, id: 'other' }
-      expect(await readErrorType(store.presets.designate(again, 'later', buildAuditEntry()))).toBe(
-        'conflict',
-      )
+      expect(
+        await readErrorType(
+          store.presets.designate(again, 'later', buildAuditEntry(), PRESET_QUOTA),
+        ),
+      ).toBe('conflict')
       expect(await store.presets.all()).toEqual([buildPreset('p1', 'a')])
     })
 
+    test('presets stay within the bounds of their workspace, and nothing is stored above', async () => {
+      const [first, second] = [buildPreset('p1', 'a'), buildPreset('p2', 'b')]
+      const bytes = computeVersionBytes(first.designated_version)
+      const quota = { ...PRESET_QUOTA, presets: 2, bytes: 2 * bytes }
+      const versionOf = (version: number) => buildPreset('p1', 'a', version).designated_version
+      const insert = (preset: DesignatedPreset, most = quota) =>
+        readErrorType(store.presets.insert(preset, buildAuditEntry(), most))
+      const designate = (version: number, most = quota) =>
+        readErrorType(store.presets.designate(versionOf(version), 'later', buildAuditEntry(), most))
+      expect(await insert(first)).toBeUndefined()
+      expect(await insert(second, { ...quota, presets: 1 })).toBe('permission_denied')
+      expect(await designate(2, { ...quota, bytes: 2 * bytes - 1 })).toBe('permission_denied')
+      expect(await designate(2)).toBeUndefined()
+      expect(await designate(3)).toBe('permission_denied')
+      expect(await insert(second)).toBe('permission_denied')
+      expect(await insert(second, { ...quota, bytes: 3 * bytes })).toBeUndefined()
+      expect(await store.presets.listVersions('p1', 0, 10)).toHaveLength(2)
+    })
+
     test('an update affects one preset, and its version stays', async () => {
-      for (const id of ['p1', 'p2']) await store.presets.insert(buildPreset(id), buildAuditEntry())
+      for (const id of ['p1', 'p2'])
+        await store.presets.insert(buildPreset(id), buildAuditEntry(), PRESET_QUOTA)
       await store.presets.update(
         'p2',
         { status: 'archived', status_updated_at: 'later' },
@@ -404,7 +431,7 @@ export function testStore(
           id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312'),
         },
       }
-      await store.presets.insert(preset, buildAuditEntry())
+      await store.presets.insert(preset, buildAuditEntry(), PRESET_QUOTA)
       expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe(
         '{"audio":{"id":900719925474099312}}',
       )

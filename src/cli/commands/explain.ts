@@ -74,7 +74,7 @@ const buildContext = ({ region, session }: ExplainOptions): CallContext => ({
 
 /** Reads the file up to the largest size of a body: some files never end. */
 async function readBytes(file: string): Promise<Uint8Array> {
-  const { LARGEST_BODY } = await import('../../core/kernel/body.ts')
+  const { LARGEST_BODY } = await import('../../core/kernel/schema-builders.ts')
   const pieces: Uint8Array[] = []
   let size = 0
   try {

@@ -5,19 +5,17 @@ import { overlay } from '../kernel/mirror.ts'
 import { PAGE_SIZE, toPage } from '../kernel/pages.ts'
 import { compareNewestFirst } from '../kernel/sorting.ts'
 import { checkDraftSize, type PresetDraft } from './presets/draft.ts'
+import { buildPresetQuota } from './presets/quota.ts'
 import type { PresetChange, PresetQuery } from './presets/schema.ts'
 import type { DesignatedPreset, Preset, PresetVersion } from './presets/store.ts'
 import { auditPreset, showPreset } from './presets/view.ts'
 import type { CatalogWorld } from './world.ts'
 
-/** The most presets that one workspace may have. */
-const MAX_PRESETS = 1_000
-
 /**
  * Creates a preset, or the next version of an existing one, which is used from then on. A disabled
  * preset stays disabled. Throws 400 for a slug that cannot be part of a URL or for too large a
- * config, 403 for a management key, 404 for an archived preset, and 409 when another request
- * created the same version at the same moment.
+ * config, 403 for a management key and above the workspace's bounds for presets, 404 for an archived
+ * preset, and 409 when another request created the same version at the same moment.
  */
 export async function createPreset(
   world: CatalogWorld,
@@ -45,8 +43,6 @@ async function createFirstVersion(
   draft: PresetDraft,
 ): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
-  if (listWorkspacePresets(world, workspace_id).length >= MAX_PRESETS)
-    throw invalid(`slug: expected at most ${MAX_PRESETS} presets in a workspace`, 'slug')
   const [id, now] = [world.ids.uuid(), getIsoTime(world)]
   const designated_version = buildVersion(world, draft, {
     preset_id: id,
@@ -67,7 +63,8 @@ async function createFirstVersion(
     updated_at: now,
     designated_version,
   }
-  await world.store.presets.insert(preset, auditPreset(world, actor, null, preset))
+  const quota = buildPresetQuota(world.config, workspace_id)
+  await world.store.presets.insert(preset, auditPreset(world, actor, null, preset), quota)
   world.memory.presets.set(preset)
   return preset
 }
@@ -89,7 +86,8 @@ async function addVersion(
     designated_version: version,
   }
   const entry = auditPreset(world, actor, existing, { ...existing, ...change })
-  const write = () => world.store.presets.designate(version, version.created_at, entry)
+  const quota = buildPresetQuota(world.config, existing.workspace_id)
+  const write = () => world.store.presets.designate(version, version.created_at, entry, quota)
   const changed = await world.memory.presets.change(
     buildPresetName(existing),
     overlay(change),

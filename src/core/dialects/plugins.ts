@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { Json } from '../kernel/json.ts'
-import { open } from '../kernel/schema-builders.ts'
+import { LONGEST_NAME, open } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { PLUGINS } from '../plugins/registry.ts'
 import type { DialectWorld } from './world.ts'
@@ -15,7 +15,10 @@ const OTHER_ID = `^(?!(${PLUGINS_WITH_SCHEMA.map(({ id }) => id).join('|')})$).`
 export const Plugin = Type.Union([
   ...PLUGINS_WITH_SCHEMA.map(({ schema }) => schema),
   Type.Object(
-    { id: Type.String({ pattern: OTHER_ID }), enabled: Type.Optional(Type.Boolean()) },
+    {
+      id: Type.String({ pattern: OTHER_ID, maxLength: LONGEST_NAME }),
+      enabled: Type.Optional(Type.Boolean()),
+    },
     open,
   ),
 ])

@@ -3,7 +3,7 @@ import { findProviderSlugs } from '../catalog/providers/names.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { getDefaultModel } from '../identity/workspaces.ts'
-import { oneOf, open, optional } from '../kernel/schema-builders.ts'
+import { list, Name, oneOf, open, optional, SomeName } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
 import type { CallContext } from './dialect.ts'
@@ -18,7 +18,7 @@ import type { DialectWorld } from './world.ts'
 
 const Price = Type.Union([
   Type.Number({ minimum: 0 }),
-  Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' }),
+  Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$', maxLength: 22 }),
 ])
 const Cutoff = Type.Union([
   Type.Number({ minimum: 0 }),
@@ -30,7 +30,11 @@ const Cutoff = Type.Union([
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
 
 // Each name is compared with all providers. A far longer list would only keep the gateway busy.
-const Providers = Type.Array(Type.String(), { maxItems: 256 })
+const Providers = list(Name, { maxItems: 256 })
+const MAX_QUANTIZATIONS = 64
+const MAX_PLUGINS = 64
+/** The most names of models in one list of a body, of which the gateway tries fewer. */
+export const MAX_MODEL_NAMES = 64
 
 const ProviderPreferences = Type.Object(
   {
@@ -42,7 +46,7 @@ const ProviderPreferences = Type.Object(
     data_collection: optional(oneOf('allow', 'deny')),
     zdr: optional(Type.Boolean()),
     enforce_distillable_text: optional(Type.Boolean()),
-    quantizations: optional(Type.Array(Type.String())),
+    quantizations: optional(list(Name, { maxItems: MAX_QUANTIZATIONS })),
     sort: optional(
       Type.Union([
         SortKey,
@@ -71,18 +75,18 @@ const ProviderPreferences = Type.Object(
 
 /** The schemas of these fields. */
 export const routingFields = {
-  models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+  models: Type.Optional(list(SomeName, { maxItems: MAX_MODEL_NAMES })),
   preset: optional(Type.String({ minLength: 1, maxLength: 200 })),
   route: optional(oneOf('fallback', 'sort')),
   provider: optional(ProviderPreferences),
-  plugins: optional(Type.Array(Plugin)),
+  plugins: optional(list(Plugin, { maxItems: MAX_PLUGINS })),
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 256 })),
   session_id: optional(Type.String({ maxLength: 256 })),
   trace: optional(AnyObject),
 }
 
-const RoutingFields = Type.Object({ ...routingFields, model: Type.Optional(Type.String()) })
+const RoutingFields = Type.Object({ ...routingFields, model: Type.Optional(Name) })
 type RoutingFields = Static<typeof RoutingFields>
 
 /**

@@ -24,8 +24,17 @@ export const dryRunFields = {
   ),
 }
 
+/** The most members of an object whose content the gateway does not read. */
+const MAX_MEMBERS = 10_000
+
 /** An object whose content the gateway does not read. */
-export const AnyObject = Type.Record(Type.String(), Type.Unknown())
+export const AnyObject = Type.Record(Type.String(), Type.Unknown(), { maxProperties: MAX_MEMBERS })
+
+/** The most tools of a call. No provider accepts nearly as many. */
+export const MAX_TOOLS = 2_048
+
+/** The most texts of a call that stop an answer. Anthropic at Bedrock accepts as many. */
+export const MAX_STOPS = 8_191
 
 export const CacheControl = Type.Object(
   { type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) },

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isObject, omitUndefined } from '../kernel/json.ts'
 import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
-import { Uuid } from '../kernel/schema-builders.ts'
+import { UtcTime, Uuid } from '../kernel/schema-builders.ts'
 import type { Actor } from './actor.ts'
 import { canManageAll } from './management.ts'
 import type { IdentityWorld } from './world.ts'
@@ -50,7 +50,7 @@ export interface AuditStore {
 }
 
 const Text = Type.Optional(Type.String({ minLength: 1, maxLength: 1000 }))
-const Time = Type.Optional(Type.String({ format: 'utc-time' }))
+const Time = Type.Optional(UtcTime)
 
 /** The query of `GET /audit`. */
 export const AuditQuery = Type.Object({

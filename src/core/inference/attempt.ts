@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { isLongTurn, yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -254,6 +255,8 @@ export async function tryEndpoint<K extends Kind>(
   })
   const call = prepared instanceof Promise ? await prepared : prepared
   const request = protocol.buildRequest(call, endpoint)
+  // It is written as text next, which takes as long again.
+  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
   world.events.publish('attempt.started', attempt)

@@ -1,3 +1,4 @@
+import { isLongTurn, yieldToEventLoop } from '../kernel/clock.ts'
 import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import { filterRun } from './filters.ts'
@@ -61,7 +62,7 @@ export const STAGES: Stages = {
 
 /**
  * Runs stages one after the other. Throws what the first failing one throws. A dry run publishes no
- * events.
+ * events. Others get their turn between two stages that take long.
  */
 export function runStages<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
@@ -69,7 +70,10 @@ export function runStages<Subject extends { isDry: boolean }>(
   subject: Subject,
   from = 0,
 ): void | Promise<void> {
+  const startedAt = world.clock.ticks()
   for (let index = from; index < stages.length; index++) {
+    if (index > from && isLongTurn(world.clock, startedAt))
+      return yieldToEventLoop().then(() => runStages(world, stages, subject, index))
     const stage = stages[index]
     const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.

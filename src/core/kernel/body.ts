@@ -3,11 +3,10 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, tooLarge } from '../errors.ts'
 import { mayHaveLongInteger, parseExact } from './json.ts'
 import { findSchemaIssue } from './schema.ts'
+import { LARGEST_BODY } from './schema-builders.ts'
 
 // The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
 
-/** The largest JSON body that is accepted, in bytes. */
-export const LARGEST_BODY = 32 * 1024 * 1024
 const DEEPEST = 128
 const MAX_TOKENS = 500_000
 

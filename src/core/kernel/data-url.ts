@@ -131,10 +131,27 @@ function parseHexDigit(code: number): number {
 }
 
 /**
- * Joins two pieces of base64 that belong together. Each piece may have its own padding, and then
- * joining the texts would not give valid base64.
+ * Pieces of base64 that belong together. Each may have its own padding, and then joining the texts
+ * would not give valid base64: such pieces are decoded, each once. Linear in their length.
  */
-export const joinBase64 = (a: string, b: string): string =>
-  a.endsWith('=')
-    ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64')
-    : a + b
+export class Base64Pieces {
+  length = 0
+  #text = ''
+  readonly #bytes: Uint8Array[] = []
+
+  /** Adds the next piece. */
+  add(piece: string): void {
+    this.length += piece.length
+    this.#text += piece
+    if (!piece.endsWith('=')) return
+    this.#bytes.push(Buffer.from(this.#text, 'base64'))
+    this.#text = ''
+  }
+
+  /** Returns all of them as one text. */
+  join(): string {
+    if (this.#bytes.length === 0) return this.#text
+    const rest = Buffer.from(this.#text, 'base64')
+    return Buffer.concat([...this.#bytes, rest]).toString('base64')
+  }
+}

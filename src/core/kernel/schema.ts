@@ -3,6 +3,7 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
 import { isAddressRange } from './address-ranges.ts'
 import { isRawJson } from './json.ts'
+import { LARGEST_BODY } from './schema-builders.ts'
 
 /** One place where a value does not match its schema. `path` is dotted: `messages.0.role`. */
 export interface SchemaIssue {
@@ -50,11 +51,13 @@ export function describeSchema(schema: TSchema): string {
     return `${schema.type}${describeRange(schema)}`
   if (schema.type === 'string')
     return (
-      `string${describeLength(schema.minLength, schema.maxLength, 'characters')}` +
+      `string${describeLength(schema.minLength, findOwnBound(schema.maxLength), 'characters')}` +
       (schema.title ? `: ${schema.title}` : '')
     )
   if (schema.type === 'array')
     return `array${describeLength(schema.minItems, schema.maxItems, 'items')}`
+  if (schema.maxProperties !== undefined)
+    return `object${describeLength(undefined, schema.maxProperties, 'members')}`
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }
 
@@ -115,7 +118,7 @@ const isDiscriminatorError = (union: ValueError) => (error: ValueError) =>
   computeDepth(error) === computeDepth(union) + 1
 
 function toSchemaIssue(error: ValueError): SchemaIssue {
-  const path = error.path.slice(1).replaceAll('/', '.')
+  const path = shortenPath(error.path.slice(1).replaceAll('/', '.'))
   if (error.message === 'Unexpected property')
     return {
       path: isMap(error.schema) ? getParentPath(path) : path,
@@ -128,6 +131,11 @@ function toSchemaIssue(error: ValueError): SchemaIssue {
     found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
   }
 }
+
+// The keys of a map are the caller's own words, and may be as long as the body.
+const LONGEST_PATH = 300
+const shortenPath = (path: string) =>
+  path.length > LONGEST_PATH ? `${path.slice(0, LONGEST_PATH)}…` : path
 
 // A number where a text is expected, or in a misspelled field, may be a secret made of digits.
 const describeKind = (value: unknown) =>
@@ -148,6 +156,10 @@ function describeRange(schema: TSchema): string {
     maximum === undefined ? (below === undefined ? '' : ` below ${below}`) : ` to ${maximum}`
   return low + high
 }
+
+// The bound of the whole body says nothing about one of its texts.
+const findOwnBound = (maxLength: number | undefined) =>
+  maxLength === LARGEST_BODY ? undefined : maxLength
 
 function describeLength(min: number | undefined, max: number | undefined, unit: string): string {
   if (min !== undefined && max !== undefined) return ` of ${min} to ${max} ${unit}`

@@ -63,8 +63,13 @@ function appendMessage(merged: ConversationMessage[], message: Message): void {
   const blocks =
     message.role === 'tool' ? [toToolResult(message)] : message.blocks.filter(isNonEmpty)
   const last = merged.at(-1)
-  if (last?.role === role) last.blocks.push(...blocks)
+  if (last?.role === role) appendBlocks(last, blocks)
   else merged.push({ role, blocks: [...blocks] })
+}
+
+// One at a time: as arguments of one call, a hundred thousand overflow the stack.
+function appendBlocks({ blocks }: ConversationMessage, more: (Block | ToolResult)[]): void {
+  for (const block of more) blocks.push(block)
 }
 
 const toToolResult = ({
@@ -95,12 +100,12 @@ function pairToolCalls(messages: ConversationMessage[]): ConversationMessage[] {
     // If a message was left out, two of one side may follow each other.
     const last = paired.at(-1)
     if (message.role === 'assistant') {
-      if (last?.role === 'assistant') last.blocks.push(...message.blocks)
+      if (last?.role === 'assistant') appendBlocks(last, message.blocks)
       else paired.push(message)
-      openCalls.push(...listToolCalls(message))
+      for (const call of listToolCalls(message)) openCalls.push(call)
     } else {
       const blocks = putResultsFirst(message.blocks, openCalls)
-      if (last?.role === 'user') last.blocks.push(...blocks)
+      if (last?.role === 'user') appendBlocks(last, blocks)
       else paired.push({ role: 'user', blocks })
       openCalls = []
     }

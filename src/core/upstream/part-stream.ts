@@ -92,7 +92,8 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   #parseFrames(frames: Frame[]): Part[] {
     const parts: Part[] = []
     try {
-      for (const frame of frames) parts.push(...this.#reader.read(frame))
+      // One at a time: as arguments of one call, many parts overflow the stack.
+      for (const frame of frames) for (const part of this.#reader.read(frame)) parts.push(part)
     } catch (thrown) {
       if (parts.length === 0) throw thrown
       this.#failure = thrown

@@ -1,7 +1,8 @@
-import { estimateTokenCount } from 'tokenx'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import { isObject, type Json, readString } from '../kernel/json.ts'
-import { answerEmbeddings } from './sandbox/embeddings.ts'
+import { estimateByRuleOfThumb } from '../tokenizers/rule-of-thumb.ts'
+import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {
@@ -17,7 +18,8 @@ interface SandboxOptions {
  * Answers for the built-in provider: an OpenAI chat server in this process that echoes the last
  * message. It streams word by word, calls a tool when `tool_choice` or the message names one, fills
  * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
- * the same answer. At `/embeddings` it returns vectors.
+ * the same answer. At `/embeddings` it returns vectors. What costs nothing must not take much
+ * either: a reply has at most `LONGEST_REPLY` characters, and vectors have bounds too.
  */
 export async function askSandbox(
   path: string,
@@ -25,17 +27,28 @@ export async function askSandbox(
   cancellation: Cancellation,
 ): Promise<Response> {
   const options = isObject(body.sandbox) ? (body.sandbox as SandboxOptions) : {}
+  await yieldToEventLoop()
   await pause(options.delay_ms, cancellation)
   if (options.fail)
     return Response.json(
       { error: { message: 'Told to fail', code: 'sandbox_failure' } },
       { status: toErrorStatus(options.fail) },
     )
-  if (path === '/embeddings') return Response.json(answerEmbeddings(body))
+  if (path === '/embeddings') return answerWithVectors(body)
   const reply = composeReply(body)
   return body.stream === true
     ? streamCompletion(reply, body, options, cancellation)
     : Response.json(renderCompletion(reply, body))
+}
+
+/** The most characters of a reply. What is longer ends as at any model, with "length". */
+const LONGEST_REPLY = 64 * 1024
+
+async function answerWithVectors(body: Json): Promise<Response> {
+  const refusal = findEmbeddingsRefusal(body)
+  return refusal === undefined
+    ? Response.json(await answerEmbeddings(body))
+    : Response.json({ error: { message: refusal, code: 'too_large' } }, { status: 400 })
 }
 
 interface Reply {
@@ -47,22 +60,25 @@ interface Reply {
 
 function composeReply(body: Json): Reply {
   const userText = readPrompt(body.messages)
-  const reasoning = wantsReasoning(body) ? `The user said: ${userText}` : null
+  const reasoning = wantsReasoning(body)
+    ? `The user said: ${userText.slice(0, LONGEST_REPLY)}`
+    : null
   const tool = pickTool(body, userText)
   if (tool)
     return {
       reasoning,
       words: [],
-      call: { name: tool.name, arguments: JSON.stringify(buildExample(tool.parameters, userText)) },
+      call: { name: tool.name, arguments: renderExample(tool.parameters, userText) },
       finish: 'tool_calls',
     }
-  const words = formatReply(body.response_format, userText).match(/\s*\S+/g) ?? []
+  const text = formatReply(body.response_format, userText)
+  const words = text.slice(0, LONGEST_REPLY).match(/\s*\S+/g) ?? []
   const maxWords = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
   return {
     reasoning,
     words: words.slice(0, maxWords),
     call: null,
-    finish: words.length > maxWords ? 'length' : 'stop',
+    finish: words.length > maxWords || text.length > LONGEST_REPLY ? 'length' : 'stop',
   }
 }
 
@@ -117,26 +133,41 @@ function pickTool(body: Json, userText: string): ToolDefinition | undefined {
 
 function formatReply(format: unknown, userText: string): string {
   if (!isObject(format)) return userText
-  if (format.type === 'json_object') return JSON.stringify({ echo: userText })
+  if (format.type === 'json_object')
+    return JSON.stringify({ echo: userText.slice(0, LONGEST_REPLY / 2) })
   if (format.type === 'json_schema' && isObject(format.json_schema))
-    return JSON.stringify(buildExample(format.json_schema.schema, userText))
+    return renderExample(format.json_schema.schema, userText)
   return userText
 }
 
-/** Builds a value that fits a simple schema, with the message as the value of every string. */
-function buildExample(schema: unknown, userText: string, depth = 0): unknown {
+/**
+ * Renders a value that fits a simple schema as JSON, with the message as the value of every string.
+ * A schema may have thousands: together they have half of the longest reply, so that a usual one
+ * stays whole, and the rest are empty.
+ */
+function renderExample(schema: unknown, userText: string): string {
+  let left = LONGEST_REPLY / 2
+  const takeText = () => {
+    const text = userText.slice(0, left)
+    left -= text.length
+    return text
+  }
+  return JSON.stringify(buildExample(schema, takeText))
+}
+
+function buildExample(schema: unknown, takeText: () => string, depth = 0): unknown {
   if (!isObject(schema) || depth > 8) return {}
   if (Array.isArray(schema.enum)) return schema.enum[0]
   if ('const' in schema) return schema.const
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type
-  if (type === 'string') return userText
+  if (type === 'string') return takeText()
   if (type === 'number' || type === 'integer') return 1
   if (type === 'boolean') return true
   if (type === 'null') return null
-  if (type === 'array') return schema.items ? [buildExample(schema.items, userText, depth + 1)] : []
+  if (type === 'array') return schema.items ? [buildExample(schema.items, takeText, depth + 1)] : []
   const properties = isObject(schema.properties) ? Object.entries(schema.properties) : []
   return Object.fromEntries(
-    properties.map(([name, property]) => [name, buildExample(property, userText, depth + 1)]),
+    properties.map(([name, property]) => [name, buildExample(property, takeText, depth + 1)]),
   )
 }
 
@@ -161,10 +192,13 @@ function renderCompletion(reply: Reply, body: Json) {
 }
 
 function countUsage({ words, reasoning, call }: Reply, body: Json) {
-  const prompt_tokens = estimateTokenCount(JSON.stringify(body.messages ?? ''))
-  const reasoning_tokens = reasoning ? estimateTokenCount(reasoning) : 0
+  const messages = Array.isArray(body.messages) ? body.messages.filter(isObject) : []
+  const prompt_tokens = estimateByRuleOfThumb(
+    messages.map(({ role, content }) => `${role}: ${readContentText(content)}`),
+  )
+  const reasoning_tokens = reasoning ? estimateByRuleOfThumb([reasoning]) : 0
   const completion_tokens =
-    words.length + reasoning_tokens + (call ? estimateTokenCount(call.arguments) : 0)
+    words.length + reasoning_tokens + (call ? estimateByRuleOfThumb([call.arguments]) : 0)
   return {
     prompt_tokens,
     completion_tokens,
@@ -184,6 +218,8 @@ function streamCompletion(
   const stream = new ReadableStream({
     async pull(controller) {
       await pause(words > 0 ? options.delay_ms : 0, cancellation)
+      // Nothing else in here waits, and others have to get their turn.
+      if (words % WORDS_PER_TURN === WORDS_PER_TURN - 1) await yieldToEventLoop()
       const { done, value } = events.next()
       if (done || (options.cut_after !== undefined && words >= options.cut_after))
         return controller.close()
@@ -216,6 +252,7 @@ function* renderChunks(reply: Reply, body: Json): Generator<Json | string> {
   yield '[DONE]'
 }
 
+const WORDS_PER_TURN = 64
 const LONGEST_PAUSE = 60_000
 
 function pause(milliseconds: number | undefined, cancellation: Cancellation): Promise<void> {

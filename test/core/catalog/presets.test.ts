@@ -268,7 +268,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     const draft = { system_prompt: null, config: {} }
     for (let i = 0; i < 1_000; i++)
       await createPreset(gateway, getOperator(gateway), `p${i}`, draft)
-    expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([400, 200])
+    expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([403, 200])
     expect(
       (
         await create(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { isDataUrl, joinBase64, parseDataUrl } from '../../../src/core/kernel/data-url.ts'
+import { Base64Pieces, isDataUrl, parseDataUrl } from '../../../src/core/kernel/data-url.ts'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
@@ -115,7 +115,14 @@ test('trap 13: an image has the type of its bytes, whatever the URL says', () =>
 })
 
 test('separately padded pieces of base64 are joined by their bytes', () => {
-  const pieces = ['a', 'bc', 'def', 'g'].map(piece => Buffer.from(piece).toString('base64'))
-  expect(Buffer.from(pieces.reduce(joinBase64), 'base64').toString()).toBe('abcdefg')
-  expect(joinBase64('', 'YQ==')).toBe('YQ==')
+  const join = (pieces: string[]) => {
+    const joined = new Base64Pieces()
+    for (const piece of pieces) joined.add(piece)
+    return joined.join()
+  }
+  const padded = ['a', 'bc', 'def', 'g'].map(base64)
+  expect(Buffer.from(join(padded), 'base64').toString()).toBe('abcdefg')
+  expect(join(['', 'YQ=='])).toBe('YQ==')
+  expect(join(['YWJ', 'j', 'ZGVm'])).toBe('YWJjZGVm')
+  expect(join([])).toBe('')
 })

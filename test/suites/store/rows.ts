@@ -9,6 +9,9 @@ import { buildAuditEntry } from '../../support/audit.ts'
 
 /** The workspace that every empty store of the suite gets, and the creation time of everything. */
 export const WORKSPACE = '00000000-0000-7000-8000-000000000001'
+
+/** Bounds that no test of something else reaches. */
+export const PRESET_QUOTA = { workspace_id: WORKSPACE, presets: 100, bytes: 1024 * 1024 }
 export const CREATED = '2026-03-04T05:06:07.000Z'
 export const LATER = '2026-03-05T05:06:07.000Z'
 

@@ -12,6 +12,7 @@ import {
   countAudit,
   type GetStore,
   LATER,
+  PRESET_QUOTA,
   readErrorType,
   readRefusal,
   sortByField,
@@ -122,7 +123,7 @@ export function testWorkspaces(store: GetStore): void {
       ),
       await readRefusal(byok.insert({ ...sealed, id: 'x' }, buildAuditEntry())),
       await readRefusal(guardrails.insert({ ...guardrail, id: 'x' }, buildAuditEntry())),
-      await readRefusal(presets.insert({ ...preset, id: 'x' }, buildAuditEntry())),
+      await readRefusal(presets.insert({ ...preset, id: 'x' }, buildAuditEntry(), PRESET_QUOTA)),
       await readRefusal(
         members.changeWorkspaceMembers([{ before: null, after: place, entry: buildAuditEntry() }]),
       ),
@@ -229,7 +230,7 @@ async function fill(store: Store, id: string): Promise<void> {
   await store.byok.insert(sealed, buildAuditEntry())
   await store.budgets.upsert(budget, undefined, buildAuditEntry())
   await store.guardrails.insert(guardrail, buildAuditEntry())
-  await store.presets.insert(preset, buildAuditEntry())
+  await store.presets.insert(preset, buildAuditEntry(), PRESET_QUOTA)
   await store.members.changeWorkspaceMembers([
     { before: null, after: place, entry: buildAuditEntry() },
   ])

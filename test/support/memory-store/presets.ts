@@ -1,3 +1,9 @@
+import {
+  checkPresetQuota,
+  computeVersionBytes,
+  type PresetQuota,
+  type PresetUse,
+} from '../../../src/core/catalog/presets/quota.ts'
 import type { PresetStore, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
 import { parseObject } from '../../../src/core/kernel/json.ts'
 import { addAudit } from './audit.ts'
@@ -14,18 +20,20 @@ export const createMemoryPresetStore = (connection: Connection): PresetStore => 
         return version ? [{ ...preset, designated_version: toVersion(version) }] : []
       }),
     ),
-  insert: ({ designated_version, ...preset }, entry) =>
+  insert: ({ designated_version, ...preset }, entry, quota) =>
     connection.write(memory => {
       const { id, workspace_id, slug } = preset
       mustBeLive(memory, workspace_id)
       const isTaken = (one: typeof preset) => one.workspace_id === workspace_id && one.slug === slug
       if (memory.presets.all(isTaken).length > 0) throw changedConcurrently()
+      checkUse(memory, quota, { presets: 1, bytes: computeVersionBytes(designated_version) })
       memory.presets.insert(id, preset)
       addVersion(memory, designated_version)
       addAudit(memory, entry)
     }),
-  designate: (version, updated_at, entry) =>
+  designate: (version, updated_at, entry, quota) =>
     connection.write(memory => {
+      checkUse(memory, quota, { presets: 0, bytes: computeVersionBytes(version) })
       addVersion(memory, version)
       memory.presets.update(version.preset_id, { designated_version_id: version.id, updated_at })
       addAudit(memory, entry)
@@ -50,6 +58,15 @@ export const createMemoryPresetStore = (connection: Connection): PresetStore => 
       return row && toVersion(row)
     }),
 })
+
+function checkUse({ presets, presetVersions }: Memory, quota: PresetQuota, added: PresetUse): void {
+  const ids = new Set(
+    presets.all(one => one.workspace_id === quota.workspace_id).map(({ id }) => id),
+  )
+  const versions = presetVersions.all(one => ids.has(one.preset_id)).map(toVersion)
+  const bytes = versions.reduce((sum, version) => sum + computeVersionBytes(version), 0)
+  checkPresetQuota(quota, { presets: ids.size, bytes }, added)
+}
 
 type Row = Omit<PresetVersion, 'config'> & { config: string }
 

@@ -1,10 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PageQuery } from '../../kernel/pages.ts'
-import { optional, Uuid } from '../../kernel/schema-builders.ts'
+import { optional, SomeName, Uuid } from '../../kernel/schema-builders.ts'
 
-const Texts = optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 100 }))
+const Texts = optional(Type.Array(SomeName, { maxItems: 100 }))
 const Hashes = optional(
-  Type.Array(Type.String({ pattern: '^[a-f0-9]{64}$' }), { minItems: 1, maxItems: 100 }),
+  Type.Array(Type.String({ pattern: '^[a-f0-9]{64}$', maxLength: 64 }), {
+    minItems: 1,
+    maxItems: 100,
+  }),
 )
 const Plaintext = Type.String({
   minLength: 1,
@@ -32,7 +35,7 @@ export const CHANGEABLE = {
 export const NewByokKey = Type.Object({
   ...CHANGEABLE,
   key: Plaintext,
-  provider: Type.String({ minLength: 1 }),
+  provider: SomeName,
   workspace_id: Type.Optional(Uuid),
 })
 export type NewByokKey = Static<typeof NewByokKey>
@@ -45,6 +48,6 @@ export type ByokChange = Static<typeof ByokChange>
 export const ByokQuery = Type.Object({
   ...PageQuery.properties,
   workspace_id: Type.Optional(Uuid),
-  provider: Type.Optional(Type.String({ minLength: 1 })),
+  provider: Type.Optional(SomeName),
 })
 export type ByokQuery = Static<typeof ByokQuery>

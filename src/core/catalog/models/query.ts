@@ -14,7 +14,14 @@ const Amount = (description: string, maximum?: number) =>
   )
 const Count = (minimum: number, description: string) =>
   Type.Optional(Type.Integer({ minimum, description }))
-const List = (description: string) => Type.Optional(Type.String({ description }))
+
+/**
+ * The most characters of a list or of words in a query. Anyone may send it, and each of its words
+ * is compared with every model.
+ */
+const LONGEST_LIST = 1_000
+const List = (description: string) =>
+  Type.Optional(Type.String({ maxLength: LONGEST_LIST, description }))
 
 /** The page of a list. Without offset and limit the list is whole. */
 export const PageQuery = pageQuery(1000)
@@ -112,11 +119,16 @@ const FILTERS: { [Name in keyof ModelQuery]?: FilterFactory<Name> } = {
     return ({ endpoints }) =>
       endpoints.some(endpoint => names.every(name => supportsParameter(endpoint, name)))
   },
-  input_modalities: value => model =>
-    splitCommas(value).every(one => model.input_modalities.includes(one)),
+  input_modalities: value => {
+    const inputs = splitCommas(value)
+    return model => inputs.every(one => model.input_modalities.includes(one))
+  },
   q: value => {
-    const words = value.toLowerCase().split(/\s+/)
-    return ({ id, name }) => words.every(word => `${id} ${name}`.toLowerCase().includes(word))
+    const words = [...new Set(value.toLowerCase().split(/\s+/))]
+    return ({ id, name }) => {
+      const text = `${id} ${name}`.toLowerCase()
+      return words.every(word => text.includes(word))
+    }
   },
   context: value => model => model.context_length !== null && model.context_length >= value,
   min_price: value => createPriceFilter('prompt', price => price >= toAttosPerToken(value)),
@@ -126,14 +138,14 @@ const FILTERS: { [Name in keyof ModelQuery]?: FilterFactory<Name> } = {
   max_output_price: value =>
     createPriceFilter('completion', price => price <= toAttosPerToken(value)),
   arch: value => model => getTokenizerFamily(model).toLowerCase().startsWith(value.toLowerCase()),
-  model_authors: value => model =>
-    splitCommas(value).includes(model.id.slice(0, model.id.indexOf('/'))),
+  model_authors: value => {
+    const authors = new Set(splitCommas(value))
+    return ({ id }) => authors.has(id.slice(0, id.indexOf('/')))
+  },
   providers: value => {
-    const names = splitCommas(value).map(name => name.toLowerCase())
+    const names = new Set(splitCommas(value).map(name => name.toLowerCase()))
     return ({ endpoints }) =>
-      endpoints.some(({ provider }) =>
-        listProviderNames(provider).some(name => names.includes(name)),
-      )
+      endpoints.some(({ provider }) => listProviderNames(provider).some(name => names.has(name)))
   },
   distillable: value => model =>
     model.endpoints.some(({ distillable }) => distillable) === (value === 'true'),
@@ -179,7 +191,7 @@ function createOutputFilter(value: string): (model: Model) => boolean {
     outputs.includes('all') || model.output_modalities.some(one => outputs.includes(one))
 }
 
-const splitCommas = (text: string) => text.split(',').map(one => one.trim())
+const splitCommas = (text: string) => [...new Set(text.split(',').map(one => one.trim()))]
 
 const supportsParameter = ({ supported_parameters }: Endpoint, name: string) =>
   supported_parameters ? supported_parameters.has(name) : ALL_PARAMETERS.some(one => one === name)

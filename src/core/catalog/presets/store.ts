@@ -1,5 +1,6 @@
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { PresetQuota } from './quota.ts'
 
 /** The statuses of a preset. */
 export const STATUSES = ['active', 'disabled', 'archived'] as const
@@ -47,10 +48,20 @@ export interface DesignatedPreset extends Preset {
  */
 export interface PresetStore {
   all(): Promise<DesignatedPreset[]>
-  /** Inserts a preset with its first version, both or neither. */
-  insert(preset: DesignatedPreset, entry: AuditEntry): Promise<void>
-  /** Inserts a version and makes it the current one, both or neither. */
-  designate(version: PresetVersion, updated_at: string, entry: AuditEntry): Promise<void>
+  /**
+   * Inserts a preset with its first version, both or neither. Throws what `checkPresetQuota` does.
+   */
+  insert(preset: DesignatedPreset, entry: AuditEntry, quota: PresetQuota): Promise<void>
+  /**
+   * Inserts a version and makes it the current one, both or neither. Throws what `checkPresetQuota`
+   * does.
+   */
+  designate(
+    version: PresetVersion,
+    updated_at: string,
+    entry: AuditEntry,
+    quota: PresetQuota,
+  ): Promise<void>
   update(id: string, change: Partial<Preset>, entry: AuditEntry): Promise<void>
   /** Returns one page of a preset's versions, oldest first. */
   listVersions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>

@@ -9,8 +9,8 @@ const publicSlugs = new Map(
 /** Returns the public service's slug of one of our providers. */
 export const getPublicSlug = (slug: string): string => publicSlugs.get(slug) ?? slug
 
-/** Returns whether a caller's name for a provider means this one. */
-type NameMatcher = (provider: Provider, query: string) => boolean
+/** Returns whether a caller's name for a provider, also in lower case, means this one. */
+type NameMatcher = (provider: Provider, query: string, lower: string) => boolean
 
 /**
  * From the narrowest to the widest. The first matcher that fits any provider decides, so that no
@@ -19,9 +19,9 @@ type NameMatcher = (provider: Provider, query: string) => boolean
 const NAME_MATCHERS: NameMatcher[] = [
   ({ slug }, query) => slug === query || slug.startsWith(`${query}/`),
   ({ name }, query) => name === query,
-  ({ slug }, query) => aliases.get(query.toLowerCase())?.includes(slug) ?? false,
-  ({ slug }, query) => slug.toLowerCase() === query.toLowerCase(),
-  ({ name }, query) => name.toLowerCase() === query.toLowerCase(),
+  ({ slug }, _, lower) => aliases.get(lower)?.includes(slug) ?? false,
+  ({ slug }, _, lower) => slug.toLowerCase() === lower,
+  ({ name }, _, lower) => name.toLowerCase() === lower,
 ]
 
 /**
@@ -31,8 +31,10 @@ const NAME_MATCHERS: NameMatcher[] = [
  */
 export function findProviderSlugs(providers: Iterable<Provider>, query: string): string[] {
   const all = [...providers]
-  const matches = NAME_MATCHERS.find(candidate => all.some(provider => candidate(provider, query)))
-  return matches ? all.filter(provider => matches(provider, query)).map(({ slug }) => slug) : []
+  const lower = query.toLowerCase()
+  const matches = NAME_MATCHERS.find(fits => all.some(provider => fits(provider, query, lower)))
+  if (!matches) return []
+  return all.filter(provider => matches(provider, query, lower)).map(({ slug }) => slug)
 }
 
 /** Lists every name of a provider, in lower case. */

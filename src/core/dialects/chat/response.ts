@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../errors.ts'
-import { joinBase64 } from '../../kernel/data-url.ts'
+import { Base64Pieces } from '../../kernel/data-url.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -48,6 +48,7 @@ class CollectedChoice {
   images: { type: 'image_url'; image_url: { url: string } }[] = []
   annotations: unknown[] = []
   audio: AudioDelta | null = null
+  #sound: Base64Pieces | null = null
   logprobs: Logprobs | null = null
   finish: { reason: string; native: string | null } | null = null
 
@@ -98,18 +99,26 @@ class CollectedChoice {
 
   #addAudio({ data, transcript, ...rest }: AudioDelta): void {
     this.audio = { ...this.audio, ...rest }
-    if (data !== undefined) this.audio.data = joinBase64(this.audio.data ?? '', data)
+    if (data !== undefined) {
+      this.#sound ??= new Base64Pieces()
+      this.#sound.add(data)
+    }
     if (transcript !== undefined) this.audio.transcript = (this.audio.transcript ?? '') + transcript
   }
 
   #addLogprobs(given: Logprobs | undefined): void {
     if (!given) return
-    const joined = (a: unknown[] | null | undefined, b: unknown[] | null | undefined) =>
-      a || b ? [...(a ?? []), ...(b ?? [])] : null
-    this.logprobs = {
-      content: joined(this.logprobs?.content, given.content),
-      refusal: joined(this.logprobs?.refusal, given.refusal),
+    this.logprobs ??= { content: null, refusal: null }
+    for (const name of ['content', 'refusal'] as const) {
+      if (!given[name]) continue
+      this.logprobs[name] ??= []
+      for (const entry of given[name]) this.logprobs[name].push(entry)
     }
+  }
+
+  /** Returns the audio of all deltas as one. */
+  joinAudio(): AudioDelta | null {
+    return this.audio && this.#sound ? { ...this.audio, data: this.#sound.join() } : this.audio
   }
 }
 
@@ -183,7 +192,7 @@ function renderMessage(choice: CollectedChoice, { hidesReasoning, usesFunctions 
     ...(usesFunctions && choice.calls[0] ? { function_call: choice.calls[0].function } : {}),
     ...(choice.images.length > 0 ? { images: choice.images } : {}),
     ...(choice.annotations.length > 0 ? { annotations: choice.annotations } : {}),
-    ...(choice.audio ? { audio: choice.audio } : {}),
+    ...(choice.audio ? { audio: choice.joinAudio() } : {}),
   }
 }
 

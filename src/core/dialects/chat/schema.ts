@@ -1,7 +1,18 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
+import {
+  Content,
+  Id,
+  LONGEST_NAME,
+  list,
+  Name,
+  oneOf,
+  open,
+  optional,
+  SomeContent,
+  SomeName,
+} from '../../kernel/schema-builders.ts'
 import { routingFields } from '../routing.ts'
-import { AnyObject, CacheControl, cacheMarkerField, dryRunFields } from '../schema.ts'
+import { AnyObject, CacheControl, cacheMarkerField, dryRunFields, MAX_TOOLS } from '../schema.ts'
 
 /**
  * The chat request (specification E9, wire reference C.1–C.4). Fields that are not named here are
@@ -11,7 +22,7 @@ import { AnyObject, CacheControl, cacheMarkerField, dryRunFields } from '../sche
 const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
 
 const TextPart = Type.Object(
-  { type: Type.Literal('text'), text: Type.String(), ...cacheMarkerField },
+  { type: Type.Literal('text'), text: Content, ...cacheMarkerField },
   open,
 )
 const ImagePart = Type.Object(
@@ -19,7 +30,7 @@ const ImagePart = Type.Object(
     type: Type.Literal('image_url'),
     image_url: Type.Object(
       {
-        url: Type.String({ minLength: 1 }),
+        url: SomeContent,
         detail: Type.Optional(oneOf('auto', 'low', 'high', 'original')),
       },
       open,
@@ -31,7 +42,7 @@ const ImagePart = Type.Object(
 const AudioPart = Type.Object(
   {
     type: Type.Literal('input_audio'),
-    input_audio: Type.Object({ data: Type.String(), format: Type.String() }, open),
+    input_audio: Type.Object({ data: Content, format: Name }, open),
   },
   open,
 )
@@ -40,9 +51,9 @@ const FilePart = Type.Object(
     type: Type.Literal('file'),
     file: Type.Object(
       {
-        filename: Type.Optional(Type.String()),
-        file_data: Type.Optional(Type.String()),
-        file_id: Type.Optional(Type.String()),
+        filename: Type.Optional(Name),
+        file_data: Type.Optional(Content),
+        file_id: Type.Optional(Id),
       },
       open,
     ),
@@ -53,23 +64,23 @@ const FilePart = Type.Object(
 const VideoPart = Type.Object(
   {
     type: oneOf('video_url', 'input_video'),
-    video_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open),
+    video_url: Type.Object({ url: SomeContent }, open),
   },
   open,
 )
-const Content = Type.Union([
-  Type.String(),
-  Type.Array(Type.Union([TextPart, ImagePart, AudioPart, FilePart, VideoPart])),
+const MessageContent = Type.Union([
+  Content,
+  list(Type.Union([TextPart, ImagePart, AudioPart, FilePart, VideoPart])),
 ])
-const TextContent = Type.Union([Type.String(), Type.Array(TextPart)])
+const TextContent = Type.Union([Content, list(TextPart)])
 
-const name = Type.Optional(Type.String())
+const name = Type.Optional(Name)
 
 const ToolCall = Type.Object(
   {
-    id: Type.String(),
+    id: Id,
     type: Type.Optional(Type.Literal('function')),
-    function: Type.Object({ name: Type.String(), arguments: Type.String() }, open),
+    function: Type.Object({ name: Name, arguments: Content }, open),
   },
   open,
 )
@@ -77,20 +88,18 @@ const ToolCall = Type.Object(
 const AssistantMessage = Type.Object(
   {
     role: Type.Literal('assistant'),
-    content: optional(Content),
+    content: optional(MessageContent),
     name,
-    model: optional(Type.String()),
-    tool_calls: optional(Type.Array(ToolCall)),
-    function_call: optional(Type.Object({ name: Type.String(), arguments: Type.String() }, open)),
+    model: optional(Name),
+    tool_calls: optional(list(ToolCall)),
+    function_call: optional(Type.Object({ name: Name, arguments: Content }, open)),
     images: optional(
-      Type.Array(
-        Type.Object({ image_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) }, open),
-      ),
+      list(Type.Object({ image_url: Type.Object({ url: SomeContent }, open) }, open)),
     ),
-    refusal: optional(Type.String()),
-    reasoning: optional(Type.String()),
-    reasoning_content: optional(Type.String()),
-    reasoning_details: optional(Type.Array(Type.Object({ type: Type.String() }, open))),
+    refusal: optional(Content),
+    reasoning: optional(Content),
+    reasoning_content: optional(Content),
+    reasoning_details: optional(list(Type.Object({ type: Name }, open))),
   },
   open,
 )
@@ -98,23 +107,20 @@ const AssistantMessage = Type.Object(
 const ChatMessage = Type.Union([
   Type.Object({ role: Type.Literal('system'), content: TextContent, name }, open),
   Type.Object({ role: Type.Literal('developer'), content: TextContent, name }, open),
-  Type.Object({ role: Type.Literal('user'), content: Content, name }, open),
+  Type.Object({ role: Type.Literal('user'), content: MessageContent, name }, open),
   AssistantMessage,
   Type.Object(
-    { role: Type.Literal('tool'), content: Content, tool_call_id: Type.String(), name },
+    { role: Type.Literal('tool'), content: MessageContent, tool_call_id: Id, name },
     open,
   ),
-  Type.Object(
-    { role: Type.Literal('function'), content: optional(TextContent), name: Type.String() },
-    open,
-  ),
+  Type.Object({ role: Type.Literal('function'), content: optional(TextContent), name: Name }, open),
 ])
 export type ChatMessage = Static<typeof ChatMessage>
 
 const FunctionDefinition = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 64 }),
-    description: optional(Type.String()),
+    description: optional(Content),
     parameters: optional(AnyObject),
     strict: optional(Type.Boolean()),
   },
@@ -125,14 +131,17 @@ const ChatFunctionTool = Type.Object(
   open,
 )
 export type ChatFunctionTool = Static<typeof ChatFunctionTool>
-const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
+const OtherTool = Type.Object(
+  { type: Type.String({ pattern: '^(?!function$)', maxLength: LONGEST_NAME }) },
+  open,
+)
 
 const ToolChoice = Type.Union([
   oneOf('none', 'auto', 'required'),
   Type.Object(
     {
       type: Type.Literal('function'),
-      function: Type.Object({ name: Type.String({ minLength: 1 }) }, open),
+      function: Type.Object({ name: SomeName }, open),
     },
     open,
   ),
@@ -147,7 +156,7 @@ const ResponseFormat = Type.Union([
       json_schema: Type.Object(
         {
           name: Type.String({ minLength: 1, maxLength: 64 }),
-          description: Type.Optional(Type.String()),
+          description: Type.Optional(Content),
           strict: optional(Type.Boolean()),
           schema: Type.Optional(AnyObject),
         },
@@ -156,8 +165,13 @@ const ResponseFormat = Type.Union([
     },
     open,
   ),
-  Type.Object({ type: Type.Literal('grammar'), grammar: Type.String() }, open),
+  Type.Object({ type: Type.Literal('grammar'), grammar: Content }, open),
 ])
+
+/** The most entries of `metadata`, of `logit_bias` and of `modalities`. */
+const MAX_METADATA = 64
+const MAX_BIASES = 10_000
+const MAX_MODALITIES = 8
 
 /** A JSON number outside these bounds changes when it is parsed. */
 const SafeInteger = Type.Integer({
@@ -170,7 +184,7 @@ const Probability = Type.Number({ minimum: 0, maximum: 1 })
 
 /** The fields that chat and text completions share. */
 const shared = {
-  model: Type.Optional(Type.String({ minLength: 1 })),
+  model: Type.Optional(SomeName),
   ...routingFields,
   stream_options: optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, open)),
   max_tokens: optional(Type.Integer({ minimum: 1 })),
@@ -184,21 +198,22 @@ const shared = {
   presence_penalty: optional(Penalty),
   repetition_penalty: optional(Type.Number({ exclusiveMinimum: 0, maximum: 2 })),
   seed: optional(SafeInteger),
-  stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
+  stop: optional(Type.Union([Name, list(Name, { maxItems: 4 })])),
   logit_bias: optional(
     Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), {
       additionalProperties: false,
+      maxProperties: MAX_BIASES,
     }),
   ),
   logprobs: optional(Type.Union([Type.Boolean(), Type.Integer({ minimum: 0, maximum: 20 })])),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
   response_format: optional(ResponseFormat),
   prediction: optional(Type.Object({ type: Type.Literal('content'), content: TextContent }, open)),
-  tools: optional(Type.Array(Type.Union([ChatFunctionTool, OtherTool]))),
+  tools: optional(list(Type.Union([ChatFunctionTool, OtherTool]), { maxItems: MAX_TOOLS })),
   tool_choice: optional(ToolChoice),
-  functions: optional(Type.Array(FunctionDefinition)),
+  functions: optional(list(FunctionDefinition, { maxItems: MAX_TOOLS })),
   function_call: optional(
-    Type.Union([oneOf('none', 'auto'), Type.Object({ name: Type.String({ minLength: 1 }) }, open)]),
+    Type.Union([oneOf('none', 'auto'), Type.Object({ name: SomeName }, open)]),
   ),
   parallel_tool_calls: optional(Type.Boolean()),
   reasoning: optional(
@@ -216,15 +231,15 @@ const shared = {
   reasoning_effort: optional(Effort),
   include_reasoning: optional(Type.Boolean()),
   verbosity: optional(oneOf('low', 'medium', 'high', 'xhigh', 'max')),
-  modalities: optional(Type.Array(oneOf('text', 'image', 'audio'))),
+  modalities: optional(list(oneOf('text', 'image', 'audio'), { maxItems: MAX_MODALITIES })),
   audio: optional(AnyObject),
   image_config: optional(AnyObject),
   service_tier: optional(oneOf('auto', 'default', 'fast', 'flex', 'priority', 'scale')),
   web_search_options: optional(AnyObject),
   cache_control: optional(CacheControl),
-  prompt_cache_key: optional(Type.String()),
+  prompt_cache_key: optional(Name),
   prompt_cache_options: optional(AnyObject),
-  metadata: optional(Type.Record(Type.String(), Type.String())),
+  metadata: optional(Type.Record(Type.String(), Name, { maxProperties: MAX_METADATA })),
   debug: optional(
     Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRunFields }, open),
   ),
@@ -233,8 +248,8 @@ const shared = {
 /** The body of `POST /chat/completions`. Either `messages` or `prompt` is required. */
 export const ChatRequest = Type.Object(
   {
-    messages: Type.Optional(Type.Array(ChatMessage, { minItems: 1 })),
-    prompt: Type.Optional(Type.String({ minLength: 1 })),
+    messages: Type.Optional(list(ChatMessage, { minItems: 1 })),
+    prompt: Type.Optional(SomeContent),
     ...shared,
   },
   open,
@@ -242,7 +257,4 @@ export const ChatRequest = Type.Object(
 export type ChatRequest = Static<typeof ChatRequest>
 
 /** The body of `POST /completions`. */
-export const CompletionRequest = Type.Object(
-  { prompt: Type.String({ minLength: 1 }), ...shared },
-  open,
-)
+export const CompletionRequest = Type.Object({ prompt: SomeContent, ...shared }, open)

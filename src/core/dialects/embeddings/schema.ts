@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
+import { list, oneOf, open, optional, SomeContent, SomeName } from '../../kernel/schema-builders.ts'
 import { routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
@@ -8,21 +8,24 @@ import { dryRunFields } from '../schema.ts'
  * unchanged.
  */
 
-const Text = Type.String({ minLength: 1 })
+/** The most texts, token lists or contents of a call: OpenAI accepts as many, others fewer. */
+const MAX_INPUTS = 2_048
+/** The most tokens of one input. OpenAI accepts 300,000 in all. */
+const MAX_TOKENS = 300_000
 
 // A larger JSON number changes when it is parsed.
 const Token = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-const Tokens = Type.Array(Token, { minItems: 1 })
+const Tokens = list(Token, { minItems: 1, maxItems: MAX_TOKENS })
 
 const Media = Type.Object(
-  { data: Text, format: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })) },
+  { data: SomeContent, format: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })) },
   open,
 )
 
 const EmbeddingsContentPart = Type.Union([
-  Type.Object({ type: Type.Literal('text'), text: Text }, open),
+  Type.Object({ type: Type.Literal('text'), text: SomeContent }, open),
   Type.Object(
-    { type: Type.Literal('image_url'), image_url: Type.Object({ url: Text }, open) },
+    { type: Type.Literal('image_url'), image_url: Type.Object({ url: SomeContent }, open) },
     open,
   ),
   Type.Object({ type: Type.Literal('input_audio'), input_audio: Media }, open),
@@ -31,15 +34,18 @@ const EmbeddingsContentPart = Type.Union([
 ])
 export type EmbeddingsContentPart = Static<typeof EmbeddingsContentPart>
 
-const Content = Type.Object({ content: Type.Array(EmbeddingsContentPart, { minItems: 1 }) }, open)
+const Content = Type.Object(
+  { content: list(EmbeddingsContentPart, { minItems: 1, maxItems: MAX_INPUTS }) },
+  open,
+)
 
 /** A text, a text as tokens, or a list of texts, of token lists or of contents. */
 const EmbeddingsInput = Type.Union([
-  Text,
-  Type.Array(Text, { minItems: 1 }),
+  SomeContent,
+  list(SomeContent, { minItems: 1, maxItems: MAX_INPUTS }),
   Tokens,
-  Type.Array(Tokens, { minItems: 1 }),
-  Type.Array(Content, { minItems: 1 }),
+  list(Tokens, { minItems: 1, maxItems: MAX_INPUTS }),
+  list(Content, { minItems: 1, maxItems: MAX_INPUTS }),
 ])
 export type EmbeddingsInput = Static<typeof EmbeddingsInput>
 
@@ -48,7 +54,7 @@ const { user, session_id, trace, provider } = routingFields
 /** The body of `POST /embeddings`. */
 export const EmbeddingsRequest = Type.Object(
   {
-    model: Text,
+    model: SomeName,
     input: EmbeddingsInput,
     dimensions: optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
     encoding_format: optional(oneOf('float', 'base64')),

@@ -1,28 +1,40 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
-import { routingFields } from '../routing.ts'
-import { AnyObject, CacheControl, cacheMarkerField, dryRunFields } from '../schema.ts'
+import {
+  Content,
+  LONGEST_NAME,
+  list,
+  Name,
+  oneOf,
+  open,
+  optional,
+  SomeContent,
+  SomeId,
+  SomeName,
+} from '../../kernel/schema-builders.ts'
+import { MAX_MODEL_NAMES, routingFields } from '../routing.ts'
+import {
+  AnyObject,
+  CacheControl,
+  cacheMarkerField,
+  dryRunFields,
+  MAX_STOPS,
+  MAX_TOOLS,
+} from '../schema.ts'
 
 /**
  * The Messages request (wire reference M; Anthropic's Messages API). Fields that are not named here
  * are kept unchanged.
  */
 
-const Text = Type.Object(
-  { type: Type.Literal('text'), text: Type.String(), ...cacheMarkerField },
-  open,
-)
-const TextContent = Type.Union([Type.String(), Type.Array(Text)])
+const Text = Type.Object({ type: Type.Literal('text'), text: Content, ...cacheMarkerField }, open)
+const TextContent = Type.Union([Content, list(Text)])
 
 const Base64 = Type.Object(
-  { type: Type.Literal('base64'), media_type: Type.String({ minLength: 1 }), data: Type.String() },
+  { type: Type.Literal('base64'), media_type: SomeName, data: Content },
   open,
 )
-const Url = Type.Object({ type: Type.Literal('url'), url: Type.String({ minLength: 1 }) }, open)
-const File = Type.Object(
-  { type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) },
-  open,
-)
+const Url = Type.Object({ type: Type.Literal('url'), url: SomeContent }, open)
+const File = Type.Object({ type: Type.Literal('file'), file_id: SomeId }, open)
 
 const AnthropicImage = Type.Object(
   { type: Type.Literal('image'), source: Type.Union([Base64, Url, File]), ...cacheMarkerField },
@@ -37,20 +49,17 @@ const AnthropicDocument = Type.Object(
       Base64,
       Url,
       File,
-      Type.Object({ type: Type.Literal('text'), data: Type.String() }, open),
+      Type.Object({ type: Type.Literal('text'), data: Content }, open),
       Type.Object(
         {
           type: Type.Literal('content'),
-          content: Type.Union([
-            Type.String(),
-            Type.Array(Type.Object({ type: Type.String() }, open)),
-          ]),
+          content: Type.Union([Content, list(Type.Object({ type: Name }, open))]),
         },
         open,
       ),
     ]),
-    title: optional(Type.String()),
-    context: optional(Type.String()),
+    title: optional(Content),
+    context: optional(Content),
     citations: optional(Type.Object({ enabled: Type.Optional(Type.Boolean()) }, open)),
     ...cacheMarkerField,
   },
@@ -61,8 +70,8 @@ export type AnthropicDocument = Static<typeof AnthropicDocument>
 const ToolUse = Type.Object(
   {
     type: Type.Literal('tool_use'),
-    id: Type.String({ minLength: 1 }),
-    name: Type.String({ minLength: 1 }),
+    id: SomeId,
+    name: SomeName,
     input: Type.Optional(Type.Unknown()),
     ...cacheMarkerField,
   },
@@ -70,20 +79,23 @@ const ToolUse = Type.Object(
 )
 
 const Thinking = Type.Object(
-  { type: Type.Literal('thinking'), thinking: Type.String(), signature: Type.String() },
+  { type: Type.Literal('thinking'), thinking: Content, signature: Content },
   open,
 )
 const RedactedThinking = Type.Object(
-  { type: Type.Literal('redacted_thinking'), data: Type.String() },
+  { type: Type.Literal('redacted_thinking'), data: Content },
   open,
 )
 
 /** Builds the schema of objects of any type except these. */
 const anyTypeExcept = (...types: string[]) =>
-  Type.Object({ type: Type.String({ pattern: `^(?!(${types.join('|')})$).` }) }, open)
+  Type.Object(
+    { type: Type.String({ pattern: `^(?!(${types.join('|')})$).`, maxLength: LONGEST_NAME }) },
+    open,
+  )
 const ResultContent = Type.Union([
-  Type.String(),
-  Type.Array(
+  Content,
+  list(
     Type.Union([
       Text,
       AnthropicImage,
@@ -96,7 +108,7 @@ const ResultContent = Type.Union([
 const AnthropicToolResult = Type.Object(
   {
     type: Type.Literal('tool_result'),
-    tool_use_id: Type.String({ minLength: 1 }),
+    tool_use_id: SomeId,
     content: optional(ResultContent),
     is_error: optional(Type.Boolean()),
     ...cacheMarkerField,
@@ -131,7 +143,7 @@ export type AnthropicContentBlock = Static<typeof AnthropicContentBlock>
 const AnthropicMessage = Type.Object(
   {
     role: oneOf('user', 'assistant', 'system'),
-    content: Type.Union([Type.String(), Type.Array(AnthropicContentBlock)]),
+    content: Type.Union([Content, list(AnthropicContentBlock)]),
   },
   open,
 )
@@ -141,7 +153,7 @@ const AnthropicCustomTool = Type.Object(
   {
     type: optional(Type.Literal('custom')),
     name: Type.String({ minLength: 1, maxLength: 128 }),
-    description: Type.Optional(Type.String()),
+    description: Type.Optional(Content),
     input_schema: AnyObject,
     strict: optional(Type.Boolean()),
     ...cacheMarkerField,
@@ -155,10 +167,7 @@ const parallelField = { disable_parallel_tool_use: Type.Optional(Type.Boolean())
 const ToolChoice = Type.Union([
   Type.Object({ type: Type.Literal('auto'), ...parallelField }, open),
   Type.Object({ type: Type.Literal('any'), ...parallelField }, open),
-  Type.Object(
-    { type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallelField },
-    open,
-  ),
+  Type.Object({ type: Type.Literal('tool'), name: SomeName, ...parallelField }, open),
   Type.Object({ type: Type.Literal('none') }, open),
 ])
 
@@ -188,22 +197,24 @@ const OutputConfig = Type.Object(
 /** The body of `POST /messages`. `max_tokens` is optional: providers that need it get a default. */
 export const MessagesRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1 }),
-    messages: Type.Array(AnthropicMessage, { minItems: 1 }),
+    model: SomeName,
+    messages: list(AnthropicMessage, { minItems: 1 }),
     ...routingFields,
-    fallbacks: optional(Type.Array(Type.Object({ model: Type.String({ minLength: 1 }) }, open))),
+    fallbacks: optional(
+      list(Type.Object({ model: SomeName }, open), { maxItems: MAX_MODEL_NAMES }),
+    ),
     system: optional(TextContent),
     max_tokens: optional(Type.Integer({ minimum: 1 })),
     temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
     top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
     top_k: optional(Type.Integer({ minimum: 0 })),
-    stop_sequences: optional(Type.Array(Type.String())),
-    tools: optional(Type.Array(Type.Union([AnthropicCustomTool, OtherTool]))),
+    stop_sequences: optional(list(Name, { maxItems: MAX_STOPS })),
+    tools: optional(list(Type.Union([AnthropicCustomTool, OtherTool]), { maxItems: MAX_TOOLS })),
     tool_choice: optional(ToolChoice),
     thinking: optional(ThinkingConfig),
     output_config: optional(OutputConfig),
     metadata: optional(Type.Object({ user_id: optional(Type.String({ maxLength: 256 })) }, open)),
-    service_tier: optional(Type.String()),
+    service_tier: optional(Name),
     speed: optional(oneOf('fast', 'standard')),
     cache_control: optional(CacheControl),
     stop_server_tools_when: optional(Type.Unknown()),

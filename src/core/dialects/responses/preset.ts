@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { type PresetDraft, pickPresetConfig } from '../../catalog/presets/draft.ts'
 import { isObject } from '../../kernel/json.ts'
-import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
+import { Content, LONGEST_NAME, list, oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { ChatRequest } from '../chat/schema.ts'
 import type { PresetForm } from '../dialect.ts'
 import { routingFields } from '../routing.ts'
-import { AnyObject, presetCacheFields } from '../schema.ts'
+import { AnyObject, MAX_TOOLS, presetCacheFields } from '../schema.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =
   ChatRequest.properties
@@ -20,25 +20,28 @@ const sharedFields = {
   ...{ cache_control, prompt_cache_key, prompt_cache_options },
 }
 
-const Name = Type.String({ minLength: 1, maxLength: 64 })
+const ToolName = Type.String({ minLength: 1, maxLength: 64 })
 const FunctionTool = Type.Object(
   {
     type: Type.Literal('function'),
-    name: Name,
-    description: optional(Type.String()),
+    name: ToolName,
+    description: optional(Content),
     parameters: optional(AnyObject),
     strict: optional(Type.Boolean()),
   },
   open,
 )
 type FunctionTool = Static<typeof FunctionTool>
-const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$).' }) }, open)
+const OtherTool = Type.Object(
+  { type: Type.String({ pattern: '^(?!function$).', maxLength: LONGEST_NAME }) },
+  open,
+)
 
 const JsonSchemaFormat = Type.Object(
   {
     type: Type.Literal('json_schema'),
-    name: Name,
-    description: Type.Optional(Type.String()),
+    name: ToolName,
+    description: Type.Optional(Content),
     strict: optional(Type.Boolean()),
     schema: AnyObject,
   },
@@ -56,14 +59,14 @@ const ResponsesPreset = Type.Object(
     ...sharedFields,
     ...presetCacheFields,
     input: Type.Optional(Type.Unknown()),
-    instructions: optional(Type.String()),
+    instructions: optional(Content),
     max_output_tokens: optional(Type.Integer({ minimum: 1 })),
     text: optional(Type.Object({ format: optional(Format), verbosity }, open)),
-    tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
+    tools: optional(list(Type.Union([FunctionTool, OtherTool]), { maxItems: MAX_TOOLS })),
     tool_choice: optional(
       Type.Union([
         oneOf('none', 'auto', 'required'),
-        Type.Object({ type: Type.Literal('function'), name: Name }, open),
+        Type.Object({ type: Type.Literal('function'), name: ToolName }, open),
         OtherTool,
       ]),
     ),

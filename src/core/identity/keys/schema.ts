@@ -2,7 +2,16 @@ import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../kernel/clock.ts'
 import { MAX_USD } from '../../kernel/money.ts'
 import { PageQuery } from '../../kernel/pages.ts'
-import { oneOf, optional, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
+import {
+  Name as AnyName,
+  LONGEST_NAME,
+  oneOf,
+  optional,
+  SomeName,
+  TrueOrFalse,
+  UtcTime,
+  Uuid,
+} from '../../kernel/schema-builders.ts'
 
 const Name = Type.String({ minLength: 1, maxLength: 1000 })
 
@@ -16,10 +25,13 @@ const CHANGEABLE = {
 /** The body of E2, `POST /keys`. */
 export const NewKey = Type.Object({
   name: Name,
-  creator_user_id: optional(Type.String({ minLength: 1 })),
-  expires_at: optional(Type.String({ format: 'utc-time' })),
+  creator_user_id: optional(SomeName),
+  expires_at: optional(UtcTime),
   external: Type.Optional(
-    Type.Object({ user: Type.String(), api_key: Type.Optional(Type.String({ minLength: 32 })) }),
+    Type.Object({
+      user: AnyName,
+      api_key: Type.Optional(Type.String({ minLength: 32, maxLength: LONGEST_NAME })),
+    }),
   ),
   ...CHANGEABLE,
   workspace_id: Type.Optional(Uuid),

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PageQuery } from '../../kernel/pages.ts'
-import { oneOf, optional } from '../../kernel/schema-builders.ts'
+import { Name as AnyName, oneOf, optional } from '../../kernel/schema-builders.ts'
 
 const Name = Type.String({ minLength: 1, maxLength: 255 })
 const Email = Type.String({ format: 'email', maxLength: 320 })
@@ -32,6 +32,6 @@ export type MemberQuery = Static<typeof MemberQuery>
 
 /** The body of `POST /workspaces/{id}/members/add` and `…/remove`. */
 export const MemberIds = Type.Object({
-  user_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }),
+  user_ids: Type.Array(AnyName, { minItems: 1, maxItems: 100 }),
 })
 export type MemberIds = Static<typeof MemberIds>

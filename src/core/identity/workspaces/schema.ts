@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PageQuery } from '../../kernel/pages.ts'
-import { oneOf, optional, TrueOrFalse } from '../../kernel/schema-builders.ts'
+import { Name, oneOf, optional, TrueOrFalse } from '../../kernel/schema-builders.ts'
 
-const Name = Type.String({ minLength: 1, maxLength: 100 })
+const WorkspaceName = Type.String({ minLength: 1, maxLength: 100 })
 const Slug = Type.String({
   title: 'small letters and digits, with hyphens between',
   minLength: 1,
@@ -30,11 +30,11 @@ const ServerTool = Type.Union(
 
 /** The settings of a workspace, without its name and slug. */
 const CHANGEABLE = {
-  default_image_model: optional(Type.String()),
+  default_image_model: optional(Name),
   default_provider_sort: optional(oneOf('price', 'throughput', 'latency', 'exacto')),
-  default_text_model: optional(Type.String()),
+  default_text_model: optional(Name),
   description: optional(Type.String({ maxLength: 500 })),
-  disabled_server_tools: optional(Type.Array(ServerTool)),
+  disabled_server_tools: optional(Type.Array(ServerTool, { maxItems: 100 })),
   io_logging_api_key_ids: optional(Type.Array(Type.Integer(), { maxItems: 1_000 })),
   io_logging_sampling_rate: Type.Optional(Type.Number({ minimum: 0.0001, maximum: 1 })),
   is_data_discount_logging_enabled: Type.Optional(Type.Boolean()),
@@ -43,13 +43,13 @@ const CHANGEABLE = {
 }
 
 /** The body of `POST /workspaces`. */
-export const NewWorkspace = Type.Object({ ...CHANGEABLE, name: Name, slug: Slug })
+export const NewWorkspace = Type.Object({ ...CHANGEABLE, name: WorkspaceName, slug: Slug })
 export type NewWorkspace = Static<typeof NewWorkspace>
 
 /** The body of `PATCH /workspaces/{id}`. */
 export const WorkspaceChange = Type.Object({
   ...CHANGEABLE,
-  name: Type.Optional(Name),
+  name: Type.Optional(WorkspaceName),
   slug: Type.Optional(Slug),
 })
 export type WorkspaceChange = Static<typeof WorkspaceChange>

@@ -24,7 +24,8 @@ const Builtin = Type.Object({
 })
 
 const Pattern = Type.Object({
-  pattern: Type.String({ minLength: 1 }),
+  // How long a pattern may be depends on what it is: the file about patterns says so.
+  pattern: Type.String({ minLength: 1, maxLength: 100_000 }),
   action: Action,
   label: optional(Label),
 })

@@ -104,7 +104,11 @@ function isOpenSchema(
 ): boolean {
   if (Array.isArray(schema)) return schema.some(one => isOpenSchema(one, within, refs, depth + 1))
   if (!isObject(schema) || depth > DEEPEST) return false
-  if (typeof schema.$ref === 'string') refs.set(within, [...(refs.get(within) ?? []), schema.$ref])
+  if (typeof schema.$ref === 'string') {
+    const found = refs.get(within)
+    if (found) found.push(schema.$ref)
+    else refs.set(within, [schema.$ref])
+  }
   if (
     isObject(schema.additionalProperties) ||
     schema.additionalProperties === true ||

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { joinBase64 } from '../../kernel/data-url.ts'
+import { Base64Pieces } from '../../kernel/data-url.ts'
 import {
   getOwn,
   isObject,
@@ -44,8 +44,8 @@ const isConverseAnswer = (body: Json): boolean =>
 /** A content block with state: a tool call, or data that is emitted only once it is complete. */
 type OpenBlock =
   | { type: 'call'; index: number; hasInput: boolean }
-  | { type: 'redacted'; data: string }
-  | { type: 'image'; format: string; data: string }
+  | { type: 'redacted'; data: Base64Pieces }
+  | { type: 'image'; format: string; data: Base64Pieces }
 
 const EVENTS = new Set([
   'messageStart',
@@ -156,7 +156,7 @@ export class ConverseReader implements Reader<TextPart> {
       this.#addBlock(blockIndex, {
         type: 'image',
         format: readString(image.format) ?? 'png',
-        data: '',
+        data: new Base64Pieces(),
       })
   }
 
@@ -221,7 +221,7 @@ export class ConverseReader implements Reader<TextPart> {
     this.#addBlock(blockIndex, {
       type: 'image',
       format: readString(image.format) ?? 'png',
-      data: '',
+      data: new Base64Pieces(),
     })
     this.#appendImage(blockIndex, image)
   }
@@ -281,7 +281,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #appendRedacted(blockIndex: number, data: string): void {
     if (this.#openBlocks.get(blockIndex)?.type !== 'redacted')
-      this.#addBlock(blockIndex, { type: 'redacted', data: '' })
+      this.#addBlock(blockIndex, { type: 'redacted', data: new Base64Pieces() })
     this.#appendData(blockIndex, data)
   }
 
@@ -294,7 +294,7 @@ export class ConverseReader implements Reader<TextPart> {
     const open = this.#openBlocks.get(blockIndex)
     if (open?.type !== 'redacted' && open?.type !== 'image') return
     if (open.data.length + data.length > MAX_HELD) throw unreadableAnswer()
-    open.data = joinBase64(open.data, data)
+    open.data.add(data)
   }
 
   #emitInput(blockIndex: number, input: string): void {
@@ -309,12 +309,12 @@ export class ConverseReader implements Reader<TextPart> {
     if (!open) return
     // A tool call without arguments has none in the stream either.
     if (open.type === 'call' && !open.hasInput) this.#emitInput(blockIndex, '{}')
-    if (open.type === 'redacted') this.#emitEncrypted(blockIndex, open.data)
-    if (open.type === 'image' && open.data !== '')
+    if (open.type === 'redacted') this.#emitEncrypted(blockIndex, open.data.join())
+    if (open.type === 'image' && open.data.length > 0)
       this.#parts.push({
         type: 'image',
         choice,
-        url: `data:image/${open.format};base64,${open.data}`,
+        url: `data:image/${open.format};base64,${open.data.join()}`,
       })
     this.#openBlocks.delete(blockIndex)
   }

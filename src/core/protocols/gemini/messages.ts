@@ -120,11 +120,9 @@ function renderModelParts(allBlocks: (Block | ToolResult)[], options: RenderOpti
   // Content of another provider's own tools is of no use to Google.
   const blocks = allBlocks.filter(block => block.type !== 'tool-result' && block.type !== 'other')
   const signatures = new Signatures(blocks)
-  const media = blocks.filter(isMedia)
+  let mediaCount = 0
   const ownParts = blocks.flatMap(block =>
-    isMedia(block)
-      ? [renderSignedMedia(block, media.indexOf(block), signatures)]
-      : renderPart(block),
+    isMedia(block) ? [renderSignedMedia(block, mediaCount++, signatures)] : renderPart(block),
   )
   const calls = blocks.filter(block => block.type === 'tool-call')
   return [

@@ -54,25 +54,29 @@ function moveMediaToUser(messages: Message[]): Message[] {
       media = []
     }
     moved.push(hasMedia(message) ? { ...message, blocks: message.blocks.filter(isPlain) } : message)
-    if (hasMedia(message)) media = [...media, ...message.blocks.filter(block => !isPlain(block))]
+    if (hasMedia(message))
+      for (const block of message.blocks) if (!isPlain(block)) media.push(block)
   }
   return media.length > 0 ? [...moved, { role: 'user', blocks: media }] : moved
 }
 
 /** Merges consecutive messages of one role. Every tool result stays a message of its own. */
 function mergeSameRole(messages: Message[]): Message[] {
-  const merged: Message[] = []
+  const groups: Message[][] = []
   for (const message of messages) {
-    const last = merged.at(-1)
-    if (last && last.role === message.role && message.role !== 'tool')
-      merged[merged.length - 1] = {
-        ...last,
-        ...message,
-        blocks: [...last.blocks, ...message.blocks],
-      }
-    else merged.push(message)
+    const group = groups.at(-1)
+    if (group && group[0]?.role === message.role && message.role !== 'tool') group.push(message)
+    else groups.push([message])
   }
-  return merged
+  return groups.map(mergeMessages)
+}
+
+// Of a field that several have, the last counts.
+function mergeMessages(group: Message[]): Message {
+  const [only] = group
+  if (only && group.length === 1) return only
+  const merged = Object.assign({}, ...group) as Message
+  return { ...merged, blocks: group.flatMap(({ blocks }) => blocks) }
 }
 
 // A conversation that ends with an assistant message is to be continued. Some servers need a flag

@@ -83,7 +83,7 @@ function renderContentItems(role: string, blocks: Block[], fields: Json = {}): J
       continue
     }
     const parts = renderContent(block, role)
-    if (content) content.push(...parts)
+    if (content) for (const part of parts) content.push(part)
     else if (parts.length > 0) {
       content = parts
       items.push({ type: 'message', role, content: parts, ...fields })
@@ -117,7 +117,8 @@ function groupContent(blocks: Block[]): Block[][] {
   const groups: Block[][] = []
   for (const block of blocks) {
     const last = groups.at(-1)
-    if (isContent(block) && last?.every(isContent)) last.push(block)
+    // Whatever is not content is alone in its group, so the first block tells.
+    if (isContent(block) && last?.[0] && isContent(last[0])) last.push(block)
     else groups.push([block])
   }
   return groups

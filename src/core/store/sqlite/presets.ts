@@ -1,4 +1,11 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import {
+  BYTES_PER_VERSION,
+  checkPresetQuota,
+  computeVersionBytes,
+  type PresetQuota,
+  type PresetUse,
+} from '../../catalog/presets/quota.ts'
 import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets/store.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { Seal } from '../../kernel/seal.ts'
@@ -6,7 +13,7 @@ import { buildAuditInsert } from './audit.ts'
 import { openVersion, sealVersion } from './presets/sealing.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import type { Write } from './write.ts'
+import { check, type Write } from './write.ts'
 
 /** Creates the store of presets in SQL. Credentials in them are sealed. */
 export function createPresetStore(
@@ -23,19 +30,25 @@ export function createPresetStore(
         const preset = toDesignatedPreset(row)
         return { ...preset, designated_version: openVersion(preset.designated_version, seal) }
       }),
-    insert({ designated_version, ...preset }, entry) {
+    insert({ designated_version, ...preset }, entry, quota) {
       const insert = kysely.insertInto('presets').values(preset)
       return write(
         checkWorkspaceReference(kysely, preset.workspace_id),
+        checkQuota(kysely, quota, { presets: 1, bytes: computeVersionBytes(designated_version) }),
         insert,
         insertVersion(designated_version),
         buildAuditInsert(kysely, entry),
       )
     },
-    designate(version, updated_at, entry) {
+    designate(version, updated_at, entry, quota) {
       const change = { designated_version_id: version.id, updated_at }
       const update = kysely.updateTable('presets').set(change).where('id', '=', version.preset_id)
-      return write(insertVersion(version), update, buildAuditInsert(kysely, entry))
+      return write(
+        checkQuota(kysely, quota, { presets: 0, bytes: computeVersionBytes(version) }),
+        insertVersion(version),
+        update,
+        buildAuditInsert(kysely, entry),
+      )
     },
     update: (id, change, entry) =>
       write(
@@ -59,6 +72,23 @@ export function createPresetStore(
     },
   }
 }
+
+// The lengths stand in the rows’ headers: no content is read.
+const checkQuota = (kysely: Kysely<Tables>, quota: PresetQuota, added: PresetUse) =>
+  check(selectUse(kysely, quota.workspace_id), ([used]) =>
+    checkPresetQuota(quota, used ?? { presets: 0, bytes: 0 }, added),
+  )
+
+const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
+  kysely
+    .selectFrom('presets')
+    .innerJoin('preset_versions as version', 'version.preset_id', 'presets.id')
+    .where('presets.workspace_id', '=', workspace_id)
+    .select([
+      sql<number>`count(distinct presets.id)`.as('presets'),
+      sql<number>`coalesce(sum(${BYTES_PER_VERSION} + octet_length(version.config)
+        + coalesce(octet_length(version.system_prompt), 0)), 0)`.as('bytes'),
+    ])
 
 // One statement, so that no other process can designate another version in between.
 const selectDesignated = (kysely: Kysely<Tables>) =>

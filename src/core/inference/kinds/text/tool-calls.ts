@@ -21,6 +21,8 @@ interface ToolCall {
 export class ToolCalls {
   readonly #call: TextCall
   readonly #toolCalls: ToolCall[] = []
+  /** The last call of each choice and index: pieces belong to it. */
+  readonly #latest = new Map<string, ToolCall>()
   #kept = 0
 
   constructor(call: TextCall) {
@@ -28,15 +30,15 @@ export class ToolCalls {
   }
 
   startCall({ choice, index, name }: Extract<TextPart, { type: 'tool-call-start' }>): void {
-    this.#toolCalls.push({ choice, index, name, input: [] })
+    const started = { choice, index, name, input: [] }
+    this.#toolCalls.push(started)
+    this.#latest.set(`${choice} ${index}`, started)
   }
 
   continueCall({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
     this.#kept += input.length
     if (this.#kept > MAX_KEPT) return
-    this.#toolCalls
-      .findLast(call => call.choice === choice && call.index === index)
-      ?.input.push(input)
+    this.#latest.get(`${choice} ${index}`)?.input.push(input)
   }
 
   /**

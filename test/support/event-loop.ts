@@ -1,0 +1,37 @@
+/** What some work did to everyone else. */
+export interface LoopUse<Result> {
+  result: Result
+  /** The longest time for which no other callback ran, in milliseconds. */
+  longest: number
+  /** How far the memory of the process rose above what it was before, in bytes. */
+  memory: number
+}
+
+/**
+ * Runs work and measures, from within the process, how long a ticking timer had to wait for it. A
+ * wait counts only as far as this process worked: on a busy machine others make it wait too.
+ */
+export async function measureLoopUse<Result>(
+  work: () => Promise<Result>,
+): Promise<LoopUse<Result>> {
+  Bun.gc(true)
+  const idle = process.memoryUsage.rss()
+  let [longest, peak] = [0, idle]
+  let [last, cpu] = [performance.now(), process.cpuUsage()]
+  const tick = () => {
+    const { user, system } = process.cpuUsage(cpu)
+    longest = Math.max(longest, Math.min(performance.now() - last, (user + system) / 1000))
+    peak = Math.max(peak, process.memoryUsage.rss())
+    ;[last, cpu] = [performance.now(), process.cpuUsage()]
+  }
+  const timer = setInterval(tick, 1)
+  try {
+    const result = await work()
+    // The work may end in the middle of a turn.
+    await new Promise(resolve => setImmediate(resolve))
+    tick()
+    return { result, longest, memory: peak - idle }
+  } finally {
+    clearInterval(timer)
+  }
+}
