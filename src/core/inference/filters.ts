@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
+import { runInTurns } from '../kernel/turns.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -103,7 +104,7 @@ async function filterSegment(
   const filterSet = filtering.filters.getInputFilters(segment.role)
   if (!filterSet) return segment.pieces
   const { redactSegment } = await import('../policy/filters/text-segment.ts')
-  const { pieces, matches, text } = await redactSegment(segment, filterSet)
+  const { pieces, matches, text } = await runInTurns(redactSegment(segment, filterSet))
   for (const match of matches) noteMatch(match, text, filtering, blocking)
   return pieces
 }

@@ -1,3 +1,4 @@
+import { runInTurns, type Work } from '../../../kernel/turns.ts'
 import type { TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import type { FilterSet } from '../../../policy/filters/filter-set.ts'
@@ -51,7 +52,7 @@ export class ChoiceFilter {
     if (!this.#isBlocked)
       this.#pending.push({
         part: this.#filterSet.alters ? removeLogprobs(filteredPart) : filteredPart,
-        slots: this.#listSlots(filteredPart),
+        slots: await runInTurns(this.#listSlots(filteredPart)),
         isOpen: false,
       })
     return this.#releaseParts()
@@ -120,43 +121,43 @@ export class ChoiceFilter {
     )
   }
 
-  #listSlots(part: ChoicePart): Slot[] {
+  *#listSlots(part: ChoicePart): Work<Slot[]> {
     switch (part.type) {
       case 'text-delta':
       case 'refusal-delta':
-        return [this.#createSlot(part.type, part.text, replaceText)]
+        return [yield* this.#createSlot(part.type, part.text, replaceText)]
       case 'reasoning-delta':
         return [
-          this.#createSlot('reasoning', part.text, replaceText),
-          ...part.details.flatMap((detail, position) => this.#listDetailSlots(detail, position)),
+          yield* this.#createSlot('reasoning', part.text, replaceText),
+          ...(yield* this.#listDetailSlots(part.details)),
         ]
       case 'audio-delta':
         return part.audio.transcript === undefined
           ? []
-          : [this.#createSlot('audio', part.audio.transcript, replaceTranscript)]
+          : [yield* this.#createSlot('audio', part.audio.transcript, replaceTranscript)]
       default:
         return []
     }
   }
 
-  #listDetailSlots(detail: ReasoningDetail, position: number): Slot[] {
-    return ['text', 'summary'].flatMap(field => {
-      const words = detail[field]
-      if (typeof words !== 'string') return []
-      return [
-        this.#createSlot(
-          `reasoning ${detail.type} ${detail.index} ${field}`,
-          words,
-          (part, filtered) => replaceDetail(part, position, field, filtered),
-        ),
-      ]
-    })
+  *#listDetailSlots(details: ReasoningDetail[]): Work<Slot[]> {
+    const slots: Slot[] = []
+    for (const [position, detail] of details.entries())
+      for (const field of ['text', 'summary']) {
+        const words = detail[field]
+        if (typeof words !== 'string') continue
+        const replaceWords: Slot['replaceWords'] = (part, filtered) =>
+          replaceDetail(part, position, field, filtered)
+        const name = `reasoning ${detail.type} ${detail.index} ${field}`
+        slots.push(yield* this.#createSlot(name, words, replaceWords))
+      }
+    return slots
   }
 
-  #createSlot(name: string, words: string, replaceWords: Slot['replaceWords']): Slot {
+  *#createSlot(name: string, words: string, replaceWords: Slot['replaceWords']): Work<Slot> {
     const scanner = this.#scanners.get(name) ?? this.#filterSet.createScanner(this.#onMatch)
     this.#scanners.set(name, scanner)
-    scanner.feed(words)
+    yield* scanner.read(words)
     return { scanner, until: scanner.length, replaceWords }
   }
 
@@ -201,7 +202,7 @@ export class ChoiceFilter {
 
   async #filterJson(json: string): Promise<string> {
     const { redactJson } = await import('../../../policy/filters/json-text.ts')
-    const { text, matches } = await redactJson(json, segment => this.#filterSet.find(segment))
+    const { text, matches } = await runInTurns(redactJson(json, this.#filterSet))
     for (const match of matches) this.#onMatch(match)
     return this.#filterSet.alters ? text : json
   }
