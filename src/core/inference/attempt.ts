@@ -10,6 +10,7 @@ import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
+import { filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -54,7 +55,7 @@ export async function attemptInOrder<K extends Kind>(
       queue.release(attempt)
     }
   }
-  throw summarizeFailures(step.call, queue.failures)
+  throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
 }
 
 /**
@@ -87,14 +88,14 @@ export class AttemptQueue<K extends Kind> {
   readonly echoes: AnswerPart<K>[] = []
   readonly #world: InferenceWorld
   readonly #endpoints: Endpoint[]
-  readonly #cancellation: Cancellation
+  readonly #run: Run<K>
   readonly #triedEndpoints: Endpoint[] = []
   #isStopped = false
 
   constructor(world: InferenceWorld, { plan, run }: Step<K>) {
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
-    this.#cancellation = run.cancellation
+    this.#run = run
   }
 
   /**
@@ -118,7 +119,8 @@ export class AttemptQueue<K extends Kind> {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
     this.#world.events.publish('attempt.failed', { endpoint, error })
-    if (error.type === 'server' || this.#cancellation.reason) this.#isStopped = true
+    if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
+      this.#isStopped = true
   }
 
   /** Gives back the permit of an attempt that is over. */
@@ -131,7 +133,7 @@ export class AttemptQueue<K extends Kind> {
     return {
       endpoint,
       isRetry,
-      cancellation: this.#cancellation,
+      cancellation: this.#run.cancellation,
       sentAt: null,
       onSent: null,
       latency: 0,
@@ -204,7 +206,8 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
-  const request = protocol.buildRequest(call, endpoint)
+  const built = protocol.buildRequest(call, endpoint)
+  const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
   world.events.publish('attempt.started', attempt)

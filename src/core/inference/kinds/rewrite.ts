@@ -46,7 +46,7 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
     case 'refusal':
       return { ...block, text: await rewriteText(block.text, rewriter) }
     case 'tool-call':
-      return rewriteExtra({ ...block, input: await rewriteJson(block.input, rewriter) }, rewriter)
+      return rewriteExtra(await rewriteToolCall(block, rewriter), rewriter)
     case 'reasoning':
       return rewriteReasoning(block, rewriter)
     case 'image':
@@ -60,6 +60,15 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
       return block
   }
 }
+
+type ToolCall = Extract<Block, { type: 'tool-call' }>
+
+const rewriteToolCall = async (block: ToolCall, rewriter: Rewriter): Promise<ToolCall> => ({
+  ...block,
+  id: await rewriteText(block.id, rewriter),
+  name: await rewriteText(block.name, rewriter),
+  input: await rewriteJson(block.input, rewriter),
+})
 
 interface Extra {
   extra?: Json

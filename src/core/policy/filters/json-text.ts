@@ -1,6 +1,5 @@
 import type { Work } from '../../kernel/turns.ts'
-import type { Span } from '../patterns/machine.ts'
-import { isJson, type JsonToken, readTokens } from './json-tokens.ts'
+import { decodeToken, isJson, type JsonToken, readTokens } from './json-tokens.ts'
 import { MatchIndex } from './match-index.ts'
 import { listReplacements, type Replacement, redactText } from './redact.ts'
 import type { Match } from './rule.ts'
@@ -30,11 +29,6 @@ export function* redactJson(json: string, scanner: Scanner): Work<FilteredText> 
     yield
   }
   return { text: rewriter.end(), matches: [...matches, ...rewriter.hidden] }
-}
-
-const decodeToken = (json: string, { start, end }: Span): string => {
-  const token = json.slice(start, end)
-  return token.includes('\\') ? String(JSON.parse(token)) : token.slice(1, -1)
 }
 
 /** Writes a JSON text with its matches replaced, token by token. */
@@ -108,11 +102,7 @@ function renderToken(
  * Returns a string in which a part of the JSON text was replaced. With escapes in it the exact part
  * is unknown, so all of it is.
  */
-function replacePart(
-  json: string,
-  { start, end }: JsonToken,
-  replacement: Span & { label: string },
-): string {
+function replacePart(json: string, { start, end }: JsonToken, replacement: Replacement): string {
   const inner = json.slice(start + 1, end - 1)
   if (inner.includes('\\')) return replacement.label
   return (

@@ -67,6 +67,12 @@ export function* readTokens(json: string): Generator<JsonToken, boolean> {
   return expected === 'more' && closers.length === 0
 }
 
+/** Decodes a string of a JSON text. */
+export function decodeToken(json: string, { start, end }: Span): string {
+  const token = json.slice(start, end)
+  return token.includes('\\') ? String(JSON.parse(token)) : token.slice(1, -1)
+}
+
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c

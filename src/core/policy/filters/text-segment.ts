@@ -2,6 +2,7 @@ import type { Work } from '../../kernel/turns.ts'
 import type { TextSegment } from '../../language/text-segment.ts'
 import type { FilterSet } from './filter-set.ts'
 import { redactJson } from './json-text.ts'
+import { decodeToken, isJson as isJsonText, readTokens } from './json-tokens.ts'
 import { MatchIndex } from './match-index.ts'
 import { redactPieces } from './redact.ts'
 import type { Match } from './rule.ts'
@@ -41,6 +42,23 @@ function* addPieceMatches(pieces: string[], matches: Match[], filterSet: FilterS
       if (!joinedMatches.includes(rule, match)) matches.push(match)
     }
     offset += piece.length
+    yield
+  }
+}
+
+/** Adds the texts of a segment as models may read them: each piece, and each string of JSON. */
+export function* listTexts({ pieces, isJson }: TextSegment, into: Set<string>): Work<void> {
+  for (const piece of pieces) {
+    into.add(piece)
+    if (isJson) yield* listStrings(piece, into)
+    yield
+  }
+}
+
+function* listStrings(json: string, into: Set<string>): Work<void> {
+  if (!(yield* isJsonText(json))) return
+  for (const token of readTokens(json)) {
+    if (token.isText) into.add(decodeToken(json, token))
     yield
   }
 }
