@@ -129,12 +129,11 @@ export async function filterRequest(
   // Nobody knows who said what by then, so rules for users' messages alone do not apply.
   const filterSet = filtering.filters.getInputFilters('system')
   if (!filterSet) return request
-  const { filterUnread } = await import('./filters/outgoing.ts')
   filtering.readTexts.add(endpoint.upstreamModel)
   if (run.call.user !== null) filtering.readTexts.add(run.call.user)
   const { body, headers } = request
   const { value, found } = await runInTurns(
-    filterUnread({ body, headers }, filterSet, filtering.readTexts),
+    filterSet.filterUnread({ body, headers }, filtering.readTexts),
   )
   const blocking: BlockingMatch[] = []
   for (const { match, text } of found)
@@ -223,7 +222,7 @@ const addFilterLayer = <Part extends object>(
   { first, rest }: PeekedSequence<Part[]>,
   read: (batch: Part[]) => void,
 ): PeekedSequence<Part[]> => ({
-  first: first.filter(part => !isChoicePart(part)),
+  first: first.filter(part => !isChoicePart(part)).map(part => filter.readHead?.(part) ?? part),
   rest: new FilteredAnswer(filter, first, rest, read),
 })
 

@@ -3,6 +3,7 @@ import type { Span } from '../patterns/machine.ts'
 import { searchText } from '../patterns/search.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
 import { StreamScanner } from './stream-scanner.ts'
+import { filterUnread, type GateResult } from './unread.ts'
 
 /** Several rules that search the same texts. */
 export class FilterSet {
@@ -25,6 +26,11 @@ export class FilterSet {
   /** Finds the same, and lets others have their turn. */
   search(text: string): Promise<Match[]> {
     return runInTurns(this.scan(text))
+  }
+
+  /** Reads and redacts every string of a value that is about to leave and that is not known. */
+  filterUnread<V>(value: V, known: Set<string> = new Set()): Work<GateResult<V>> {
+    return filterUnread(value, this, known)
   }
 
   /** Creates a scanner for a text as it streams. `onMatch` is called for each match in it. */

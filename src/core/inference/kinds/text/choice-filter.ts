@@ -46,9 +46,9 @@ export class ChoiceFilter {
 
   /** Returns what may go out once this part has come. */
   async read(part: ChoicePart): Promise<ChoicePart[]> {
-    if (part.type === 'finish') return this.#finish(part)
+    if (part.type === 'finish') return this.#finish(await this.#filterFields(part))
     if (part.type === 'tool-call-delta') return this.#addInput(part)
-    const filteredPart = await this.#filterWhole(part)
+    const filteredPart = await this.#filterFields(await this.#filterWhole(part))
     if (!this.#isBlocked)
       this.#pending.push({
         part: this.#filterSet.alters ? removeLogprobs(filteredPart) : filteredPart,
@@ -143,7 +143,7 @@ export class ChoiceFilter {
   *#listDetailSlots(details: ReasoningDetail[]): Work<Slot[]> {
     const slots: Slot[] = []
     for (const [position, detail] of details.entries())
-      for (const field of ['text', 'summary']) {
+      for (const field of DETAIL_TEXTS) {
         const words = detail[field]
         if (typeof words !== 'string') continue
         const replaceWords: Slot['replaceWords'] = (part, filtered) =>
@@ -182,6 +182,14 @@ export class ChoiceFilter {
       }))
   }
 
+  /** Filters every string of a part that no scanner follows: names, ids, addresses, opaque data. */
+  async #filterFields<P extends ChoicePart>(part: P): Promise<P> {
+    if (FOLLOWED.has(part.type)) return part
+    const { value, found } = await runInTurns(this.#filterSet.filterUnread(blankFollowed(part)))
+    for (const { match } of found) this.#onMatch(match)
+    return this.#filterSet.alters ? restoreFollowed(value, part) : part
+  }
+
   /** Filters the texts of sources and other parts that come whole. */
   async #filterWhole(part: ChoicePart): Promise<ChoicePart> {
     if (part.type === 'annotation')
@@ -206,6 +214,43 @@ export class ChoiceFilter {
     for (const match of matches) this.#onMatch(match)
     return this.#filterSet.alters ? text : json
   }
+}
+
+/** Parts of which every string is filtered elsewhere. */
+const FOLLOWED = new Set<string>([
+  'text-delta',
+  'refusal-delta',
+  'tool-call-delta',
+  'annotation',
+  'other',
+])
+
+/** Returns the part without the texts that scanners follow, since they may go on in the next. */
+function blankFollowed<P extends ChoicePart>(part: P): P {
+  if (part.type === 'audio-delta' && part.audio.transcript !== undefined)
+    return { ...part, audio: { ...part.audio, transcript: '' } }
+  if (part.type !== 'reasoning-delta') return part
+  return { ...part, text: '', details: part.details.map(detail => mapTexts(detail, () => '')) }
+}
+
+/** Returns the part with the texts that scanners follow as they are in the original. */
+function restoreFollowed<P extends ChoicePart>(part: P, original: P): P {
+  if (part.type === 'audio-delta' && original.type === 'audio-delta') {
+    const { transcript } = original.audio
+    return transcript === undefined ? part : { ...part, audio: { ...part.audio, transcript } }
+  }
+  if (part.type !== 'reasoning-delta' || original.type !== 'reasoning-delta') return part
+  const restore = (detail: ReasoningDetail, i: number) =>
+    mapTexts(detail, field => original.details[i]?.[field])
+  return { ...part, text: original.text, details: part.details.map(restore) }
+}
+
+/** The members of a detail that scanners follow. */
+const DETAIL_TEXTS = ['text', 'summary']
+
+function mapTexts(detail: ReasoningDetail, replace: (field: string) => unknown): ReasoningDetail {
+  const fields = DETAIL_TEXTS.filter(field => typeof detail[field] === 'string')
+  return { ...detail, ...Object.fromEntries(fields.map(field => [field, replace(field)])) }
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { GatewayError } from '../../../errors.ts'
+import { runAtOnce } from '../../../kernel/turns.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Message } from '../../../language/message.ts'
 import type { Params } from '../../../language/params.ts'
@@ -117,10 +118,18 @@ export class TextFilter implements AnswerFilter<TextPart> {
     const out: TextPart[] = []
     const passed = this.#isStreamed ? out : this.#heldBack
     for (const part of parts) {
-      if (!('choice' in part)) out.push(part)
+      if (!('choice' in part)) out.push(this.readHead(part))
       else if (!this.blocked) passed.push(...(await this.#getChoiceFilter(part.choice).read(part)))
     }
     return out
+  }
+
+  // What a provider says of itself before it answers is short.
+  readHead(part: TextPart): TextPart {
+    if (part.type !== 'start') return part
+    const { value, found } = runAtOnce(this.#filterSet.filterUnread(part))
+    for (const { match } of found) this.#noteMatch(match)
+    return this.#filterSet.alters ? value : part
   }
 
   async end(): Promise<TextPart[]> {

@@ -1,10 +1,15 @@
 import { isDataUrl } from '../../kernel/data-url.ts'
 import { isObject, isRawJson, type Json } from '../../kernel/json.ts'
 import type { Work } from '../../kernel/turns.ts'
-import type { FilterSet } from '../../policy/filters/filter-set.ts'
-import { redactText } from '../../policy/filters/redact.ts'
-import type { Match } from '../../policy/filters/rule.ts'
 import { PROTOCOL_WORDS } from './protocol-words.data.ts'
+import { redactText } from './redact.ts'
+import type { Match } from './rule.ts'
+
+/** Texts that need not be read. */
+interface KnownTexts {
+  has(text: string): boolean
+  add(text: string): unknown
+}
 
 /** What the last gate found in a value that is about to leave. */
 export interface GateResult<V> {
@@ -20,13 +25,13 @@ export interface GateResult<V> {
  */
 export function* filterUnread<V>(
   value: V,
-  filterSet: FilterSet,
-  known: { has(text: string): boolean; add(text: string): unknown },
+  scanner: { scan(text: string): Work<Match[]> },
+  known: KnownTexts,
 ): Work<GateResult<V>> {
   const found: GateResult<V>['found'] = []
   const replacements = new Map<string, string>()
   for (const text of yield* collectTexts(value, known)) {
-    const matches = yield* filterSet.scan(text)
+    const matches = yield* scanner.scan(text)
     for (const match of matches) found.push({ match, text })
     const redacted = matches.length > 0 ? redactText(text, matches) : text
     if (redacted !== text) replacements.set(text, redacted)
@@ -39,7 +44,7 @@ export function* filterUnread<V>(
 const ITEMS_AT_ONCE = 1_000
 
 /** Collects the strings of a value that are neither known nor words of a protocol. */
-function* collectTexts(value: unknown, known: { has(text: string): boolean }): Work<Set<string>> {
+function* collectTexts(value: unknown, known: KnownTexts): Work<Set<string>> {
   const texts = new Set<string>()
   const add = (text: string, name = '') => {
     if (!known.has(text) && !PROTOCOL_WORDS.has(text) && !isMedia(text, name)) texts.add(text)
