@@ -1,6 +1,8 @@
 import { runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { searchText } from '../patterns/search.ts'
+import { MatchIndex } from './match-index.ts'
+import { type NormalPart, readNormalParts } from './normal-form.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
 import { StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
@@ -44,10 +46,37 @@ export class FilterSet {
     for (const rule of this.rules) {
       if (rule.find)
         for (const { start, end } of yield* rule.find(text)) found.push({ rule, start, end })
-      for (const detector of rule.detectors)
-        this.steps += yield* scanWith(rule, detector, text, found)
+      yield* this.#scanDetectors(rule, text, found)
     }
+    yield* this.#addNormalMatches(text, found)
     return found
+  }
+
+  *#scanDetectors(rule: CompiledRule, text: string, found: Match[]): Work<void> {
+    for (const detector of rule.detectors)
+      this.steps += yield* scanWith(rule, detector, text, found)
+  }
+
+  /** Adds the matches that are only seen in the text's normal form. */
+  *#addNormalMatches(text: string, found: Match[]): Work<void> {
+    let known: MatchIndex | undefined
+    for (const part of readNormalParts(text)) {
+      if (part) {
+        known ??= new MatchIndex(found)
+        yield* this.#addPartMatches(part, known, found)
+      }
+      yield
+    }
+  }
+
+  *#addPartMatches(part: NormalPart, known: MatchIndex, found: Match[]): Work<void> {
+    const matches: Match[] = []
+    for (const rule of this.rules) yield* this.#scanDetectors(rule, part.text, matches)
+    for (const { rule, ...span } of matches) {
+      const { start, end } = part.toOriginal(span)
+      const isOwned = start >= part.owned.start && start < part.owned.end
+      if (isOwned && !known.includes(rule, { start, end })) found.push({ rule, start, end })
+    }
   }
 }
 
