@@ -232,6 +232,36 @@ describe('what is forbidden leaves in no field', () => {
       expect(status).toBeGreaterThanOrEqual(400)
     })
 
+  test.each<[name: string, type: string, bytes: Buffer]>([
+    ['UTF-16 with a mark', 'text/plain', Buffer.from(`\ufeff${WORD}`, 'utf16le')],
+    ['UTF-16 without a mark', 'text/csv', Buffer.from(`${WORD}, 1`, 'utf16le')],
+    ['UTF-16, big-endian', 'text/plain', Buffer.from(`\ufeff${WORD}`, 'utf16le').swap16()],
+    ['UTF-16 by its charset', 'text/plain;charset=utf-16be', Buffer.from(WORD, 'utf16le').swap16()],
+    ['text of another type', 'application/x-sh', Buffer.from(`echo ${WORD}`)],
+    ['a vector picture', 'image/svg+xml', Buffer.from(`<svg>${WORD}</svg>`)],
+  ])('a text file: %s', async (_, type, bytes) => {
+    guard({ ...RULE, action: 'block' })
+    const file_data = `data:${type};base64,${bytes.toString('base64')}`
+    const { status } = await ask('/chat/completions', {
+      model: 'acme/chatty',
+      max_tokens: 50,
+      messages: [{ role: 'user', content: [{ type: 'file', file: { filename: 'a', file_data } }] }],
+    })
+    expect({ status, sent }).toEqual({ status: 403, sent: [] })
+  })
+
+  test('but not a file in which there is no text', async () => {
+    guard({ pattern: 'a', action: 'block' })
+    const bytes = Buffer.from(Array.from({ length: 900 }, (_, i) => (i * 97) % 256))
+    const file_data = `data:application/zip;base64,${bytes.toString('base64')}`
+    await ask('/chat/completions', {
+      model: 'acme/chatty',
+      max_tokens: 50,
+      messages: [{ role: 'user', content: [{ type: 'file', file: { filename: 'f', file_data } }] }],
+    })
+    expect(sent.join()).toContain(file_data)
+  })
+
   test('/messages: betas', async () => {
     guard(RULE)
     await ask(
