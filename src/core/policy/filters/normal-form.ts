@@ -37,13 +37,25 @@ function normalizePart(text: string, start: number, end: number): Omit<NormalPar
   if (IS_PLAIN.test(original) || isNormal(original)) return null
   const shifts = new Shifts(start)
   let normal = ''
-  for (const { 0: cluster, index } of original.matchAll(CLUSTER)) {
+  let at = 0
+  for (const { 0: run, index } of original.matchAll(RUN)) {
+    normal += original.slice(at, index)
+    normal += isNormal(run) ? run : normalizeRun(run, index, normal.length, shifts)
+    at = index + run.length
+  }
+  normal += original.slice(at)
+  return { text: normal, toOriginal: span => shifts.toOriginal(span) }
+}
+
+function normalizeRun(run: string, offset: number, normalOffset: number, shifts: Shifts): string {
+  let normal = ''
+  for (const { 0: cluster, index } of run.matchAll(CLUSTER)) {
     const replacement = cluster.replace(UNSEEN, '').normalize('NFKC')
     if (replacement.length !== cluster.length)
-      shifts.add(index, cluster.length, normal.length, replacement.length)
+      shifts.add(offset + index, cluster.length, normalOffset + normal.length, replacement.length)
     normal += replacement
   }
-  return { text: normal, toOriginal: span => shifts.toOriginal(span) }
+  return normal
 }
 
 // Sorting marks takes quadratic time in their number, so many of them are left to the clusters.
@@ -52,6 +64,9 @@ const isNormal = (text: string): boolean =>
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL.
 const IS_PLAIN = /^[\x01-\x7f]*$/
+/** What is not ASCII, with the letter before it, which marks may change. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL.
+const RUN = /[\x01-\x7f]?[^\x01-\x7f]+/g
 const UNSEEN = /[\p{DI}\p{Cf}\0]/gu
 const MANY_MARKS = /\p{M}{32}/u
 /** A syllable or another character, with the marks that change it and what is not seen. */
