@@ -11,6 +11,7 @@ import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
+import { filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -55,7 +56,7 @@ export async function attemptInOrder<K extends Kind>(
       queue.release(attempt)
     }
   }
-  throw summarizeFailures(step.call, queue.failures)
+  throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
 }
 
 /**
@@ -92,7 +93,7 @@ export class AttemptQueue<K extends Kind> {
   readonly #endpoints: Endpoint[]
   /** The models that the caller names. Those that a router picks are fallbacks of its own. */
   readonly #namedModels: Set<string>
-  readonly #cancellation: Cancellation
+  readonly #run: Run<K>
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
@@ -102,7 +103,7 @@ export class AttemptQueue<K extends Kind> {
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
     this.#namedModels = new Set(listNamedModels(plan))
-    this.#cancellation = run.cancellation
+    this.#run = run
     this.#deadline = run.startedAt + world.config.timeouts.total_seconds * 1000
   }
 
@@ -127,7 +128,8 @@ export class AttemptQueue<K extends Kind> {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
     this.#world.events.publish('attempt.failed', { endpoint, error })
-    if (error.type === 'server' || this.#cancellation.reason) this.#isStopped = true
+    if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
+      this.#isStopped = true
   }
 
   /** Gives back the permit of an attempt that is over. */
@@ -148,7 +150,7 @@ export class AttemptQueue<K extends Kind> {
     return {
       endpoint,
       isRetry,
-      cancellation: this.#cancellation,
+      cancellation: this.#run.cancellation,
       sentAt: null,
       onSent: null,
       latency: 0,
@@ -254,9 +256,10 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
-  const request = protocol.buildRequest(call, endpoint)
+  const built = protocol.buildRequest(call, endpoint)
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
   world.events.publish('attempt.started', attempt)

@@ -1,10 +1,13 @@
+import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
+import { runInTurns } from '../kernel/turns.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { CompiledRule, Match } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
+import type { UpstreamRequest } from '../protocols/protocol.ts'
 import { Filtering } from './filters/filtering.ts'
 import { type AnswerFilter, type ContentFiltering, kinds } from './kinds.ts'
 import type { PluginUse } from './plugin.ts'
@@ -101,11 +104,46 @@ async function filterSegment(
   blocking: BlockingMatch[],
 ): Promise<string[]> {
   const filterSet = filtering.filters.getInputFilters(segment.role)
-  if (!filterSet) return segment.pieces
-  const { redactSegment } = await import('../policy/filters/text-segment.ts')
-  const { pieces, matches, text } = await redactSegment(segment, filterSet)
-  for (const match of matches) noteMatch(match, text, filtering, blocking)
+  const { listTexts, redactSegment } = await import('../policy/filters/text-segment.ts')
+  let { pieces } = segment
+  if (filterSet) {
+    const redacted = await runInTurns(redactSegment(segment, filterSet))
+    for (const match of redacted.matches) noteMatch(match, redacted.text, filtering, blocking)
+    pieces = redacted.pieces
+  }
+  await runInTurns(listTexts({ ...segment, pieces }, filtering.readTexts))
   return pieces
+}
+
+/**
+ * The last gate before a request leaves: reads every string of it that the filters of the call have
+ * not read as it stands there, and returns the request without what is redacted. Throws 403 for
+ * what is blocked; no other endpoint may get the call then.
+ */
+export async function filterRequest(
+  run: Run,
+  filtering: Filtering,
+  request: UpstreamRequest,
+  endpoint: Endpoint,
+): Promise<UpstreamRequest> {
+  // Nobody knows who said what by then, so rules for users' messages alone do not apply.
+  const filterSet = filtering.filters.getInputFilters('system')
+  if (!filterSet) return request
+  filtering.readTexts.add(endpoint.upstreamModel)
+  if (run.call.user !== null) filtering.readTexts.add(run.call.user)
+  const { body, headers } = request
+  const { value, found } = await runInTurns(
+    filterSet.filterUnread({ body, headers }, filtering.readTexts),
+  )
+  const blocking: BlockingMatch[] = []
+  for (const { match, text } of found)
+    if (match.rule.action !== 'flag' || !filtering.hasFound(match.rule, 'input'))
+      noteMatch(match, text, filtering, blocking)
+  if (blocking.length > 0) {
+    run.blocked = callBlocked(blocking)
+    throw run.blocked
+  }
+  return { ...request, body: value.body, ...(value.headers ? { headers: value.headers } : {}) }
 }
 
 function noteMatch(
@@ -184,7 +222,7 @@ const addFilterLayer = <Part extends object>(
   { first, rest }: PeekedSequence<Part[]>,
   read: (batch: Part[]) => void,
 ): PeekedSequence<Part[]> => ({
-  first: first.filter(part => !isChoicePart(part)),
+  first: first.filter(part => !isChoicePart(part)).map(part => filter.readHead?.(part) ?? part),
   rest: new FilteredAnswer(filter, first, rest, read),
 })
 

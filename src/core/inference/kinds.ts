@@ -134,6 +134,8 @@ export interface ContentFiltering<K extends Kind> {
 export interface AnswerFilter<Part> {
   /** Returns what may go out now. */
   read(parts: Part[]): Promise<Part[]>
+  /** Returns a part that belongs to no choice, and that does not wait, as it may go out. */
+  readHead?(part: Part): Part
   /** Returns what is left when nothing more will come. */
   end(): Promise<Part[]>
   /** Why nothing more may go out: 403. */

@@ -61,9 +61,46 @@ const PLAIN = /^data:text\/plain[;,]/i
 export const readPlainText = (url: string, field?: string): string | undefined =>
   PLAIN.test(url) ? decodeMediaText(parseDataUrl(url, field)) : undefined
 
-/** Decodes the bytes as UTF-8. */
-export const decodeMediaText = ({ data }: Pick<Media, 'data'>): string =>
-  Buffer.from(data, 'base64').toString()
+/**
+ * Decodes the bytes of a text: UTF-16 where a byte order mark, the stated `charset` or zeros in
+ * every other byte say so, otherwise UTF-8.
+ */
+export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): string {
+  const bytes = Buffer.from(data, 'base64')
+  const encoding = detectUtf16(bytes, charset.toLowerCase())
+  return encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+}
+
+/** Tells whether bytes of an unknown type look like text: no controls, and valid UTF-8 or UTF-16. */
+export function looksLikeText(data: string): boolean {
+  // A multiple of four digits; a character may be cut in two at the end.
+  const bytes = Buffer.from(data.slice(0, 2_048), 'base64')
+  const text = decodeMediaText({ data: data.slice(0, 2_048) }).slice(0, -4)
+  return bytes.length > 0 && !NOT_IN_TEXT.test(text)
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: controls that texts do not have.
+const NOT_IN_TEXT = /[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]/
+
+function detectUtf16(bytes: Buffer, charset: string): 'utf-16le' | 'utf-16be' | null {
+  const mark = bytes.length >= 2 ? bytes.readUInt16BE(0) : 0
+  if (mark === 0xfffe) return 'utf-16le'
+  if (mark === 0xfeff) return 'utf-16be'
+  if (charset.startsWith('utf-16')) return charset === 'utf-16be' ? 'utf-16be' : 'utf-16le'
+  const [even, odd] = countZeros(bytes.subarray(0, 1_024))
+  const most = Math.min(bytes.length, 1_024) / 2
+  if (odd > MOSTLY * most && even === 0) return 'utf-16le'
+  return even > MOSTLY * most && odd === 0 ? 'utf-16be' : null
+}
+
+const MOSTLY = 0.3
+
+/** Counts the zeros at even and at odd places. */
+function countZeros(bytes: Buffer): [even: number, odd: number] {
+  const counts: [number, number] = [0, 0]
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] === 0) counts[i % 2 === 0 ? 0 : 1] += 1
+  return counts
+}
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/
 

@@ -51,7 +51,7 @@ function compilePattern(pattern: string, field: string): Program {
 
 function parsePattern(pattern: string, field: string): Program {
   try {
-    return compileProgram(widenSpaces(RE2JS.translateRegExp(pattern)))
+    return compileProgram(widenSpaces(RE2JS.translateRegExp(pattern.normalize('NFC'))))
   } catch (error) {
     throw error instanceof RE2JSException
       ? invalidPattern(describeSyntaxError(error), field, error)

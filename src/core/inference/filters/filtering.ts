@@ -8,6 +8,8 @@ export class Filtering {
   readonly filters: Filters
   /** Counts of what was found: never the words themselves. */
   readonly findings: Finding[] = []
+  /** The texts of the call as filters left them. The last gate does not read them again. */
+  readonly readTexts = new Set<string>()
   /** The rule of each finding, by its index. */
   readonly rules: CompiledRule[] = []
 
@@ -18,18 +20,27 @@ export class Filtering {
   /** Counts a match. */
   noteMatch(rule: CompiledRule, where: Finding['where'], count = 1): void {
     const { guardrail_id, filter, action } = rule
-    const finding = this.findings.find(
-      finding =>
-        finding.guardrail_id === guardrail_id &&
-        finding.filter === filter &&
-        finding.where === where,
-    )
+    const finding = this.#find(rule, where)
     if (finding) {
       finding.count += count
       return
     }
     this.findings.push({ guardrail_id, filter, action, where, count })
     this.rules.push(rule)
+  }
+
+  /** Tells whether a match of the rule was counted. */
+  hasFound(rule: CompiledRule, where: Finding['where']): boolean {
+    return this.#find(rule, where) !== undefined
+  }
+
+  #find({ guardrail_id, filter }: CompiledRule, where: Finding['where']): Finding | undefined {
+    return this.findings.find(
+      finding =>
+        finding.guardrail_id === guardrail_id &&
+        finding.filter === filter &&
+        finding.where === where,
+    )
   }
 }
 

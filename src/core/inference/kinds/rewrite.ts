@@ -1,4 +1,4 @@
-import { decodeMediaText, isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
+import { decodeMediaText, isDataUrl, looksLikeText, parseDataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, parseExact } from '../../kernel/json.ts'
 import type { Block, Role } from '../../language/message.ts'
 import type { TextRewrite } from '../../language/text-segment.ts'
@@ -46,7 +46,7 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
     case 'refusal':
       return { ...block, text: await rewriteText(block.text, rewriter) }
     case 'tool-call':
-      return rewriteExtra({ ...block, input: await rewriteJson(block.input, rewriter) }, rewriter)
+      return rewriteExtra(await rewriteToolCall(block, rewriter), rewriter)
     case 'reasoning':
       return rewriteReasoning(block, rewriter)
     case 'image':
@@ -60,6 +60,15 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
       return block
   }
 }
+
+type ToolCall = Extract<Block, { type: 'tool-call' }>
+
+const rewriteToolCall = async (block: ToolCall, rewriter: Rewriter): Promise<ToolCall> => ({
+  ...block,
+  id: await rewriteText(block.id, rewriter),
+  name: await rewriteText(block.name, rewriter),
+  input: await rewriteJson(block.input, rewriter),
+})
 
 interface Extra {
   extra?: Json
@@ -104,16 +113,22 @@ async function rewriteFile(file: File, rewriter: Rewriter): Promise<File> {
   return rewritten
 }
 
-const MARKUP = /^data:application\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?yaml|x-ndjson|javascript)/i
+const MARKUP =
+  /^data:(?:application|image)\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?yaml|x-ndjson|javascript)/i
 const TEXT = /^data:(?:text\/|[,;])/i
+/** Types that are never text, and PDF, which is not read. */
+const MEDIA = /^data:(?:image|audio|video|font)\/|^data:application\/pdf/i
+const CHARSET = /^data:[^,]{0,150};\s*charset=["']?([\w-]+)/i
 
 /** Rewrites an address, or a text file in a data URL; other data URLs stay as they are. */
 async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> {
   if (!isDataUrl(url)) return rewriteText(url, rewriter)
   const head = url.slice(0, 200)
-  if (!TEXT.test(head) && !MARKUP.test(head)) return url
+  const isText = TEXT.test(head) || MARKUP.test(head)
+  if (!isText && MEDIA.test(head)) return url
   const media = parseDataUrl(url)
-  const text = decodeMediaText(media)
+  if (!isText && !looksLikeText(media.data)) return url
+  const text = decodeMediaText(media, CHARSET.exec(head)?.[1])
   const rewrite = media.media_type.endsWith('json') ? rewriteJson : rewriteText
   const words = await rewrite(text, rewriter)
   if (words === text) return url

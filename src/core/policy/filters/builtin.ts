@@ -1,13 +1,14 @@
+import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 
 /** A pattern in RE2's syntax that finds one kind of thing. */
 export interface Detector {
   pattern: string
   /**
-   * Returns the parts of the pattern's match that are the thing; none for a false match. Without it
-   * the whole match counts.
+   * Returns the parts of the pattern's match that are the thing; none for a false match, and null
+   * where a long search may be interrupted. Without it the whole match counts.
    */
-  findSpans?: (text: string) => Span[]
+  findSpans?: (text: string) => Iterable<Span | null>
 }
 
 /** A built-in filter. */
@@ -21,7 +22,7 @@ export interface Builtin {
   /** The patterns that find it in a text as it streams. */
   detectors: Detector[]
   /** Finds it in a whole text only, so not in answers. */
-  find?: (text: string) => Span[]
+  find?: (text: string) => Work<Span[]>
 }
 
 /** Returns a span of the whole text if it is a match, else nothing. */

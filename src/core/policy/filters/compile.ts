@@ -57,7 +57,7 @@ async function compileRule({
   const source = { guardrail_id, scope, action }
   if (slug !== undefined)
     return { ...source, ...compileBuiltin(await BUILTINS[slug]()), filter: slug }
-  const detectors = [{ program: getPatternProgram(pattern), isBuiltin: false }]
+  const detectors = [{ program: getPatternProgram(pattern) }]
   return {
     ...source,
     filter: label || 'pattern',
@@ -86,7 +86,6 @@ function compileDetectors(builtin: Builtin): CompiledDetector[] {
   if (cached) return cached
   const detectors = builtin.detectors.map(({ pattern, findSpans }) => ({
     program: compileProgram(pattern),
-    isBuiltin: true,
     ...(findSpans ? { findSpans } : {}),
   }))
   detectorCache.set(builtin, detectors)

@@ -17,29 +17,56 @@ export const creditCard: Builtin = {
 const LONGEST = 19
 const SHORTEST = 13
 
-/** Finds the cards among groups of digits: each begins and ends with a group. */
-function findCards(text: string): Span[] {
-  const groups = [...text.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
-    digits,
-    start: index,
-    end: index + digits.length,
-  }))
-  const cards: Span[] = []
-  for (let i = 0; i < groups.length; ) {
-    const last = findLastGroup(groups, i)
-    if (last !== undefined)
-      cards.push({ start: groups[i]?.start ?? 0, end: groups[last]?.end ?? 0 })
-    i = (last ?? i) + 1
-  }
-  return cards
+/** A group of digits among others. */
+interface Group {
+  digits: string
+  start: number
+  end: number
 }
 
-/** Finds the index of the last group of a card that begins with the group `first`. */
-function findLastGroup(groups: { digits: string }[], first: number): number | undefined {
-  let digits = ''
-  for (let i = first; i < groups.length && digits.length < LONGEST; i++) {
-    digits += groups[i]?.digits ?? ''
-    if (digits.length >= SHORTEST && digits.length <= LONGEST && isCreditCard(digits)) return i
+/** Finds the cards among groups of digits: each begins and ends with a group. */
+function* findCards(text: string): Iterable<Span | null> {
+  const groups = new GroupQueue(text)
+  for (let first = groups.get(0); first; first = groups.get(0)) {
+    const count = countGroups(groups)
+    const last = groups.get(Math.max(0, count - 1))
+    yield count > 0 && last ? { start: first.start, end: last.end } : null
+    groups.drop(Math.max(1, count))
   }
-  return undefined
+}
+
+/** Counts the groups of the card that begins with the first one; 0 if none does. */
+function countGroups(groups: GroupQueue): number {
+  let digits = ''
+  for (let i = 0; digits.length < LONGEST; i++) {
+    const group = groups.get(i)
+    if (!group || digits.length + group.digits.length > LONGEST) return 0
+    digits += group.digits
+    if (digits.length >= SHORTEST && isCreditCard(digits)) return i + 1
+  }
+  return 0
+}
+
+/** The groups of digits of a text from some place on, of which only a few are in memory. */
+class GroupQueue {
+  readonly #found: RegExpStringIterator<RegExpExecArray>
+  #groups: Group[] = []
+
+  constructor(text: string) {
+    this.#found = text.matchAll(/\d+/g)
+  }
+
+  get(index: number): Group | undefined {
+    while (this.#groups.length <= index) {
+      const { done, value } = this.#found.next()
+      if (done) return undefined
+      const start = value.index
+      this.#groups.push({ digits: value[0], start, end: start + value[0].length })
+    }
+    return this.#groups[index]
+  }
+
+  drop(count: number): void {
+    this.#groups = this.#groups.slice(count)
+  }
 }

@@ -20,17 +20,22 @@ export const email: Builtin = {
 // RFC 5321, 4.5.3.1: 64 octets before the @, 255 after it. The last label begins with a letter:
 // `pkg@1.2.x` is a version.
 function isAddress(text: string): boolean {
+  if (text.length > LONGEST_LOCAL + LONGEST_DOMAIN) return false
   const at = text.indexOf('@')
   const labels = text.slice(at + 1).split('.')
   return (
     at > 0 &&
-    at <= 64 &&
-    text.length - at <= 256 &&
+    at <= LONGEST_LOCAL &&
+    text.length - at <= LONGEST_DOMAIN &&
     !text.startsWith('.') &&
     labels.every(isLabel) &&
     isTopLevel(labels.at(-1) ?? '')
   )
 }
+
+const LONGEST_LOCAL = 64
+/** With the @. */
+const LONGEST_DOMAIN = 256
 
 const isLabel = (label: string) =>
   label.length <= 63 && !label.startsWith('-') && !label.endsWith('-')

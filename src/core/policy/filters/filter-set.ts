@@ -1,7 +1,11 @@
-import { yieldToEventLoop } from '../../kernel/clock.ts'
-import { Machine } from '../patterns/machine.ts'
+import { runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
+import type { Span } from '../patterns/machine.ts'
+import { searchText } from '../patterns/search.ts'
+import { MatchIndex } from './match-index.ts'
+import { type NormalPart, readNormalParts } from './normal-form.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
-import { StreamScanner, toMatches } from './stream-scanner.ts'
+import { StreamScanner } from './stream-scanner.ts'
+import { filterUnread, type GateResult } from './unread.ts'
 
 /** Several rules that search the same texts. */
 export class FilterSet {
@@ -16,19 +20,19 @@ export class FilterSet {
     this.alters = rules.some(({ action }) => action !== 'flag')
   }
 
-  /** Finds all matches in a whole text, rule by rule. */
+  /** Finds all matches in a whole text, rule by rule. Long texts take `search`. */
   find(text: string): Match[] {
-    const work = this.#search(text)
-    for (let step = work.next(); ; step = work.next()) if (step.done) return step.value
+    return runAtOnce(this.scan(text))
   }
 
-  /** Finds the same, yielding to other work when it takes long. */
-  async search(text: string): Promise<Match[]> {
-    const work = this.#search(text)
-    for (let step = work.next(); ; step = work.next()) {
-      if (step.done) return step.value
-      await yieldToEventLoop()
-    }
+  /** Finds the same, and lets others have their turn. */
+  search(text: string): Promise<Match[]> {
+    return runInTurns(this.scan(text))
+  }
+
+  /** Reads and redacts every string of a value that is about to leave and that is not known. */
+  filterUnread<V>(value: V, known: Set<string> = new Set()): Work<GateResult<V>> {
+    return filterUnread(value, this, known)
   }
 
   /** Creates a scanner for a text as it streams. `onMatch` is called for each match in it. */
@@ -36,53 +40,63 @@ export class FilterSet {
     return new StreamScanner(this.rules, onMatch)
   }
 
-  *#search(text: string): Generator<undefined, Match[]> {
+  /** Finds the same as a work that can be interrupted. */
+  *scan(text: string): Work<Match[]> {
     const found: Match[] = []
-    let steps = 0
     for (const rule of this.rules) {
-      for (const { start, end } of rule.find?.(text) ?? []) found.push({ rule, start, end })
-      for (const detector of rule.detectors) {
-        if (canTestFirst(detector, text) && !detector.program.matchesAnywhere(text)) continue
-        for (const spent of followText(text, rule, detector, found)) {
-          steps += spent
-          this.steps += spent
-          if (steps < STEPS_AT_ONCE) continue
-          steps = 0
-          yield
-        }
-      }
+      if (rule.find)
+        for (const { start, end } of yield* rule.find(text)) found.push({ rule, start, end })
+      yield* this.#scanDetectors(rule, text, found)
     }
+    yield* this.#addNormalMatches(text, found)
     return found
   }
+
+  *#scanDetectors(rule: CompiledRule, text: string, found: Match[]): Work<void> {
+    for (const detector of rule.detectors)
+      this.steps += yield* scanWith(rule, detector, text, found)
+  }
+
+  /** Adds the matches that are only seen in the text's normal form. */
+  *#addNormalMatches(text: string, found: Match[]): Work<void> {
+    let known: MatchIndex | undefined
+    for (const part of readNormalParts(text)) {
+      if (part) {
+        known ??= new MatchIndex(found)
+        yield* this.#addPartMatches(part, known, found)
+      }
+      yield
+    }
+  }
+
+  *#addPartMatches(part: NormalPart, known: MatchIndex, found: Match[]): Work<void> {
+    const matches: Match[] = []
+    for (const rule of this.rules) yield* this.#scanDetectors(rule, part.text, matches)
+    for (const { rule, ...span } of matches) {
+      const { start, end } = part.toOriginal(span)
+      const isOwned = start >= part.owned.start && start < part.owned.end
+      if (isOwned && !known.includes(rule, { start, end })) found.push({ rule, start, end })
+    }
+  }
 }
 
-// RE2's own search is faster where it has few states to build, but it cannot be interrupted: a
-// user's pattern must be small, and the text short.
-const canTestFirst = ({ isBuiltin, program }: CompiledDetector, text: string): boolean =>
-  isBuiltin || (program.size <= SMALL_PROGRAM && text.length <= SHORT_TEXT)
-
-const SMALL_PROGRAM = 64
-const SHORT_TEXT = 64 * 1024
-
-/** Scans the text in slices, and yields what each has cost. */
-function* followText(
-  text: string,
+/** Adds the matches of one detector. Returns how many instructions ran. */
+function* scanWith(
   rule: CompiledRule,
   detector: CompiledDetector,
+  text: string,
   found: Match[],
-): Generator<number, void> {
-  const machine = new Machine(detector.program, (start, end) =>
-    found.push(...toMatches(rule, detector, start, text.slice(start, end))),
-  )
-  let spent = 0
-  for (let offset = 0; offset < text.length; offset += SLICE) {
-    machine.feed(text.slice(offset, offset + SLICE))
-    yield machine.steps - spent
-    spent = machine.steps
+): Work<number> {
+  const { program, findSpans } = detector
+  if (!findSpans)
+    return yield* searchText(program, text, (start, end) => found.push({ rule, start, end }))
+  const candidates: Span[] = []
+  const steps = yield* searchText(program, text, (start, end) => candidates.push({ start, end }))
+  for (const { start, end } of candidates) {
+    for (const span of findSpans(text.slice(start, end)))
+      if (span) found.push({ rule, start: start + span.start, end: start + span.end })
+      else yield
+    yield
   }
-  machine.end()
+  return steps
 }
-
-const SLICE = 16 * 1024
-/** A few milliseconds of work. */
-const STEPS_AT_ONCE = 1_000_000

@@ -2,7 +2,7 @@ import type { Match } from './rule.ts'
 import { compareSpans } from './stream-scanner.ts'
 
 /** A part of a text and the label that replaces it. Replacements do not overlap. */
-interface Replacement {
+export interface Replacement {
   start: number
   end: number
   label: string
@@ -40,22 +40,38 @@ export function redactText(text: string, matches: Match[]): string {
  */
 export function redactPieces(pieces: string[], matches: Match[]): string[] {
   const replacements = listReplacements(matches)
+  if (replacements.length === 0) return pieces
   let offset = 0
+  let next = 0
   return pieces.map(piece => {
-    const from = offset
+    while ((replacements[next]?.end ?? offset + 1) <= offset) next += 1
+    const redacted = redactPiece(piece, offset, replacements, next)
     offset += piece.length
-    return replacements.length === 0 ? piece : redactPiece(piece, from, replacements)
+    return redacted
   })
 }
 
-function redactPiece(piece: string, offset: number, replacements: Replacement[]): string {
+/** Redacts a piece. `first` is the index of the first replacement that may have a part of it. */
+function redactPiece(
+  piece: string,
+  offset: number,
+  replacements: Replacement[],
+  first: number,
+): string {
+  const until = offset + piece.length
   let result = ''
   let from = offset
-  for (const { start, end, label } of replacements) {
-    if (end <= offset || start >= offset + piece.length) continue
+  for (let i = first; ; i++) {
+    const { start, end, label } = replacements[i] ?? NO_REPLACEMENT
+    if (start >= until) return result + piece.slice(Math.max(0, from - offset))
     result +=
       piece.slice(from - offset, Math.max(start, from) - offset) + (start >= offset ? label : '')
     from = end
   }
-  return result + piece.slice(Math.max(0, from - offset))
+}
+
+const NO_REPLACEMENT: Replacement = {
+  start: Number.POSITIVE_INFINITY,
+  end: Number.POSITIVE_INFINITY,
+  label: '',
 }

@@ -1,5 +1,7 @@
-import { Machine, type Span } from '../patterns/machine.ts'
+import type { Work } from '../../kernel/turns.ts'
+import type { Span } from '../patterns/machine.ts'
 import { compileProgram, type Program } from '../patterns/program.ts'
+import { searchText } from '../patterns/search.ts'
 import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import {
@@ -36,41 +38,70 @@ export const promptInjection: Builtin = {
   name: 'Prompt injection',
   blockedMessage: 'Request blocked: prompt injection patterns detected',
   detectors: [],
-  find: text =>
-    [
-      ...findPlain(text),
-      ...findDisguised(text),
-      ...findSpaced(text),
-      ...findScrambled(text),
-      ...findEncoded(text),
-    ].toSorted((a, b) => a.start - b.start),
+  *find(text) {
+    const found = yield* findPlain(text)
+    yield* findDisguised(text, found)
+    yield* findSpaced(text, found)
+    yield* findScrambled(text, found)
+    yield* findEncoded(text, found)
+    return found.toSorted((a, b) => a.start - b.start)
+  },
 }
 
-function findMatches(program: Program, text: string): Span[] {
-  if (!program.matchesAnywhere(text)) return []
+/** Disguised phrases are sought in one part of the text after the other, to bound the memory. */
+const PART = 4_096
+/** A part is read on for this many units: no disguised phrase is longer. */
+const READ_ON = 512
+
+/** Calls `find` with each part of the text, and adds what begins in it. */
+function* findInParts(
+  text: string,
+  found: Span[],
+  find: (part: string) => Work<Span[]>,
+): Work<void> {
+  for (let from = 0; from < text.length; from += PART) {
+    for (const { start, end } of yield* find(text.slice(from, from + PART + READ_ON)))
+      if (start < PART) found.push({ start: from + start, end: from + end })
+    yield
+  }
+}
+
+function* findMatches(program: Program, text: string): Work<Span[]> {
   const spans: Span[] = []
-  const machine = new Machine(program, (start, end) => spans.push({ start, end }))
-  machine.feed(text)
-  machine.end()
+  yield* searchText(program, text, (start, end) => spans.push({ start, end }))
   return spans
 }
 
-const findPlain = (text: string): Span[] => findMatches(PLAIN_PROGRAM, text)
+const findPlain = (text: string): Work<Span[]> => findMatches(PLAIN_PROGRAM, text)
 
 /** Finds phrases after every character is replaced by the one that it looks like. */
-const findDisguised = (text: string): Span[] =>
-  IS_PLAIN.test(text) ? [] : mapToOriginal(foldText(text), findPlain)
+const findDisguised = (text: string, found: Span[]): Work<void> =>
+  findInParts(text, found, function* (part) {
+    return IS_PLAIN.test(part) ? [] : yield* mapToOriginal(foldText(part), findPlain)
+  })
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
 const IS_PLAIN = /^[\x00-\x7f]*$/
 
-const findSpaced = (text: string): Span[] =>
-  joinSpacedLetters(text).flatMap(run =>
-    mapToOriginal(run, letters => findMatches(getJoinedProgram(), letters)),
-  )
+const findSpaced = (text: string, found: Span[]): Work<void> =>
+  findInParts(text, found, function* (part) {
+    const spans: Span[] = []
+    for (const run of joinSpacedLetters(part))
+      spans.push(
+        ...(yield* mapToOriginal(run, letters => findMatches(getJoinedProgram(), letters))),
+      )
+    return spans
+  })
 
-const mapToOriginal = ({ text, offsets }: FoldedText, find: (text: string) => Span[]): Span[] =>
-  find(text).map(({ start, end }) => ({
+function* mapToOriginal(
+  { text, offsets }: FoldedText,
+  find: (text: string) => Work<Span[]>,
+): Work<Span[]> {
+  return toOriginal(yield* find(text), offsets)
+}
+
+const toOriginal = (spans: Span[], offsets: number[]): Span[] =>
+  spans.map(({ start, end }) => ({
     start: offsets[start] ?? 0,
     end: (offsets[end - 1] ?? 0) + 1,
   }))
@@ -79,23 +110,46 @@ const mapToOriginal = ({ text, offsets }: FoldedText, find: (text: string) => Sp
  * Finds words whose first and last letter are right and whose other letters are reordered. A single
  * one is a typing error: it counts only where it completes a phrase, or where there are several.
  */
-function findScrambled(text: string): Span[] {
+function* findScrambled(text: string, found: Span[]): Work<void> {
   const slips: Span[] = []
-  const corrected = text.replace(/[a-z]{6,12}/gi, (word, start: number) => {
+  const phrases: Span[] = []
+  for (let from = 0; from < text.length; from += PART) {
+    const { corrected, slips: slipsOfPart } = correctWords(text.slice(from, from + PART + READ_ON))
+    for (const { start, end } of slipsOfPart)
+      if (start < PART) slips.push({ start: from + start, end: from + end })
+    if (slipsOfPart.length > 0)
+      for (const { start, end } of yield* findPlain(corrected))
+        if (start < PART) phrases.push({ start: from + start, end: from + end })
+    yield
+  }
+  if (phrases.length > 0 || slips.length > 1)
+    for (const span of phrases.length > 0 ? phrases : slips) found.push(span)
+}
+
+/** Replaces scrambled words by what they stand for, and lists where they were. */
+function correctWords(text: string): { corrected: string; slips: Span[] } {
+  const slips: Span[] = []
+  const corrected = text.replace(MAY_BE_SCRAMBLED, (word, start: number) => {
     const original = unscramble(word.toLowerCase())
     if (original !== undefined) slips.push({ start, end: start + word.length })
     return original ?? word
   })
-  if (slips.length === 0) return []
-  const phrases = findPlain(corrected)
-  return phrases.length === 0 && slips.length > 1 ? slips : phrases
+  return { corrected, slips }
 }
+
+// Whole runs of letters are read, so that no word is found in the middle of another.
+const MAY_BE_SCRAMBLED = /[a-z]{6,12}/gi
 
 /** Returns the word that this one is a scrambled form of; undefined for the word itself. */
 function unscramble(word: string): string | undefined {
+  if (!ENDS.has(readEnds(word))) return undefined
   const original = BY_LETTERS.get(sortLetters(word))
   return original === word ? undefined : original
 }
+
+/** Returns what a scrambled word keeps: its length, its first and its last letter. */
+const readEnds = (word: string): string => `${word.length}${word[0]}${word.at(-1)}`
+const ENDS = new Set(SCRAMBLED.map(readEnds))
 
 const sortLetters = (word: string): string =>
   `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
@@ -105,24 +159,49 @@ const BY_LETTERS = new Map(SCRAMBLED.map(word => [sortLetters(word), word]))
  * Finds Base64 and hexadecimal digits, in one piece or in several, that encode one of the tell-tale
  * words.
  */
-function findEncoded(text: string): Span[] {
-  const found = findEncodedWords(text)
-  if (found.length > 0) return found
-  const joined = text.replace(/\s+/g, '')
-  const hidden = joined.length === text.length ? [] : findEncodedWords(joined)
-  return hidden.length === 0
-    ? []
-    : mapToOriginal({ text: joined, offsets: listNonBlankOffsets(text) }, () => hidden)
+const findEncoded = (text: string, found: Span[]): Work<void> =>
+  findInParts(text, found, function* (part) {
+    const joined = part.replace(/\s+/g, '')
+    if ((yield* ENCODED_PROGRAM.automaton.findCandidate(joined, 0)) === null) return []
+    const spans = findEncodedWords(part)
+    if (spans.length > 0) return spans
+    const hidden = joined.length === part.length ? [] : findEncodedWords(joined)
+    return hidden.length === 0 ? [] : toOriginal(hidden, listNonBlankOffsets(part))
+  })
+
+function toHexPattern(word: string): string {
+  const codes = [...word].map(letter => letter.charCodeAt(0))
+  return `(?i:${codes.map(code => `[${code < 0x70 ? '46' : '57'}]${(code & 0xf).toString(16)}`).join('')})`
 }
+
+/** Lists the first whole group of three letters for each place at which a word may begin. */
+const listGroups = (word: string): string[] => [0, 1, 2].map(i => word.slice(i, i + 3))
+
+function toBase64Pattern(group: string): string {
+  const inEitherCase = [0, 1, 2, 3, 4, 5, 6, 7].map(bits =>
+    [...group].map((letter, i) => (bits & (1 << i) ? letter.toUpperCase() : letter)).join(''),
+  )
+  return `(?:${inEitherCase
+    .map(letters => btoa(letters))
+    .join('|')
+    .replaceAll('+', '\\+')})`
+}
+
+/**
+ * Matches what every encoding of a tell-tale word contains, in upper or lower case: the digits of
+ * its letters, or the four Base64 digits of the first whole group of three letters. That is much
+ * faster than decoding, and few texts need more.
+ */
+const ENCODED_PROGRAM = compileProgram(
+  ENCODED.flatMap(word => [toHexPattern(word), ...listGroups(word).map(toBase64Pattern)]).join('|'),
+)
 
 // Every offset of the first whole group is tried: other digits may precede it.
 function findEncodedWords(text: string): Span[] {
   const found: Span[] = []
   for (const { code, digits, perGroup } of CODES)
     for (const { 0: run, index } of text.matchAll(digits))
-      for (let offset = 0; offset < perGroup; offset++)
-        if (hasEncodedWord(run.slice(offset), code))
-          found.push({ start: index, end: index + run.length })
+      if (hasEncodedWord(run, code, perGroup)) found.push({ start: index, end: index + run.length })
   return found
 }
 
@@ -131,7 +210,10 @@ const CODES = [
   { code: 'hex' as const, digits: /[0-9a-f]{12,}/gi, perGroup: 2 },
 ]
 
-function hasEncodedWord(run: string, code: 'base64' | 'hex'): boolean {
-  const decoded = Buffer.from(run, code).toString('latin1').toLowerCase()
-  return ENCODED.some(word => decoded.includes(word))
+const TELL_TALE = new RegExp(ENCODED.join('|'), 'i')
+
+function hasEncodedWord(run: string, code: 'base64' | 'hex', perGroup: number): boolean {
+  for (let offset = 0; offset < perGroup; offset++)
+    if (TELL_TALE.test(Buffer.from(run.slice(offset), code).toString('latin1'))) return true
+  return false
 }

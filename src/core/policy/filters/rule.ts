@@ -1,3 +1,4 @@
+import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
 
@@ -26,16 +27,12 @@ export interface CompiledRule {
   /** The patterns that find it in a text as it streams. */
   detectors: CompiledDetector[]
   /** Finds it in a whole text only. */
-  find?: (text: string) => Span[]
+  find?: (text: string) => Work<Span[]>
 }
 
 export interface CompiledDetector {
   program: Program
-  /**
-   * Whether it belongs to a builtin: with its few states a text without a match is known at once.
-   */
-  isBuiltin: boolean
-  findSpans?: (text: string) => Span[]
+  findSpans?: (text: string) => Iterable<Span | null>
 }
 
 /** Where a rule matched. */

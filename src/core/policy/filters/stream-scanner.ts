@@ -1,3 +1,4 @@
+import { runAtOnce, type Work } from '../../kernel/turns.ts'
 import { Machine, type Span } from '../patterns/machine.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
 
@@ -7,6 +8,11 @@ import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
  * flags, and only its last 4,096 units are redacted.
  */
 export const LONGEST_HELD = 4_096
+
+/** How much of a text one pattern reads before others may have their turn. */
+const SLICE = 256
+/** Redactions that are done are dropped when there are this many. */
+const MOST_DONE = 65_536
 
 // A machine reports what it gives up on before it has read the next character.
 const WIDEST = 2
@@ -18,7 +24,8 @@ const WIDEST = 2
 export class StreamScanner {
   readonly #machines: Machine[]
   readonly #onMatch: (match: Match) => void
-  readonly #redactions: Match[] = []
+  #redactions: Match[] = []
+  #nextRedaction = 0
   #text = ''
   #taken = 0
   #hiddenUntil = 0
@@ -62,9 +69,21 @@ export class StreamScanner {
     return Math.min(Math.max(open, this.length - LONGEST_HELD), this.#blockedAt)
   }
 
+  /** Reads more text. Long ones take `read`. */
   feed(text: string): void {
-    this.#text += text
-    for (const machine of this.#machines) machine.feed(text)
+    runAtOnce(this.read(text))
+  }
+
+  /** Reads more text, and lets others have their turn. */
+  *read(text: string): Work<void> {
+    for (let offset = 0; offset < text.length; offset += SLICE) {
+      const slice = text.slice(offset, offset + SLICE)
+      this.#text += slice
+      for (const machine of this.#machines) {
+        machine.feed(slice)
+        yield
+      }
+    }
   }
 
   /** Ends the text: everything is decided. */
@@ -89,8 +108,16 @@ export class StreamScanner {
   // Overlapping matches share one label: that of the match that begins first, and of several the
   // longest.
   #shiftRedaction(to: number): Match | undefined {
-    const next = this.#redactions[0]
-    return next && next.start < to ? this.#redactions.shift() : undefined
+    const next = this.#redactions[this.#nextRedaction]
+    if (!next || next.start >= to) return undefined
+    this.#nextRedaction += 1
+    if (this.#nextRedaction === MOST_DONE) this.#dropDone()
+    return next
+  }
+
+  #dropDone(): void {
+    this.#redactions = this.#redactions.slice(this.#nextRedaction)
+    this.#nextRedaction = 0
   }
 
   /** Returns the text up to `to` without what is redacted, and drops it from the buffer. */
@@ -117,15 +144,18 @@ export class StreamScanner {
   }
 }
 
-/** Returns the matches within a text that a pattern has found at this offset. */
-export function toMatches(
+/** Lists the matches within a text that a pattern has found at this offset. */
+function toMatches(
   rule: CompiledRule,
   { findSpans }: CompiledDetector,
   offset: number,
   text: string,
 ): Match[] {
-  const pieces: Span[] = findSpans ? findSpans(text) : [{ start: 0, end: text.length }]
-  return pieces.map(({ start, end }) => ({ rule, start: offset + start, end: offset + end }))
+  const spans = findSpans?.(text) ?? [{ start: 0, end: text.length }]
+  const matches: Match[] = []
+  for (const span of spans)
+    if (span) matches.push({ rule, start: offset + span.start, end: offset + span.end })
+  return matches
 }
 
 /** Compares by start; of two with the same start the longer one is first. */

@@ -1,6 +1,9 @@
+import type { Work } from '../../kernel/turns.ts'
 import type { TextSegment } from '../../language/text-segment.ts'
 import type { FilterSet } from './filter-set.ts'
 import { redactJson } from './json-text.ts'
+import { decodeToken, isJson as isJsonText, readTokens } from './json-tokens.ts'
+import { MatchIndex } from './match-index.ts'
 import { redactPieces } from './redact.ts'
 import type { Match } from './rule.ts'
 
@@ -15,36 +18,47 @@ export interface FilteredSegment {
  * Searches a segment and redacts it. Several pieces are searched twice, joined and each by itself:
  * a number may be split between two pieces, and two words may run together when joined.
  */
-export async function redactSegment(
+export function* redactSegment(
   { pieces, isJson }: TextSegment,
   filterSet: FilterSet,
-): Promise<FilteredSegment> {
+): Work<FilteredSegment> {
   const text = pieces.join('')
-  const search = (value: string) => filterSet.search(value)
   if (isJson) {
-    const { text: filtered, matches } = await redactJson(text, search)
+    const { text: filtered, matches } = yield* redactJson(text, filterSet)
     return { pieces: [filtered], text, matches }
   }
-  const matches = await search(text)
-  if (pieces.length > 1) await addPieceMatches(pieces, matches, search)
+  const matches = yield* filterSet.scan(text)
+  if (pieces.length > 1) yield* addPieceMatches(pieces, matches, filterSet)
   return { pieces: redactPieces(pieces, matches), text, matches }
 }
 
 /** Adds the matches that only appear in a single piece. */
-async function addPieceMatches(
-  pieces: string[],
-  matches: Match[],
-  search: (text: string) => Promise<Match[]>,
-): Promise<void> {
-  const joinedMatches = [...matches]
+function* addPieceMatches(pieces: string[], matches: Match[], filterSet: FilterSet): Work<void> {
+  const joinedMatches = new MatchIndex(matches)
   let offset = 0
   for (const piece of pieces) {
-    for (const { rule, start, end } of await search(piece)) {
-      const isKnown = joinedMatches.some(
-        match => match.rule === rule && match.start <= offset + start && match.end >= offset + end,
-      )
-      if (!isKnown) matches.push({ rule, start: offset + start, end: offset + end })
+    for (const { rule, start, end } of yield* filterSet.scan(piece)) {
+      const match = { rule, start: offset + start, end: offset + end }
+      if (!joinedMatches.includes(rule, match)) matches.push(match)
     }
     offset += piece.length
+    yield
+  }
+}
+
+/** Adds the texts of a segment as models may read them: each piece, and each string of JSON. */
+export function* listTexts({ pieces, isJson }: TextSegment, into: Set<string>): Work<void> {
+  for (const piece of pieces) {
+    into.add(piece)
+    if (isJson) yield* listStrings(piece, into)
+    yield
+  }
+}
+
+function* listStrings(json: string, into: Set<string>): Work<void> {
+  if (!(yield* isJsonText(json))) return
+  for (const token of readTokens(json)) {
+    if (token.isText) into.add(decodeToken(json, token))
+    yield
   }
 }

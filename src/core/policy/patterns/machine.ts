@@ -7,7 +7,7 @@ export interface Span {
 }
 
 /** Is called for each match, in the order of their starts. */
-type OnMatch = (start: number, end: number) => void
+export type OnMatch = (start: number, end: number) => void
 
 /**
  * Reads one text and reports every match of a pattern in it, however the text is cut. It finds what
@@ -75,6 +75,29 @@ export class Machine {
         this.#position += 1
       } else this.#readUnit(code)
     }
+  }
+
+  /** Moves a machine that is idle to another position of its text, after this character. */
+  jumpTo(position: number, before: number): void {
+    this.#position = position
+    this.#before = before
+  }
+
+  /**
+   * Reads a part of a text until nothing is open, or until it has taken this many steps. Returns
+   * how far it has read, at least one unit.
+   */
+  readUntilIdle(text: string, from: number, to: number, steps: number): number {
+    const last = this.steps + steps
+    let i = from
+    do this.#readUnit(text.charCodeAt(i++))
+    while (i < to && this.steps < last && !this.isIdle)
+    return i
+  }
+
+  /** Whether nothing that it has read may become part of a match. */
+  get isIdle(): boolean {
+    return this.#threads.length === 0 && this.#high === NOTHING && this.#candidates.length === 0
   }
 
   /** Ends the text. */
@@ -196,8 +219,9 @@ export class Machine {
 /** The operations of instructions. */
 export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
 
-const NOTHING = -1
-const ASCII = 128
+/** Stands for the character before the beginning and after the end of a text. */
+export const NOTHING = -1
+export const ASCII = 128
 
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
@@ -206,7 +230,7 @@ const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
  * Computes what `^`, `$`, `\b` and the like test between two characters: the bits of RE2's
  * programs.
  */
-function computeContext(before: number, after: number): number {
+export function computeContext(before: number, after: number): number {
   const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
   const lines =
     (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) |
@@ -217,9 +241,9 @@ function computeContext(before: number, after: number): number {
 const [BEGIN_LINE, END_LINE, BEGIN_TEXT, END_TEXT, WORD_BOUNDARY, NO_WORD_BOUNDARY] = [
   1, 2, 4, 8, 16, 32,
 ]
-const LINE_FEED = 0x0a
+export const LINE_FEED = 0x0a
 
-const isWord = (code: number) =>
+export const isWord = (code: number) =>
   (code >= 0x61 && code <= 0x7a) ||
   (code >= 0x41 && code <= 0x5a) ||
   (code >= 0x30 && code <= 0x39) ||

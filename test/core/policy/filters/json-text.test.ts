@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { runInTurns } from '../../../../src/core/kernel/turns.ts'
 import { redactJson } from '../../../../src/core/policy/filters/json-text.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
 
@@ -9,7 +10,7 @@ async function left(json: string, ...rules: Partial<FilterRule>[]) {
   )
   const screen = getInputFilters('user')
   if (!screen) throw new Error('There is no screen')
-  const { text, matches } = await redactJson(json, some => screen.search(some))
+  const { text, matches } = await runInTurns(redactJson(json, screen))
   return { text, count: matches.length }
 }
 

@@ -1,3 +1,4 @@
+import { runInTurns, type Work } from '../../../kernel/turns.ts'
 import type { TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import type { FilterSet } from '../../../policy/filters/filter-set.ts'
@@ -45,13 +46,13 @@ export class ChoiceFilter {
 
   /** Returns what may go out once this part has come. */
   async read(part: ChoicePart): Promise<ChoicePart[]> {
-    if (part.type === 'finish') return this.#finish(part)
+    if (part.type === 'finish') return this.#finish(await this.#filterFields(part))
     if (part.type === 'tool-call-delta') return this.#addInput(part)
-    const filteredPart = await this.#filterWhole(part)
+    const filteredPart = await this.#filterFields(await this.#filterWhole(part))
     if (!this.#isBlocked)
       this.#pending.push({
         part: this.#filterSet.alters ? removeLogprobs(filteredPart) : filteredPart,
-        slots: this.#listSlots(filteredPart),
+        slots: await runInTurns(this.#listSlots(filteredPart)),
         isOpen: false,
       })
     return this.#releaseParts()
@@ -120,43 +121,43 @@ export class ChoiceFilter {
     )
   }
 
-  #listSlots(part: ChoicePart): Slot[] {
+  *#listSlots(part: ChoicePart): Work<Slot[]> {
     switch (part.type) {
       case 'text-delta':
       case 'refusal-delta':
-        return [this.#createSlot(part.type, part.text, replaceText)]
+        return [yield* this.#createSlot(part.type, part.text, replaceText)]
       case 'reasoning-delta':
         return [
-          this.#createSlot('reasoning', part.text, replaceText),
-          ...part.details.flatMap((detail, position) => this.#listDetailSlots(detail, position)),
+          yield* this.#createSlot('reasoning', part.text, replaceText),
+          ...(yield* this.#listDetailSlots(part.details)),
         ]
       case 'audio-delta':
         return part.audio.transcript === undefined
           ? []
-          : [this.#createSlot('audio', part.audio.transcript, replaceTranscript)]
+          : [yield* this.#createSlot('audio', part.audio.transcript, replaceTranscript)]
       default:
         return []
     }
   }
 
-  #listDetailSlots(detail: ReasoningDetail, position: number): Slot[] {
-    return ['text', 'summary'].flatMap(field => {
-      const words = detail[field]
-      if (typeof words !== 'string') return []
-      return [
-        this.#createSlot(
-          `reasoning ${detail.type} ${detail.index} ${field}`,
-          words,
-          (part, filtered) => replaceDetail(part, position, field, filtered),
-        ),
-      ]
-    })
+  *#listDetailSlots(details: ReasoningDetail[]): Work<Slot[]> {
+    const slots: Slot[] = []
+    for (const [position, detail] of details.entries())
+      for (const field of DETAIL_TEXTS) {
+        const words = detail[field]
+        if (typeof words !== 'string') continue
+        const replaceWords: Slot['replaceWords'] = (part, filtered) =>
+          replaceDetail(part, position, field, filtered)
+        const name = `reasoning ${detail.type} ${detail.index} ${field}`
+        slots.push(yield* this.#createSlot(name, words, replaceWords))
+      }
+    return slots
   }
 
-  #createSlot(name: string, words: string, replaceWords: Slot['replaceWords']): Slot {
+  *#createSlot(name: string, words: string, replaceWords: Slot['replaceWords']): Work<Slot> {
     const scanner = this.#scanners.get(name) ?? this.#filterSet.createScanner(this.#onMatch)
     this.#scanners.set(name, scanner)
-    scanner.feed(words)
+    yield* scanner.read(words)
     return { scanner, until: scanner.length, replaceWords }
   }
 
@@ -181,6 +182,14 @@ export class ChoiceFilter {
       }))
   }
 
+  /** Filters every string of a part that no scanner follows: names, ids, addresses, opaque data. */
+  async #filterFields<P extends ChoicePart>(part: P): Promise<P> {
+    if (FOLLOWED.has(part.type)) return part
+    const { value, found } = await runInTurns(this.#filterSet.filterUnread(blankFollowed(part)))
+    for (const { match } of found) this.#onMatch(match)
+    return this.#filterSet.alters ? restoreFollowed(value, part) : part
+  }
+
   /** Filters the texts of sources and other parts that come whole. */
   async #filterWhole(part: ChoicePart): Promise<ChoicePart> {
     if (part.type === 'annotation')
@@ -201,10 +210,47 @@ export class ChoiceFilter {
 
   async #filterJson(json: string): Promise<string> {
     const { redactJson } = await import('../../../policy/filters/json-text.ts')
-    const { text, matches } = await redactJson(json, segment => this.#filterSet.find(segment))
+    const { text, matches } = await runInTurns(redactJson(json, this.#filterSet))
     for (const match of matches) this.#onMatch(match)
     return this.#filterSet.alters ? text : json
   }
+}
+
+/** Parts of which every string is filtered elsewhere. */
+const FOLLOWED = new Set<string>([
+  'text-delta',
+  'refusal-delta',
+  'tool-call-delta',
+  'annotation',
+  'other',
+])
+
+/** Returns the part without the texts that scanners follow, since they may go on in the next. */
+function blankFollowed<P extends ChoicePart>(part: P): P {
+  if (part.type === 'audio-delta' && part.audio.transcript !== undefined)
+    return { ...part, audio: { ...part.audio, transcript: '' } }
+  if (part.type !== 'reasoning-delta') return part
+  return { ...part, text: '', details: part.details.map(detail => mapTexts(detail, () => '')) }
+}
+
+/** Returns the part with the texts that scanners follow as they are in the original. */
+function restoreFollowed<P extends ChoicePart>(part: P, original: P): P {
+  if (part.type === 'audio-delta' && original.type === 'audio-delta') {
+    const { transcript } = original.audio
+    return transcript === undefined ? part : { ...part, audio: { ...part.audio, transcript } }
+  }
+  if (part.type !== 'reasoning-delta' || original.type !== 'reasoning-delta') return part
+  const restore = (detail: ReasoningDetail, i: number) =>
+    mapTexts(detail, field => original.details[i]?.[field])
+  return { ...part, text: original.text, details: part.details.map(restore) }
+}
+
+/** The members of a detail that scanners follow. */
+const DETAIL_TEXTS = ['text', 'summary']
+
+function mapTexts(detail: ReasoningDetail, replace: (field: string) => unknown): ReasoningDetail {
+  const fields = DETAIL_TEXTS.filter(field => typeof detail[field] === 'string')
+  return { ...detail, ...Object.fromEntries(fields.map(field => [field, replace(field)])) }
 }
 
 /**

@@ -1,10 +1,11 @@
 import type { GatewayError } from '../../../errors.ts'
+import { runAtOnce } from '../../../kernel/turns.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Message } from '../../../language/message.ts'
 import type { Params } from '../../../language/params.ts'
 import type { TextPart } from '../../../language/part.ts'
 import type { TextRewrite } from '../../../language/text-segment.ts'
-import type { Tool } from '../../../language/tool.ts'
+import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { FilterSet } from '../../../policy/filters/filter-set.ts'
 import type { Match } from '../../../policy/filters/rule.ts'
 import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
@@ -32,8 +33,9 @@ async function rewriteTexts(call: TextCall, rewriteSegment: TextRewrite): Promis
   const messages = await rewriteEach(call.messages, message =>
     rewriteMessage(message, rewriteSegment),
   )
-  const rewriteTool = (tool: Tool) => rewriteValue(tool, { role: 'system', rewriteSegment })
-  const tools = await rewriteEach(call.tools, rewriteTool)
+  const tools = await rewriteEach(call.tools, tool =>
+    rewriteTool(tool, { role: 'system', rewriteSegment }),
+  )
   const extra = await rewriteValue(call.extra, { role: 'user', rewriteSegment })
   return {
     ...call,
@@ -47,8 +49,17 @@ async function rewriteTexts(call: TextCall, rewriteSegment: TextRewrite): Promis
 async function rewriteMessage(message: Message, rewriteSegment: TextRewrite): Promise<Message> {
   const rewriter: Rewriter = { role: message.role, rewriteSegment }
   const rewritten = { ...message, blocks: await rewriteBlocks(message.blocks, rewriter) }
+  if (message.tool_call_id !== undefined)
+    rewritten.tool_call_id = await rewriteText(message.tool_call_id, rewriter)
   if (message.name !== undefined) rewritten.name = await rewriteText(message.name, rewriter)
   return rewriteExtra(rewritten, rewriter)
+}
+
+// The type is ours: a pattern such as `function` must not change it.
+async function rewriteTool(tool: Tool, rewriter: Rewriter): Promise<Tool> {
+  if (tool.type === 'other') return { ...tool, value: await rewriteValue(tool.value, rewriter) }
+  const { type, ...members } = tool
+  return { type, ...(await rewriteValue(members, rewriter)) }
 }
 
 /** The role whose words a parameter holds. */
@@ -59,8 +70,30 @@ async function rewriteParams(params: Params, rewriteSegment: TextRewrite): Promi
   for (const [name, role] of Object.entries(SPOKEN))
     if (name in params)
       rewritten[name] = await rewriteValue(rewritten[name], { role, rewriteSegment })
-  return rewritten as Params
+  return rewriteNames(rewritten as Params, { role: 'system', rewriteSegment })
 }
+
+/**
+ * Rewrites what is not spoken but typed all the same. A tool must have the same name everywhere, so
+ * what names it is rewritten here, before a protocol looks for it.
+ */
+async function rewriteNames(params: Params, rewriter: Rewriter): Promise<Params> {
+  const rewritten = { ...params }
+  const rewrite = (text: string) => rewriteText(text, rewriter)
+  const { stop, tool_choice, prompt_cache_key } = params
+  if (stop) rewritten.stop = await rewriteEach(stop, rewrite)
+  if (prompt_cache_key !== undefined) rewritten.prompt_cache_key = await rewrite(prompt_cache_key)
+  if (isFunctionChoice(tool_choice)) {
+    const name = await rewrite(tool_choice.function.name)
+    rewritten.tool_choice = { type: 'function', function: { name } }
+  }
+  return rewritten
+}
+
+const isFunctionChoice = (
+  choice: ToolChoice | undefined,
+): choice is Extract<ToolChoice, { function: unknown }> =>
+  typeof choice === 'object' && 'function' in choice
 
 /**
  * Filters an answer of text as it streams: words, refusals, reasoning and arguments of tools, each
@@ -85,10 +118,18 @@ export class TextFilter implements AnswerFilter<TextPart> {
     const out: TextPart[] = []
     const passed = this.#isStreamed ? out : this.#heldBack
     for (const part of parts) {
-      if (!('choice' in part)) out.push(part)
+      if (!('choice' in part)) out.push(this.readHead(part))
       else if (!this.blocked) passed.push(...(await this.#getChoiceFilter(part.choice).read(part)))
     }
     return out
+  }
+
+  // What a provider says of itself before it answers is short.
+  readHead(part: TextPart): TextPart {
+    if (part.type !== 'start') return part
+    const { value, found } = runAtOnce(this.#filterSet.filterUnread(part))
+    for (const { match } of found) this.#noteMatch(match)
+    return this.#filterSet.alters ? value : part
   }
 
   async end(): Promise<TextPart[]> {

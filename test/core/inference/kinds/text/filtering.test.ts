@@ -233,7 +233,7 @@ describe('reasoning', () => {
   test('without findings stays signed, and encrypted reasoning stays', async () => {
     const parts = [
       thought('All well', [{ type: 'reasoning.text', text: 'All well', signature: 'sig' }]),
-      thought('', [{ type: 'reasoning.encrypted', data: 'bob@example.com' }]),
+      thought('', [{ type: 'reasoning.encrypted', data: 'Ym9iQGV4YW1wbGUuY29t' }]),
       FINISH,
     ]
     expect((await through(parts, [EMAIL])).parts).toEqual(parts)
@@ -267,6 +267,38 @@ describe('other texts', () => {
     expect(JSON.stringify(left.slice(2))).toBe(
       JSON.stringify(parts.slice(1)).replaceAll('bob@example.com', '[EMAIL]'),
     )
+  })
+})
+
+describe('what is forbidden goes out in no field of an answer', () => {
+  const WORD = 'falconcodename'
+  const parts: TextPart[] = [
+    { type: 'tool-call-start', choice: 0, index: 0, id: WORD, name: WORD, extra: { [WORD]: WORD } },
+    { type: 'image', choice: 0, url: `https://example.com/${WORD}.png` },
+    thought('', [
+      { type: 'reasoning.encrypted', data: WORD, id: WORD, format: WORD, signature: WORD },
+    ]),
+    { type: 'audio-delta', choice: 0, audio: { id: WORD, transcript: WORD } },
+    { type: 'annotation', choice: 0, annotation: { url: WORD } },
+    { type: 'other', choice: 0, dialect: 'messages', value: { [WORD]: [WORD] } },
+    { type: 'finish', choice: 0, reason: 'stop', native: WORD, sequence: WORD, extra: { x: WORD } },
+    { type: 'start', upstream_id: WORD, system_fingerprint: WORD, service_tier: WORD },
+  ]
+
+  test.each(parts)('whole or streamed: %j', async part => {
+    for (const stream of [true, false]) {
+      const { out, findings } = await through([part], [{ pattern: WORD, label: 'X' }], stream)
+      expect(JSON.stringify(out)).not.toContain(WORD)
+      expect(out.flat()[0]).toMatchObject({ type: part.type })
+      expect(findings[0]?.count).toBeGreaterThan(0)
+    }
+  })
+
+  test.each(parts)('and is blocked: %j', async part => {
+    const { filter } = await filterOf([{ pattern: WORD, action: 'block' }])
+    const out = [...(await filter.read([part])), ...(await filter.end())]
+    expect(filter.blocked?.status).toBe(403)
+    expect(JSON.stringify(out.filter(({ type }) => type !== 'start'))).not.toContain(WORD)
   })
 })
 

@@ -1,0 +1,179 @@
+import type { Work } from '../../kernel/turns.ts'
+import { ASCII, computeContext, isWord, LINE_FEED, NOTHING, OP } from './machine.ts'
+import type { Program } from './program.ts'
+
+/** A set of instructions that wait for the next character, and what kind of character was last. */
+interface State {
+  threads: number[]
+  before: number
+}
+
+/** After this many characters others may have their turn, and after this many new states. */
+const SLICE = 16_384
+const MOST_WORK = 50_000
+/** A state costs 256 bytes. When there are too many, all are forgotten. */
+const MOST_STATES = 512
+const MOST_BEYOND_ASCII = 4_096
+/** A search that meets this many new states is left to a machine. */
+const MOST_CREATED = 2 * MOST_STATES
+
+const NAMING = 8
+
+const [UNKNOWN, MATCHED] = [0, -1]
+/** One character of each kind that a program can tell apart before a position. */
+const KINDS_BEFORE = [NOTHING, LINE_FEED, 0x61, 0x20]
+const CLEAR_STATES = KINDS_BEFORE.length
+
+/**
+ * Finds where matches may be, but not where they end: several times as fast as a machine, because
+ * the states that it meets are kept.
+ */
+export class Automaton {
+  /** What entering new states has cost, in instructions. */
+  steps = 0
+  readonly #program: Program
+  /** The first four have no threads. */
+  #states: State[] = []
+  #byName = new Map<string, number>()
+  /** The number of the next state plus one, by state and ASCII character. */
+  #next = new Int16Array(0)
+  #beyondAscii = new Map<number, number>()
+  #created = 0
+  #isMatched = false
+
+  constructor(program: Program) {
+    this.#program = program
+    this.#forgetStates()
+  }
+
+  /**
+   * Finds a position at or after `from` from which a machine finds the first match. No match spans
+   * it. There may be none after it; null means that there is none.
+   */
+  *findCandidate(text: string, from: number): Work<number | null> {
+    let clearUntil = from
+    let state = this.#enter([], from === 0 ? NOTHING : text.charCodeAt(from - 1))
+    const mostCreated = this.#created + MOST_CREATED
+    for (let i = from; i < text.length; ) {
+      const sliceEnd = Math.min(i + SLICE, text.length)
+      const workEnd = this.steps + MOST_WORK
+      while (i < sliceEnd && this.steps < workEnd) {
+        if (state < CLEAR_STATES) clearUntil = i
+        const code = text.charCodeAt(i)
+        let next = code < ASCII ? (this.#next[state * ASCII + code] ?? UNKNOWN) : UNKNOWN
+        let width = 1
+        if (next === UNKNOWN) {
+          const rune = text.codePointAt(i) ?? 0
+          if (rune > 0xffff) width = 2
+          if (this.#states.length >= MOST_STATES) state = this.#makeRoom(state)
+          next = rune < ASCII ? this.#learn(state, rune) : this.#findBeyondAscii(state, rune)
+        }
+        if (next === MATCHED || this.#created > mostCreated) return clearUntil
+        state = next - 1
+        i += width
+      }
+      const current = this.#states[state]
+      const states = this.#states
+      yield
+      // Another search may have forgotten the states meanwhile.
+      if (current && states !== this.#states) state = this.#enter(current.threads, current.before)
+    }
+    return this.#step(state, NOTHING) === MATCHED ? clearUntil : null
+  }
+
+  /** Forgets all states but this one, and returns its new number. */
+  #makeRoom(state: number): number {
+    const { threads, before } = this.#states[state] ?? { threads: [], before: NOTHING }
+    this.#forgetStates()
+    return this.#enter(threads, before)
+  }
+
+  #forgetStates(): void {
+    this.#states = []
+    this.#byName.clear()
+    this.#beyondAscii.clear()
+    this.#next.fill(UNKNOWN)
+    for (const before of KINDS_BEFORE) this.#add(`${before}`, { threads: [], before })
+  }
+
+  #learn(state: number, rune: number): number {
+    const next = this.#step(state, rune)
+    this.#next[state * ASCII + rune] = next
+    return next
+  }
+
+  #findBeyondAscii(state: number, rune: number): number {
+    if (state < CLEAR_STATES && !this.#program.canBeginBeyondAscii) return CLEAR_STATES
+    const name = state * 0x110000 + rune
+    const known = this.#beyondAscii.get(name)
+    if (known !== undefined) return known
+    if (this.#beyondAscii.size === MOST_BEYOND_ASCII) this.#beyondAscii.clear()
+    const next = this.#step(state, rune)
+    this.#beyondAscii.set(name, next)
+    return next
+  }
+
+  /** Reads a character: returns the number of the next state plus one, or `MATCHED`. */
+  #step(state: number, rune: number): number {
+    const { threads, before } = this.#states[state] ?? { threads: [], before: NOTHING }
+    const context = this.#program.needsContext ? computeContext(before, rune) : 0
+    const visit = this.#program.startVisit()
+    const next: number[] = []
+    this.#isMatched = false
+    for (const pc of threads) this.#follow(pc, rune, context, visit, next)
+    if (this.#isMatched) return MATCHED
+    this.#follow(this.#program.start, rune, context, visit, next)
+    return this.#enter(next, rune) + 1
+  }
+
+  #follow(at: number, rune: number, context: number, visit: number, next: number[]): void {
+    const { op, out, arg, visited } = this.#program
+    for (let pc = at; visited[pc] !== visit; ) {
+      visited[pc] = visit
+      this.steps += 1
+      const kind = op[pc]
+      if (kind === OP.match) this.#isMatched = true
+      if (kind === OP.rune && rune !== NOTHING && this.#program.accepts(pc, rune))
+        next.push(out[pc] ?? 0)
+      if (kind === OP.between ? ((arg[pc] ?? 0) & ~context) !== 0 : !GOES_ON[kind ?? 0]) return
+      if (kind === OP.either) this.#follow(arg[pc] ?? 0, rune, context, visit, next)
+      pc = out[pc] ?? 0
+    }
+  }
+
+  #enter(pending: number[], last: number): number {
+    // Naming a state costs several times as much as reading its instructions.
+    this.steps += NAMING * pending.length
+    const threads = [...new Set(pending)].toSorted((a, b) => a - b)
+    const before = this.#program.needsContext ? toKind(last) : ANY_KIND
+    const name = [before, ...threads].join(' ')
+    return this.#byName.get(name) ?? this.#add(name, { threads, before })
+  }
+
+  #add(name: string, state: State): number {
+    const number = this.#states.push(state) - 1
+    this.#byName.set(name, number)
+    this.#created += 1
+    if (this.#next.length < this.#states.length * ASCII) this.#grow()
+    return number
+  }
+
+  #grow(): void {
+    const next = new Int16Array(Math.max(16 * ASCII, 2 * this.#next.length))
+    next.set(this.#next)
+    this.#next = next
+  }
+}
+
+const GOES_ON: Record<number, boolean> = {
+  [OP.either]: true,
+  [OP.nothing]: true,
+  [OP.between]: true,
+}
+
+const ANY_KIND = 0x20
+
+function toKind(rune: number): number {
+  if (rune === NOTHING || rune === LINE_FEED) return rune
+  return isWord(rune) ? 0x61 : ANY_KIND
+}

@@ -1,0 +1,86 @@
+import { expect, test } from 'bun:test'
+import type { Endpoint } from '../../../../src/core/catalog/models.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import { PROTOCOL_WORDS } from '../../../../src/core/policy/filters/protocol-words.data.ts'
+import { protocols } from '../../../../src/core/protocols/registry.ts'
+import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+
+/** Calls whose own words are all marked, so that the others are a protocol's. */
+const CALLS: TextCall[] = [
+  buildTextCall({
+    messages: [
+      {
+        role: 'system',
+        blocks: [{ type: 'text', text: 'zzq', cache_control: { type: 'ephemeral' } }],
+      },
+      { role: 'user', blocks: [{ type: 'text', text: 'zzq' }] },
+      {
+        role: 'assistant',
+        blocks: [
+          { type: 'text', text: 'zzq' },
+          { type: 'tool-call', id: 'zzq', name: 'zzq', input: '{"zzq":"zzq"}' },
+        ],
+      },
+      {
+        role: 'tool',
+        tool_call_id: 'zzq',
+        is_error: true,
+        blocks: [{ type: 'text', text: '{"zzq":1}' }],
+      },
+      {
+        role: 'user',
+        blocks: [
+          { type: 'text', text: 'zzq' },
+          { type: 'image', url: 'data:image/png;base64,iVBORw0KGgo=' },
+        ],
+      },
+    ],
+    tools: [{ type: 'function', name: 'zzq', description: 'zzq', parameters: { type: 'object' } }],
+    params: {
+      max_tokens: 9_000,
+      temperature: 1,
+      top_p: 1,
+      stop: ['zzq'],
+      seed: 1,
+      tool_choice: { type: 'function', function: { name: 'zzq' } },
+      parallel_tool_calls: false,
+      reasoning: { effort: 'high' },
+    },
+    stream: true,
+  }),
+  buildTextCall({
+    params: {
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'zzq', schema: { type: 'object' } },
+      },
+      tool_choice: 'required',
+    },
+    tools: [{ type: 'function', name: 'zzq' }],
+  }),
+]
+
+function listStrings(value: unknown): string[] {
+  if (typeof value === 'string') return [value]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) => [
+    ...(Array.isArray(value) ? [] : [name]),
+    ...listStrings(member),
+  ])
+}
+
+// An instruction that a protocol adds in a sentence is read like any text.
+const isOurs = (text: string) =>
+  text.length > 1 &&
+  !text.includes('zzq') &&
+  !text.includes(' ') &&
+  !/^(?:data:|iVBOR|m$|Hi$)/.test(text)
+
+test.each(Object.keys(protocols.text))('the list has every word that %s writes', name => {
+  const protocol = protocols.text[name as keyof typeof protocols.text]
+  const endpoint: Endpoint = buildEndpoint({ protocol: name as never, upstreamModel: 'm' })
+  const unknown = CALLS.flatMap(call => listStrings(protocol?.buildRequest(call, endpoint).body))
+    .filter(isOurs)
+    .filter(text => !PROTOCOL_WORDS.has(text))
+  expect([...new Set(unknown)]).toEqual([])
+})

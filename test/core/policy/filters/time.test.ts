@@ -1,0 +1,136 @@
+import { describe, expect, test } from 'bun:test'
+import { runInTurns } from '../../../../src/core/kernel/turns.ts'
+import type { TextSegment } from '../../../../src/core/language/text-segment.ts'
+import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
+import { redactSegment } from '../../../../src/core/policy/filters/text-segment.ts'
+import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
+
+/*
+ * Work on callers' text is linear in its length, and gives others their turn. Times are of the
+ * processor, so that other load on the machine does not count.
+ */
+
+const IS_LONG = Boolean(process.env.GATEWAY_TEST_LONG)
+
+async function openSet(rule: Partial<FilterRule>) {
+  const filters = await openFilters([
+    { guardrail_id: 'g', scope: 'key', action: 'redact', ...rule } as FilterRule,
+  ])
+  const filterSet = filters.getInputFilters('user')
+  if (!filterSet) throw new Error('No filters')
+  return filterSet
+}
+
+const readCpu = () => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
+/** Returns how long a work took, and how long others waited at most, in milliseconds of CPU. */
+async function measure(work: () => Promise<unknown>) {
+  let [last, longest, isOver] = [readCpu(), 0, false]
+  const tick = () => {
+    const now = readCpu()
+    longest = Math.max(longest, now - last)
+    last = now
+    if (!isOver) setImmediate(tick)
+  }
+  setImmediate(tick)
+  const startedAt = readCpu()
+  await work()
+  isOver = true
+  return { took: readCpu() - startedAt, waited: Math.max(longest, readCpu() - last) }
+}
+
+const segment = (pieces: string[], isJson = false): TextSegment => ({
+  role: 'user',
+  pieces,
+  isJson,
+})
+
+describe('a time bomb', () => {
+  test('two text parts with 120,000 addresses', async () => {
+    const emails = await openSet({ slug: 'email' })
+    const parts = [0, 1].map(() => 'bob@example.com '.repeat(60_000))
+    const { took, waited } = await measure(() => runInTurns(redactSegment(segment(parts), emails)))
+    expect({ took: took < 5_000, waited: waited < 250 }).toEqual({ took: true, waited: true })
+  }, 60_000)
+
+  test('a JSON list of 90,000 addresses in tool arguments', async () => {
+    const emails = await openSet({ slug: 'email' })
+    const json = JSON.stringify(Array.from({ length: 90_000 }, (_, i) => `bob${i}@example.com`))
+    const { took, waited } = await measure(() =>
+      runInTurns(redactSegment(segment([json], true), emails)),
+    )
+    expect({ took: took < 5_000, waited: waited < 250 }).toEqual({ took: true, waited: true })
+  }, 60_000)
+})
+
+/** Units of text of which a long one is made: what filters look for, and what nearly is. */
+const UNITS = [
+  'bob@example.com ',
+  'a.',
+  'a@',
+  '1 ',
+  '4111-1111-1111-1111 ',
+  '1.2.3.',
+  'ab:',
+  '+1 ',
+  'password = ',
+  'Mr John Smith ',
+  '12 Main Street, ',
+  'i g n o r e ',
+  'ignroe ',
+  'aWdub3Jl',
+  'ﷺ',
+  'e\u0301\u0323',
+  'ｉｇｎ\u200bｏｒｅ ',
+  '\u0301\u0323',
+  '-----BEGIN PRIVATE KEY-----',
+  '\\u0061',
+  '😀',
+]
+
+/** How a text comes: whole, in pieces, as JSON. */
+const CARRIERS: Record<string, (unit: string, size: number) => TextSegment> = {
+  whole: (unit, size) => segment([unit.repeat(size / unit.length)]),
+  pieces: (unit, size) => segment(Array.from({ length: size / unit.length }, () => unit)),
+  list: (unit, size) =>
+    segment([JSON.stringify(Array.from({ length: size / unit.length }, () => unit))], true),
+  object: (unit, size) =>
+    segment([`{"password":"${JSON.stringify(unit.repeat(size / unit.length)).slice(1)}}`], true),
+}
+
+const RULES: Partial<FilterRule>[] = [
+  ...(Object.keys(BUILTINS) as BuiltinSlug[]).map(slug => ({ slug })),
+  { pattern: '(a+)+c' },
+  { pattern: 'a.{0,300}x' },
+  { pattern: '\\d' },
+]
+
+const SMALL = IS_LONG ? 60_000 : 12_000
+const FACTOR = 8
+
+/** Every case in the long run; in the normal one every 29th, beginning with the seed. */
+function listCases(seed: number) {
+  const cases = RULES.flatMap(rule =>
+    UNITS.flatMap(unit => Object.keys(CARRIERS).map(carrier => ({ rule, unit, carrier }))),
+  )
+  return IS_LONG ? cases : cases.filter((_, i) => i % 29 === seed)
+}
+
+test('work on a text is linear in its length, and others have their turn (seed 3)', async () => {
+  const failures: unknown[] = []
+  for (const { rule, unit, carrier } of listCases(3)) {
+    const filterSet = await openSet(rule)
+    const run = (size: number) =>
+      measure(() => runInTurns(redactSegment(CARRIERS[carrier]?.(unit, size) as never, filterSet)))
+    const small = await run(SMALL)
+    let large = await run(SMALL * FACTOR)
+    const isSlow = () => large.took > Math.max(small.took, 10) * FACTOR * 4 || large.waited > 150
+    // The collector may have run: a second time it is the code.
+    if (isSlow()) large = await run(SMALL * FACTOR)
+    if (isSlow()) failures.push({ rule, unit, carrier, small, large })
+  }
+  expect(failures).toEqual([])
+}, 600_000)
