@@ -524,8 +524,12 @@ const ROWS: Row[] = [
     { timeouts: { body_seconds: 0.05 } },
     {
       seen: ({ gateway, keys }) =>
-        unlessWaiting(async () => {
-          const { answer } = onConnection(gateway, keys.inference, new ReadableStream())
+        unlessWaiting(async signal => {
+          const body = new ReadableStream({
+            start: controller =>
+              signal.addEventListener('abort', () => controller.error(new Error('left'))),
+          })
+          const { answer } = onConnection(gateway, keys.inference, body)
           return (await answer).status
         }),
       was: 'waits',
