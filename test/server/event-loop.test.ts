@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { createApp } from '../../src/server/app.ts'
+import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { measureLoopUse } from '../support/event-loop.ts'
 import { type LoopWorld, openLoopWorld } from '../support/loop-world.ts'
 
@@ -91,6 +93,20 @@ describe('nobody waits for', () => {
       )
       expect(result.map(answer => answer.status)).toEqual(new Array(20).fill(status))
       expect(longest).toBeLessThan(LONGEST)
+    }
+  })
+
+  test('twenty anonymous requests at once, of any kind that needs no key', async () => {
+    const app = createApp(world.gateway)
+    const open = listDescribedRoutes(app).filter(({ operation }) => operation.open)
+    expect(open.length).toBeGreaterThan(10)
+    for (const { method, path } of open) {
+      const url = `http://localhost${path.replace(':author', 'openai').replace(':slug', 'gpt-5')}`
+      const ask = async () =>
+        (await app.handle(new Request(url, { method: method.toUpperCase() }))).text()
+      await ask()
+      const { longest } = await measureLoopUse(() => Promise.all(Array.from({ length: 20 }, ask)))
+      expect([path, longest < LONGEST]).toEqual([path, true])
     }
   })
 

@@ -12,23 +12,20 @@ const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open' | 'status
  * Creates the routes of the app's description, for programs and for people. `app` is called for
  * each request, when all routes are there.
  */
-export const createDescriptionRoutes = (
-  app: () => AnyElysia,
-  about: { title: string; url: string },
-) =>
-  new Elysia()
+export const createDescriptionRoutes = (app: () => AnyElysia, about: About) => {
+  const json = keepText(about, () => JSON.stringify(buildOpenApi(app(), about)))
+  const yaml = keepText(about, () => Bun.YAML.stringify(buildOpenApi(app(), about), null, 2))
+  return new Elysia()
     .use(allowAnyone())
     .get(
       '/openapi.json',
-      () => buildOpenApi(app(), about),
+      () => new Response(json(), { headers: { 'content-type': 'application/json;charset=utf-8' } }),
       describeSiteOperation({ id: 'openapiJson', summary: 'Get this description' }),
     )
     .get(
       '/openapi.yaml',
       () =>
-        new Response(Bun.YAML.stringify(buildOpenApi(app(), about), null, 2), {
-          headers: { 'content-type': 'application/yaml; charset=utf-8' },
-        }),
+        new Response(yaml(), { headers: { 'content-type': 'application/yaml; charset=utf-8' } }),
       describeSiteOperation({
         id: 'openapiYaml',
         summary: 'Get this description in YAML',
@@ -57,3 +54,21 @@ export const createDescriptionRoutes = (
         params: { part: 'Its name' },
       }),
     )
+}
+
+interface About {
+  title: string
+  url: string
+}
+
+/**
+ * Returns a function that renders a text once for each title, which a new config may change. Anyone
+ * may ask for it, and it takes long.
+ */
+function keepText(about: About, render: () => string): () => string {
+  let kept: { title: string; text: string } | undefined
+  return () => {
+    if (kept?.title !== about.title) kept = { title: about.title, text: render() }
+    return kept.text
+  }
+}
