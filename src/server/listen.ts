@@ -1,9 +1,9 @@
-import { GatewayError, notFound } from '../core/errors.ts'
+import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
-import { buildTargetTable } from './request-target.ts'
+import { buildTargetTable, refuseTarget } from './request-target.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -28,7 +28,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   }
   const refuse = (request: Request) =>
     isHost(request.headers.get('host'))
-      ? createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
+      ? refuseTarget(gateway, request)
       : refuseHost(gateway, request)
   const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,

@@ -84,6 +84,7 @@ describe('a config file', () => {
     expect(parse('server: { port: 9 }').server).toEqual({
       host: '127.0.0.1',
       port: 9,
+      metrics_key: false,
       trusted_proxies: [],
     })
     expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({
