@@ -131,6 +131,16 @@ export const Config = Type.Object(
           }),
         ),
         idle_seconds: ConnectionSeconds(120, 'Silence before a connection is closed'),
+        metrics_address: Type.Optional(
+          Type.String({
+            format: 'host:port',
+            description: 'Another address for /metrics, which then answers there only',
+          }),
+        ),
+        metrics_key: Type.Boolean({
+          default: false,
+          description: 'Whether /metrics requires a management key',
+        }),
         trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
           default: [],
           description:

@@ -35,11 +35,16 @@ const readApiKeyHeader = (headers: Headers): string | null => {
 
 /** Requires a management key. Throws 401, or 403 for any other valid key. */
 export const requireManagementKey = (gateway: Gateway) =>
-  createGuard('management', async ({ request }) => {
-    const actor = await identifyActor(gateway, request)
-    if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
-    return { actor }
-  })
+  createGuard('management', async ({ request }) => ({
+    actor: await identifyManager(gateway, request),
+  }))
+
+/** Identifies a management key. Throws 401, or 403 for any other valid key. */
+export async function identifyManager(gateway: Gateway, request: Request): Promise<Actor> {
+  const actor = await identifyActor(gateway, request)
+  if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
+  return actor
+}
 
 /**
  * Requires an identity provider's token, which is valid nowhere else. Throws 401, or 403 for any

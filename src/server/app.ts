@@ -22,7 +22,7 @@ import { createPresetRoutes } from './routes/presets.ts'
 import { createProviderRoutes } from './routes/providers.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
 import { createScimRoutes } from './routes/scim.ts'
-import { createSiteRoutes } from './routes/site.ts'
+import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
 // By default, Elysia takes the first slash after eleven characters of the URL for the start of the
@@ -44,6 +44,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
   const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
     .use(createSiteRoutes(gateway))
+    .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
@@ -65,6 +66,16 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createProviderRoutes(gateway)),
     )
   for (const route of app.routes) refuseUndeclared(route)
+  return app
+}
+
+const hasOwnMetricsAddress = ({ config }: Gateway) => config.server.metrics_address !== undefined
+
+/** Creates the app of the metrics' own address. */
+export function createMetricsApp(gateway: Gateway): AnyElysia {
+  const app: AnyElysia = new Elysia(OPTIONS)
+    .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
+    .use(createMetricsRoutes(gateway))
   return app
 }
 

@@ -1,4 +1,4 @@
-import { GatewayError, notFound } from '../core/errors.ts'
+import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import {
@@ -10,7 +10,7 @@ import {
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
-import { buildTargetTable } from './request-target.ts'
+import { buildTargetTable, refuseTarget } from './request-target.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -46,7 +46,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const refuse = (request: Request, server: Bun.Server<undefined>) => {
     bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
-      ? createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
+      ? refuseTarget(gateway, request)
       : refuseHost(gateway, request)
     return endRequest(request, response)
   }

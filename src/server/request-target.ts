@@ -1,4 +1,8 @@
 import type { AnyElysia } from 'elysia'
+import { notFound } from '../core/errors.ts'
+import type { Gateway } from '../core/gateway.ts'
+import { createErrorResponse } from './errors.ts'
+import { readRequestId } from './headers.ts'
 
 /** A request that Bun has matched with a pattern: its parameters, decoded. */
 type MatchedRequest = Request & { params?: Record<string, string> }
@@ -35,6 +39,10 @@ const hasWholeSegments = ({ params = {} }: MatchedRequest) =>
 // request line should have.
 const isWholeSegment = (segment: string) =>
   segment !== '.' && segment !== '..' && !/[/\\#]/.test(segment)
+
+/** Answers a request whose path is none of the table's. */
+export const refuseTarget = (gateway: Gateway, request: Request): Response =>
+  createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
 
 /** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
 export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''

@@ -37,7 +37,7 @@ beforeAll(async () => {
     api_key: 'mock',
     fetches_urls: true,
   }
-  const second = { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' }
+  const second = { ...anthropic, protocol: 'anthropic-messages', base_url: scripted.url }
   const claude = {
     id: 'anthropic/claude',
     endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }],

@@ -248,6 +248,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'server.metrics_key',
+    { server: { metrics_key: true } },
+    {
+      seen: ({ gateway }) =>
+        statusOf(createApp(gateway).handle(new Request('http://localhost/metrics'))),
+      was: 200,
+      is: 401,
+    },
+  ),
+  row(
     'server.trusted_proxies',
     { server: { trusted_proxies: ['10.0.0.0/8', '127.0.0.1'] } },
     {
@@ -579,6 +589,7 @@ const AT_START = [
   'server.host',
   'server.port',
   'server.idle_seconds',
+  'server.metrics_address',
   'server.site_url',
   'storage.durability',
 ]
@@ -615,7 +626,13 @@ test('settings that are only read at the start are named and unchanged', async (
   const { gateway } = await house()
   const { server, storage } = gateway.config
   const wanted = over(base(), {
-    server: { host: '0.0.0.0', port: 1, site_url: 'https://example.com', idle_seconds: 9 },
+    server: {
+      host: '0.0.0.0',
+      port: 1,
+      metrics_address: '127.0.0.1:9464',
+      site_url: 'https://example.com',
+      idle_seconds: 9,
+    },
     storage: { durability: 'full' },
     service_name: 'acme',
   })

@@ -59,6 +59,7 @@ async function runServer(
   config: ConfigFile,
 ): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
+  const { listenForMetrics } = await import('../../server/listen/metrics.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
   const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
   const log = createLogger(options.log, gateway)
@@ -69,7 +70,9 @@ async function runServer(
   await prepare(gateway, log)
   const stopped = waitForStop()
   const watch = await watchConfig(gateway, options, config)
+  const metrics = listenForMetrics(gateway)
   const server = listen(gateway, host, port)
+  if (metrics) log('metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
   showAddress(options.log, server.url, keys?.inference_key)
   const timers = [
@@ -80,6 +83,7 @@ async function runServer(
   await stopped
   log('draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
+  await metrics?.stop()
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
   await markEnds(gateway)

@@ -23,9 +23,15 @@ FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainUrl)
 FormatRegistry.Set('address-range', isAddressRange)
+FormatRegistry.Set('host:port', isHostAndPort)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
+
+function isHostAndPort(text: string): boolean {
+  const port = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):(\d{1,5})$/i.exec(text)?.[1]
+  return port !== undefined && Number(port) <= 65_535
+}
 
 const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 

@@ -1,15 +1,14 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
 import { openMetrics } from '../../core/telemetry/metrics.ts'
-import { allowAnyone } from '../access.ts'
+import { allowAnyone, identifyManager } from '../access.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
 
-/** Creates the routes for operators and their tools: health, readiness and metrics. */
+/** Creates the routes for operators and their tools: health and readiness. */
 export function createSiteRoutes(gateway: Gateway) {
-  const metrics = openMetrics(gateway)
   return new Elysia()
     .use(allowAnyone())
     .get(
@@ -30,17 +29,29 @@ export function createSiteRoutes(gateway: Gateway) {
         statuses: [200, 503],
       }),
     )
-    .get(
-      '/metrics',
-      () =>
-        new Response(metrics.renderText(), { headers: { 'content-type': metrics.contentType } }),
-      describeSiteOperation({
-        id: 'metrics',
-        summary: 'Get metrics for Prometheus',
-        statuses: [200],
-        produces: ['text/plain'],
-      }),
-    )
+}
+
+/**
+ * Creates the route of metrics. Whether it requires a key is a setting, which applies to a running
+ * server.
+ */
+export function createMetricsRoutes(gateway: Gateway) {
+  const metrics = openMetrics(gateway)
+  return new Elysia().use(allowAnyone()).get(
+    '/metrics',
+    async ({ request }) => {
+      if (gateway.config.server.metrics_key) await identifyManager(gateway, request)
+      return new Response(metrics.renderText(), {
+        headers: { 'content-type': metrics.contentType },
+      })
+    },
+    describeSiteOperation({
+      id: 'metrics',
+      summary: 'Get metrics for Prometheus',
+      statuses: [200, 401, 403],
+      produces: ['text/plain'],
+    }),
+  )
 }
 
 // The previous config stays in use, so the process is alive. But monitoring must see the rejection.

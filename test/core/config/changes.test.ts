@@ -62,8 +62,15 @@ describe('the settings in which two configs differ', () => {
 describe('the config that a running process can apply', () => {
   test('is all except settings that are read at the start, which are named', () => {
     const trusted_proxies = ['10.0.0.1']
-    const site_url = 'https://example.com'
-    const server = { host: '0.0.0.0', port: 9, site_url, trusted_proxies, idle_seconds: 9 }
+    const live = { trusted_proxies, metrics_key: true }
+    const server = {
+      host: '0.0.0.0',
+      port: 9,
+      site_url: 'https://example.com',
+      metrics_address: '127.0.0.1:9464',
+      idle_seconds: 9,
+      ...live,
+    }
     const { config: taken, needsRestart } = toApplicableConfig(
       config(),
       config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
@@ -73,10 +80,11 @@ describe('the config that a running process can apply', () => {
       'server.port',
       'server.idle_seconds',
       'server.site_url',
+      'server.metrics_address',
       'storage.durability',
     ])
     const { server: before } = config()
-    const applied = config({ service_name: 'acme', server: { ...before, trusted_proxies } })
+    const applied = config({ service_name: 'acme', server: { ...before, ...live } })
     expect(taken).toEqual(applied)
   })
 })

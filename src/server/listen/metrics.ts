@@ -1,0 +1,48 @@
+import type { Gateway } from '../../core/gateway.ts'
+import { createMetricsApp } from '../app.ts'
+import { createErrorResponse } from '../errors.ts'
+import { buildTargetTable, refuseTarget } from '../request-target.ts'
+
+/** A server that answers `/metrics` and nothing else. */
+export interface MetricsServer {
+  url: string
+  stop(): Promise<void>
+}
+
+/**
+ * Serves metrics at `server.metrics_address`; returns null if they are answered with the API. Throws
+ * when the port is taken.
+ */
+export function listenForMetrics(gateway: Gateway): MetricsServer | null {
+  const address = gateway.config.server.metrics_address
+  if (address === undefined) return null
+  const app = createMetricsApp(gateway)
+  const [hostname, port] = splitAddress(address)
+  const refuse = (request: Request) => refuseTarget(gateway, request)
+  const server = Bun.serve({
+    hostname: hostname.replace(/^\[|\]$/g, ''),
+    port,
+    development: false,
+    reusePort: false,
+    idleTimeout: IDLE_SECONDS,
+    maxRequestBodySize: MAX_BODY,
+    routes: buildTargetTable(app, request => app.fetch(request), refuse),
+    fetch: refuse,
+    error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
+  })
+  return {
+    url: `http://${hostname}:${server.port}/metrics`,
+    stop: () => server.stop(true),
+  }
+}
+
+/** A scraper asks once in a while, on a connection that it may keep. */
+const IDLE_SECONDS = 120
+
+/** In bytes. No request to this server has a body. */
+const MAX_BODY = 1024
+
+function splitAddress(address: string): [host: string, port: number] {
+  const colon = address.lastIndexOf(':')
+  return [address.slice(0, colon), Number(address.slice(colon + 1))]
+}
