@@ -8,6 +8,12 @@ const SMALL = 64 * 1024
 const DEEPEST = 5_000
 /** The most objects and arrays. An honest text has far fewer, however long it is. */
 const MAX_CONTAINERS = 1_000_000
+/**
+ * The most members of one object or list that is longer than a window: where one grows beyond
+ * that, moving it stops all others.
+ */
+const MAX_MEMBERS = 100_000
+const MAX_ITEMS = 1_000_000
 /** Milliseconds after which others have their turn. */
 const TURN = 8
 
@@ -32,6 +38,8 @@ interface Frame {
   container: Json | unknown[]
   /** The name of the member that is being read. */
   name: string
+  /** How many members of an object were read. */
+  members: number
   /** Whether a member must follow: there was a comma. */
   afterComma: boolean
 }
@@ -85,16 +93,21 @@ class LargeJsonReader {
     } else yield* this.#readLargeMember(frame)
   }
 
-  #addMembers({ container }: Frame, end: number, mustExist: boolean): void {
+  #addMembers(frame: Frame, end: number, mustExist: boolean): void {
+    const { container } = frame
     const text = this.#json.slice(this.#at, end)
     this.#at = end + 1
     if (mustExist && BLANK.test(text)) throw new SyntaxError('Nothing beside a comma')
     if (Array.isArray(container)) {
       for (const value of parseExact(`[${text}]`) as unknown[]) container.push(value)
+      if (container.length > MAX_ITEMS) throw new SyntaxError('The JSON has too long a list')
       return
     }
     const members = parseExact(`{${text}}`) as Json
-    for (const name of Object.keys(members)) addMember(container, name, members[name])
+    const names = Object.keys(members)
+    frame.members += names.length
+    if (frame.members > MAX_MEMBERS) throw new SyntaxError('The JSON has too many members')
+    for (const name of names) addMember(container, name, members[name])
   }
 
   *#readLargeMember(frame: Frame): Generator<void> {
@@ -143,7 +156,7 @@ class LargeJsonReader {
     if (end === -1) {
       const container = first === '[' ? [] : {}
       this.#addValue(container)
-      this.#frames.push({ container, name: '', afterComma: false })
+      this.#frames.push({ container, name: '', members: 0, afterComma: false })
       this.#at += 1
     } else {
       this.#addValue(parseExact(this.#json.slice(this.#at, end + 1)))
