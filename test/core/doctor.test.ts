@@ -301,9 +301,30 @@ describe('a directory from before the seals', () => {
       "insert into audit values (1, 'a1', '', 'terminal', 'u', null, null, 'keys.create', 'k', " +
         "null, '{}')",
     )
+    db.run(
+      "insert into workspaces (id, name, slug, is_default, created_by, created_at) values ('w', '', 'w', 0, 'u', '')",
+    )
+    db.run(
+      "insert into presets values ('p', 'w', 'p', 'p', null, 'active', null, null, 'v', '', '')",
+    )
+    db.run(`insert into preset_versions values ('v', 'p', 1, 'u', null, '${OLD_CONFIG}', '', '')`)
     db.close()
     return data
   }
+  const OLD_CONFIG = '{"tools":[{"headers":{"x-key":"in clear"}}]}'
+
+  test('has the credentials of its presets encrypted', async () => {
+    const data = await openOld()
+    const gateway = await opened(data)
+    const [preset] = await gateway.store.presets.all()
+    expect(preset?.designated_version.config).toEqual(JSON.parse(OLD_CONFIG))
+    await gateway.close()
+    const db = new Database(join(data, 'gateway.db'))
+    expect(JSON.stringify(db.query('select * from preset_versions').all())).not.toContain(
+      'in clear',
+    )
+    db.close()
+  })
 
   test('is sealed as it stands: its rows stay valid, and can no longer be changed', async () => {
     const data = await openOld()

@@ -2,7 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
-import { parseExact } from '../kernel/json.ts'
+import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
@@ -44,7 +44,7 @@ export async function openAnswer<K extends Kind>(
       }
     const text = incoming.text(LARGEST_ANSWER, () => deadline.touch())
     const first = protocol.parseAnswer(
-      parseAnswer(typeof text === 'string' ? text : await text),
+      await parseAnswer(typeof text === 'string' ? text : await text),
       call,
       endpoint,
     )
@@ -126,9 +126,10 @@ const toWholeSeconds = (seconds: number) =>
     ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER)
     : undefined
 
-function parseAnswer(text: string): unknown {
+// A long answer is read in turns, so that no other call waits for it.
+async function parseAnswer(text: string): Promise<unknown> {
   try {
-    return parseExact(text)
+    return await parseLargeJson(text)
   } catch (cause) {
     throw unreadable(cause)
   }
