@@ -41,6 +41,8 @@ export class Connection {
   readonly #world: ConnectionWorld
   readonly #request: Request
   readonly #server: ConnectionServer
+  /** What Bun was told last. */
+  #limit: number | undefined
   #running = 0
   #hasReader = false
   #isBodyReceived = false
@@ -107,6 +109,8 @@ export class Connection {
     const { timeouts, server } = this.#world.config
     const seconds = this.#hasReader ? timeouts.reader_seconds : server.idle_seconds
     const limit = this.#running > 0 ? 0 : toServerSeconds(seconds)
+    if (limit === this.#limit) return
+    this.#limit = limit
     this.#server.timeout(this.#request, limit)
   }
 }

@@ -97,18 +97,19 @@ const fetchStatus = (path: string, seconds: number): Promise<number | string> =>
     thrown => (thrown as Error).name,
   )
 
-test('descriptors are scarce when only the reserve is left, and a call notices at once', () => {
-  const lowest = openSync('/dev/null', 'r')
-  closeSync(lowest)
+const openMany = (count: number) => Array.from({ length: count }, () => openSync('/dev/null', 'r'))
+
+test('descriptors are scarce when only the reserve is left, and a call notices before', () => {
+  const held = openMany(300)
   const changes: boolean[] = []
-  const descriptors = new Descriptors(isScarce => changes.push(isScarce), lowest + 264)
-  expect(descriptors.admitCall(100)).toBe(true)
-  const held = Array.from({ length: 175 }, () => openSync('/dev/null', 'r'))
+  const limit = Math.max(...held) + 1 + 25 + 64
+  const descriptors = new Descriptors(isScarce => changes.push(isScarce), limit)
   const answers = Array.from({ length: 32 }, () => descriptors.admitCall(100))
   expect([answers[0], answers.at(-1)]).toEqual([true, false])
-  expect(Array.from({ length: 32 }, () => descriptors.admitCall(1))).not.toContain(false)
-  held.push(...Array.from({ length: 40 }, () => openSync('/dev/null', 'r')))
+  expect(descriptors.admitCall(1)).toBe(true)
+  held.push(...openMany(30))
   descriptors.look()
+  expect(descriptors.admitCall(0)).toBe(false)
   for (const descriptor of held) closeSync(descriptor)
   descriptors.look()
   expect(changes).toEqual([true, false])
