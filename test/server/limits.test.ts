@@ -320,7 +320,6 @@ describe('A-18 additional costs of a call', () => {
     ['in its text', { messages: [{ role: 'user', content: LONG }] }],
     ['in an unknown parameter', { documents: [{ text: LONG }] }],
     ['in a field of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
-    ['in a name', { messages: [{ role: 'user', content: 'Hi', name: LONG }] }],
     [
       'in a file',
       said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }]),

@@ -442,7 +442,7 @@ describe('an unread answer', () => {
     upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), many, chunkedEnd()])
     const answer = await ask()
     const hit = await upstream.hit()
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < 20; i++) {
       await answer.read()
       await Bun.sleep(0)
     }
