@@ -121,7 +121,7 @@ const DRAINED_BODY = 64 * 1024
 /** How many milliseconds the rest of a refused body is waited for. */
 const DRAIN_TIME = 1_000
 
-/** Waits for the rest of a small body that nobody reads. Returns false if it is not whole then. */
+/** Waits for the rest of a small body that is not read. Returns false if it is not whole then. */
 async function hasDrained(request: Request): Promise<boolean> {
   const { headers } = request
   const length = headers.get('content-length')

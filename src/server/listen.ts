@@ -87,7 +87,7 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): Conn
   descriptors,
 })
 
-// Bun reads the rest of a body that nobody wants, however long it is, unless the connection ends.
+// Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
 async function endRequest(request: Request, response: Response): Promise<Response> {
   if (!(await findConnection(request)?.isReusable())) response.headers.set('connection', 'close')
   return response

@@ -335,7 +335,7 @@ async function awaitAnswer<K extends Kind>(
   attempt.sentAt = sentAt
   attempt.onSent?.()
   const sent: SentRequest<K> = { endpoint, received: [] }
-  outgoing.onSent = () => step.unanswered.add(sent)
+  outgoing.onSent = () => void step.unanswered.push(sent)
   try {
     const opened = await openAnswer(
       world,
@@ -355,7 +355,8 @@ async function awaitAnswer<K extends Kind>(
     return { first, rest, sentAt }
   } finally {
     // What a client leaves behind is charged: the provider has read the prompt by then.
-    if (!isAbandoned(step.run)) step.unanswered.delete(sent)
+    if (!isAbandoned(step.run))
+      step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
 

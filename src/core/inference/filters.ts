@@ -126,7 +126,7 @@ export async function filterRequest(
   request: UpstreamRequest,
   endpoint: Endpoint,
 ): Promise<UpstreamRequest> {
-  // Nobody knows who said what by then, so rules for users' messages alone do not apply.
+  // By then it is unknown who wrote what, so rules for users' messages alone do not apply.
   const filterSet = filtering.filters.getInputFilters('system')
   if (!filterSet) return request
   filtering.readTexts.add(endpoint.upstreamModel)

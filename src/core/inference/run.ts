@@ -177,7 +177,7 @@ export class Step<K extends Kind = Kind> {
   journalEntry: JournalEntry | null = null
   readonly attempts: Attempt[] = []
   /** The requests that wait for an answer; those that waited when the client left stay. */
-  readonly unanswered = new Set<SentRequest<K>>()
+  unanswered: SentRequest<K>[] = []
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */

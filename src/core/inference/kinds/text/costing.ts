@@ -140,19 +140,18 @@ function countAskedSearches(
  * provider takes one (Anthropic, "Web search tool": `max_uses`).
  */
 function limitUnits(call: TextCall, { protocol }: Endpoint): TextCall {
-  if (!protocol.startsWith('anthropic-')) return call
+  if (!protocol.startsWith('anthropic-') || countSearches(call) === 0) return call
   const { web_search_options: options } = call.params
   const tools = call.tools.map(tool =>
-    tool.type === 'other' && countToolSearches(tool.value) > 0
+    tool.type === 'other' && isObject(tool.value) && countToolSearches(tool.value) > 0
       ? { ...tool, value: addMaxUses(tool.value) }
       : tool,
   )
-  if (options === undefined) return { ...call, tools }
+  if (!isObject(options)) return { ...call, tools }
   return { ...call, tools, params: { ...call.params, web_search_options: addMaxUses(options) } }
 }
 
-const addMaxUses = (fields: unknown): Json =>
-  isObject(fields) ? { ...fields, max_uses: fields.max_uses ?? SEARCHES } : { max_uses: SEARCHES }
+const addMaxUses = (fields: Json): Json => ({ ...fields, max_uses: fields.max_uses ?? SEARCHES })
 
 function countToolSearches(tool: unknown): number {
   if (!isObject(tool) || !String(tool.type).includes('search')) return 0

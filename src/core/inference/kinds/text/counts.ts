@@ -81,7 +81,10 @@ function checkCount(path: string, value: unknown): void {
     throw invalid(`${path}: expected a whole number from 0 to 1000000000`, path)
 }
 
-/** Returns the highest count of a role among the fields that the gateway does not interpret; 0 without any. */
+/**
+ * Returns the highest count of a role among the fields that the gateway does not interpret; 0
+ * without any.
+ */
 export function findHighestCount({ extra }: TextCall, role: CountRole): number {
   let highest = 0
   for (const field of listCounts(extra))
@@ -95,7 +98,7 @@ export function removeCounts(extra: Json, roles: CountRole[]): Json {
   const kept: Json = {}
   for (const [name, value] of Object.entries(extra)) {
     const role = COUNT_ROLES.get(name)
-    if (role && roles.includes(role) && !isObject(value)) continue
+    if (role && roles.includes(role)) continue
     kept[name] = CONTAINERS.has(name) && isObject(value) ? removeCounts(value, roles) : value
   }
   return kept
@@ -105,8 +108,8 @@ export function removeCounts(extra: Json, roles: CountRole[]): Json {
 function listCounts(extra: Json, prefix = '', found: CountField[] = []): CountField[] {
   for (const name in extra) {
     const value = extra[name]
-    if (isObject(value)) {
-      if (CONTAINERS.has(name)) listCounts(value, `${prefix}${name}.`, found)
+    if (isObject(value) && CONTAINERS.has(name)) {
+      listCounts(value, `${prefix}${name}.`, found)
       continue
     }
     const role = COUNT_ROLES.get(name)
