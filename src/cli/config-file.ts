@@ -33,7 +33,9 @@ export function listConfigPaths(flag: string | undefined, data: string): ConfigP
   return { paths: [join(data, NAME), ...(isDefault ? [NAME] : [])], isNamed: false }
 }
 
-/** Finds a config in the current directory that is not read, as another data directory was named. */
+/**
+ * Finds a config in the current directory that is not read, as another data directory was named.
+ */
 export function findSkippedConfig({ paths, isNamed }: ConfigPaths): string | undefined {
   const isSkipped = !isNamed && !paths.some(path => resolve(path) === resolve(NAME))
   return isSkipped && existsSync(NAME) ? resolve(NAME) : undefined

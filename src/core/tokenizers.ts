@@ -32,7 +32,9 @@ const IDLE_MS = 60_000
  */
 const MAX_ENCODED_CHARACTERS = 1024 * 1024
 
-/** Opens the tokenizers. The first count that needs a vocabulary starts the Worker that holds it. */
+/**
+ * Opens the tokenizers. The first count that needs a vocabulary starts the Worker that holds it.
+ */
 export function openTokenizers(replace: Partial<TokenizersOptions> = {}): Tokenizers {
   const encoder = new Encoder({
     startWorker,

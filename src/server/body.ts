@@ -7,7 +7,9 @@ import { Pace } from './body/pace.ts'
 import { findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
-/** The bytes from which a body is large: parsing it and using it are two turns of the event loop. */
+/**
+ * The bytes from which a body is large: parsing it and using it are two turns of the event loop.
+ */
 const LARGE_BODY = 1024 * 1024
 
 /**

@@ -35,8 +35,8 @@ export function buildTargetTable(
 const hasWholeSegments = ({ params = {} }: MatchedRequest) =>
   Object.values(params).every(isWholeSegment)
 
-// A proxy may decode the path before it applies its rules, resolve it, and drop a fragment, which no
-// request line should have.
+// A proxy may decode the path before it applies its rules, resolve it, and drop a fragment, which
+// no request line should have.
 const isWholeSegment = (segment: string) =>
   segment !== '.' && segment !== '..' && !/[/\\#]/.test(segment)
 

@@ -14,8 +14,8 @@ import type { CatalogWorld } from './world.ts'
 /**
  * Creates a preset, or the next version of an existing one, which is used from then on. A disabled
  * preset stays disabled. Throws 400 for a slug that cannot be part of a URL or for too large a
- * config, 403 for a management key and above the workspace's bounds for presets, 404 for an archived
- * preset, and 409 when another request created the same version at the same moment.
+ * config, 403 for a management key and above the workspace's bounds for presets, 404 for an
+ * archived preset, and 409 when another request created the same version at the same moment.
  */
 export async function createPreset(
   world: CatalogWorld,

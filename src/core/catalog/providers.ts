@@ -49,8 +49,8 @@ export interface Provider extends Credential {
   headers: Record<string, string>
   quirks: Quirks
   /**
-   * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where they
-   * can do no harm.
+   * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where
+   * they can do no harm.
    */
   fetchesUrls: boolean
 }

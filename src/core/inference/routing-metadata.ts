@@ -9,7 +9,9 @@ import { type Attempt, clientLeft, type Run } from './run.ts'
 /** How the models of a call were found (wire reference K.4). */
 export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
 
-/** One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6). */
+/**
+ * One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6).
+ */
 export interface PipelineStage {
   type: 'guardrail' | 'plugin' | 'server_tools' | 'response_healing' | 'context_compression'
   name: string

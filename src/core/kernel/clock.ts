@@ -10,7 +10,9 @@ export interface Clock {
 /** Resolves after all callbacks of this turn of the event loop have run. */
 export const yieldToEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-/** How many milliseconds work takes before others get their turn: that of large calls takes more. */
+/**
+ * How many milliseconds work takes before others get their turn: that of large calls takes more.
+ */
 const LONGEST_TURN = 10
 
 /** Tells whether work that started then, by the clock's ticks, should give others their turn. */

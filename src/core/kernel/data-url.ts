@@ -71,7 +71,9 @@ export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): st
   return encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
 }
 
-/** Tells whether bytes of an unknown type look like text: no controls, and valid UTF-8 or UTF-16. */
+/**
+ * Tells whether bytes of an unknown type look like text: no controls, and valid UTF-8 or UTF-16.
+ */
 export function looksLikeText(data: string): boolean {
   // A multiple of four digits; a character may be cut in two at the end.
   const bytes = Buffer.from(data.slice(0, 2_048), 'base64')

@@ -50,8 +50,8 @@ export function renderUsdPerToken(attos: bigint): string {
 }
 
 /**
- * Multiplies a price by a count. Every sum of money comes from here, so none can be negative. Throws
- * a RangeError for a count that is not a whole number from 0, and for a negative price.
+ * Multiplies a price by a count. Every sum of money comes from here, so none can be negative.
+ * Throws a RangeError for a count that is not a whole number from 0, and for a negative price.
  */
 export function multiplyPrice(count: number, price: bigint): bigint {
   if (count < 0 || price < 0n) throw new RangeError('Money is never multiplied by less than zero')

@@ -12,8 +12,9 @@ const LONGEST_URL = 8192
 /**
  * Checks a URL that a caller named, before it is called: http or https, without credentials, at
  * port 80 or 443 unless `security.allow_url_ports` has it, and of a public host unless
- * `security.allow_private_urls` lists it. `base` is the URL that redirected here. Throws `invalid_request` naming `field`. A private host and one that does not exist give
- * the same error, as callers could map the network otherwise.
+ * `security.allow_private_urls` lists it. `base` is the URL that redirected here. Throws
+ * `invalid_request` naming `field`. A private host and one that does not exist give the same error,
+ * as callers could map the network otherwise.
  */
 export async function checkUntrustedUrl(
   world: UpstreamWorld,

@@ -10,8 +10,8 @@ export interface MetricsServer {
 }
 
 /**
- * Serves metrics at `server.metrics_address`; returns null if they are answered with the API. Throws
- * when the port is taken.
+ * Serves metrics at `server.metrics_address`; returns null if they are answered with the API.
+ * Throws when the port is taken.
  */
 export function listenForMetrics(gateway: Gateway): MetricsServer | null {
   const address = gateway.config.server.metrics_address

@@ -7,8 +7,8 @@ const MOST_STEPS = 50_000
 
 /**
  * Finds every match of a program in a whole text: those that a machine finds, in the same order.
- * The machine reads only where the automaton says that a match may be. Returns how many instructions
- * ran.
+ * The machine reads only where the automaton says that a match may be. Returns how many
+ * instructions ran.
  */
 export function* searchText(program: Program, text: string, onMatch: OnMatch): Work<number> {
   const { automaton } = program

@@ -46,9 +46,10 @@ const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
 /**
- * Creates the writer of a database. `onEnd` runs at the end of each transaction, inside it. A transaction is synchronous inside, as the recorder's are:
- * they share one connection, and a transaction that waited in the middle would absorb the records
- * of calls. It waits between retries instead, so that no stream stalls.
+ * Creates the writer of a database. `onEnd` runs at the end of each transaction, inside it. A
+ * transaction is synchronous inside, as the recorder's are: they share one connection, and a
+ * transaction that waited in the middle would absorb the records of calls. It waits between retries
+ * instead, so that no stream stalls.
  */
 export function createWriter(db: Database, onEnd: () => void): Write {
   const prepareStatement = (statement: Compilable) => {

@@ -12,8 +12,8 @@ interface LogEntry extends SealHead {
 
 /**
  * The seals of single rows, and the log that seals them together. The sum of all seals says which
- * rows there are: without the key it is impossible to remove a row together with its seal, or to put
- * back an earlier one.
+ * rows there are: without the key it is impossible to remove a row together with its seal, or to
+ * put back an earlier one.
  */
 export class SealLog {
   readonly #mac: Mac
