@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -129,30 +129,58 @@ type WorldParts = Pick<World, 'live' | 'dead' | 'actors'>
 
 /** Opens a world whose models are at `upstream`. The caller disposes of it (`await using`). */
 export async function openWorld(upstream: string): Promise<World> {
+  const { path, credentials } = await prepared
   const data = mkdtempSync(join(tmpdir(), 'gateway-access-'))
+  cpSync(path, data, { recursive: true })
   const clock = new TestClock()
-  const gateway = await testGateway({
-    data,
-    clock,
-    ids: createCountedIds(),
-    config: buildLocalConfig(upstream),
-  })
-  return new World(data, gateway, await createCredentials(gateway, clock))
+  clock.pass(PREPARATION)
+  const config = buildLocalConfig(upstream)
+  const gateway = await testGateway({ data, clock, ids: createCountedIds(USED_IDS), config })
+  return new World(data, gateway, { ...credentials, actors: findActors(gateway, credentials) })
 }
 
-async function createCredentials(gateway: Gateway, clock: TestClock): Promise<WorldParts> {
+/** How many milliseconds of the clock and how many ids the preparation may use. */
+const PREPARATION = 1
+const USED_IDS = 1_000
+
+/** The credentials, and the id of the third workspace, in which they have no key. */
+type Credentials = Omit<WorldParts, 'actors'> & { third: string }
+
+/** The data directory of every world before its test: made once, and copied. */
+const prepared = prepareData()
+
+async function prepareData(): Promise<{ path: string; credentials: Credentials }> {
+  const path = mkdtempSync(join(tmpdir(), 'gateway-access-'))
+  process.once('exit', () => rmSync(path, { recursive: true, force: true }))
+  const clock = new TestClock()
+  const gateway = await testGateway({ data: path, clock })
+  const credentials = await createCredentials(gateway, clock)
+  await gateway.close()
+  return { path, credentials }
+}
+
+function findActors(gateway: Gateway, { live, third }: Credentials): WorldParts['actors'] {
+  const [, header = ''] = live['neighbour’s management key'].headers?.[0] ?? []
+  const neighbour = authenticate(gateway, header)
+  return {
+    operator: getOperator(gateway),
+    neighbour,
+    third: { ...neighbour, workspace_id: third },
+  }
+}
+
+async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Credentials> {
   const owner = getOperator(gateway)
   const make = async (kind: Key['kind'], more: Partial<NewKey> = {}) =>
     createKey(gateway, owner, { name: kind, ...more }, kind)
   const workspace = async (slug: string) =>
     (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
-  const [next, third] = [await workspace('next'), await workspace('third')]
+  const next = await workspace('next')
+  const third = await workspace('third')
   const theirs = { workspace_id: next, creator_user_id: 'user_neighbour' }
-  const [inference, management, manager] = [
-    await make('inference'),
-    await make('management'),
-    await make('management', theirs),
-  ]
+  const inference = await make('inference')
+  const management = await make('management')
+  const manager = await make('management', theirs)
   const live: World['live'] = {
     'inference key': bearer(inference.key),
     'stranger’s inference key': bearer((await make('inference', theirs)).key),
@@ -166,12 +194,7 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Wo
     ...buildBadCredentials(management.key),
     ...(await createDeadCredentials(gateway, clock, make)),
   }
-  const neighbour = authenticate(gateway, `Bearer ${manager.key}`)
-  return {
-    live,
-    dead,
-    actors: { operator: owner, neighbour, third: { ...neighbour, workspace_id: third } },
-  }
+  return { live, dead, third }
 }
 
 /** Builds the ways to present a valid key that must not be accepted. */
@@ -219,7 +242,7 @@ async function createDeadCredentials(
     for (const [how, { key }] of Object.entries({ disabled, deleted, expired, left }))
       keys[`${how}, ${kind}`] = bearer(key)
   }
-  clock.pass(1)
+  clock.pass(PREPARATION)
   await deactivateMember(gateway, owner, leaver.id)
   const revoked = await createScimToken(gateway, owner, { name: 'revoked' })
   await revokeScimToken(gateway, owner, revoked.data.id)

@@ -23,9 +23,9 @@ export class TestClock {
   }
 }
 
-/** Creates a source of ids that count up. */
-export function createCountedIds() {
-  let count = 0
+/** Creates a source of ids that count up, after a number of used ones. */
+export function createCountedIds(used = 0) {
+  let count = used
   const next = () => (++count).toString()
   return {
     uuid: () => `00000000-0000-7000-8000-${next().padStart(12, '0')}`,

@@ -38,6 +38,14 @@ export interface RowChange {
   after: string | null
 }
 
+/** A column of a table, as SQLite describes it. */
+interface Column {
+  name: string
+  type: string
+  /** Its place in the primary key, from 1; 0 outside it. */
+  pk: number
+}
+
 /** The expressions for the id and the text of a row, given the name of the row. */
 interface RowExpressions {
   id(row: string): string
@@ -49,9 +57,7 @@ interface RowExpressions {
  * column that is null leaves no trace, so a later migration may add one.
  */
 export function describeRows(db: Database, table: string): RowExpressions {
-  const columns = db
-    .query<{ name: string; type: string; pk: number }, []>(`pragma main.table_info(${table})`)
-    .all()
+  const columns = listColumns(db, table)
   const keys = columns.filter(({ pk }) => pk > 0)
   return {
     id: row => keys.map(({ name }) => `cast(${row}."${name}" as text)`).join(" || ' ' || "),
@@ -59,6 +65,9 @@ export function describeRows(db: Database, table: string): RowExpressions {
       columns.map(({ name, type }) => renderColumn(`${row}."${name}"`, name, type)).join(' || '),
   }
 }
+
+const listColumns = (db: Database, table: string): Column[] =>
+  db.query<Column, []>(`pragma main.table_info(${table})`).all()
 
 // `quote` ends at a zero character. How a fraction is printed may differ between versions.
 function renderColumn(value: string, name: string, type: string): string {
@@ -78,35 +87,67 @@ export function* readRows(db: Database, noun: string): Generator<SealedRow> {
   for (const row of rows) yield { noun, ...row }
 }
 
+/** A row as a trigger noted it, before or after a change. */
+interface NotedRow {
+  seq: number
+  isOld: number
+  id: string
+  text: string
+}
+
 /**
  * Notes every change that this connection makes in a sealed table, by triggers that only it has.
- * `take` returns the changes since the last call, in their order.
+ * The triggers copy columns; `take` renders them, and returns the changes since the last call, in
+ * their order.
  */
 export function watchTables(db: Database): { take(): RowChange[] } {
-  db.run('create temp table changed_rows (noun text, id text, before text, after text)')
+  const width = Math.max(...SEALED_TABLES.map(table => listColumns(db, table).length))
+  const places = Array.from({ length: width }, (_, place) => `c${place}`)
+  db.run(`create temp table noted (noun text, isOld integer, ${places.join(', ')})`)
   for (const table of SEALED_TABLES) watchTable(db, table)
-  const list = db.query<RowChange, []>('select * from temp.changed_rows order by rowid')
-  const clear = db.query('delete from temp.changed_rows')
+  const nouns = db.query<{ noun: string }, []>('select distinct noun from temp.noted')
+  const clear = db.query('delete from temp.noted')
   return {
     take() {
-      const changes = list.all()
-      if (changes.length > 0) clear.run()
-      return changes
+      const noted = nouns.all().flatMap(({ noun }) => readNoted(db, noun))
+      if (noted.length > 0) clear.run()
+      return noted.sort((a, b) => a.seq - b.seq).map(({ change }) => change)
     },
   }
 }
 
+/** Reads the noted rows of one table, rendered as `readRows` renders those of the table itself. */
+function readNoted(db: Database, noun: string): { seq: number; change: RowChange }[] {
+  const columns = listColumns(db, noun).map(({ name }, place) => `c${place} as "${name}"`)
+  const { id, text } = describeRows(db, noun)
+  return db
+    .query<NotedRow, [string]>(
+      `select "#seq" as seq, "#isOld" as isOld, ${id('t')} as id, ${text('t')} as text from ` +
+        `(select rowid as "#seq", isOld as "#isOld", ${columns.join(', ')} ` +
+        'from temp.noted where noun = ?) t',
+    )
+    .all(noun)
+    .map(({ seq, isOld, id, text }) => ({
+      seq,
+      change: isOld
+        ? { noun, id, before: text, after: null }
+        : { noun, id, before: null, after: text },
+    }))
+}
+
 function watchTable(db: Database, table: string): void {
-  const { id, text } = describeRows(db, table)
-  const note = (row: string, before: string, after: string) =>
-    `insert into changed_rows values ('${table}', ${id(row)}, ${before}, ${after});`
+  const columns = listColumns(db, table)
+  const places = columns.map((_, place) => `c${place}`).join(', ')
+  const note = (row: 'old' | 'new') =>
+    `insert into noted (noun, isOld, ${places}) values ('${table}', ${row === 'old' ? 1 : 0}, ` +
+    `${columns.map(({ name }) => `${row}."${name}"`).join(', ')});`
   const watch = (event: string, ...notes: string[]) =>
     db.run(
       `create temp trigger notice_${event}_${table} after ${event} on main.${table} ` +
         `begin ${notes.join(' ')} end`,
     )
-  watch('insert', note('new', 'null', text('new')))
-  watch('delete', note('old', text('old'), 'null'))
+  watch('insert', note('new'))
+  watch('delete', note('old'))
   // As a removal and an addition, because an update may change the id.
-  watch('update', note('old', text('old'), 'null'), note('new', 'null', text('new')))
+  watch('update', note('old'), note('new'))
 }
