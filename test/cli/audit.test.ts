@@ -2,11 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 
 describe('gateway audit', () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const run = (...args: string[]) => runGateway([...args, '--data', data])
+  const run = (...args: string[]) => runCommand([...args, '--data', data])
   let hash: string
 
   beforeAll(async () => {
@@ -66,9 +67,9 @@ describe('beside a running server', () => {
 
   test('--json prints exactly what the API returns, for changes by either', async () => {
     await server.fetch('/keys', { key: server.management_key, json: { name: 'over HTTP' } })
-    await runGateway(['keys', 'create', '--name', 'at the terminal', '--data', server.data])
+    await runCommand(['keys', 'create', '--name', 'at the terminal', '--data', server.data])
     const overHttp = await (await server.fetch('/audit', { key: server.management_key })).json()
-    const { stdout } = await runGateway(['audit', 'list', '--json', '--data', server.data])
+    const { stdout } = await runCommand(['audit', 'list', '--json', '--data', server.data])
     expect(JSON.parse(stdout)).toEqual(overHttp)
     const { data } = overHttp as { data: { actor: string; after: { name: string } }[] }
     expect(data.map(({ actor, after }) => [actor, after.name])).toEqual([

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CommandResult, runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type CommandResult, type Server, startServer } from '../support/server.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -49,7 +50,7 @@ describe('help', () => {
     ]
     const helps = await Promise.all(
       commands.map(command =>
-        runGateway([...command.split(' ').filter(Boolean), '--help'], { cwd }),
+        runCommand([...command.split(' ').filter(Boolean), '--help'], { cwd }),
       ),
     )
     for (const { code, stdout, stderr } of helps)
@@ -60,18 +61,18 @@ describe('help', () => {
   test('--version prints the version, and like the schema creates no directory', async () => {
     const cwd = emptyDirectory()
     const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
-    expect(await runGateway(['--version'], { cwd })).toEqual({
+    expect(await runCommand(['--version'], { cwd })).toEqual({
       code: 0,
       stdout: `${version}\n`,
       stderr: '',
     })
-    expect((await runGateway(['config', 'schema'], { cwd })).code).toBe(0)
+    expect((await runCommand(['config', 'schema'], { cwd })).code).toBe(0)
     expect(readdirSync(cwd)).toEqual([])
   })
 
   test('is printed for a command line without a command, as wrong usage', async () => {
     for (const args of [[], ['keys']]) {
-      const { code, stdout, stderr } = await runGateway(args)
+      const { code, stdout, stderr } = await runCommand(args)
       expect([code, stdout, stderr.startsWith('Usage: gateway')]).toEqual([2, '', true])
     }
   })
@@ -82,7 +83,7 @@ describe('every file', () => {
     const cwd = emptyDirectory()
     const data = join(cwd, 'shared')
     mkdirSync(data, { mode: 0o755 })
-    expect((await runGateway(['init', '--data', data], { cwd })).code).toBe(0)
+    expect((await runCommand(['init', '--data', data], { cwd })).code).toBe(0)
     const modes = readdirSync(data).map(file => statSync(join(data, file)).mode & 0o077)
     expect(modes).toEqual(modes.map(() => 0))
     expect(modes.length).toBeGreaterThan(0)
@@ -124,11 +125,11 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['a log format that is none', ['serve', '--port', '0', '--log', 'xml']],
     ['a config that is not there', ['config', 'check', 'nowhere.yaml']],
   ])('%s', async (_, args) => {
-    expect(refusal(await runGateway(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
+    expect(refusal(await runCommand(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
   })
 
   test('prints no character that moves the cursor', async () => {
-    const { stderr } = await runGateway(['keys', 'list', '--\u001b[31mred'], {
+    const { stderr } = await runCommand(['keys', 'list', '--\u001b[31mred'], {
       cwd: emptyDirectory(),
     })
     expect(stderr).not.toContain('\u001b')
@@ -138,7 +139,7 @@ describe('wrong usage is exit code 2 and one line', () => {
 describe('init', () => {
   test('creates the data directory for its owner only, and prints its first keys', async () => {
     const data = join(emptyDirectory(), 'new', 'data')
-    const made = jsonOf(await runGateway(['init', '--json', '--data', data]))
+    const made = jsonOf(await runCommand(['init', '--json', '--data', data]))
     expect(made).toEqual({
       workspace_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       management_key: expect.stringMatching(/^gw-v1-[0-9a-f]{72}$/),
@@ -149,17 +150,17 @@ describe('init', () => {
 
   test('a second time is a conflict, and prints no key', async () => {
     const data = emptyDirectory()
-    const { stdout } = await runGateway(['init', '--data', data])
+    const { stdout } = await runCommand(['init', '--data', data])
     expect(stdout.match(/gw-v1-[0-9a-f]{72}/g)).toHaveLength(2)
-    expect(refusal(await runGateway(['init', '--data', data]))).toEqual(refused(4))
-    expect(refusal(await runGateway(['init', '--json', '--data', data]))).toEqual(refused(4))
+    expect(refusal(await runCommand(['init', '--data', data]))).toEqual(refused(4))
+    expect(refusal(await runCommand(['init', '--json', '--data', data]))).toEqual(refused(4))
   })
 
   test('finds its directory by the flag, then GATEWAY_DATA, then ./gateway-data', async () => {
     const cwd = emptyDirectory()
-    await runGateway(['init'], { cwd })
-    await runGateway(['init'], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-env') } })
-    await runGateway(['init', '--data', join(cwd, 'by-flag')], {
+    await runCommand(['init'], { cwd })
+    await runCommand(['init'], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-env') } })
+    await runCommand(['init', '--data', join(cwd, 'by-flag')], {
       cwd,
       env: { GATEWAY_DATA: join(cwd, 'by-nobody') },
     })
@@ -169,10 +170,10 @@ describe('init', () => {
   test('alone creates a named directory; other commands report it as missing', async () => {
     const cwd = emptyDirectory()
     const misspelt = join(cwd, 'gateway-dat')
-    expect(refusal(await runGateway(['keys', 'list', '--data', misspelt]))).toEqual(refused(3))
+    expect(refusal(await runCommand(['keys', 'list', '--data', misspelt]))).toEqual(refused(3))
     expect(
       refusal(
-        await runGateway(['keys', 'create', '--name', 'k'], {
+        await runCommand(['keys', 'create', '--name', 'k'], {
           cwd,
           env: { GATEWAY_DATA: 'gateway-dat' },
         }),
@@ -184,8 +185,8 @@ describe('init', () => {
   test('fails with 1 where no directory can be created', async () => {
     const file = join(emptyDirectory(), 'file')
     writeFileSync(file, '')
-    expect(refusal(await runGateway(['init', '--data', file]))).toEqual(refused(1))
-    expect(refusal(await runGateway(['init', '--data', join(file, 'below')]))).toEqual(refused(1))
+    expect(refusal(await runCommand(['init', '--data', file]))).toEqual(refused(1))
+    expect(refusal(await runCommand(['init', '--data', join(file, 'below')]))).toEqual(refused(1))
   })
 })
 
@@ -198,7 +199,7 @@ describe('byok', () => {
   })
 
   const run = (args: string[], more: { stdin?: string; env?: Record<string, string> } = {}) =>
-    runGateway(['byok', ...args, '--data', data], more)
+    runCommand(['byok', ...args, '--data', data], more)
 
   test('create reads the key from stdin, a file or a variable, and prints none of it', async () => {
     const file = join(data, 'key.txt')
@@ -295,12 +296,12 @@ describe('byok', () => {
 
 describe('keys', () => {
   let data: string
-  const keys = (...args: string[]) => runGateway(['keys', ...args, '--data', data])
+  const keys = (...args: string[]) => runCommand(['keys', ...args, '--data', data])
   const keysJson = async (...args: string[]) => jsonOf(await keys(...args, '--json'))
 
   beforeAll(async () => {
     data = emptyDirectory()
-    await runGateway(['init', '--data', data])
+    await runCommand(['init', '--data', data])
   })
 
   test('create creates a key by the rules of the API and prints it once', async () => {
@@ -417,14 +418,14 @@ describe('keys', () => {
 
 describe('workspaces, members and budgets', () => {
   let data: string
-  const run = (...args: string[]) => runGateway([...args, '--data', data])
+  const run = (...args: string[]) => runCommand([...args, '--data', data])
   const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
   const create = (slug: string, ...more: string[]) =>
     json('workspaces', 'create', '--name', 'Team', '--slug', slug, ...more)
 
   beforeAll(async () => {
     data = emptyDirectory()
-    await runGateway(['init', '--data', data])
+    await runCommand(['init', '--data', data])
   })
 
   test('a workspace is created, listed, shown, changed and deleted', async () => {
@@ -625,7 +626,7 @@ describe('workspaces, members and budgets', () => {
 
 describe('presets', () => {
   let data: string
-  const presets = (...args: string[]) => runGateway(['presets', ...args, '--data', data])
+  const presets = (...args: string[]) => runCommand(['presets', ...args, '--data', data])
   const presetsJson = async (...args: string[]) => jsonOf(await presets(...args, '--json'))
   const bodyOf = (body: unknown) => {
     const file = join(emptyDirectory(), 'body.json')
@@ -635,7 +636,7 @@ describe('presets', () => {
 
   beforeAll(async () => {
     data = emptyDirectory()
-    await runGateway(['init', '--data', data])
+    await runCommand(['init', '--data', data])
   })
 
   test('create adds one version after another, from a body in any dialect', async () => {
@@ -713,20 +714,20 @@ describe('config', () => {
       file,
       'models: [{ id: a/b, endpoints: [{ provider: local, model: m }] }]\nproviders: { local: { protocol: openai-chat, base_url: "http://127.0.0.1:9" } }',
     )
-    expect(jsonOf(await runGateway(['config', 'check', file, '--json'], { cwd }))).toEqual({
+    expect(jsonOf(await runCommand(['config', 'check', file, '--json'], { cwd }))).toEqual({
       file,
       models: 3,
       providers: 2,
       unpriced: ['a/b'],
     })
-    expect((await runGateway(['config', 'check'], { cwd })).stdout).toContain('warning: a/b')
+    expect((await runCommand(['config', 'check'], { cwd })).stdout).toContain('warning: a/b')
     expect(readdirSync(cwd)).toEqual(['gateway.yaml'])
   })
 
   test('check names the file, the setting, what was expected and what was found', async () => {
     const cwd = emptyDirectory()
     writeFileSync(join(cwd, 'bad.yaml'), 'server: { port: eighty }')
-    const { code, stderr } = await runGateway(['config', 'check', 'bad.yaml'], { cwd })
+    const { code, stderr } = await runCommand(['config', 'check', 'bad.yaml'], { cwd })
     expect([code, stderr]).toEqual([
       2,
       'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n',
@@ -740,7 +741,7 @@ describe('config', () => {
     for (const file of ['flag.yaml', 'env.yaml', 'gateway.yaml', 'data/gateway.yaml'])
       writeFileSync(join(cwd, file), '{}')
     const found = async (args: string[], env = {}) =>
-      jsonOf(await runGateway(['config', 'check', '--json', ...args], { cwd, env })).file
+      jsonOf(await runCommand(['config', 'check', '--json', ...args], { cwd, env })).file
     const env = { GATEWAY_CONFIG: 'env.yaml' }
     expect(await found(['--config', 'flag.yaml', '--data', data], env)).toBe('flag.yaml')
     expect(await found(['--data', data], env)).toBe('env.yaml')
@@ -756,7 +757,7 @@ describe('config', () => {
     mkdirSync(data)
     writeFileSync(join(cwd, 'gateway.yaml'), '{}')
     const found = async (args: string[], env = {}) =>
-      jsonOf(await runGateway(['config', 'check', '--json', ...args], { cwd, env })).file
+      jsonOf(await runCommand(['config', 'check', '--json', ...args], { cwd, env })).file
     expect(await found(['--data', 'other'])).toBeNull()
     expect(await found([], { GATEWAY_DATA: data })).toBeNull()
     writeFileSync(join(data, 'gateway.yaml'), '{}')
@@ -764,7 +765,7 @@ describe('config', () => {
   })
 
   test('schema is a JSON Schema with every setting', async () => {
-    const schema = jsonOf(await runGateway(['config', 'schema']))
+    const schema = jsonOf(await runCommand(['config', 'schema']))
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema')
     expect(Object.keys(schema.properties)).toContain('providers')
     expect(schema.properties.server.properties.port).toMatchObject({
@@ -776,7 +777,7 @@ describe('config', () => {
 
 describe('beside a running server', () => {
   let server: Server
-  const run = (...args: string[]) => runGateway([...args, '--data', server.data])
+  const run = (...args: string[]) => runCommand([...args, '--data', server.data])
   const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
   const api = async (path: string, key = server.management_key) =>
     (await server.fetch(path, { key })).json()

@@ -3,12 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { waitUntil } from '../support/chat.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 
 describe('gateway credits', () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const run = (...args: string[]) => runGateway(['credits', ...args, '--data', data], { cwd: data })
-  beforeAll(() => runGateway(['init', '--data', data], { cwd: data }))
+  const run = (...args: string[]) => runCommand(['credits', ...args, '--data', data], { cwd: data })
+  beforeAll(() => runCommand(['init', '--data', data], { cwd: data }))
   afterAll(() => rmSync(data, { recursive: true, force: true }))
 
   test('adds, corrects, shows and lists, and says so where credits are not counted', async () => {
@@ -32,7 +33,7 @@ describe('gateway credits', () => {
       .split('\n')
     expect(heading?.split(/ {2,}/)).toEqual(['WHEN', 'AMOUNT', 'NOTE', 'BY', 'ID'])
     expect(lines.map(line => line.split(/ {2,}/).slice(1, 3))).toEqual([['$25.00', 'March']])
-    const trail = await runGateway([
+    const trail = await runCommand([
       'audit',
       'list',
       '--action',
@@ -87,13 +88,13 @@ describe('beside a running server', () => {
       402,
       `Insufficient credits. Add more using ${server.url}/credits`,
     ])
-    await runGateway(['credits', 'add', '--amount', '1', '--data', server.data])
+    await runCommand(['credits', 'add', '--amount', '1', '--data', server.data])
     await waitUntil(async () => (await chat()).status === 200)
-    const { stdout } = await runGateway(['credits', 'show', '--json', '--data', server.data])
+    const { stdout } = await runCommand(['credits', 'show', '--json', '--data', server.data])
     const { data } = JSON.parse(stdout)
     expect([data.total_credits, data.total_usage > 0]).toEqual([1, true])
     expect(await balance()).toEqual(data)
-    await runGateway(['credits', 'add', '--amount=-2', '--data', server.data])
+    await runCommand(['credits', 'add', '--amount=-2', '--data', server.data])
     await waitUntil(async () => (await chat()).status === 402)
   })
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runGateway } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
 
 const provider = {
   protocol: 'openai-chat',
@@ -44,8 +44,8 @@ beforeAll(async () => {
   data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   writeFileSync(join(data, 'gateway.yaml'), JSON.stringify(CONFIG))
   writeFileSync(join(data, 'request.json'), JSON.stringify(REQUEST))
-  await runGateway(['init', '--data', data], { cwd: data })
-  const created = await runGateway([
+  await runCommand(['init', '--data', data], { cwd: data })
+  const created = await runCommand([
     'keys',
     'create',
     '--name',
@@ -64,7 +64,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(data, { recursive: true, force: true }))
 
 const explain = (args: string[], stdin?: string) =>
-  runGateway(['explain', ...args, '--data', data], {
+  runCommand(['explain', ...args, '--data', data], {
     cwd: data,
     ...(stdin === undefined ? {} : { stdin }),
   })
@@ -106,7 +106,7 @@ describe('gateway explain', () => {
   })
 
   test('takes other dialects, another workspace, a region and a session', async () => {
-    await runGateway(['workspaces', 'create', '--name', 'Team', '--slug', 'team', '--data', data])
+    await runCommand(['workspaces', 'create', '--name', 'Team', '--slug', 'team', '--data', data])
     const args = [
       '-',
       '--dialect',

@@ -2,12 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CommandResult, runGateway } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import type { CommandResult } from '../support/server.ts'
 
 const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
-const run = (...args: string[]) => runGateway(['guardrails', ...args, '--data', data])
+const run = (...args: string[]) => runCommand(['guardrails', ...args, '--data', data])
 
 function jsonOf({ code, stdout, stderr }: CommandResult) {
   expect([code, stderr]).toEqual([0, ''])
@@ -28,7 +29,7 @@ let user: string
 
 beforeAll(async () => {
   const made = jsonOf(
-    await runGateway(['keys', 'create', '--name', 'held', '--json', '--data', data]),
+    await runCommand(['keys', 'create', '--name', 'held', '--json', '--data', data]),
   )
   hash = made.data.hash
   user = made.data.creator_user_id

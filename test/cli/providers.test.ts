@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runGateway } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
 const KEY = 'sk-very-secret'
@@ -39,7 +40,7 @@ beforeEach(() => {
   })
 })
 
-const check = (...args: string[]) => runGateway(['providers', 'check', ...args], { cwd })
+const check = (...args: string[]) => runCommand(['providers', 'check', ...args], { cwd })
 
 describe('providers check', () => {
   test('shows the state of each, and fails with 1 when one fails', async () => {

@@ -1,15 +1,16 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { runCommand } from '../support/commands.ts'
 import { GROUP_ID, PATCH_OP, USER_ID } from '../support/scim.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 
 /** The terminal and a running server: two processes on one data directory. */
 let server: Server
 let token: string
 let group: string
 
-const run = (...args: string[]) => runGateway(['scim', ...args, '--data', server.data])
+const run = (...args: string[]) => runCommand(['scim', ...args, '--data', server.data])
 const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
 const scim = (method: string, path: string, body?: unknown, key = token) =>
   server.fetch(`/scim/v2${path}`, {

@@ -20,15 +20,19 @@ export interface CommandResult {
   stderr: string
 }
 
+export interface RunOptions {
+  env?: Record<string, string>
+  /** The working directory; the system's temporary one by default. */
+  cwd?: string
+  stdin?: string
+  /** How to run the program; `PROGRAM` by default. */
+  program?: string[]
+}
+
 /** Runs one command of the program to its end. Its stdin is empty by default. */
 export async function runGateway(
   args: string[],
-  {
-    env = {},
-    cwd = tmpdir(),
-    stdin,
-    program = PROGRAM,
-  }: { env?: Record<string, string>; cwd?: string; stdin?: string; program?: string[] } = {},
+  { env = {}, cwd = tmpdir(), stdin, program = PROGRAM }: RunOptions = {},
 ): Promise<CommandResult> {
   const input = stdin === undefined ? 'ignore' : Buffer.from(stdin)
   const child = Bun.spawn([...program, ...args], {

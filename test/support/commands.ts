@@ -1,0 +1,66 @@
+import { tmpdir } from 'node:os'
+import { run } from '../../src/cli/main.ts'
+import { type CommandResult, type RunOptions, runGateway } from './server.ts'
+
+type Surroundings = Pick<RunOptions, 'env' | 'cwd'>
+
+/** Commands change what belongs to the whole process, so they take turns. */
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Runs one command of the program to its end, in this process and so from source. A server, and a
+ * command with stdin, get a process of their own.
+ */
+export function runCommand(args: string[], options: RunOptions = {}): Promise<CommandResult> {
+  if (args[0] === 'serve' || options.stdin !== undefined) return runGateway(args, options)
+  const result = last.then(() => runAlone(args, options))
+  last = result.catch(() => {})
+  return result
+}
+
+async function runAlone(
+  args: string[],
+  { env = {}, cwd = tmpdir() }: Surroundings,
+): Promise<CommandResult> {
+  using _ = replaceSurroundings(env, cwd)
+  using printed = capturePrinted()
+  await run(['bun', 'gateway', ...args])
+  return { code: Number(process.exitCode ?? 0), stdout: printed.stdout, stderr: printed.stderr }
+}
+
+function replaceSurroundings(env: Record<string, string>, cwd: string): Disposable {
+  const before = { env: { ...process.env }, cwd: process.cwd() }
+  Object.assign(process.env, env)
+  process.chdir(cwd)
+  return {
+    [Symbol.dispose]() {
+      process.chdir(before.cwd)
+      for (const name of Object.keys(env))
+        if (before.env[name] === undefined) delete process.env[name]
+        else process.env[name] = before.env[name]
+      // The exit code of a test run is the runner's to set.
+      process.exitCode = 0
+    },
+  }
+}
+
+/** Collects what is printed instead of printing it. */
+function capturePrinted(): Disposable & Pick<CommandResult, 'stdout' | 'stderr'> {
+  const streams = ['stdout', 'stderr'] as const
+  const writes = streams.map(name => process[name].write)
+  const printed = {
+    stdout: '',
+    stderr: '',
+    [Symbol.dispose]() {
+      streams.forEach((name, index) => {
+        process[name].write = writes[index] as typeof process.stdout.write
+      })
+    },
+  }
+  for (const name of streams)
+    process[name].write = (text: string | Uint8Array) => {
+      printed[name] += typeof text === 'string' ? text : Buffer.from(text).toString()
+      return true
+    }
+  return printed
+}
