@@ -12,17 +12,25 @@ import {
   sumReceipts,
   type Usage,
 } from '../language/usage.ts'
-import type { Kind } from '../language/work.ts'
+import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
+import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { findDecidingRouter } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
-import type { Attempt, Run, RunEnding, Step } from './run.ts'
+import {
+  type Attempt,
+  isDeparture,
+  type Run,
+  type RunEnding,
+  type SentRequest,
+  type Step,
+} from './run.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -45,6 +53,19 @@ export function settleStep<K extends Kind>(
 ): void | Promise<void> {
   const { answer, meter } = step
   if (!answer || !meter) return settleUnanswered(world, step)
+  // A client may leave between the first part and its reading it.
+  if (isDeparture(ending.error) && !meter.delivered) meter.read(answer.first)
+  if (answer.leftover && ending.error) return settleLeftover(world, step, answer.leftover, ending)
+  return settleAnswer(world, step, ending)
+}
+
+function settleAnswer<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  ending: RunEnding,
+): void | Promise<void> {
+  const { answer, meter } = step
+  if (!answer || !meter) return
   const { endpoint } = answer
   reportHealth(world, answer, meter, ending)
   judgeToolCalls(world, endpoint, meter, ending.error)
@@ -54,23 +75,49 @@ export function settleStep<K extends Kind>(
   keepReceipt(world, step, endpoint, receipt, ending)
 }
 
+/** Settles an answer that a client may have left, after reading on to its count. */
+async function settleLeftover<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  leftover: Leftover<AnswerPart<K>>,
+  ending: RunEnding,
+): Promise<void> {
+  if (isDeparture(ending.error)) await leftover.readOn(parts => step.meter?.read(parts))
+  else leftover.close()
+  await settleAnswer(world, step, ending)
+}
+
 /**
  * Settles a step without an answer. A client that leaves pays for the prompt that a provider has
- * received, as counted if the provider has counted by then, or else as estimated: leaving early is
- * no way to have prompts read for nothing.
+ * received, as counted if the provider counts within the limits of reading on, or else as
+ * estimated: leaving early is no way to have prompts read for nothing. A provider that fails
+ * meanwhile is not paid.
  */
 async function settleUnanswered<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): Promise<void> {
-  const [sent] = step.unanswered
-  if (!sent) {
-    step.receipt = createFreeReceipt(createTextUsage(0, 0))
-    return
-  }
-  const meter = kinds[step.run.kind].metering.startMeter(step.call)
-  meter.read(sent.received)
-  step.receipt = await estimateReceipt(world, sent.endpoint, meter, meter.usage)
+  const [sent, ...others] = step.unanswered
+  for (const { leftover } of others) leftover?.close()
+  step.receipt = sent
+    ? await settleSentRequest(world, step, sent)
+    : createFreeReceipt(createTextUsage(0, 0))
+}
+
+async function settleSentRequest<K extends Kind>(
+  world: InferenceWorld,
+  { run, call }: Step<K>,
+  { endpoint, leftover, received }: SentRequest<K>,
+): Promise<Receipt> {
+  const meter = kinds[run.kind].metering.startMeter(call)
+  const read = (parts: AnswerPart<K>[]) => meter.read(parts)
+  const outcome = leftover ? await leftover.readOn(read) : 'cut'
+  if (outcome === 'failed' && !meter.delivered)
+    return createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+  if (!meter.delivered) read(received)
+  return outcome === 'ended' && meter.usage && !isEmptyCount(meter.usage, meter)
+    ? buildReceipt(meter.usage, 'exact', endpoint)
+    : estimateReceipt(world, endpoint, meter, meter.usage)
 }
 
 function keepReceipt<K extends Kind>(
@@ -150,7 +197,8 @@ function computeReceipt(
     return isInsured(counted, meter, error)
       ? createFreeReceipt(counted, is_byok)
       : buildReceipt(counted, 'exact', endpoint)
-  if (!meter.delivered) return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
+  if (!meter.delivered && !isDeparture(error))
+    return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
 }
 
@@ -166,8 +214,11 @@ async function estimateReceipt(
   return buildReceipt(usage, 'estimated', endpoint)
 }
 
+// The insurance is against failing providers, not against one's own departure.
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  !hasOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
+  !hasOutput(usage) &&
+  !isDeparture(error) &&
+  (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt at the start has not yet counted an answer that breaks off.
 const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>

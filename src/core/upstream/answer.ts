@@ -13,10 +13,18 @@ import type { UpstreamWorld } from './world.ts'
 const LARGEST_ANSWER = 64 * 1024 * 1024
 const LARGEST_ERROR = 256 * 1024
 
+/** Follows an answer while it arrives. */
+export interface AnswerObserver {
+  /** Called as soon as the status is known. */
+  onStatus(status: number): void
+  /** Called for each read that brings bytes, with their number. */
+  onBytes?(size: number): void
+}
+
 /**
  * Sends one request and opens its answer as batches of parts. Whether it streams is the provider's
  * choice: a streamed answer comes as it arrives, and its first batch is empty; a whole one comes at
- * once. `onStatus` is called as soon as the status is known. Throws failures in our caller's terms.
+ * once. Throws failures in our caller's terms.
  */
 export async function openAnswer<K extends Kind>(
   world: UpstreamWorld,
@@ -25,9 +33,9 @@ export async function openAnswer<K extends Kind>(
   endpoint: Endpoint,
   call: Work[K]['call'],
   cancellation: Cancellation,
-  onStatus: (status: number) => void,
+  { onStatus, onBytes }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const deadline = new Deadline(cancellation, readLimits(world, call.stream))
+  const deadline = new Deadline(cancellation, readLimits(world, call.stream), onBytes)
   try {
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onStatus(incoming.status)
@@ -42,7 +50,7 @@ export async function openAnswer<K extends Kind>(
           deadline,
         ),
       }
-    const text = incoming.text(LARGEST_ANSWER, () => deadline.touch())
+    const text = incoming.text(LARGEST_ANSWER, size => deadline.touch(size))
     const first = protocol.parseAnswer(
       await parseAnswer(typeof text === 'string' ? text : await text),
       call,
@@ -80,7 +88,7 @@ async function readProviderFailure(
   incoming: IncomingResponse,
   deadline: Deadline,
 ): Promise<GatewayError> {
-  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touch()))
+  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, size => deadline.touch(size)))
     .then(parseAnswer)
     .catch(() => undefined)
   const error = protocol.readFailure(incoming.status, body, name => incoming.header(name))
@@ -156,9 +164,11 @@ export class Deadline {
   readonly #limits: Limits
   readonly #endsAt: number
   #timer: ReturnType<typeof setTimeout>
+  readonly #onBytes: ((size: number) => void) | undefined
   #hasBegun = false
 
-  constructor(call: Cancellation, limits: Limits) {
+  constructor(call: Cancellation, limits: Limits, onBytes?: (size: number) => void) {
+    this.#onBytes = onBytes
     this.#call = call
     this.#limits = limits
     this.#endsAt = performance.now() + limits.total
@@ -167,7 +177,8 @@ export class Deadline {
   }
 
   /** Notes that bytes arrived. The total is checked here, so that one timer serves both limits. */
-  touch(): void {
+  touch(size: number): void {
+    this.#onBytes?.(size)
     if (performance.now() > this.#endsAt) this.#expire()
     else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()
