@@ -31,6 +31,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
+import { isPlausible } from './settle/plausible.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -67,9 +68,10 @@ function settleAnswer<K extends Kind>(
   const { answer, meter } = step
   if (!answer || !meter) return
   const { endpoint } = answer
-  reportHealth(world, answer, meter, ending)
+  const counted = readCount(world, step, endpoint, meter)
+  reportHealth(world, answer, meter, ending, counted)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const receipt = computeReceipt(world, endpoint, meter, ending.error)
+  const receipt = computeReceipt(world, endpoint, meter, ending.error, counted)
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
@@ -106,18 +108,20 @@ async function settleUnanswered<K extends Kind>(
 
 async function settleSentRequest<K extends Kind>(
   world: InferenceWorld,
-  { run, call }: Step<K>,
+  step: Step<K>,
   { endpoint, leftover, received }: SentRequest<K>,
 ): Promise<Receipt> {
+  const { run, call } = step
   const meter = kinds[run.kind].metering.startMeter(call)
   const read = (parts: AnswerPart<K>[]) => meter.read(parts)
   const outcome = leftover ? await leftover.readOn(read) : 'cut'
   if (outcome === 'failed' && !meter.delivered)
     return createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
   if (!meter.delivered) read(received)
-  return outcome === 'ended' && meter.usage && !isEmptyCount(meter.usage, meter)
-    ? buildReceipt(meter.usage, 'exact', endpoint)
-    : estimateReceipt(world, endpoint, meter, meter.usage)
+  const counted = readCount(world, step, endpoint, meter)
+  return outcome === 'ended' && counted
+    ? buildReceipt(counted, 'exact', endpoint)
+    : estimateReceipt(world, endpoint, meter, counted)
 }
 
 function keepReceipt<K extends Kind>(
@@ -136,11 +140,13 @@ function keepReceipt<K extends Kind>(
 function reportHealth(
   { traffic: { health } }: InferenceWorld,
   { endpoint, sentAt }: OpenedAnswer<Kind>,
-  meter: Meter<never>,
+  { tokensSoFar }: Meter<never>,
   { error, cancelled }: RunEnding,
+  counted: Usage | null,
 ) {
-  if (error && !cancelled) health.recordFailure(endpoint, error)
-  else health.recordEnd(endpoint, sentAt, error ? null : countAnswerTokens(meter))
+  if (error && !cancelled) return health.recordFailure(endpoint, error)
+  const tokens = counted ? countOutputTokens(counted) : tokensSoFar
+  health.recordEnd(endpoint, sentAt, error ? null : tokens)
 }
 
 /**
@@ -159,9 +165,6 @@ function judgeToolCalls(
   health.recordToolCalls(endpoint, toolCallsValid)
   events.publish('tools.judged', { endpoint, toolCallsValid })
 }
-
-const countAnswerTokens = ({ usage, tokensSoFar }: Meter<never>): number =>
-  usage ? countOutputTokens(usage) : tokensSoFar
 
 /** Remembers the endpoint that answered, so that the session may stay there. */
 function rememberSession<K extends Kind>(
@@ -189,8 +192,8 @@ function computeReceipt(
   endpoint: Endpoint,
   meter: Meter<never>,
   error: GatewayError | null,
+  counted: Usage | null,
 ): Receipt | Promise<Receipt> {
-  const counted = meter.usage && !isEmptyCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
   if (counted && !brokenOff)
@@ -225,6 +228,25 @@ const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
   countOutputTokens(estimated) > countOutputTokens(counted)
     ? { ...counted, output: estimated.output }
     : counted
+
+/**
+ * Returns what the provider counted; null if it did not, or if an answer to the call cannot have
+ * these counts. Then what was delivered is estimated, and an alarm is raised.
+ */
+function readCount<K extends Kind>(
+  { events }: InferenceWorld,
+  { run, call }: Step<K>,
+  endpoint: Endpoint,
+  meter: Meter<AnswerPart<K>>,
+): Usage | null {
+  const { usage } = meter
+  if (!usage) return null
+  if (!isPlausible(usage, run.kind, call, endpoint)) {
+    events.publish('usage.implausible', { endpoint })
+    return null
+  }
+  return isEmptyCount(usage, meter) ? null : usage
+}
 
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but the
 // text of a filter does: if it stopped the prompt, the model has not read it.
