@@ -259,6 +259,14 @@ export const Config = Type.Object(
           description:
             'How much of an answer is read on after its client has left, in KiB; 0: nothing',
         }),
+        reader_bytes_per_second: Type.Integer({
+          default: 1_024,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description:
+            'How fast a client has to read a streamed answer that waits for it, on average over ' +
+            'timeouts.reader_seconds; 0: as slowly as it likes',
+        }),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         free_models: Type.Union(
