@@ -259,6 +259,14 @@ export const Config = Type.Object(
           description:
             'How much of an answer is read on after its client has left, in KiB; 0: nothing',
         }),
+        answer_mib: Type.Integer({
+          default: 64,
+          minimum: 1,
+          maximum: 1_024,
+          description:
+            'The largest whole answer of a provider, in MiB after decompression; a larger one is ' +
+            'a failure of the provider',
+        }),
         reader_bytes_per_second: Type.Integer({
           default: 1_024,
           minimum: 0,

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -9,8 +10,8 @@ import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** The most bytes of a whole answer, counted after decompression. */
-const LARGEST_ANSWER = 64 * 1024 * 1024
+/** Texts of more characters are read in a turn of their own, and their parts are made in another. */
+const LONG_ANSWER = 64 * 1024
 const LARGEST_ERROR = 256 * 1024
 
 /** Follows an answer while it arrives. */
@@ -50,12 +51,14 @@ export async function openAnswer<K extends Kind>(
           deadline,
         ),
       }
-    const text = incoming.text(LARGEST_ANSWER, size => deadline.touch(size))
-    const first = protocol.parseAnswer(
-      await parseAnswer(typeof text === 'string' ? text : await text),
-      call,
-      endpoint,
-    )
+    const largest = world.config.limits.answer_mib * 1024 * 1024
+    const body = incoming.text(largest, size => deadline.touch(size))
+    const text = typeof body === 'string' ? body : await body
+    const answer = await parseAnswer(text)
+    const isLong = text.length > LONG_ANSWER
+    if (isLong) await yieldToEventLoop()
+    const first = protocol.parseAnswer(answer, call, endpoint)
+    if (isLong) await yieldToEventLoop()
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
