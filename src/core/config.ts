@@ -47,6 +47,12 @@ const ProviderConfig = Type.Partial(
         'Sends callers’ URLs of pictures and files on to it, private and file: ones too, instead ' +
         'of fetching them; true for the hosted providers that are known by name',
     }),
+    on_abort: Type.Union([Type.Literal('cancel'), Type.Literal('drain')], {
+      description:
+        'When a client leaves. cancel: the connection is closed, since the provider stops and ' +
+        'charges no more; drain: the answer is read on for its count, since the provider charges ' +
+        'for all of it. drain for known providers that do not stop, cancel for all others',
+    }),
     quirks: Type.Partial(Quirks, {
       ...closed,
       description: 'How it differs from others that speak OpenAI’s chat',
@@ -246,6 +252,29 @@ export const Config = Type.Object(
           maximum: 1_000_000,
           description: 'What all versions of a workspace’s presets take in storage, in MiB',
         }),
+        read_on_kib: Type.Integer({
+          default: 4_096,
+          minimum: 0,
+          maximum: 65_536,
+          description:
+            'How much of an answer is read on after its client has left, in KiB; 0: nothing',
+        }),
+        answer_mib: Type.Integer({
+          default: 64,
+          minimum: 1,
+          maximum: 1_024,
+          description:
+            'The largest whole answer of a provider, in MiB after decompression; a larger one is ' +
+            'a failure of the provider',
+        }),
+        reader_bytes_per_second: Type.Integer({
+          default: 1_024,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description:
+            'How fast a client has to read a streamed answer that waits for it, on average over ' +
+            'timeouts.reader_seconds; 0: as slowly as it likes',
+        }),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         free_models: Type.Union(
@@ -285,6 +314,14 @@ export const Config = Type.Object(
           30,
           'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this',
         ),
+        read_on_seconds: Type.Number({
+          default: 10,
+          minimum: 0,
+          maximum: 600,
+          description:
+            'How long an answer is read on after its client has left, from providers with ' +
+            'on_abort: drain; 0: never. What is not read is charged as estimated',
+        }),
         reader_seconds: ConnectionSeconds(
           60,
           'Until a client that takes nothing of a streamed answer is cut',

@@ -14,6 +14,7 @@ import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
+import { ReadOns } from './inference/traffic/read-ons.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
 import { Sessions } from './inference/traffic/sessions.ts'
@@ -292,9 +293,11 @@ async function reload(gateway: Gateway): Promise<void> {
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
-  const calls = createRunningCalls()
+  const readOns = new ReadOns()
+  const calls = createRunningCalls(readOns)
   return {
     calls,
+    readOns,
     retryBudget: new RetryBudget(calls),
     health: new Health(config.routing, clock),
     sessions: new Sessions(clock),

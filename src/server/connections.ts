@@ -1,6 +1,7 @@
 import type { Config } from '../core/config.ts'
 import { GatewayError } from '../core/errors.ts'
 import type { Descriptors } from './descriptors.ts'
+import type { PaceLimits } from './event-stream/pace.ts'
 
 /** What a connection needs from its server. `Bun.serve` has it; tests replace it. */
 export interface ConnectionServer {
@@ -56,6 +57,19 @@ export class Connection {
   /** How many seconds a body may take, apart from what its size allows. */
   get bodySeconds(): number {
     return this.#world.config.timeouts.body_seconds
+  }
+
+  /** How fast the client has to read a stream; null if it may be as slow as it likes. */
+  get paceLimits(): PaceLimits | null {
+    const { limits, timeouts } = this.#world.config
+    const { reader_seconds } = timeouts
+    const bytes = limits.reader_bytes_per_second * reader_seconds
+    return bytes === 0 ? null : { milliseconds: reader_seconds * 1000, bytes }
+  }
+
+  /** Whether only the reserve of descriptors is left, so that calls are refused. */
+  get lacksDescriptors(): boolean {
+    return this.#world.descriptors.isScarce
   }
 
   /** Throws 503 when the process runs out of descriptors: a call needs another one. */

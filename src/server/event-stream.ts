@@ -1,4 +1,5 @@
 import type { Connection } from './connections.ts'
+import { ReaderPace } from './event-stream/pace.ts'
 
 /** The texts of a stream, or a promise of them. */
 export type EventSource = AsyncIterator<string> | Promise<AsyncIterator<string>>
@@ -14,7 +15,7 @@ const encoder = new TextEncoder()
 /**
  * Creates a response that streams texts as server-sent events, written as the client reads. A
  * client that leaves stops the source at once, and so does the server when it takes nothing for
- * too long. While the source is pending, keep-alives are sent. A
+ * too long, or less than the least rate. While the source is pending, keep-alives are sent. A
  * source must not throw: a failure after the first byte is an event.
  */
 export function createEventStreamResponse(
@@ -26,18 +27,32 @@ export function createEventStreamResponse(
   const keepAlive = encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
   connection?.startReading()
+  const limits = connection?.paceLimits
+  const pace = limits ? new ReaderPace(limits, performance.now()) : null
+  const send = (controller: Controller, bytes: Uint8Array) => {
+    controller.enqueue(bytes)
+    pace?.hand(bytes.length, performance.now())
+  }
+  // Nobody tells the source that the client is gone if the stream itself breaks off.
+  const cut = (controller: Controller) => {
+    clearInterval(timer)
+    controller.error(new Error('The client reads too slowly'))
+    void stopSource(source)
+  }
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
         // A client whose answer is still pending has waited for one interval already.
         if (source instanceof Promise) controller.enqueue(keepAlive)
         // Only a client that has read everything so far is waiting.
-        timer = setInterval(
-          () => (controller.desiredSize ?? 0) > 0 && controller.enqueue(keepAlive),
-          interval,
-        )
+        timer = setInterval(() => {
+          if (pace?.isTooSlow(performance.now())) cut(controller)
+          else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(keepAlive)
+        }, interval)
       },
       async pull(controller) {
+        pace?.take(performance.now())
+        if (pace?.isTooSlow(performance.now())) return cut(controller)
         const text = await readNextText(source).catch(bug => {
           clearInterval(timer)
           throw bug
@@ -47,11 +62,11 @@ export function createEventStreamResponse(
           clearInterval(timer)
           controller.close()
           connection?.finishReading()
-        } else controller.enqueue(encoder.encode(text))
+        } else send(controller, encoder.encode(text))
       },
       async cancel() {
         clearInterval(timer)
-        await (await source).return?.()
+        await stopSource(source)
       },
     },
     { highWaterMark: 1 },
@@ -63,6 +78,12 @@ export function createEventStreamResponse(
       'cache-control': 'no-cache',
     },
   })
+}
+
+type Controller = ReadableStreamDefaultController<Uint8Array>
+
+async function stopSource(source: EventSource): Promise<void> {
+  await (await source).return?.()
 }
 
 async function readNextText(source: EventSource): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createLimitedKey, fetchKeyState, waitUntil } from '../support/chat.ts'
+import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 import { frameChunk, StubbornClient } from '../support/stubborn-client.ts'
 import {
@@ -199,4 +199,24 @@ test('C-03 a reader that takes nothing is cut, the provider’s stream closed, t
   await waitUntil(async () => (await fetchKeyState(server, key)).usage > 0)
   const { usage, limit_remaining } = await fetchKeyState(server, key)
   expect(limit_remaining).toBeCloseTo(1 - usage, 9)
+}, 30_000)
+
+test('C-03 a reader that takes too little is cut, the provider’s stream closed, the call settled', async () => {
+  await using picky = await startServer({
+    config: buildLocalConfig(upstream.url, {
+      limits: { reader_bytes_per_second: 1_000_000_000 },
+      timeouts: { reader_seconds: 1, keep_alive_seconds: 0.25 },
+    }),
+  })
+  const key = await createLimitedKey(picky)
+  using client = new StubbornClient(picky.url)
+  const hits = upstream.hits.length
+  post(client, CHAT, chatBody({ stream: true, max_tokens: 1_000 }, 'endless'), bearer(key))
+  client.readSlowly(500)
+  await waitUntil(async () => upstream.hits.length > hits)
+  const hit = upstream.hits.at(-1)
+  await waitUntil(async () => hit?.leftAt !== null, SOON)
+  await client.closes(SOON)
+  await waitUntil(async () => (await fetchKeyState(picky, key)).usage > 0)
+  expect(await readMetric(picky, 'gateway_running_calls')).toBe(0)
 }, 30_000)

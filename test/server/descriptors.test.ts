@@ -62,6 +62,17 @@ const FLOODS: Flood[] = [
   ...(process.env.GATEWAY_TEST_LONG === undefined ? [] : [SILENT]),
 ]
 
+test('/ready answers 503 while descriptors are scarce, and 200 again', async () => {
+  using watcher = new StubbornClient(server.url)
+  watcher.sendHead('GET', '/ready')
+  await watcher.sees('200 OK')
+  clients = Array.from({ length: CLIENTS }, () => callFor(new StubbornClient(server.url)))
+  await Promise.race(clients.map(client => client.sees('HTTP/1.1 503').catch(() => {})))
+  await waitUntil(async () => (await fetchStatus('/ready', 3)) === 503)
+  for (const client of clients.splice(0)) client[Symbol.dispose]()
+  await waitUntil(async () => (await fetchStatus('/ready', 1)) === 200)
+}, 40_000)
+
 test.each(FLOODS)(
   'connections that %s leave a descriptor for /health',
   async (_, send, seconds) => {

@@ -74,6 +74,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   headers: {},
   quirks: NO_QUIRKS,
   fetchesUrls: true,
+  on_abort: 'cancel',
   ...more,
 })
 

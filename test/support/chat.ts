@@ -164,7 +164,7 @@ export async function waitUntil(isSo: () => Promise<boolean>, seconds = 5): Prom
   }
 }
 
-const PRICES = { prompt: 0.15, completion: 0.6 }
+export const PRICES = { prompt: 0.15, completion: 0.6 }
 
 /**
  * Builds a config from models, providers and base URLs: `{ 'acme/small': { first: url } }`. All

@@ -50,6 +50,15 @@ export class StubbornClient {
     return this
   }
 
+  /** Takes a piece from the connection now and then, with so many milliseconds between. */
+  readSlowly(milliseconds: number): this {
+    this.#socket.on('data', () => {
+      this.#socket.pause()
+      setTimeout(() => this.#socket.resume(), milliseconds)
+    })
+    return this
+  }
+
   /** Resolves when the text was read. Throws when the connection ends before. */
   async sees(text: string): Promise<void> {
     while (!this.text.includes(text)) {

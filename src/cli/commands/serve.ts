@@ -293,6 +293,17 @@ function logCalls(log: Log, { events }: Gateway): void {
       consequence: 'the cost of its calls is unknown and not charged',
     })
   })
+  const implausible = new Set<string>()
+  events.on('usage.implausible', ({ endpoint: { model, provider } }) => {
+    if (implausible.has(`${provider.slug} ${model}`)) return
+    implausible.add(`${provider.slug} ${model}`)
+    log('usage.implausible', {
+      provider: provider.slug,
+      model,
+      consequence:
+        'such calls are charged as estimated; gateway_implausible_usage_total counts them',
+    })
+  })
   events.on('filter.matched', finding => log('filter.matched', { ...finding }))
 }
 

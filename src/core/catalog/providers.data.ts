@@ -22,7 +22,8 @@ const OPEN_MODELS: Partial<Quirks> = { ...PLAIN, think_tags: true, reasoning_bac
 
 /**
  * The providers known by name: the protocol and address of each. The config adds only the
- * credential, and the values for the blanks of an address.
+ * credential, and the values for the blanks of an address. Those that drain do not stop when their
+ * client leaves (OpenRouter's guide, "Streaming", Stream Cancellation).
  */
 export const PROVIDERS = {
   openai: {
@@ -46,11 +47,13 @@ export const PROVIDERS = {
   google: {
     name: 'Google AI Studio',
     protocol: 'gemini',
+    on_abort: 'drain',
     base_url: 'https://generativelanguage.googleapis.com/v1beta',
   },
   vertex: {
     name: 'Google',
     protocol: 'gemini',
+    on_abort: 'drain',
     base_url:
       'https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/publishers/google',
     regions: {
@@ -75,6 +78,7 @@ export const PROVIDERS = {
   bedrock: {
     name: 'Amazon Bedrock',
     protocol: 'bedrock-converse',
+    on_abort: 'drain',
     base_url: 'https://bedrock-runtime.{region}.amazonaws.com',
     instead: 'aws',
   },
@@ -88,6 +92,7 @@ export const PROVIDERS = {
   mistral: {
     name: 'Mistral',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.mistral.ai/v1',
     quirks: {
       ...PLAIN,
@@ -126,6 +131,7 @@ export const PROVIDERS = {
   groq: {
     name: 'Groq',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.groq.com/openai/v1',
     quirks: {
       ...PLAIN,
@@ -146,6 +152,7 @@ export const PROVIDERS = {
   perplexity: {
     name: 'Perplexity',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.perplexity.ai',
     quirks: {
       ...PLAIN,
@@ -171,6 +178,7 @@ export const PROVIDERS = {
   alibaba: {
     name: 'Alibaba',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
     quirks: {
       ...PLAIN,
@@ -218,6 +226,7 @@ export const PROVIDERS = {
   minimax: {
     name: 'Minimax',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.minimax.io/v1',
     quirks: OPEN_MODELS,
   },
@@ -256,6 +265,7 @@ export const PROVIDERS = {
   huggingface: {
     name: 'Hugging Face',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://router.huggingface.co/v1',
     quirks: OPEN_MODELS,
   },
@@ -304,12 +314,14 @@ export const PROVIDERS = {
   nebius: {
     name: 'Nebius',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.studio.nebius.com/v1',
     quirks: OPEN_MODELS,
   },
   sambanova: {
     name: 'SambaNova',
     protocol: 'openai-chat',
+    on_abort: 'drain',
     base_url: 'https://api.sambanova.ai/v1',
     quirks: OPEN_MODELS,
   },

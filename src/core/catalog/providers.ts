@@ -25,6 +25,8 @@ export interface ProviderRow {
   instead?: 'aws' | 'service_account'
   /** Needs no credential. */
   keyless?: boolean
+  /** What to do when a client leaves: `cancel` unless the provider goes on and charges for it. */
+  on_abort?: 'cancel' | 'drain'
   /** How it differs from others that speak OpenAI's chat. */
   quirks?: Partial<Quirks>
 }
@@ -53,6 +55,8 @@ export interface Provider extends Credential {
    * they can do no harm.
    */
   fetchesUrls: boolean
+  /** What to do when a client leaves: close the connection, or read on for the count. */
+  on_abort: 'cancel' | 'drain'
 }
 
 /** A setting of a provider that is wrong, and what was expected. */
@@ -123,6 +127,7 @@ const createUnconfiguredProvider = (
   headers: {},
   quirks: { ...NO_QUIRKS, ...quirks },
   fetchesUrls: false,
+  on_abort: 'cancel',
 })
 
 /** Opens the provider with these settings, or returns what is wrong with them. */
@@ -168,6 +173,7 @@ export function openProvider(
     headers: lowerCaseNames(settings.headers ?? {}),
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
     fetchesUrls: settings.fetches_urls ?? isHosted(row, base_url),
+    on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',
   }
 }
 

@@ -9,7 +9,9 @@ import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
 import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
+import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
+import { Leftover } from './attempt/leftover.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -219,6 +221,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   endpoint: Endpoint
   /** When its request was sent, in steady milliseconds. */
   sentAt: number
+  /** What may be read on after the client has left; null if nothing is. */
+  leftover: Leftover<AnswerPart<K>> | null
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -264,7 +268,7 @@ export async function tryEndpoint<K extends Kind>(
   step.attempts.push(attempt)
   world.events.publish('attempt.started', attempt)
   try {
-    const { first, rest, sentAt } = await awaitAnswer(world, step, attempt, {
+    const { first, rest, sentAt, leftover } = await awaitAnswer(world, step, attempt, {
       kind,
       protocol,
       call,
@@ -272,7 +276,8 @@ export async function tryEndpoint<K extends Kind>(
     })
     if (run.firstPartAt === null) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
-    return { endpoint, sentAt, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
+    const parts = echoes.length > 0 ? [...echoes, ...first] : first
+    return { endpoint, sentAt, leftover, first: parts, rest }
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     attempt.error = error
@@ -326,38 +331,67 @@ async function awaitAnswer<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
   attempt: RunningAttempt,
-  { kind, protocol, call, request }: PreparedRequest<K>,
+  prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, endpoint.provider, request, cancellation)
+  const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   const sentAt = world.clock.ticks()
   attempt.sentAt = sentAt
   attempt.onSent?.()
-  const sent: SentRequest<K> = { endpoint, received: [] }
-  outgoing.onSent = () => void step.unanswered.push(sent)
+  const leftover = createLeftover<K>(world, step, attempt)
+  const sent: SentRequest<K> = { endpoint, received: [], leftover }
+  outgoing.onSent = () => {
+    step.unanswered.push(sent)
+    if (leftover) leftover.isSent = true
+  }
   try {
-    const opened = await openAnswer(
-      world,
-      outgoing,
-      protocol,
-      endpoint,
-      call,
-      cancellation,
-      status => {
-        attempt.status = status
-      },
-    )
-    sent.received = opened.first
-    const { first, rest } = opened.first.some(kind.isMeaningful)
-      ? opened
-      : await readUntilMeaningful(opened, kind)
-    return { first, rest, sentAt }
+    const opening = openParts(world, attempt, prepared, outgoing, sent)
+    const { first, rest } = await (leftover ? leftover.open(opening) : opening)
+    return { first, rest, sentAt, leftover }
   } finally {
     // What a client leaves behind is charged: the provider has read the prompt by then.
     if (!isAbandoned(step.run))
       step.unanswered = step.unanswered.filter(request => request !== sent)
   }
+}
+
+/** Creates what is read on after the client has left, if the provider charges for it anyway. */
+function createLeftover<K extends Kind>(
+  world: InferenceWorld,
+  { run }: Step<K>,
+  { endpoint, cancellation }: RunningAttempt,
+): Leftover<AnswerPart<K>> | null {
+  if (endpoint.provider.on_abort === 'cancel') return null
+  return new Leftover({
+    cancellation,
+    hasClientLeft: () => isAbandoned(run),
+    readOns: world.traffic.readOns,
+    getLimits: () => ({
+      milliseconds: world.config.timeouts.read_on_seconds * 1000,
+      bytes: world.config.limits.read_on_kib * 1024,
+    }),
+  })
+}
+
+/** Sends the request, and resolves when a first part has come that a caller can use. */
+async function openParts<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  { kind, protocol, call }: PreparedRequest<K>,
+  outgoing: OutgoingRequest,
+  sent: SentRequest<K>,
+): Promise<PeekedSequence<AnswerPart<K>[]>> {
+  const { leftover, endpoint } = sent
+  const connection = leftover?.connection ?? attempt.cancellation
+  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
+    onStatus: status => {
+      attempt.status = status
+    },
+    ...(leftover ? { onBytes: size => leftover.countBytes(size) } : {}),
+  })
+  sent.received = opened.first
+  return opened.first.some(kind.isMeaningful) ? opened : readUntilMeaningful(opened, kind)
 }
 
 /** Reads on to the first part that a caller can use. */

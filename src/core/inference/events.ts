@@ -23,5 +23,7 @@ declare module '../events.ts' {
     'hedge.won': { endpoint: Endpoint }
     /** A call was answered whose cost is unknown: the endpoint has no price. */
     'price.missing': { endpoint: Endpoint }
+    /** A provider reported counts that the call cannot have: it is charged as estimated. */
+    'usage.implausible': { endpoint: Endpoint }
   }
 }

@@ -98,6 +98,8 @@ export interface Metering<K extends Kind> {
   startMeter(call: Call<K>): Meter<Part<K>>
   /** Counts the tokens of the prompt if the provider did not. */
   countInput(call: Call<K>, count: CountTokens): Promise<ExpectedInput>
+  /** Returns how many answers or inputs share one count: each may fill the context. */
+  countShares(call: Call<K>): number
   /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
 }

@@ -6,6 +6,7 @@ import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
 import type { Policy } from '../policy/effective.ts'
+import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import type { Meter } from './kinds.ts'
@@ -27,6 +28,8 @@ export interface SentRequest<K extends Kind = Kind> {
   endpoint: Endpoint
   /** What came before the first part that the caller can use: a count, perhaps. */
   received: AnswerPart<K>[]
+  /** The answer that may still come; null if its provider does not charge for what it stops. */
+  leftover: Leftover<AnswerPart<K>> | null
 }
 
 /** How a run ended. Times in steady milliseconds. */
@@ -218,5 +221,8 @@ export const clientLeft = () =>
   new GatewayError('unmapped', 'The client closed the request', { status: CLIENT_CLOSED_REQUEST })
 
 /** Tells whether the run ended because its client left. */
-export const isAbandoned = ({ cancellation }: Run): boolean =>
-  cancellation.reason?.status === CLIENT_CLOSED_REQUEST
+export const isAbandoned = ({ cancellation }: Run): boolean => isDeparture(cancellation.reason)
+
+/** Tells whether this is how a run ends whose client leaves. */
+export const isDeparture = (error: GatewayError | null): boolean =>
+  error?.status === CLIENT_CLOSED_REQUEST

@@ -12,17 +12,26 @@ import {
   sumReceipts,
   type Usage,
 } from '../language/usage.ts'
-import type { Kind } from '../language/work.ts'
+import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
+import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { findDecidingRouter } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
-import type { Attempt, Run, RunEnding, Step } from './run.ts'
+import {
+  type Attempt,
+  isDeparture,
+  type Run,
+  type RunEnding,
+  type SentRequest,
+  type Step,
+} from './run.ts'
+import { isPlausible } from './settle/plausible.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -45,32 +54,74 @@ export function settleStep<K extends Kind>(
 ): void | Promise<void> {
   const { answer, meter } = step
   if (!answer || !meter) return settleUnanswered(world, step)
+  // A client may leave between the first part and its reading it.
+  if (isDeparture(ending.error) && !meter.delivered) meter.read(answer.first)
+  if (answer.leftover && ending.error) return settleLeftover(world, step, answer.leftover, ending)
+  return settleAnswer(world, step, ending)
+}
+
+function settleAnswer<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  ending: RunEnding,
+): void | Promise<void> {
+  const { answer, meter } = step
+  if (!answer || !meter) return
   const { endpoint } = answer
-  reportHealth(world, answer, meter, ending)
+  const counted = readCount(world, step, endpoint, meter)
+  reportHealth(world, answer, meter, ending, counted)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const receipt = computeReceipt(world, endpoint, meter, ending.error)
+  const receipt = computeReceipt(world, endpoint, meter, ending.error, counted)
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
 }
 
+/** Settles an answer that a client may have left, after reading on to its count. */
+async function settleLeftover<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  leftover: Leftover<AnswerPart<K>>,
+  ending: RunEnding,
+): Promise<void> {
+  if (isDeparture(ending.error)) await leftover.readOn(parts => step.meter?.read(parts))
+  else leftover.close()
+  await settleAnswer(world, step, ending)
+}
+
 /**
  * Settles a step without an answer. A client that leaves pays for the prompt that a provider has
- * received, as counted if the provider has counted by then, or else as estimated: leaving early is
- * no way to have prompts read for nothing.
+ * received, as counted if the provider counts within the limits of reading on, or else as
+ * estimated: leaving early is no way to have prompts read for nothing. A provider that fails
+ * meanwhile is not paid.
  */
 async function settleUnanswered<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): Promise<void> {
-  const [sent] = step.unanswered
-  if (!sent) {
-    step.receipt = createFreeReceipt(createTextUsage(0, 0))
-    return
-  }
-  const meter = kinds[step.run.kind].metering.startMeter(step.call)
-  meter.read(sent.received)
-  step.receipt = await estimateReceipt(world, sent.endpoint, meter, meter.usage)
+  const [sent, ...others] = step.unanswered
+  for (const { leftover } of others) leftover?.close()
+  step.receipt = sent
+    ? await settleSentRequest(world, step, sent)
+    : createFreeReceipt(createTextUsage(0, 0))
+}
+
+async function settleSentRequest<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  { endpoint, leftover, received }: SentRequest<K>,
+): Promise<Receipt> {
+  const { run, call } = step
+  const meter = kinds[run.kind].metering.startMeter(call)
+  const read = (parts: AnswerPart<K>[]) => meter.read(parts)
+  const outcome = leftover ? await leftover.readOn(read) : 'cut'
+  if (outcome === 'failed' && !meter.delivered)
+    return createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+  if (!meter.delivered) read(received)
+  const counted = readCount(world, step, endpoint, meter)
+  return outcome === 'ended' && counted
+    ? buildReceipt(counted, 'exact', endpoint)
+    : estimateReceipt(world, endpoint, meter, counted)
 }
 
 function keepReceipt<K extends Kind>(
@@ -89,11 +140,13 @@ function keepReceipt<K extends Kind>(
 function reportHealth(
   { traffic: { health } }: InferenceWorld,
   { endpoint, sentAt }: OpenedAnswer<Kind>,
-  meter: Meter<never>,
+  { tokensSoFar }: Meter<never>,
   { error, cancelled }: RunEnding,
+  counted: Usage | null,
 ) {
-  if (error && !cancelled) health.recordFailure(endpoint, error)
-  else health.recordEnd(endpoint, sentAt, error ? null : countAnswerTokens(meter))
+  if (error && !cancelled) return health.recordFailure(endpoint, error)
+  const tokens = counted ? countOutputTokens(counted) : tokensSoFar
+  health.recordEnd(endpoint, sentAt, error ? null : tokens)
 }
 
 /**
@@ -112,9 +165,6 @@ function judgeToolCalls(
   health.recordToolCalls(endpoint, toolCallsValid)
   events.publish('tools.judged', { endpoint, toolCallsValid })
 }
-
-const countAnswerTokens = ({ usage, tokensSoFar }: Meter<never>): number =>
-  usage ? countOutputTokens(usage) : tokensSoFar
 
 /** Remembers the endpoint that answered, so that the session may stay there. */
 function rememberSession<K extends Kind>(
@@ -142,15 +192,16 @@ function computeReceipt(
   endpoint: Endpoint,
   meter: Meter<never>,
   error: GatewayError | null,
+  counted: Usage | null,
 ): Receipt | Promise<Receipt> {
-  const counted = meter.usage && !isEmptyCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
   if (counted && !brokenOff)
     return isInsured(counted, meter, error)
       ? createFreeReceipt(counted, is_byok)
       : buildReceipt(counted, 'exact', endpoint)
-  if (!meter.delivered) return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
+  if (!meter.delivered && !isDeparture(error))
+    return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
 }
 
@@ -166,14 +217,36 @@ async function estimateReceipt(
   return buildReceipt(usage, 'estimated', endpoint)
 }
 
+// The insurance is against failing providers, not against one's own departure.
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  !hasOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
+  !hasOutput(usage) &&
+  !isDeparture(error) &&
+  (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt at the start has not yet counted an answer that breaks off.
 const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
   countOutputTokens(estimated) > countOutputTokens(counted)
     ? { ...counted, output: estimated.output }
     : counted
+
+/**
+ * Returns what the provider counted; null if it did not, or if an answer to the call cannot have
+ * these counts. Then what was delivered is estimated, and an alarm is raised.
+ */
+function readCount<K extends Kind>(
+  { events }: InferenceWorld,
+  { run, call }: Step<K>,
+  endpoint: Endpoint,
+  meter: Meter<AnswerPart<K>>,
+): Usage | null {
+  const { usage } = meter
+  if (!usage) return null
+  if (!isPlausible(usage, run.kind, call, endpoint)) {
+    events.publish('usage.implausible', { endpoint })
+    return null
+  }
+  return isEmptyCount(usage, meter) ? null : usage
+}
 
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but the
 // text of a filter does: if it stopped the prompt, the model has not read it.

@@ -1,5 +1,6 @@
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
+import type { ReadOns } from './traffic/read-ons.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
 import type { RunningCalls } from './traffic/running-calls.ts'
 import type { Sessions } from './traffic/sessions.ts'
@@ -7,6 +8,8 @@ import type { Sessions } from './traffic/sessions.ts'
 /** The running calls, and what is known of the endpoints that they use. */
 export interface Traffic {
   calls: RunningCalls
+  /** Answers that are read on after their clients have left. */
+  readOns: ReadOns
   /** Limits how many of them may be retried at once. */
   retryBudget: RetryBudget
   /** The health of endpoints. */

@@ -6,14 +6,17 @@ import { parseExact } from './json.ts'
 const SMALL = 64 * 1024
 /** The deepest nesting, as `parseExact` has it. */
 const DEEPEST = 5_000
-/** The most objects and arrays. An honest text has far fewer, however long it is. */
-const MAX_CONTAINERS = 1_000_000
+/**
+ * The most objects and arrays. What reads the value later does so in one turn. Honest answers stay
+ * below: one of 16,384 tokens with the logprobs of twenty others has 720,000.
+ */
+const MAX_CONTAINERS = 750_000
 /**
  * The most members of one object or list that is longer than a window: where one grows beyond
- * that, moving it stops all others.
+ * that, moving it stops all others, and so does making parts of an answer from it.
  */
 const MAX_MEMBERS = 100_000
-const MAX_ITEMS = 1_000_000
+const MAX_ITEMS = 64 * 1024
 /** Milliseconds after which others have their turn. */
 const TURN = 8
 

@@ -21,6 +21,8 @@ export interface Usage {
   units?: Units
   /** The tokens that the provider charges, if they differ from those that it counts. */
   billed?: Pick<Usage, 'input' | 'output'>
+  /** Set if the provider reported counts that no answer can have. The others are zero then. */
+  isImpossible?: true
 }
 
 /** What one call used and cost. Money in nano-dollars; null if the endpoint has no price. */
@@ -67,6 +69,9 @@ export const createTextUsage = (prompt: number, completion: number): Usage => ({
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
 })
+
+/** Creates the usage of a provider whose counts are negative, fractions, absurd or no numbers. */
+export const createImpossibleUsage = (): Usage => ({ ...createTextUsage(0, 0), isImpossible: true })
 
 /** Creates the receipt of a call that costs nothing. */
 export const createFreeReceipt = (usage: Usage, is_byok = false): Receipt => ({

@@ -22,6 +22,10 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   )
   const hedges = new Counter('gateway_hedges_total', 'Second endpoints tried beside a slow one')
   const wins = new Counter('gateway_hedge_wins_total', 'Second endpoints that answered first')
+  const implausible = new Counter(
+    'gateway_implausible_usage_total',
+    'Answers whose provider reported counts that they cannot have',
+  )
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'Cost of calls in USD')
   const seconds = new Histogram(
@@ -40,6 +44,9 @@ export function openMetrics(world: TelemetryWorld): Metrics {
       `${renderProviderLabel(endpoint)},model="${escapeLabel(endpoint.model)}",sound="${toolCallsValid}"`,
       1,
     ),
+  )
+  world.events.on('usage.implausible', ({ endpoint }) =>
+    implausible.add(renderProviderLabel(endpoint), 1),
   )
   world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
   world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
@@ -61,6 +68,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         hedges,
         wins,
         toolAnswers,
+        implausible,
         tokens,
         cost,
         seconds,

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -9,14 +10,22 @@ import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 import type { UpstreamWorld } from './world.ts'
 
-/** The most bytes of a whole answer, counted after decompression. */
-const LARGEST_ANSWER = 64 * 1024 * 1024
+/** Texts of more characters are read in a turn of their own, and their parts are made in another. */
+const LONG_ANSWER = 64 * 1024
 const LARGEST_ERROR = 256 * 1024
+
+/** Follows an answer while it arrives. */
+export interface AnswerObserver {
+  /** Called as soon as the status is known. */
+  onStatus(status: number): void
+  /** Called for each read that brings bytes, with their number. */
+  onBytes?(size: number): void
+}
 
 /**
  * Sends one request and opens its answer as batches of parts. Whether it streams is the provider's
  * choice: a streamed answer comes as it arrives, and its first batch is empty; a whole one comes at
- * once. `onStatus` is called as soon as the status is known. Throws failures in our caller's terms.
+ * once. Throws failures in our caller's terms.
  */
 export async function openAnswer<K extends Kind>(
   world: UpstreamWorld,
@@ -25,9 +34,9 @@ export async function openAnswer<K extends Kind>(
   endpoint: Endpoint,
   call: Work[K]['call'],
   cancellation: Cancellation,
-  onStatus: (status: number) => void,
+  { onStatus, onBytes }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const deadline = new Deadline(cancellation, readLimits(world, call.stream))
+  const deadline = new Deadline(cancellation, readLimits(world, call.stream), onBytes)
   try {
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onStatus(incoming.status)
@@ -42,12 +51,14 @@ export async function openAnswer<K extends Kind>(
           deadline,
         ),
       }
-    const text = incoming.text(LARGEST_ANSWER, () => deadline.touch())
-    const first = protocol.parseAnswer(
-      await parseAnswer(typeof text === 'string' ? text : await text),
-      call,
-      endpoint,
-    )
+    const largest = world.config.limits.answer_mib * 1024 * 1024
+    const body = incoming.text(largest, size => deadline.touch(size))
+    const text = typeof body === 'string' ? body : await body
+    const answer = await parseAnswer(text)
+    const isLong = text.length > LONG_ANSWER
+    if (isLong) await yieldToEventLoop()
+    const first = protocol.parseAnswer(answer, call, endpoint)
+    if (isLong) await yieldToEventLoop()
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -80,7 +91,7 @@ async function readProviderFailure(
   incoming: IncomingResponse,
   deadline: Deadline,
 ): Promise<GatewayError> {
-  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touch()))
+  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, size => deadline.touch(size)))
     .then(parseAnswer)
     .catch(() => undefined)
   const error = protocol.readFailure(incoming.status, body, name => incoming.header(name))
@@ -156,9 +167,11 @@ export class Deadline {
   readonly #limits: Limits
   readonly #endsAt: number
   #timer: ReturnType<typeof setTimeout>
+  readonly #onBytes: ((size: number) => void) | undefined
   #hasBegun = false
 
-  constructor(call: Cancellation, limits: Limits) {
+  constructor(call: Cancellation, limits: Limits, onBytes?: (size: number) => void) {
+    this.#onBytes = onBytes
     this.#call = call
     this.#limits = limits
     this.#endsAt = performance.now() + limits.total
@@ -167,7 +180,8 @@ export class Deadline {
   }
 
   /** Notes that bytes arrived. The total is checked here, so that one timer serves both limits. */
-  touch(): void {
+  touch(size: number): void {
+    this.#onBytes?.(size)
     if (performance.now() > this.#endsAt) this.#expire()
     else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()

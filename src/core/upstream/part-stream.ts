@@ -74,7 +74,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
 
   #readParts(bytes: Uint8Array | null): Part[] {
     if (!bytes) return this.#readLastParts()
-    this.#deadline.touch()
+    this.#deadline.touch(bytes.length)
     return this.#parseFrames(this.#scanner.feed(bytes))
   }
 

@@ -202,7 +202,7 @@ async function fetchModelList(
       deadline.attempt,
     )
     const text =
-      incoming.status === 200 ? await incoming.text(LARGEST_LIST, () => deadline.touch()) : ''
+      incoming.status === 200 ? await incoming.text(LARGEST_LIST, size => deadline.touch(size)) : ''
     return { status: incoming.status, isList: isList(text) }
   } catch (thrown) {
     throw deadline.toGatewayError(thrown)

@@ -2,6 +2,7 @@ import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
 import { openMetrics } from '../../core/telemetry/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
+import { type Connection, findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
@@ -22,7 +23,7 @@ export function createSiteRoutes(gateway: Gateway) {
     )
     .get(
       '/ready',
-      () => renderReadiness(gateway),
+      ({ request }) => renderReadiness(gateway, findConnection(request)),
       describeSiteOperation({
         id: 'ready',
         summary: 'Check that it accepts calls',
@@ -61,11 +62,16 @@ const renderHealth = ({
   },
 }: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
-function renderReadiness(gateway: Gateway): Response {
-  const reason = gateway.traffic.calls.draining
-    ? 'draining'
-    : gateway.recorder.healthy
-      ? undefined
-      : 'the store takes no records'
+function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
+  const reason = findUnreadiness(gateway, connection)
   return Response.json({ status: reason ?? 'ready' }, { status: reason ? 503 : 200 })
+}
+
+function findUnreadiness(
+  { traffic, recorder }: Gateway,
+  connection: Connection | undefined,
+): string | undefined {
+  if (traffic.calls.draining) return 'draining'
+  if (!recorder.healthy) return 'the store takes no records'
+  return connection?.lacksDescriptors ? 'too many connections' : undefined
 }

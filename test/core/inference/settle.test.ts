@@ -40,7 +40,13 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
     plan,
     client.signal,
   )
-  const answer = openStepAnswer(gateway, running, { endpoint, sentAt: 0, first: parts, rest: null })
+  const answer = openStepAnswer(gateway, running, {
+    endpoint,
+    sentAt: 0,
+    leftover: null,
+    first: parts,
+    rest: null,
+  })
   return { gateway, answer, finished, tokenizers, client }
 }
 
@@ -154,7 +160,13 @@ describe('how an answer calls the tools that it was offered', () => {
       createPlan([endpoint]),
       client.signal,
     )
-    const answer = openStepAnswer(gateway, running, { endpoint, sentAt: 0, first, rest })
+    const answer = openStepAnswer(gateway, running, {
+      endpoint,
+      sentAt: 0,
+      leftover: null,
+      first,
+      rest,
+    })
     if (leaves) client.abort()
     await answer.parts.collect().catch(() => undefined)
     await gateway.close()
@@ -199,6 +211,7 @@ test('trap 91: an answer costs what its own endpoint charges, not the first one'
   await openStepAnswer(gateway, running, {
     endpoint: cheap,
     sentAt: 0,
+    leftover: null,
     first: [HELLO, FINISH, counted(createTextUsage(1_000, 1_000))],
     rest: null,
   }).parts.collect()
@@ -232,10 +245,10 @@ describe('trap 90: an answer that broke off after its provider had counted the p
     })
   })
 
-  test('costs nothing if nothing was delivered', async () => {
+  test('costs what was counted if nothing was delivered: its client left, it did not fail', async () => {
     expect(await leftAfter([counted(createTextUsage(100, 1))])).toMatchObject({
-      usageSource: 'none',
-      total_cost: 0n,
+      usageSource: 'estimated',
+      native_tokens_prompt: 100,
     })
   })
 
@@ -283,6 +296,7 @@ describe('a client who leaves with the answer, before it is counted,', () => {
     const answer = openStepAnswer(gateway, running, {
       endpoint,
       sentAt: 0,
+      leftover: null,
       first: [part],
       rest: null,
     })

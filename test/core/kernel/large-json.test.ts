@@ -25,7 +25,7 @@ async function parseBoth(text: string): Promise<[unknown, unknown]> {
 describe('parseLargeJson', () => {
   const LONG = 'x'.repeat(200_000)
   test.each([
-    [`[${'1,'.repeat(100_000)}2]`],
+    [`[${'1,'.repeat(60_000)}2]`],
     [`{"a":"${LONG}","__proto__":{"b":["${LONG}",123456789012345678901]}}`],
     [`{"a":1,"a":2,"b":"${'\\u00e9\\n\\"'.repeat(50_000)}","1":0}`],
     [`${' '.repeat(200_000)}[ "${LONG}" , [ ] , { } ]${'\n'.repeat(100_000)}`],
@@ -53,6 +53,11 @@ describe('parseLargeJson', () => {
   ])('reads what parseExact reads, and refuses what it refuses: %.40s', async text => {
     const [inTurns, whole] = await parseBoth(text)
     expect(inTurns === whole).toBe(true)
+  })
+
+  test('refuses a list of more than 65,536 items', async () => {
+    expect(await parseLargeJson(`[${'1,'.repeat(64 * 1024 - 1)}2]`)).toHaveLength(64 * 1024)
+    await expect(parseLargeJson(`[${'1,'.repeat(64 * 1024)}2]`)).rejects.toThrow('too long a list')
   })
 
   test(`agrees with parseExact on random texts (${cases} cases, seed ${seed})`, async () => {

@@ -111,6 +111,7 @@ function buildMetering<K extends Kind>(definition: KindDefinition<K>): Metering<
   const metering: Metering<K> = {
     startMeter: call => new WholeMeter(call, metering, isMeaningful),
     countInput: (call, count) => estimateContent(understanding.readContents(call).flat(), count),
+    countShares: call => understanding.readContents(call).length,
     countUnits: definition.costing?.estimateUnits ?? countNoUnits,
     ...definition.metering,
   }

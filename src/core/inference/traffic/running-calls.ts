@@ -3,6 +3,7 @@ import { LiveSet } from '../../kernel/live-set.ts'
 import type { HeldCall } from '../../ledger/ledger.ts'
 import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
 import type { Run } from '../run.ts'
+import { ReadOns } from './read-ons.ts'
 
 type RunningCall = Pick<Run, 'cancellation' | 'progress'>
 
@@ -27,8 +28,8 @@ export interface RunningCalls {
  */
 const GRACE = COUNT_TIMEOUT_MS + 1_000
 
-/** Creates an empty list of running calls. */
-export function createRunningCalls(): RunningCalls {
+/** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
+export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
   let draining = false
   let emptied: (() => void) | undefined
@@ -57,6 +58,7 @@ export function createRunningCalls(): RunningCalls {
     },
     async drain(milliseconds) {
       draining = true
+      readOns.cutAll()
       if (running.size === 0) return
       const { promise, resolve } = Promise.withResolvers<void>()
       emptied = resolve

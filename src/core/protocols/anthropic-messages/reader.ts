@@ -29,6 +29,9 @@ import { createToolNames, NATIVE, REASONING_FORMAT } from './messages.ts'
 import { findAnswerTool } from './request.ts'
 import { mergeUsage, readUsage } from './usage.ts'
 
+/** The most sources of one answer: all of a whole answer are read in one turn. */
+const MAX_CITATIONS = 64 * 1024
+
 /**
  * Returns the parts of a whole message. It is read like a stream whose first event contains
  * everything.
@@ -67,6 +70,7 @@ const choice = 0
  * each kind of event and block.
  */
 export class MessageReader implements Reader<TextPart> {
+  #citations = 0
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
@@ -284,6 +288,7 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #emitCitation({ block, start }: OpenBlockOf<'text'>, citation: Json): void {
+    if (++this.#citations > MAX_CITATIONS) throw unreadableAnswer()
     const range = { start, end: this.#textLength > start ? this.#textLength : null }
     this.#parts.push({
       type: 'annotation',

@@ -8,14 +8,16 @@ import {
 } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Returns an Anthropic usage object in disjoint classes. `input_tokens` includes neither cache
  * reads nor cache writes, and `output_tokens` includes thinking. Undefined if nothing was counted,
  * as relays report it, or if the counts are impossible.
  */
-export function readUsage(usage: unknown): Usage | undefined {
-  if (!isObject(usage)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json): Usage | undefined {
   const input = readInput(usage)
   const total = parseCount(readOutputTotal(usage))
   if (total === undefined || (total === 0 && Object.values(input).every(tokens => tokens === 0)))

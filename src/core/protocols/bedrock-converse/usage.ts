@@ -1,12 +1,14 @@
-import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
+import { type Json, parseCount, readObjects } from '../../kernel/json.ts'
 import type { Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Returns a Converse `TokenUsage` in disjoint classes. `inputTokens` includes neither cache reads
- * nor cache writes. Undefined if the counts are impossible.
+ * nor cache writes. Undefined without counts.
  */
-export function readUsage(usage: unknown): Usage | undefined {
-  if (!isObject(usage)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json): Usage | undefined {
   const text = parseCount(usage.inputTokens)
   const output = parseCount(usage.outputTokens)
   if (text === undefined || output === undefined) return undefined

@@ -1,13 +1,15 @@
-import { isObject, type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
+import { type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Returns Cohere's count of the tokens that the model read and wrote. `cached_tokens` are part of
  * the input. What Cohere itself adds to a prompt is counted but not charged, so `billed_units`
- * leaves it out. Undefined if the counts are impossible.
+ * leaves it out. Undefined without counts.
  */
-export function readUsage(fields: unknown): Usage | undefined {
-  if (!isObject(fields)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(fields: Json): Usage | undefined {
   const billed = readCounts(readObject(fields, 'billed_units'))
   const counted = readCounts(readObject(fields, 'tokens')) ?? billed
   if (!counted) return undefined

@@ -1,14 +1,16 @@
-import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
+import { type Json, parseCount, readObjects } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Returns Google's `usageMetadata` in disjoint classes. `promptTokenCount` includes cached tokens,
  * but not what Google's own tools read. `candidatesTokenCount` excludes thoughts, and is missing if
  * there was no answer. Undefined if nothing was counted.
  */
-export function readUsage(usage: unknown, searches: number | null = null): Usage | undefined {
-  if (!isObject(usage)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json, searches: number | null = null): Usage | undefined {
   const prompt = readCount(usage.promptTokenCount) + readCount(usage.toolUsePromptTokenCount)
   const candidates = readCount(usage.candidatesTokenCount)
   const reasoning = readCount(usage.thoughtsTokenCount)

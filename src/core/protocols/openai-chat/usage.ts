@@ -1,14 +1,16 @@
-import { isObject, type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
+import { type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Reads an OpenAI usage object into disjoint classes. There `prompt_tokens` includes cached,
  * written and audio tokens. `completion_tokens` includes reasoning and audio, though some servers
- * leave reasoning out. Undefined for impossible counts: negative, fractional, absurd.
+ * leave reasoning out. Undefined without counts.
  */
-export function readUsage(usage: unknown): Usage | undefined {
-  if (!isObject(usage)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json): Usage | undefined {
   const prompt = parseCount(usage.prompt_tokens)
   const completion = parseCount(usage.completion_tokens)
   if (prompt === undefined || completion === undefined) return undefined

@@ -1,14 +1,16 @@
-import { isObject, type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
+import { type Json, parseCount, parsePartCount, readObject } from '../../kernel/json.ts'
 import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
 
 /**
  * Reads the usage of a response into disjoint classes. There `input_tokens` includes tokens read
- * from and written to the cache, and `output_tokens` includes reasoning. Undefined for impossible
+ * from and written to the cache, and `output_tokens` includes reasoning. Undefined without
  * counts. `searches` is the number of searches that the provider ran for this answer.
  */
-export function readUsage(usage: unknown, searches: number): Usage | undefined {
-  if (!isObject(usage)) return undefined
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json, searches: number): Usage | undefined {
   const input = parseCount(usage.input_tokens)
   const output = parseCount(usage.output_tokens)
   if (input === undefined || output === undefined) return undefined

@@ -109,7 +109,7 @@ async function requestToken(
     const incoming = await send(outgoing, deadline.attempt)
     if (incoming.status !== 200)
       throw new Error(`The token was refused with status ${incoming.status}`)
-    const token = parseToken(await incoming.text(LARGEST_ANSWER, () => deadline.touch()))
+    const token = parseToken(await incoming.text(LARGEST_ANSWER, size => deadline.touch(size)))
     deadline.close()
     return token
   } catch (thrown) {

@@ -9,7 +9,7 @@ export interface IncomingResponse {
    * Returns the whole body as text, synchronously when all of it has arrived already. Throws past
    * `maxBytes`. `onBytes` is called for each read that brings bytes.
    */
-  text(maxBytes: number, onBytes: () => void): string | Promise<string>
+  text(maxBytes: number, onBytes: (size: number) => void): string | Promise<string>
   /** Returns the next bytes; null after the last. */
   read(): Promise<Uint8Array | null>
 }
@@ -84,7 +84,7 @@ export class Exchange implements ResponseSink, IncomingResponse {
     return this.#head.headers.get(name) ?? null
   }
 
-  text(maxBytes: number, onBytes: () => void): string | Promise<string> {
+  text(maxBytes: number, onBytes: (size: number) => void): string | Promise<string> {
     if (!this.#ended || this.#unread.length !== 1 || this.#size > maxBytes)
       return readBodyText(this, maxBytes, onBytes)
     const [body] = this.#unread.splice(0)
@@ -164,13 +164,13 @@ const EMPTY_HEAD: ResponseHead = { status: 0, headers: new Map() }
 export async function readBodyText(
   incoming: Pick<IncomingResponse, 'read'>,
   maxBytes: number,
-  onBytes: () => void,
+  onBytes: (size: number) => void,
 ): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   let size = 0
   for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
-    onBytes()
+    onBytes(bytes.length)
     size += bytes.length
     if (size > maxBytes) throw new Error('An answer that is too large')
     text += decoder.decode(bytes, { stream: true })

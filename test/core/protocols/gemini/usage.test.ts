@@ -60,15 +60,12 @@ describe('readUsage', () => {
   })
 
   test('trap 92: returns undefined if nothing was counted', () => {
-    for (const given of [
-      undefined,
-      null,
-      'x',
-      {},
-      { trafficType: 'ON_DEMAND' },
-      { promptTokenCount: 0, candidatesTokenCount: -3 },
-    ])
+    for (const given of [undefined, null, 'x', {}, { trafficType: 'ON_DEMAND' }])
       expect(readUsage(given)).toBeUndefined()
+  })
+
+  test('a negative count makes a usage impossible', () => {
+    expect(readUsage({ promptTokenCount: 0, candidatesTokenCount: -3 })?.isImpossible).toBe(true)
   })
 
   test('never makes a class negative if details exceed their total', () => {

@@ -136,14 +136,23 @@ describe('readUsage', () => {
     [{ prompt_tokens: 10, completion_tokens: 1e12 }],
     [{ prompt_tokens: '10', completion_tokens: '5' }],
     [{ prompt_tokens: Number.NaN, completion_tokens: Number.POSITIVE_INFINITY }],
-  ])('%j is no usage', given => {
-    expect(readUsage(given)).toBeUndefined()
+  ])('%j is no usage, or an impossible one', given => {
+    expect(readUsage(given) ?? { isImpossible: true }).toMatchObject({ isImpossible: true })
+  })
+
+  test.each([
+    { cached_tokens: -5 },
+    { audio_tokens: 'x' },
+    { image_tokens: 1.5 },
+    { cached_tokens: Number.POSITIVE_INFINITY },
+  ])('%j makes a usage impossible', prompt_tokens_details => {
+    const given = { prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details }
+    expect(readUsage(given)?.isImpossible).toBe(true)
   })
 
   test('details that contradict their total make no class negative and keep the sum', () => {
     const hostile = [
       { cached_tokens: 1_000, audio_tokens: 1_000, reasoning_tokens: 1_000, image_tokens: 1_000 },
-      { cached_tokens: -5, audio_tokens: 'x', reasoning_tokens: null, image_tokens: 1.5 },
       {
         cached_tokens: 7,
         cache_write_tokens: 7,

@@ -44,7 +44,7 @@ describe('readUsage', () => {
     { input_tokens: -1, output_tokens: 2 },
     { input_tokens: 1.5, output_tokens: 2 },
     { input_tokens: 1 },
-  ])('%j is no usage', given => {
-    expect(readUsage(given, 0)).toBeUndefined()
+  ])('%j is no usage, or an impossible one', given => {
+    expect(readUsage(given, 0) ?? { isImpossible: true }).toMatchObject({ isImpossible: true })
   })
 })

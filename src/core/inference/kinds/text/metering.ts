@@ -5,12 +5,14 @@ import { createTextUsage, type Usage } from '../../../language/usage.ts'
 import { type CountTokens, estimatePrompt } from '../../../tokenizers/prompt.ts'
 import { estimateByRuleOfThumb } from '../../../tokenizers/rule-of-thumb.ts'
 import type { Meter, Metering } from '../../kinds.ts'
+import { findHighestCount } from './counts.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { offersTools } from './understanding.ts'
 
 export const metering: Partial<Metering<'text'>> = {
   startMeter: call => new TextMeter(call),
   countInput: estimatePrompt,
+  countShares: call => Math.max(1, findHighestCount(call, 'answers')),
 }
 
 export function isMeaningful(part: TextPart): boolean {
