@@ -10,17 +10,23 @@ import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
-import { bindConnection } from '../../src/server/connections.ts'
+import { bindConnection, findConnection } from '../../src/server/connections.ts'
+import { waitUntil } from '../support/chat.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
+  chunkedEnd,
   completion,
   delta,
+  done,
+  finish,
   type Script,
   sseHead,
   startUpstream,
   status,
   stream,
   type Upstream,
+  usage,
+  usageChunk,
 } from '../support/upstream.ts'
 
 let first: Upstream
@@ -211,6 +217,24 @@ async function createTestPreset(
   } catch (thrown) {
     return GatewayError.from(thrown).status
   }
+}
+
+/** Leaves a call in the middle of its stream, and returns where its usage is from. */
+async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
+  const gate = Bun.randomUUIDv7()
+  const rest: Script = [finish(), usageChunk(usage(700, 30)), done(), chunkedEnd()]
+  first.answer(() => [sseHead(), delta('Hel'), { wait: gate }, rest])
+  const leaving = new AbortController()
+  const response = await ask({ stream: true }, { signal: leaving.signal })
+  const reader = response.body?.getReader()
+  await reader?.read()
+  leaving.abort()
+  await reader?.cancel()
+  await first.reached(gate)
+  first.open(gate)
+  await waitUntil(async () => gateway.traffic.calls.size === 0)
+  const id = response.headers.get('x-generation-id') ?? ''
+  return (await gateway.store.generations.byId(id))?.usageSource
 }
 
 interface Row {
@@ -407,6 +431,46 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'limits.answer_mib',
+    { limits: { answer_mib: 1 } },
+    {
+      prepare: async () => first.answer(() => completion('x'.repeat(2 * 1024 * 1024))),
+      seen: ({ ask }) => statusOf(ask()),
+      was: 200,
+      is: 502,
+    },
+  ),
+  row(
+    'limits.reader_bytes_per_second',
+    { limits: { reader_bytes_per_second: 10 } },
+    {
+      seen: async ({ gateway, keys }) =>
+        onConnection(gateway, keys.inference, '{}').connection?.paceLimits?.bytes,
+      was: 60 * 1024,
+      is: 600,
+    },
+  ),
+  row(
+    'limits.read_on_kib',
+    { limits: { read_on_kib: 0 } },
+    {
+      before: { models: [model('acme/single', 'charging')] },
+      seen: leaveCall,
+      was: 'exact',
+      is: 'estimated',
+    },
+  ),
+  row(
+    'timeouts.read_on_seconds',
+    { timeouts: { read_on_seconds: 0 } },
+    {
+      before: { models: [model('acme/single', 'charging')] },
+      seen: leaveCall,
+      was: 'exact',
+      is: 'estimated',
+    },
+  ),
+  row(
     'limits.strict',
     { limits: { strict: true } },
     {
@@ -582,7 +646,7 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
   bindConnection({ config, traffic, descriptors }, request, {
     timeout: (_, seconds) => limits.push(seconds),
   })
-  return { limits, answer: createApp(gateway).handle(request) }
+  return { limits, connection: findConnection(request), answer: createApp(gateway).handle(request) }
 }
 
 const AT_START = [
@@ -598,9 +662,14 @@ describe('a changed setting applies to the next call:', () => {
   test.each(ROWS.map(one => [one.setting, one] as const))(
     '%s',
     async (setting, { before = {}, after, prepare, seen, was, is }) => {
-      const silent = { providers: { silent: provider(first.url.replace('http:', 'https:')) } }
-      const all = over(over(base(), silent), before)
-      const one = await house(over(silent, before))
+      const special = {
+        providers: {
+          silent: provider(first.url.replace('http:', 'https:')),
+          charging: provider(first.url, { on_abort: 'drain' }),
+        },
+      }
+      const all = over(over(base(), special), before)
+      const one = await house(over(special, before))
       await prepare?.(one)
       expect(await seen(one)).toEqual(was)
       expect(await reconfigure(one.gateway, parsed(over(all, after())))).toEqual({
