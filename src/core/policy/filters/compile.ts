@@ -84,10 +84,14 @@ function compileBuiltin(
 function compileDetectors(builtin: Builtin): CompiledDetector[] {
   const cached = detectorCache.get(builtin)
   if (cached) return cached
-  const detectors = builtin.detectors.map(({ pattern, findSpans }) => ({
-    program: compileProgram(pattern),
-    ...(findSpans ? { findSpans } : {}),
-  }))
+  const detectors = builtin.detectors.map(({ pattern, findSpans, anchor, before }) => {
+    const program = compileProgram(pattern)
+    return {
+      program,
+      ...(findSpans ? { findSpans } : {}),
+      ...(anchor ? { anchor: { regExp: anchor, before: before ?? program.listAlphabet() } } : {}),
+    }
+  })
   detectorCache.set(builtin, detectors)
   return detectors
 }

@@ -1,6 +1,7 @@
 import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
+import type { Anchor } from '../patterns/search.ts'
 
 /** What is done about a match, strictest first. */
 export const ACTIONS = ['block', 'redact', 'flag'] as const
@@ -32,6 +33,7 @@ export interface CompiledRule {
 
 export interface CompiledDetector {
   program: Program
+  anchor?: Anchor
   findSpans?: (text: string) => Iterable<Span | null>
 }
 

@@ -1,5 +1,5 @@
 import type { Span } from '../patterns/machine.ts'
-import type { Builtin } from './builtin.ts'
+import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
 
@@ -23,10 +23,19 @@ export const secrets: Builtin = {
   label: LABELS.secrets,
   name: 'Secret or API key',
   detectors: [
-    { pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})` },
-    { pattern: PRIVATE_KEY },
-    { pattern: IN_ADDRESS, findSpans: findUrlPassword },
-    { pattern: ASSIGNED, findSpans: findAssignedSecret },
+    {
+      pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})`,
+      // The shortest form, Slack's, has 15 characters.
+      anchor: /[\w+/=.:-]{15}/g,
+    },
+    { pattern: PRIVATE_KEY, anchor: /-----BEGIN /g, before: toAlphabet(/$^/, false) },
+    { pattern: IN_ADDRESS, findSpans: findUrlPassword, anchor: /:\/\/[^ \t-\r:@/"']+:/g },
+    {
+      pattern: ASSIGNED,
+      findSpans: findAssignedSecret,
+      anchor: /(?:=>|:=|=|:)\s*\\?["']?[^ \t-\r"'\\,;)\]}<>]{8}/g,
+      before: toAlphabet(/[\w\s"'\\-]/, true),
+    },
   ],
 }
 
