@@ -169,7 +169,8 @@ const BY_LETTERS = new Map(SCRAMBLED.map(word => [sortLetters(word), word]))
  */
 const findEncoded = (text: string, found: Span[]): Work<void> =>
   findInParts(text, found, function* (part) {
-    if ((yield* ENCODED_PROGRAM.automaton.findCandidate(part, 0)) === null) return []
+    yield
+    if (!MAY_BE_ENCODED.test(part)) return []
     const spans = findEncodedWords(part)
     if (spans.length > 0) return spans
     const joined = part.replace(/\s+/g, '')
@@ -177,34 +178,46 @@ const findEncoded = (text: string, found: Span[]): Work<void> =>
     return hidden.length === 0 ? [] : toOriginal(hidden, listNonBlankOffsets(part))
   })
 
-/** Blanks of every kind may stand between two digits. */
-const BLANKS = '[\\s\\v\\p{Z}\\x{FEFF}]*'
-
 function toHexPattern(word: string): string {
   const digits = [...word].flatMap(letter => {
     const code = letter.charCodeAt(0)
-    return [code < 0x70 ? '[46]' : '[57]', (code & 0xf).toString(16)]
+    return [code < 0x70 ? '[46]' : '[57]', toEitherCase((code & 0xf).toString(16))]
   })
-  return `(?i:${digits.join(BLANKS)})`
+  return digits.join('\\s*')
 }
+
+const toEitherCase = (digit: string): string => `[${digit}${digit.toUpperCase()}]`
 
 /** Lists the first whole group of three letters for each place at which a word may begin. */
 const listGroups = (word: string): string[] => [0, 1, 2].map(i => word.slice(i, i + 3))
 
-function toBase64Pattern(group: string): string {
-  const inEitherCase = [0, 1, 2, 3, 4, 5, 6, 7].map(bits =>
-    [...group].map((letter, i) => (bits & (1 << i) ? letter.toUpperCase() : letter)).join(''),
+/** Lists the Base64 digits of a group, with its letters in either case. */
+function listBase64(group: string): string[] {
+  return [0, 1, 2, 3, 4, 5, 6, 7].map(bits =>
+    btoa([...group].map((letter, i) => (bits & (1 << i) ? letter.toUpperCase() : letter)).join('')),
   )
-  return `(?:${inEitherCase.map(letters => [...btoa(letters)].join(BLANKS)).join('|')})`
+}
+
+/** Joins texts of one length into a pattern that reads each of their letters but once. */
+function joinTexts(texts: string[]): string {
+  if (texts.every(text => text === '')) return ''
+  const branches = Map.groupBy(texts, text => text.charAt(0))
+  const patterns = [...branches].map(([letter, all]) => {
+    const rest = joinTexts(all.map(text => text.slice(1)))
+    return rest === '' ? letter : `${letter}\\s*${rest}`
+  })
+  return `(?:${patterns.join('|')})`
 }
 
 /**
  * Matches what every encoding of a tell-tale word contains, in upper or lower case: the digits of
  * its letters, or the four Base64 digits of the first whole group of three letters. That is much
- * faster than decoding, and few texts need more.
+ * faster than decoding, and few texts need more. Blanks may stand between two digits.
  */
-const ENCODED_PROGRAM = compileProgram(
-  ENCODED.flatMap(word => [toHexPattern(word), ...listGroups(word).map(toBase64Pattern)]).join('|'),
+const MAY_BE_ENCODED = new RegExp(
+  [joinTexts(ENCODED.flatMap(listGroups).flatMap(listBase64)), ...ENCODED.map(toHexPattern)].join(
+    '|',
+  ),
 )
 
 // Every offset of the first whole group is tried: other digits may precede it.

@@ -51,11 +51,15 @@ function findFoldable(text: string, from: number): number {
 function readKind(code: number): number {
   if (KINDS[code] === UNKNOWN) {
     const character = String.fromCharCode(code)
-    const isSame = (code & 0xf800) !== 0xd800 && foldCharacter(character) === character
+    const isSame =
+      code === ELLIPSIS || ((code & 0xf800) !== 0xd800 && foldCharacter(character) === character)
     KINDS[code] = isSame ? SAME : FOLDABLE
   }
   return KINDS[code] as number
 }
+
+// Common in prose, and three full stops are in no phrase.
+const ELLIPSIS = 0x2026
 
 function foldCharacter(character: string): string {
   const known = folded.get(character)
