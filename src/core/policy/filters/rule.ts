@@ -20,6 +20,8 @@ export interface CompiledRule {
    */
   filter: string
   action: Action
+  /** Its place among the rules, which decides between matches of the same characters. */
+  order: number
   /** The text that replaces a match. */
   label: string
   /** Its name in the error of a blocked call; `blockedMessage` is the whole message instead. */

@@ -95,6 +95,12 @@ export class Program {
     return rune < ASCII ? this.#acceptsAscii(pc, rune) : acceptsRune(this.#instructions[pc], rune)
   }
 
+  /** Returns whether a match may begin with this character, in any context. */
+  canBeginWith(rune: number): boolean {
+    if (rune < ASCII) return this.canBegin[rune] === 1
+    return this.#listFirstInstructions().some(pc => this.accepts(pc, rune))
+  }
+
   /** Returns the threads of a match that begins with this ASCII character in this context. */
   getFirstThreads(rune: number, context: number): number[] {
     const name = context * ASCII + rune
