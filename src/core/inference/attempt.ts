@@ -11,7 +11,7 @@ import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
-import { filterRequest } from './filters.ts'
+import { filterAttemptFailure, filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -274,7 +274,7 @@ export async function tryEndpoint<K extends Kind>(
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     return { endpoint, sentAt, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
-    const error = GatewayError.from(thrown)
+    const error = filterAttemptFailure(run, thrown)
     attempt.error = error
     if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error
