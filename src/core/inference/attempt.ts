@@ -13,7 +13,7 @@ import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
-import { filterRequest } from './filters.ts'
+import { filterAttemptFailure, filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -279,7 +279,7 @@ export async function tryEndpoint<K extends Kind>(
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
     return { endpoint, sentAt, leftover, first: parts, rest }
   } catch (thrown) {
-    const error = GatewayError.from(thrown)
+    const error = filterAttemptFailure(run, thrown)
     attempt.error = error
     if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error

@@ -140,6 +140,8 @@ export interface AnswerFilter<Part> {
   readHead?(part: Part): Part
   /** Returns what is left when nothing more will come. */
   end(): Promise<Part[]>
+  /** Returns a failure that ends the answer as the client may see it. */
+  readFailure?(thrown: unknown): unknown
   /** Why nothing more may go out: 403. */
   readonly blocked: GatewayError | null
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors.ts'
+import { runAtOnce } from '../../kernel/turns.ts'
 import type { CompiledRule } from '../../policy/filters/rule.ts'
 import type { Filters } from '../../policy/filters.ts'
 import type { Finding } from '../../telemetry/generations.ts'
@@ -42,6 +43,31 @@ export class Filtering {
         finding.where === where,
     )
   }
+}
+
+/**
+ * Returns a provider's failure as the client may see it: the facts that are taken over from the
+ * provider without what the filters of answers redact, or without those facts if they block one.
+ * Its message is always ours.
+ */
+export function filterFailure(filtering: Filtering, error: GatewayError): GatewayError {
+  const { outputFilters } = filtering.filters
+  if (!outputFilters) return error
+  const { type, message, metadata, cause, status, retryAfter, siblingFields } = error
+  // What is taken over from a provider has at most 64 characters.
+  const facts = Object.values(metadata)
+  const { value, found } = runAtOnce(outputFilters.filterUnread(facts))
+  if (found.length === 0) return error
+  for (const { match } of found) filtering.noteMatch(match.rule, 'output')
+  const isBlocked = found.some(({ match }) => match.rule.action === 'block')
+  const filtered = Object.keys(metadata).map((name, i) => [name, value[i]])
+  return new GatewayError(type, message, {
+    metadata: isBlocked ? {} : Object.fromEntries(filtered),
+    cause,
+    status,
+    retryAfter,
+    siblingFields,
+  })
 }
 
 /** The error for an answer that is blocked. */

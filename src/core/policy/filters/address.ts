@@ -31,8 +31,11 @@ export const address: Builtin = {
   name: 'Address',
   blockedMessage: 'Blocked PII detected: LOCATION',
   detectors: [
-    { pattern: ENGLISH },
-    { pattern: `${GERMAN}|${FRENCH}` },
-    { pattern: `\\b(?:P\\.? ?O\\.? ?Box|Postfach|PO Box) \\d{1,6}\\b|\\b${ZIP}|\\b${UK_POSTCODE}` },
+    { pattern: ENGLISH, anchor: /\d[A-Za-z]?,? [\p{Lu}\d]/gu },
+    { pattern: `${GERMAN}|${FRENCH}`, anchor: /[a-z.\u00df] \d|\d,? [a-z]/g },
+    {
+      pattern: `\\b(?:P\\.? ?O\\.? ?Box|Postfach|PO Box) \\d{1,6}\\b|\\b${ZIP}|\\b${UK_POSTCODE}`,
+      anchor: /[xh] \d|[A-Z],? \d{5}|\d[A-Z\d]? \d[A-Z]{2}/g,
+    },
   ],
 }

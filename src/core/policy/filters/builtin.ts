@@ -1,5 +1,6 @@
 import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
+import type { Alphabet } from '../patterns/program.ts'
 
 /** A pattern in RE2's syntax that finds one kind of thing. */
 export interface Detector {
@@ -9,6 +10,13 @@ export interface Detector {
    * where a long search may be interrupted. Without it the whole match counts.
    */
   findSpans?: (text: string) => Iterable<Span | null>
+  /**
+   * Something that every match with a part that is the thing includes, as a global expression that
+   * takes linear time: the pattern is sought only around it.
+   */
+  anchor?: RegExp
+  /** What may stand in a match before its anchor, if not every character of the pattern. */
+  before?: Alphabet
 }
 
 /** A built-in filter. */
@@ -24,6 +32,14 @@ export interface Builtin {
   /** Finds it in a whole text only, so not in answers. */
   find?: (text: string) => Work<Span[]>
 }
+
+/** Returns the characters of ASCII that an expression matches, with all others or none. */
+export const toAlphabet = (characters: RegExp, beyondAscii: boolean): Alphabet => ({
+  ascii: Uint8Array.from({ length: 128 }, (_, code) =>
+    Number(characters.test(String.fromCharCode(code))),
+  ),
+  beyondAscii,
+})
 
 /** Returns a span of the whole text if it is a match, else nothing. */
 export const matchWhole = (text: string, isMatch: boolean): Span[] =>

@@ -10,7 +10,9 @@ import { ACTIONS, type CompiledDetector, type CompiledRule } from './rule.ts'
 /** Compiles the filters of these rules. Throws 400 for an invalid pattern. */
 export async function compileFilters(rules: FilterRule[]): Promise<Filters> {
   const compiled = new Map(
-    await Promise.all(rules.map(async rule => [rule, await compileRule(rule)] as const)),
+    await Promise.all(
+      rules.map(async (rule, order) => [rule, await compileRule(rule, order)] as const),
+    ),
   )
   const buildFilterSet = (selected: FilterRule[]) => {
     const compiledRules = pickStrictest(selected).flatMap(rule => compiled.get(rule) ?? [])
@@ -46,15 +48,9 @@ function pickStrictest(rules: FilterRule[]): FilterRule[] {
   return [...found.values()]
 }
 
-async function compileRule({
-  guardrail_id,
-  scope,
-  slug,
-  pattern = '',
-  action,
-  label,
-}: FilterRule): Promise<CompiledRule> {
-  const source = { guardrail_id, scope, action }
+async function compileRule(rule: FilterRule, order: number): Promise<CompiledRule> {
+  const { guardrail_id, scope, slug, pattern = '', action, label } = rule
+  const source = { guardrail_id, scope, action, order }
   if (slug !== undefined)
     return { ...source, ...compileBuiltin(await BUILTINS[slug]()), filter: slug }
   const detectors = [{ program: getPatternProgram(pattern) }]
@@ -84,10 +80,14 @@ function compileBuiltin(
 function compileDetectors(builtin: Builtin): CompiledDetector[] {
   const cached = detectorCache.get(builtin)
   if (cached) return cached
-  const detectors = builtin.detectors.map(({ pattern, findSpans }) => ({
-    program: compileProgram(pattern),
-    ...(findSpans ? { findSpans } : {}),
-  }))
+  const detectors = builtin.detectors.map(({ pattern, findSpans, anchor, before }) => {
+    const program = compileProgram(pattern)
+    return {
+      program,
+      ...(findSpans ? { findSpans } : {}),
+      ...(anchor ? { anchor: { regExp: anchor, before: before ?? program.listAlphabet() } } : {}),
+    }
+  })
   detectorCache.set(builtin, detectors)
   return detectors
 }

@@ -11,7 +11,13 @@ export const creditCard: Builtin = {
   label: LABELS['credit-card'],
   name: 'Credit card number',
   // Takes all consecutive numbers together, so that a date before a card does not hide it.
-  detectors: [{ pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b', findSpans: findCards }],
+  detectors: [
+    {
+      pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b',
+      findSpans: findCards,
+      anchor: /\d(?:[ .\xa0-]?\d){12}/g,
+    },
+  ],
 }
 
 const LONGEST = 19

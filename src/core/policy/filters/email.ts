@@ -13,6 +13,7 @@ export const email: Builtin = {
     {
       pattern: `[${LETTER}.%+'-]+@(?:[${LETTER}-]+\\.)+[${LETTER}-]*[A-Za-z\\x{C0}-\\x{24F}]\\b`,
       findSpans: text => matchWhole(text, isAddress(text)),
+      anchor: /@/g,
     },
   ],
 }

@@ -1,10 +1,10 @@
 import { runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
-import { searchText } from '../patterns/search.ts'
+import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
-import { type NormalPart, readNormalParts } from './normal-form.ts'
+import { NormalForm } from './normal-form.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
-import { StreamScanner } from './stream-scanner.ts'
+import { LONGEST_HELD, StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
 
 /** Several rules that search the same texts. */
@@ -59,39 +59,29 @@ export class FilterSet {
 
   /** Adds the matches that are only seen in the text's normal form. */
   *#addNormalMatches(text: string, found: Match[]): Work<void> {
-    let known: MatchIndex | undefined
-    for (const part of readNormalParts(text)) {
-      if (part) {
-        known ??= new MatchIndex(found)
-        yield* this.#addPartMatches(part, known, found)
-      }
-      yield
-    }
-  }
-
-  *#addPartMatches(part: NormalPart, known: MatchIndex, found: Match[]): Work<void> {
-    const matches: Match[] = []
-    for (const rule of this.rules) yield* this.#scanDetectors(rule, part.text, matches)
-    for (const { rule, ...span } of matches) {
-      const { start, end } = part.toOriginal(span)
-      const isOwned = start >= part.owned.start && start < part.owned.end
-      if (isOwned && !known.includes(rule, { start, end })) found.push({ rule, start, end })
-    }
+    if (!(yield* isChanged(text))) return
+    const search = new NormalSearch(this.rules)
+    yield* search.read(text)
+    this.steps += search.steps
+    const known = new MatchIndex(found)
+    for (const match of search.found) if (!known.includes(match.rule, match)) found.push(match)
   }
 }
 
 /** Adds the matches of one detector. Returns how many instructions ran. */
 function* scanWith(
   rule: CompiledRule,
-  detector: CompiledDetector,
+  { program, findSpans, anchor }: CompiledDetector,
   text: string,
   found: Match[],
 ): Work<number> {
-  const { program, findSpans } = detector
-  if (!findSpans)
-    return yield* searchText(program, text, (start, end) => found.push({ rule, start, end }))
+  if (!findSpans) {
+    const onMatch = (start: number, end: number) => found.push({ rule, start, end })
+    return yield* searchText(program, text, onMatch, anchor)
+  }
   const candidates: Span[] = []
-  const steps = yield* searchText(program, text, (start, end) => candidates.push({ start, end }))
+  const onMatch = (start: number, end: number) => candidates.push({ start, end })
+  const steps = yield* searchText(program, text, onMatch, anchor)
   for (const { start, end } of candidates) {
     for (const span of findSpans(text.slice(start, end)))
       if (span) found.push({ rule, start: start + span.start, end: start + span.end })
@@ -99,4 +89,91 @@ function* scanWith(
     yield
   }
   return steps
+}
+
+/** How much of a text is normalised at once, so that memory does not grow with the text. */
+const BLOCK = 1_048_576
+/** Others may have their turn after this much of it. */
+const SLICE = 16_384
+
+/** Tells whether a text differs from its normal form. */
+function* isChanged(text: string): Work<boolean> {
+  const form = new NormalForm()
+  for (let offset = 0; offset < text.length && form.firstChange === null; offset += SLICE) {
+    form.read(text.slice(offset, offset + SLICE), offset + SLICE >= text.length)
+    yield
+  }
+  return form.firstChange !== null
+}
+
+/** Searches the normal form of a text, block by block. */
+class NormalSearch {
+  readonly found: Match[] = []
+  readonly #form = new NormalForm()
+  readonly #searches: { search: TextSearch; emit(): Work<void> }[]
+  #window = ''
+  #base = 0
+
+  constructor(rules: CompiledRule[]) {
+    this.#searches = rules.flatMap(rule =>
+      rule.detectors.map(detector => this.#createSearch(rule, detector)),
+    )
+  }
+
+  get steps(): number {
+    return this.#searches.reduce((sum, { search }) => sum + search.steps, 0)
+  }
+
+  *read(text: string): Work<void> {
+    for (let from = 0; from < text.length; from += BLOCK) {
+      const until = Math.min(text.length, from + BLOCK)
+      for (let at = from; at < until; at += SLICE) {
+        const slice = text.slice(at, Math.min(until, at + SLICE))
+        this.#window += this.#form.read(slice, at + SLICE >= text.length)
+        yield
+      }
+      yield* this.#search(until === text.length)
+    }
+  }
+
+  *#search(isLast: boolean): Work<void> {
+    for (const { search, emit } of this.#searches) {
+      yield* search.read(this.#window, this.#base, isLast)
+      yield* emit()
+    }
+    const end = this.#base + this.#window.length
+    const open = this.#searches.map(({ search }) => search.position)
+    this.#moveWindow(Math.min(end, ...open) - 1)
+  }
+
+  /** Lets the window begin at a later offset of the form, so that long matches stay in it. */
+  #moveWindow(offset: number): void {
+    const base = Math.max(this.#base, offset - LONGEST_HELD)
+    this.#window = this.#window.slice(base - this.#base)
+    this.#base = base
+    this.#form.forget(base)
+  }
+
+  #createSearch(rule: CompiledRule, { program, findSpans, anchor }: CompiledDetector) {
+    const spans: Span[] = []
+    const add = (start: number, end: number) => spans.push({ start, end })
+    const search = new TextSearch(program, add, anchor)
+    return { search, emit: () => this.#emit(rule, findSpans, spans.splice(0)) }
+  }
+
+  *#emit(rule: CompiledRule, findSpans: CompiledDetector['findSpans'], spans: Span[]): Work<void> {
+    for (const { start, end } of spans) {
+      const from = Math.max(start, this.#base)
+      const text = findSpans ? this.#window.slice(from - this.#base, end - this.#base) : ''
+      for (const span of findSpans?.(text) ?? [{ start: 0, end: end - from }])
+        if (span) this.#add(rule, { start: from + span.start, end: from + span.end })
+        else yield
+      yield
+    }
+  }
+
+  #add(rule: CompiledRule, span: Span): void {
+    const original = this.#form.toOriginal(span)
+    this.found.push({ rule, ...original })
+  }
 }

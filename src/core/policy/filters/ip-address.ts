@@ -17,8 +17,13 @@ export const ipAddress: Builtin = {
     {
       pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`,
       findSpans: text => matchWhole(text, text.length <= 15 && isIP(text, 4)),
+      anchor: /\d\.\d{1,3}\.\d{1,3}\.\d/g,
     },
-    { pattern: '[\\w.]*:[\\w.]*:[\\w:.]*', findSpans: findIpv6 },
+    {
+      pattern: '[\\w.]*:[\\w.]*:[\\w:.]*',
+      findSpans: findIpv6,
+      anchor: /:[\da-fA-F]{0,4}:/g,
+    },
   ],
 }
 

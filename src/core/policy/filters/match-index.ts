@@ -1,6 +1,5 @@
 import type { Span } from '../patterns/machine.ts'
 import type { CompiledRule, Match } from './rule.ts'
-import { compareSpans } from './stream-scanner.ts'
 
 /** Spans by their start, and the furthest end among those up to each of them. */
 interface SortedSpans {
@@ -40,6 +39,13 @@ export class MatchIndex {
     return spans.furthestEnds[low - 1] ?? Number.NEGATIVE_INFINITY
   }
 }
+
+/** Compares by start; of two with the same start the longer one is first. */
+const compareSpans = (a: Span, b: Span): number => a.start - b.start || b.end - a.end
+
+/** Compares by span, and then by the order of the rules. */
+export const compareMatches = (a: Match, b: Match): number =>
+  compareSpans(a, b) || a.rule.order - b.rule.order
 
 function sortSpans(spans: Span[]): SortedSpans {
   const sorted = spans.toSorted(compareSpans)

@@ -1,119 +1,148 @@
 import type { Span } from '../patterns/machine.ts'
-
-/** A part of a text in its normal form, and where it comes from. */
-export interface NormalPart {
-  text: string
-  /** Returns the span of the original text that a span of the normal form stands for. */
-  toOriginal(span: Span): Span
-  /** The part of the original text in which a match must begin to belong to this part. */
-  owned: Span
-}
-
-/** Parts are read on, and begin earlier, so that what crosses their borders is found in one. */
-const PART = 16_384
-const READ_ON = 4_096
-const READ_BACK = 256
+import { Shifts } from './shifts.ts'
 
 /**
- * Yields the parts of a text that look different in their normal form: NFKC (so full-width letters,
- * ligatures and the like become plain ones), and without what is not seen: zero-width characters,
- * soft hyphens, variation selectors, NUL. Memory does not grow with the text.
+ * The normal form of a text that may come in pieces: NFKC (so full-width letters, ligatures and the
+ * like become plain ones), and without what is not seen: zero-width characters, soft hyphens,
+ * variation selectors, NUL. It does not depend on how the text is cut, since each character is
+ * normalised with the marks that follow it, and waits until the next one has come.
  */
-export function* readNormalParts(text: string): Generator<NormalPart | undefined> {
-  for (let from = 0; from < text.length; from += PART) {
-    const start = skipLowSurrogate(text, Math.max(0, from - READ_BACK))
-    const part = normalizePart(text, start, Math.min(text.length, from + PART + READ_ON))
-    if (part) yield { ...part, owned: { start: from, end: from + PART } }
-    else yield undefined
+export class NormalForm {
+  /** Where the text first differs from its form; null while it does not. */
+  firstChange: number | null = null
+  /** How far the form of the text is known. */
+  knownUntil = 0
+  /** The last characters of the text, as far as what follows may still change them. */
+  open = ''
+  #length = 0
+  readonly #shifts = new Shifts()
+
+  /** Reads more text, and returns what is added to the form. */
+  read(text: string, isLast = false): string {
+    const unread = this.open + text
+    const until = isLast ? unread.length : findHalf(unread)
+    let form = ''
+    let at = 0
+    for (let next = findUnusual(unread, 0); next < until; next = findUnusual(unread, at)) {
+      const start = findClusterStart(unread, next, at)
+      const end = findClusterEnd(unread, start)
+      if (end >= until && !isLast) return this.#pause(unread, at, start, form)
+      form += unread.slice(at, start)
+      form += this.#addCluster(unread.slice(start, end), this.knownUntil + start, form.length)
+      at = end
+    }
+    const end = isLast ? until : findOpen(unread, at, until)
+    return this.#pause(unread, at, end, form)
   }
-}
 
-// Half a character is not cut off: it would look like another one.
-const skipLowSurrogate = (text: string, offset: number): number =>
-  (text.charCodeAt(offset) & 0xfc00) === 0xdc00 ? offset + 1 : offset
-
-function normalizePart(text: string, start: number, end: number): Omit<NormalPart, 'owned'> | null {
-  const original = text.slice(start, end)
-  if (IS_PLAIN.test(original) || isNormal(original)) return null
-  const shifts = new Shifts(start)
-  let normal = ''
-  let at = 0
-  for (const { 0: run, index } of original.matchAll(RUN)) {
-    normal += original.slice(at, index)
-    normal += isNormal(run) ? run : normalizeRun(run, index, normal.length, shifts)
-    at = index + run.length
+  /** Returns the span of the text that a span of its form stands for. */
+  toOriginal(span: Span): Span {
+    return this.#shifts.toOriginal(span)
   }
-  normal += original.slice(at)
-  return { text: normal, toOriginal: span => shifts.toOriginal(span) }
-}
 
-function normalizeRun(run: string, offset: number, normalOffset: number, shifts: Shifts): string {
-  let normal = ''
-  for (const { 0: cluster, index } of run.matchAll(CLUSTER)) {
-    const replacement = cluster.replace(UNSEEN, '').normalize('NFKC')
+  /** Returns where the character at an offset of the form begins in the text. */
+  findOrigin(offset: number): number {
+    return this.#shifts.findOrigin(offset)
+  }
+
+  /** Forgets where the form before this offset comes from. */
+  forget(offset: number): void {
+    this.#shifts.forget(offset)
+  }
+
+  #addCluster(cluster: string, offset: number, formLength: number): string {
+    const replacement = normalizeCluster(cluster)
+    if (replacement === cluster) return cluster
+    this.firstChange ??= offset
     if (replacement.length !== cluster.length)
-      shifts.add(offset + index, cluster.length, normalOffset + normal.length, replacement.length)
-    normal += replacement
+      this.#shifts.add(offset, cluster.length, this.#length + formLength, replacement.length)
+    return replacement
   }
+
+  /** Keeps what is still open, and returns what has been added to the form. */
+  #pause(unread: string, at: number, openFrom: number, form: string): string {
+    const added = form + unread.slice(at, openFrom)
+    this.open = unread.slice(openFrom)
+    this.knownUntil += openFrom
+    this.#length += added.length
+    return added
+  }
+}
+
+/** What a UTF-16 unit is for a text's normal form. Only the first kind needs no closer look. */
+const [UNKNOWN, PLAIN, ATTACHED, SPECIAL] = [0, 1, 2, 3]
+const KINDS = new Uint8Array(0x10000)
+
+/** Finds the next unit that may differ in the normal form, or may change the one before it. */
+function findUnusual(text: string, from: number): number {
+  for (let i = from; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (KINDS[code] !== PLAIN && readKind(code) !== PLAIN) return i
+  }
+  return text.length
+}
+
+function readKind(code: number): number {
+  if (KINDS[code] === UNKNOWN) KINDS[code] = computeKind(code)
+  return KINDS[code] as number
+}
+
+function computeKind(code: number): number {
+  const character = String.fromCharCode(code)
+  if (isSurrogate(code) || (code >= 0x1100 && code <= 0x115e)) return SPECIAL
+  if (IS_ATTACHED.test(character)) return ATTACHED
+  return character.normalize('NFKC') === character ? PLAIN : SPECIAL
+}
+
+const isSurrogate = (code: number): boolean => (code & 0xf800) === 0xd800
+
+/** What is not seen, marks, and the second and third letters of Hangul syllables. */
+const IS_ATTACHED = /[\p{M}\p{DI}\p{Cf}\0\u1161-\u11ff]/u
+
+// Digits, blanks and most signs of ASCII stay as they are, whatever mark follows.
+const isFixed = (code: number): boolean =>
+  code < 0x80 &&
+  !((code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)) &&
+  !(code >= 0x3c && code <= 0x3e)
+
+/** Finds where the cluster of an unusual unit begins: at most one plain character before it. */
+const findClusterStart = (text: string, offset: number, from: number): number =>
+  offset > from &&
+  KINDS[text.charCodeAt(offset)] === ATTACHED &&
+  !isFixed(text.charCodeAt(offset - 1))
+    ? offset - 1
+    : offset
+
+/** Finds where the last character begins if a mark may still follow and change it. */
+const findOpen = (text: string, from: number, until: number): number =>
+  until > from && !isFixed(text.charCodeAt(until - 1)) ? until - 1 : until
+
+/** Finds where the text ends, without the first half of a character. */
+const findHalf = (text: string): number =>
+  (text.charCodeAt(text.length - 1) & 0xfc00) === 0xd800 ? text.length - 1 : text.length
+
+function findClusterEnd(text: string, start: number): number {
+  CLUSTER.lastIndex = start
+  CLUSTER.test(text)
+  return CLUSTER.lastIndex
+}
+
+/** A syllable or another character, with the marks that change it and what is not seen. */
+const CLUSTER =
+  /(?:(?:[\u1100-\u115e][\u1161-\u11a7]|[\uac00-\ud7a3])[\u11a8-\u11ff]?|[\s\S])[\p{M}\p{DI}\p{Cf}\0]{0,32}/uy
+const UNSEEN = /[\p{DI}\p{Cf}\0]/gu
+
+/** Normalises a cluster. The usual ones are remembered. */
+function normalizeCluster(cluster: string): string {
+  const known = clusters.get(cluster)
+  if (known !== undefined) return known
+  const normal = cluster.replace(UNSEEN, '').normalize('NFKC')
+  if (cluster.length > LONGEST_REMEMBERED) return normal
+  if (clusters.size === MOST_REMEMBERED) clusters.clear()
+  clusters.set(cluster, normal)
   return normal
 }
 
-// Sorting marks takes quadratic time in their number, so many of them are left to the clusters.
-const isNormal = (text: string): boolean =>
-  !MANY_MARKS.test(text) && text.search(UNSEEN) === -1 && text.normalize('NFKC') === text
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL.
-const IS_PLAIN = /^[\x01-\x7f]*$/
-/** What is not ASCII, with the letter before it, which marks may change. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL.
-const RUN = /[\x01-\x7f]?[^\x01-\x7f]+/g
-const UNSEEN = /[\p{DI}\p{Cf}\0]/gu
-const MANY_MARKS = /\p{M}{32}/u
-/** A syllable or another character, with the marks that change it and what is not seen. */
-const CLUSTER =
-  /(?:[\u1100-\u115e][\u1161-\u11a7][\u11a8-\u11ff]?|[\s\S])[\p{M}\p{DI}\p{Cf}\0]{0,32}/gu
-
-/** Where a normal form is longer or shorter than the original. */
-class Shifts {
-  readonly #start: number
-  /** Each takes four numbers: offset and length in the original, offset and length in the form. */
-  readonly #places: number[] = []
-
-  constructor(start: number) {
-    this.#start = start
-  }
-
-  add(original: number, length: number, normal: number, normalLength: number): void {
-    this.#places.push(original, length, normal, normalLength)
-  }
-
-  toOriginal({ start, end }: Span): Span {
-    return { start: this.#mapStart(start), end: this.#mapEnd(end) }
-  }
-
-  #mapStart(offset: number): number {
-    const { original, length, normal, normalLength } = this.#findPlace(offset)
-    const isInside = offset < normal + normalLength
-    return this.#start + (isInside ? original : original + length + offset - normal - normalLength)
-  }
-
-  // The end of a match that ends within a cluster includes all of it.
-  #mapEnd(offset: number): number {
-    const { original, length, normal, normalLength } = this.#findPlace(offset - 1)
-    return this.#start + original + length + Math.max(0, offset - normal - normalLength)
-  }
-
-  /** Finds the last place at or before an offset of the normal form. */
-  #findPlace(offset: number) {
-    const places = this.#places
-    let [low, high] = [0, places.length / 4]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((places[4 * middle + 2] ?? 0) <= offset) low = middle + 1
-      else high = middle
-    }
-    const [original = 0, length = 0, normal = 0, normalLength = 0] =
-      low === 0 ? [] : places.slice(4 * low - 4, 4 * low)
-    return { original, length, normal, normalLength }
-  }
-}
+const clusters = new Map<string, string>()
+const MOST_REMEMBERED = 4_096
+const LONGEST_REMEMBERED = 4

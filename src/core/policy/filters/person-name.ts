@@ -1,5 +1,5 @@
 import type { Span } from '../patterns/machine.ts'
-import type { Builtin } from './builtin.ts'
+import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { GIVEN_NAMES, NO_NAMES, TITLES } from './names.data.ts'
 
@@ -20,8 +20,19 @@ export const personName: Builtin = {
   name: 'Person name',
   blockedMessage: 'Blocked PII detected: PERSON',
   detectors: [
-    { pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`, findSpans: findNames },
-    { pattern: `${INTRODUCTION}${WORD}(?: ${WORD}){0,2}`, findSpans: findIntroducedName },
+    {
+      pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`,
+      findSpans: findNames,
+      // The blank after the first word.
+      anchor: /(?<=[A-Z\x80-\uffff][^ ]{0,200}) [A-Z\x80-\uffffvdlzbaet]/g,
+      before: toAlphabet(/[A-Za-z'.-]/, true),
+    },
+    {
+      pattern: `${INTRODUCTION}${WORD}(?: ${WORD}){0,2}`,
+      findSpans: findIntroducedName,
+      // A point stands for what has other forms: s, ß.
+      anchor: /(?:name i.t?|am called|call me|ich hei.e|appelle|nom e.t|me llamo|mi chiamo) /gi,
+    },
   ],
 }
 

@@ -20,7 +20,8 @@ export const phone: Builtin = {
     {
       pattern: INTERNATIONAL,
       findSpans: text => matchWhole(text, parsePhoneNumber(text)?.isPossible() ?? false),
+      anchor: /\+\d/g,
     },
-    { pattern: `${AMERICAN}|${BRACKETED}` },
+    { pattern: `${AMERICAN}|${BRACKETED}`, anchor: /\d{3}[ .-]?\d{4}/g },
   ],
 }

@@ -1,5 +1,5 @@
+import { compareMatches } from './match-index.ts'
 import type { Match } from './rule.ts'
-import { compareSpans } from './stream-scanner.ts'
 
 /** A part of a text and the label that replaces it. Replacements do not overlap. */
 export interface Replacement {
@@ -16,7 +16,7 @@ export function listReplacements(matches: Match[]): Replacement[] {
   const found: Replacement[] = []
   for (const { start, end, rule } of matches
     .filter(({ rule }) => rule.action === 'redact')
-    .toSorted(compareSpans)) {
+    .toSorted(compareMatches)) {
     const last = found.at(-1)
     if (last && start < last.end) last.end = Math.max(last.end, end)
     else found.push({ start, end, label: rule.label })

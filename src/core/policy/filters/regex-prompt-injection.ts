@@ -5,8 +5,8 @@ import { searchText } from '../patterns/search.ts'
 import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import {
-  type FoldedText,
   foldText,
+  isLetter,
   joinSpacedLetters,
   listNonBlankOffsets,
 } from './regex-prompt-injection/folded-text.ts'
@@ -77,28 +77,17 @@ const findPlain = (text: string): Work<Span[]> => findMatches(PLAIN_PROGRAM, tex
 /** Finds phrases after every character is replaced by the one that it looks like. */
 const findDisguised = (text: string, found: Span[]): Work<void> =>
   findInParts(text, found, function* (part) {
-    return IS_PLAIN.test(part) ? [] : yield* mapToOriginal(foldText(part), findPlain)
+    const folded = foldText(part)
+    return folded ? (yield* findPlain(folded.text)).map(folded.toOriginal) : []
   })
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
-const IS_PLAIN = /^[\x00-\x7f]*$/
 
 const findSpaced = (text: string, found: Span[]): Work<void> =>
   findInParts(text, found, function* (part) {
     const spans: Span[] = []
-    for (const run of joinSpacedLetters(part))
-      spans.push(
-        ...(yield* mapToOriginal(run, letters => findMatches(getJoinedProgram(), letters))),
-      )
+    for (const { text, offsets } of joinSpacedLetters(part))
+      spans.push(...toOriginal(yield* findMatches(getJoinedProgram(), text), offsets))
     return spans
   })
-
-function* mapToOriginal(
-  { text, offsets }: FoldedText,
-  find: (text: string) => Work<Span[]>,
-): Work<Span[]> {
-  return toOriginal(yield* find(text), offsets)
-}
 
 const toOriginal = (spans: Span[], offsets: number[]): Span[] =>
   spans.map(({ start, end }) => ({
@@ -129,27 +118,46 @@ function* findScrambled(text: string, found: Span[]): Work<void> {
 /** Replaces scrambled words by what they stand for, and lists where they were. */
 function correctWords(text: string): { corrected: string; slips: Span[] } {
   const slips: Span[] = []
-  const corrected = text.replace(MAY_BE_SCRAMBLED, (word, start: number) => {
-    const original = unscramble(word.toLowerCase())
-    if (original !== undefined) slips.push({ start, end: start + word.length })
-    return original ?? word
-  })
-  return { corrected, slips }
+  let corrected = ''
+  let at = 0
+  for (let start = 0; start < text.length; ) {
+    const end = findWordEnd(text, start)
+    const original = end - start < SHORTEST_WORD ? undefined : unscrambleAt(text, start, end)
+    if (original !== undefined) {
+      slips.push({ start, end })
+      corrected += text.slice(at, start) + original
+      at = end
+    }
+    start = Math.max(end, start + 1)
+  }
+  return { corrected: corrected + text.slice(at), slips }
 }
 
-// Whole runs of letters are read, so that no word is found in the middle of another.
-const MAY_BE_SCRAMBLED = /[a-z]{6,12}/gi
+const [SHORTEST_WORD, LONGEST_WORD] = [6, 12]
+
+/** Finds the end of the letters from here on; of very many only the first make a word. */
+function findWordEnd(text: string, start: number): number {
+  const most = Math.min(text.length, start + LONGEST_WORD)
+  let end = start
+  while (end < most && isLetter(text.charCodeAt(end))) end += 1
+  return end
+}
+
+const unscrambleAt = (text: string, start: number, end: number): string | undefined =>
+  ENDS.has(nameEnds(text, start, end))
+    ? unscramble(text.slice(start, end).toLowerCase())
+    : undefined
 
 /** Returns the word that this one is a scrambled form of; undefined for the word itself. */
 function unscramble(word: string): string | undefined {
-  if (!ENDS.has(readEnds(word))) return undefined
   const original = BY_LETTERS.get(sortLetters(word))
   return original === word ? undefined : original
 }
 
-/** Returns what a scrambled word keeps: its length, its first and its last letter. */
-const readEnds = (word: string): string => `${word.length}${word[0]}${word.at(-1)}`
-const ENDS = new Set(SCRAMBLED.map(readEnds))
+/** Names what a scrambled word keeps, in either case: its length, its first and last letter. */
+const nameEnds = (text: string, start: number, end: number): number =>
+  ((end - start) << 16) | ((text.charCodeAt(start) | 0x20) << 8) | (text.charCodeAt(end - 1) | 0x20)
+const ENDS = new Set(SCRAMBLED.map(word => nameEnds(word, 0, word.length)))
 
 const sortLetters = (word: string): string =>
   `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
@@ -161,39 +169,55 @@ const BY_LETTERS = new Map(SCRAMBLED.map(word => [sortLetters(word), word]))
  */
 const findEncoded = (text: string, found: Span[]): Work<void> =>
   findInParts(text, found, function* (part) {
-    const joined = part.replace(/\s+/g, '')
-    if ((yield* ENCODED_PROGRAM.automaton.findCandidate(joined, 0)) === null) return []
+    yield
+    if (!MAY_BE_ENCODED.test(part)) return []
     const spans = findEncodedWords(part)
     if (spans.length > 0) return spans
+    const joined = part.replace(/\s+/g, '')
     const hidden = joined.length === part.length ? [] : findEncodedWords(joined)
     return hidden.length === 0 ? [] : toOriginal(hidden, listNonBlankOffsets(part))
   })
 
 function toHexPattern(word: string): string {
-  const codes = [...word].map(letter => letter.charCodeAt(0))
-  return `(?i:${codes.map(code => `[${code < 0x70 ? '46' : '57'}]${(code & 0xf).toString(16)}`).join('')})`
+  const digits = [...word].flatMap(letter => {
+    const code = letter.charCodeAt(0)
+    return [code < 0x70 ? '[46]' : '[57]', toEitherCase((code & 0xf).toString(16))]
+  })
+  return digits.join('\\s*')
 }
+
+const toEitherCase = (digit: string): string => `[${digit}${digit.toUpperCase()}]`
 
 /** Lists the first whole group of three letters for each place at which a word may begin. */
 const listGroups = (word: string): string[] => [0, 1, 2].map(i => word.slice(i, i + 3))
 
-function toBase64Pattern(group: string): string {
-  const inEitherCase = [0, 1, 2, 3, 4, 5, 6, 7].map(bits =>
-    [...group].map((letter, i) => (bits & (1 << i) ? letter.toUpperCase() : letter)).join(''),
+/** Lists the Base64 digits of a group, with its letters in either case. */
+function listBase64(group: string): string[] {
+  return [0, 1, 2, 3, 4, 5, 6, 7].map(bits =>
+    btoa([...group].map((letter, i) => (bits & (1 << i) ? letter.toUpperCase() : letter)).join('')),
   )
-  return `(?:${inEitherCase
-    .map(letters => btoa(letters))
-    .join('|')
-    .replaceAll('+', '\\+')})`
+}
+
+/** Joins texts of one length into a pattern that reads each of their letters but once. */
+function joinTexts(texts: string[]): string {
+  if (texts.every(text => text === '')) return ''
+  const branches = Map.groupBy(texts, text => text.charAt(0))
+  const patterns = [...branches].map(([letter, all]) => {
+    const rest = joinTexts(all.map(text => text.slice(1)))
+    return rest === '' ? letter : `${letter}\\s*${rest}`
+  })
+  return `(?:${patterns.join('|')})`
 }
 
 /**
  * Matches what every encoding of a tell-tale word contains, in upper or lower case: the digits of
  * its letters, or the four Base64 digits of the first whole group of three letters. That is much
- * faster than decoding, and few texts need more.
+ * faster than decoding, and few texts need more. Blanks may stand between two digits.
  */
-const ENCODED_PROGRAM = compileProgram(
-  ENCODED.flatMap(word => [toHexPattern(word), ...listGroups(word).map(toBase64Pattern)]).join('|'),
+const MAY_BE_ENCODED = new RegExp(
+  [joinTexts(ENCODED.flatMap(listGroups).flatMap(listBase64)), ...ENCODED.map(toHexPattern)].join(
+    '|',
+  ),
 )
 
 // Every offset of the first whole group is tried: other digits may precede it.

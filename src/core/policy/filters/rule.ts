@@ -1,6 +1,7 @@
 import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
+import type { Anchor } from '../patterns/search.ts'
 
 /** What is done about a match, strictest first. */
 export const ACTIONS = ['block', 'redact', 'flag'] as const
@@ -19,6 +20,8 @@ export interface CompiledRule {
    */
   filter: string
   action: Action
+  /** Its place among the rules, which decides between matches of the same characters. */
+  order: number
   /** The text that replaces a match. */
   label: string
   /** Its name in the error of a blocked call; `blockedMessage` is the whole message instead. */
@@ -32,6 +35,7 @@ export interface CompiledRule {
 
 export interface CompiledDetector {
   program: Program
+  anchor?: Anchor
   findSpans?: (text: string) => Iterable<Span | null>
 }
 

@@ -42,6 +42,10 @@ export const SECRET_FORMS: Record<string, string> = {
   jwt: 'eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}',
 }
 
+/** How the forms begin: each match of one of them begins with a match of this. */
+export const SECRET_BEGINNINGS =
+  /\b(?:gw-v1-|sk-|[sr]k_|A(?:[KS]IA|BIA|CCA|BSK|Iza|ccountKey=|GE-SEC)|g(?:h[pousr]_|ithub_pat_|l[a-z]{2,5}-|sk_)|x(?:ox|app-|ai-)|h(?:ooks\.slack|f_|v[sbr]\.)|whsec_|ya29\.|GOCSPX-|pplx-|r8_|npm_|pypi-AgE|SG\.|SK[0-9a-f]{2}|\d{8,10}:AA|do[opr]_v1_|shp[acps][ats]_|dapi[a-f0-9]|eyJ)/g
+
 /** Names that a secret is assigned to: `password=…`, `"api_key": "…"`. */
 export const SECRET_NAMES = [
   'pass(?:word|wd|phrase)',

@@ -1,7 +1,7 @@
 import type { Span } from '../patterns/machine.ts'
-import type { Builtin } from './builtin.ts'
+import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
-import { SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
+import { SECRET_BEGINNINGS, SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
 
 // The armour of PEM and of PGP (RFC 7468, RFC 9580). If its end is missing, it extends as far as it
 // looks like a key.
@@ -15,6 +15,8 @@ const ASSIGNED =
   `(?i)(?:${SECRET_NAMES.join('|')})\\\\?["']?\\s*(?:=>|:=|=` +
   `|:)\\s*\\\\?["']?[^\\s"'\\\\,;)\\]}<>]{8,}`
 
+const NOTHING_BEFORE = toAlphabet(/$^/, false)
+
 /**
  * Finds keys, tokens and passwords: those of a vendor's fixed form, and those assigned to a name
  * such as `password`.
@@ -23,10 +25,19 @@ export const secrets: Builtin = {
   label: LABELS.secrets,
   name: 'Secret or API key',
   detectors: [
-    { pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})` },
-    { pattern: PRIVATE_KEY },
-    { pattern: IN_ADDRESS, findSpans: findUrlPassword },
-    { pattern: ASSIGNED, findSpans: findAssignedSecret },
+    {
+      pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})`,
+      anchor: SECRET_BEGINNINGS,
+      before: NOTHING_BEFORE,
+    },
+    { pattern: PRIVATE_KEY, anchor: /-----BEGIN /g, before: NOTHING_BEFORE },
+    { pattern: IN_ADDRESS, findSpans: findUrlPassword, anchor: /:\/\/[^ \t-\r:@/"']+:/g },
+    {
+      pattern: ASSIGNED,
+      findSpans: findAssignedSecret,
+      anchor: /(?:=>|:=|=|:)\s*\\?["']?[^ \t-\r"'\\,;)\]}<>]{8}/g,
+      before: toAlphabet(/[\w\s"'\\-]/, true),
+    },
   ],
 }
 

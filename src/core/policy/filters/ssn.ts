@@ -15,12 +15,18 @@ export const ssn: Builtin = {
     {
       pattern: DASHED,
       findSpans: text => matchWhole(text, /^\d{3}-\d{2}-\d{4}$/.test(text) && isIssued(text)),
+      anchor: /\d{3}-\d{2}-\d{4}/g,
     },
-    { pattern: SPACED, findSpans: text => matchWhole(text, isIssued(text)) },
+    {
+      pattern: SPACED,
+      findSpans: text => matchWhole(text, isIssued(text)),
+      anchor: /\d{3} \d{2} \d{4}/g,
+    },
     {
       pattern: NAMED,
       findSpans: text =>
         isIssued(text.slice(-9)) ? [{ start: text.length - 9, end: text.length }] : [],
+      anchor: /\d{9}/g,
     },
   ],
 }

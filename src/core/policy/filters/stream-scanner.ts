@@ -1,5 +1,8 @@
 import { runAtOnce, type Work } from '../../kernel/turns.ts'
-import { Machine, type Span } from '../patterns/machine.ts'
+import { Machine } from '../patterns/machine.ts'
+import type { Program } from '../patterns/program.ts'
+import { compareMatches, MatchIndex } from './match-index.ts'
+import { NormalForm } from './normal-form.ts'
 import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
 
 /**
@@ -17,13 +20,28 @@ const MOST_DONE = 65_536
 // A machine reports what it gives up on before it has read the next character.
 const WIDEST = 2
 
+/** What follows a text for one pattern: as written, and in its normal form once that differs. */
+interface Reader {
+  rule: CompiledRule
+  detector: CompiledDetector
+  machine: Machine
+  formMachine: Machine | null
+}
+
 /**
- * Scans one text as it streams: how much of it is decided, and what replaces the matches. The
- * output does not depend on how the text is cut.
+ * Scans one text as it streams, as written and in its normal form: how much of it is decided, and
+ * what replaces the matches. The output does not depend on how the text is cut.
  */
 export class StreamScanner {
-  readonly #machines: Machine[]
+  readonly #readers: Reader[]
   readonly #onMatch: (match: Match) => void
+  readonly #form = new NormalForm()
+  /** The end of the normal form, from some offset on, once it differs. */
+  #formText = ''
+  #formFrom = 0
+  /** What was found as written since then, and in the normal form but not yet reported. */
+  #written: Match[] = []
+  #unreported: Match[] = []
   #redactions: Match[] = []
   #nextRedaction = 0
   #text = ''
@@ -34,15 +52,17 @@ export class StreamScanner {
 
   constructor(rules: CompiledRule[], onMatch: (match: Match) => void) {
     this.#onMatch = onMatch
-    this.#machines = rules.flatMap(rule =>
-      rule.detectors.map(
-        detector =>
-          new Machine(
-            detector.program,
-            (start, end) => this.#addMatches(rule, detector, start, end),
-            LONGEST_HELD - WIDEST,
-          ),
-      ),
+    this.#readers = rules.flatMap(rule =>
+      rule.detectors.map(detector => ({
+        rule,
+        detector,
+        machine: new Machine(
+          detector.program,
+          (start, end) => this.#addMatches(rule, detector, start, end),
+          LONGEST_HELD - WIDEST,
+        ),
+        formMachine: null,
+      })),
     )
   }
 
@@ -62,11 +82,12 @@ export class StreamScanner {
    */
   get decidedUntil(): number {
     if (this.#ended) return Math.min(this.length, this.#blockedAt)
-    const open = this.#machines.reduce(
-      (least, machine) => Math.min(least, machine.earliestOpen),
-      this.length,
-    )
-    return Math.min(Math.max(open, this.length - LONGEST_HELD), this.#blockedAt)
+    const { knownUntil, open } = this.#form
+    const earliest = Math.min(this.#findOpen(), this.#findOpenInForm())
+    const isFree = earliest >= knownUntil && this.#readers.every(reader => !mayBegin(reader, open))
+    const decided = isFree ? this.length : Math.min(earliest, knownUntil)
+    const least = Math.max(this.#taken, this.length - LONGEST_HELD)
+    return Math.min(Math.max(decided, least), this.#blockedAt)
   }
 
   /** Reads more text. Long ones take `read`. */
@@ -79,18 +100,91 @@ export class StreamScanner {
     for (let offset = 0; offset < text.length; offset += SLICE) {
       const slice = text.slice(offset, offset + SLICE)
       this.#text += slice
-      for (const machine of this.#machines) {
-        machine.feed(slice)
-        yield
-      }
+      yield* this.#advance(slice, false)
     }
   }
 
   /** Ends the text: everything is decided. */
   end(): void {
     if (this.#ended) return
+    runAtOnce(this.#advance('', true))
     this.#ended = true
-    for (const machine of this.#machines) machine.end()
+    for (const { machine, formMachine } of this.#readers) {
+      machine.end()
+      formMachine?.end()
+    }
+    this.#reportFormMatches()
+  }
+
+  /** Reads on as far as the normal form is known: the last character may still change. */
+  *#advance(slice: string, isLast: boolean): Work<void> {
+    const { knownUntil, firstChange: change } = this.#form
+    const unread = this.#form.open + slice
+    const added = this.#form.read(slice, isLast)
+    const original = unread.slice(0, unread.length - this.#form.open.length)
+    const { firstChange } = this.#form
+    const isChanging = change === null && firstChange !== null
+    const same = isChanging ? firstChange - knownUntil : 0
+    yield* this.#feedMachines(original.slice(0, same))
+    if (isChanging) this.#beginForm(firstChange)
+    yield* this.#feedMachines(original.slice(same))
+    if (firstChange === null) return
+    yield* this.#feedFormMachines(added.slice(same))
+    this.#reportFormMatches()
+    this.#forgetForm()
+  }
+
+  *#feedMachines(text: string): Work<void> {
+    if (text === '') return
+    for (const { machine } of this.#readers) {
+      machine.feed(text)
+      yield
+    }
+  }
+
+  /** Follows the normal form by itself from where it first differs. */
+  #beginForm(firstChange: number): void {
+    this.#formFrom = Math.min(this.#taken, firstChange)
+    this.#formText = this.#text.slice(0, firstChange - this.#formFrom)
+    for (const reader of this.#readers)
+      reader.formMachine = reader.machine.fork((start, end) =>
+        this.#addFormMatches(reader, start, end),
+      )
+  }
+
+  *#feedFormMachines(text: string): Work<void> {
+    this.#formText += text
+    for (const { formMachine } of this.#readers) {
+      formMachine?.feed(text)
+      yield
+    }
+  }
+
+  #forgetForm(): void {
+    if (this.#formText.length < MOST_FORM) return
+    const count = this.#formText.length - 2 * LONGEST_HELD
+    this.#formText = this.#formText.slice(count)
+    this.#formFrom += count
+    this.#form.forget(this.#formFrom)
+  }
+
+  /** Finds where the earliest match begins that is still open as written. */
+  #findOpen(): number {
+    return this.#readers.reduce(
+      (least, { machine }) => Math.min(least, machine.earliestOpen),
+      Number.POSITIVE_INFINITY,
+    )
+  }
+
+  /** Finds where in the text the earliest match begins that is still open in the normal form. */
+  #findOpenInForm(): number {
+    if (this.#form.firstChange === null) return Number.POSITIVE_INFINITY
+    const earliest = this.#readers.reduce(
+      (least, { formMachine }) => Math.min(least, formMachine?.earliestOpen ?? least),
+      Number.POSITIVE_INFINITY,
+    )
+    const held = this.#formFrom + this.#formText.length - LONGEST_HELD
+    return this.#form.findOrigin(Math.max(earliest, held))
   }
 
   /** Returns the output for the text from the last call's `end` up to this one. */
@@ -131,18 +225,91 @@ export class StreamScanner {
 
   #addMatches(rule: CompiledRule, detector: CompiledDetector, start: number, end: number): void {
     const from = Math.max(start, end - LONGEST_HELD, this.#taken)
-    for (const match of toMatches(
-      rule,
-      detector,
-      from,
-      this.#text.slice(from - this.#taken, end - this.#taken),
-    )) {
-      if (rule.action === 'redact') insertSorted(this.#redactions, match)
-      if (rule.action === 'block') this.#blockedAt = Math.min(this.#blockedAt, match.start)
+    const text = this.#text.slice(from - this.#taken, end - this.#taken)
+    for (const match of toMatches(rule, detector, from, text)) {
+      this.#addMatch(match)
+      if (this.#form.firstChange !== null) this.#written.push(match)
       this.#onMatch(match)
     }
   }
+
+  #addFormMatches({ rule, detector }: Reader, start: number, end: number): void {
+    const from = Math.max(start, end - LONGEST_HELD, this.#formFrom)
+    const text = this.#formText.slice(from - this.#formFrom, end - this.#formFrom)
+    for (const span of toMatches(rule, detector, from, text)) {
+      const match = { rule, ...this.#form.toOriginal(span) }
+      this.#addMatch(match)
+      this.#unreported.push(match)
+    }
+  }
+
+  #addMatch(match: Match): void {
+    const { action } = match.rule
+    if (action === 'redact') insertSorted(this.#redactions, match)
+    if (action === 'block') this.#blockedAt = Math.min(this.#blockedAt, match.start)
+  }
+
+  /** Reports what was found in the normal form alone, as soon as it is known that it was not. */
+  #reportFormMatches(): void {
+    const open = this.#ended ? Number.POSITIVE_INFINITY : this.#findOpen()
+    const ready = this.#unreported.filter(({ start }) => start < open)
+    if (ready.length > 0) {
+      const written = new MatchIndex(this.#written)
+      for (const match of ready) if (!written.includes(match.rule, match)) this.#onMatch(match)
+      this.#unreported = this.#unreported.filter(({ start }) => start >= open)
+    }
+    const earliest = this.#unreported.reduce(
+      (least, { start }) => Math.min(least, start),
+      this.#findOpenInForm(),
+    )
+    this.#written = this.#written.filter(({ end }) => end > earliest)
+  }
 }
+
+/** What of the normal form is kept at most before its beginning is forgotten. */
+const MOST_FORM = 8 * LONGEST_HELD
+
+/**
+ * Tells whether a match may begin with the last characters of a text, as they are or as a mark that
+ * follows may change them.
+ */
+function mayBegin({ detector: { program } }: Reader, open: string): boolean {
+  if (open === '') return false
+  if (open.length === 1 && open < '\u0080') return mayLetterBegin(program, open)
+  if (program.canBeginBeyondAscii) return true
+  const form = new NormalForm().read(open, true)
+  return [...open, ...form].some(character => program.canBeginWith(character.codePointAt(0) ?? 0))
+}
+
+function mayLetterBegin(program: Program, letter: string): boolean {
+  if (program.canBeginWith(letter.charCodeAt(0))) return true
+  if (program.beginsWithFolded) return false
+  const known = composedStarts.get(program) ?? new Map<string, boolean>()
+  composedStarts.set(program, known)
+  const may = known.get(letter) ?? listComposed(letter).some(rune => program.canBeginWith(rune))
+  known.set(letter, may)
+  return may
+}
+
+const composedStarts = new WeakMap<Program, Map<string, boolean>>()
+
+/** Lists what a character of ASCII may become with marks, and the marks that may follow it. */
+function listComposed(letter: string): number[] {
+  composed ??= Map.groupBy(COMPOSED, rune => String.fromCharCode(rune).normalize('NFD').charAt(0))
+  return [...MARKS, ...(composed.get(letter) ?? [])]
+}
+
+const MARKS = Array.from({ length: 0x70 }, (_, i) => 0x300 + i)
+
+let composed: Map<string, number[]> | undefined
+/** Latin letters with marks, and signs that are struck through. */
+const COMPOSED = [
+  ...Array.from({ length: 0x190 }, (_, i) => 0xc0 + i),
+  ...Array.from({ length: 0x100 }, (_, i) => 0x1e00 + i),
+  0x2260,
+  0x226e,
+  0x226f,
+]
 
 /** Lists the matches within a text that a pattern has found at this offset. */
 function toMatches(
@@ -158,14 +325,11 @@ function toMatches(
   return matches
 }
 
-/** Compares by start; of two with the same start the longer one is first. */
-export const compareSpans = (a: Span, b: Span): number => a.start - b.start || b.end - a.end
-
 function insertSorted(matches: Match[], match: Match): void {
   let at = matches.length
   for (
     let before = matches[at - 1];
-    before && compareSpans(before, match) > 0;
+    before && compareMatches(before, match) > 0;
     before = matches[at - 1]
   )
     at -= 1

@@ -19,6 +19,12 @@ const MOST_CREATED = 2 * MOST_STATES
 
 const NAMING = 8
 
+/** What a search came to. */
+interface AutomatonResult {
+  clearUntil: number
+  isCandidate: boolean
+}
+
 const [UNKNOWN, MATCHED] = [0, -1]
 /** One character of each kind that a program can tell apart before a position. */
 const KINDS_BEFORE = [NOTHING, LINE_FEED, 0x61, 0x20]
@@ -37,7 +43,11 @@ export class Automaton {
   #byName = new Map<string, number>()
   /** The number of the next state plus one, by state and ASCII character. */
   #next = new Int16Array(0)
-  #beyondAscii = new Map<number, number>()
+  /** A small cache of what follows characters beyond ASCII: their states and characters. */
+  #beyondAscii = new Int32Array(0)
+  #nextBeyondAscii = new Int16Array(0)
+  #clearUntil = 0
+  #reached = 0
   #created = 0
   #isMatched = false
 
@@ -51,34 +61,79 @@ export class Automaton {
    * it. There may be none after it; null means that there is none.
    */
   *findCandidate(text: string, from: number): Work<number | null> {
-    let clearUntil = from
+    const { clearUntil, isCandidate } = yield* this.search(text, from)
+    return isCandidate ? clearUntil : null
+  }
+
+  /**
+   * Reads a text until it knows where a match may be, or until nothing is open at or after
+   * `stopAt`. Returns the last position that no match spans, and whether a machine must read on
+   * from there. Unless `isLast`, the text may go on.
+   */
+  *search(
+    text: string,
+    from: number,
+    stopAt = Number.POSITIVE_INFINITY,
+    isLast = true,
+  ): Work<AutomatonResult> {
+    this.#clearUntil = from
     let state = this.#enter([], from === 0 ? NOTHING : text.charCodeAt(from - 1))
     const mostCreated = this.#created + MOST_CREATED
     for (let i = from; i < text.length; ) {
-      const sliceEnd = Math.min(i + SLICE, text.length)
       const workEnd = this.steps + MOST_WORK
+      const sliceEnd = Math.min(i + SLICE, text.length)
       while (i < sliceEnd && this.steps < workEnd) {
-        if (state < CLEAR_STATES) clearUntil = i
-        const code = text.charCodeAt(i)
-        let next = code < ASCII ? (this.#next[state * ASCII + code] ?? UNKNOWN) : UNKNOWN
-        let width = 1
-        if (next === UNKNOWN) {
-          const rune = text.codePointAt(i) ?? 0
-          if (rune > 0xffff) width = 2
-          if (this.#states.length >= MOST_STATES) state = this.#makeRoom(state)
-          next = rune < ASCII ? this.#learn(state, rune) : this.#findBeyondAscii(state, rune)
-        }
-        if (next === MATCHED || this.#created > mostCreated) return clearUntil
+        i = this.#runKnown(text, i, sliceEnd, state, stopAt)
+        state = this.#reached
+        if (i >= stopAt && state < CLEAR_STATES) return { clearUntil: i, isCandidate: false }
+        if (i >= sliceEnd) break
+        const rune = text.codePointAt(i) ?? 0
+        if (this.#states.length >= MOST_STATES) state = this.#makeRoom(state)
+        const next = rune < ASCII ? this.#learn(state, rune) : this.#findBeyondAscii(state, rune)
+        if (next === MATCHED || this.#created > mostCreated)
+          return { clearUntil: this.#clearUntil, isCandidate: true }
         state = next - 1
-        i += width
+        i += rune > 0xffff ? 2 : 1
       }
       const current = this.#states[state]
-      const states = this.#states
+      const [states, clearUntil] = [this.#states, this.#clearUntil]
       yield
-      // Another search may have forgotten the states meanwhile.
+      // Another search may have been here, and may have forgotten the states.
+      this.#clearUntil = clearUntil
       if (current && states !== this.#states) state = this.#enter(current.threads, current.before)
     }
-    return this.#step(state, NOTHING) === MATCHED ? clearUntil : null
+    if (state < CLEAR_STATES) this.#clearUntil = text.length
+    const isCandidate = isLast && this.#step(state, NOTHING) === MATCHED
+    return { clearUntil: this.#clearUntil, isCandidate }
+  }
+
+  /**
+   * Follows transitions that are known, which most are: this loop sees nearly every character.
+   * Returns where it stopped; the state there is `#reached`.
+   */
+  #runKnown(text: string, from: number, to: number, first: number, stopAt: number): number {
+    const next = this.#next
+    const isAsciiFirst = this.#program.beginsWithFolded
+    let [state, clearUntil, i] = [first, this.#clearUntil, from]
+    for (; i < to; i++) {
+      if (state < CLEAR_STATES) {
+        clearUntil = i
+        if (i >= stopAt) break
+      }
+      const code = text.charCodeAt(i)
+      if (code < ASCII) {
+        const known = next[state * ASCII + code] as number
+        if (known <= UNKNOWN) break
+        state = known - 1
+      } else {
+        // Beyond ASCII there are no letters for a word boundary.
+        if (!isAsciiFirst || state >= CLEAR_STATES || isSurrogate(code) || isLetter(code)) break
+        state = CLEAR_STATES - 1
+      }
+    }
+    this.#clearUntil = clearUntil
+    this.#reached = state
+    return i
   }
 
   /** Forgets all states but this one, and returns its new number. */
@@ -91,7 +146,7 @@ export class Automaton {
   #forgetStates(): void {
     this.#states = []
     this.#byName.clear()
-    this.#beyondAscii.clear()
+    this.#beyondAscii.fill(0)
     this.#next.fill(UNKNOWN)
     for (const before of KINDS_BEFORE) this.#add(`${before}`, { threads: [], before })
   }
@@ -104,12 +159,16 @@ export class Automaton {
 
   #findBeyondAscii(state: number, rune: number): number {
     if (state < CLEAR_STATES && !this.#program.canBeginBeyondAscii) return CLEAR_STATES
+    if (this.#beyondAscii.length === 0) {
+      this.#beyondAscii = new Int32Array(MOST_BEYOND_ASCII)
+      this.#nextBeyondAscii = new Int16Array(MOST_BEYOND_ASCII)
+    }
     const name = state * 0x110000 + rune
-    const known = this.#beyondAscii.get(name)
-    if (known !== undefined) return known
-    if (this.#beyondAscii.size === MOST_BEYOND_ASCII) this.#beyondAscii.clear()
+    const place = (Math.imul(state, 0x9e3b) ^ rune) & (MOST_BEYOND_ASCII - 1)
+    if (this.#beyondAscii[place] === name) return this.#nextBeyondAscii[place] as number
     const next = this.#step(state, rune)
-    this.#beyondAscii.set(name, next)
+    this.#beyondAscii[place] = name
+    this.#nextBeyondAscii[place] = next
     return next
   }
 
@@ -142,6 +201,7 @@ export class Automaton {
   }
 
   #enter(pending: number[], last: number): number {
+    if (pending.length === 0) return findClearState(this.#program.needsContext ? last : ANY_KIND)
     // Naming a state costs several times as much as reading its instructions.
     this.steps += NAMING * pending.length
     const threads = [...new Set(pending)].toSorted((a, b) => a - b)
@@ -171,7 +231,15 @@ const GOES_ON: Record<number, boolean> = {
   [OP.between]: true,
 }
 
+/** Tells whether this is a variant of a letter of ASCII: the long s, the Kelvin sign. */
+const isLetter = (code: number): boolean => code === 0x17f || code === 0x212a
+
+const isSurrogate = (code: number): boolean => (code & 0xf800) === 0xd800
+
 const ANY_KIND = 0x20
+
+/** Finds the state without threads after this character. */
+const findClearState = (last: number): number => KINDS_BEFORE.indexOf(toKind(last))
 
 function toKind(rune: number): number {
   if (rune === NOTHING || rune === LINE_FEED) return rune

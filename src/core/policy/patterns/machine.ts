@@ -60,6 +60,19 @@ export class Machine {
     return Math.min(this.#starts[0] ?? this.#position, this.#candidates[0]?.start ?? this.#position)
   }
 
+  /** Returns a machine that has read the same and reports to another place. */
+  fork(onMatch: OnMatch): Machine {
+    const other = new Machine(this.#program, onMatch, this.#patience)
+    other.#threads = [...this.#threads]
+    other.#starts = [...this.#starts]
+    other.#candidates = [...this.#candidates]
+    other.#position = this.#position
+    other.#before = this.#before
+    other.#high = this.#high
+    other.#cut = this.#cut
+    return other
+  }
+
   /** Reads more text. */
   feed(text: string): void {
     const { canBegin, canBeginBeyondAscii } = this.#program

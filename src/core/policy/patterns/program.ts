@@ -11,6 +11,12 @@ interface Instruction {
   matchRune(rune: number): boolean
 }
 
+/** A set of characters: of ASCII those marked by 1, and all others or none. */
+export interface Alphabet {
+  ascii: Uint8Array
+  beyondAscii: boolean
+}
+
 /**
  * A pattern as instructions, in a form that a machine reads quickly. The marks that machines set in
  * a step are kept here, since only one machine steps at a time.
@@ -26,6 +32,8 @@ export class Program {
   /** Which of the first 128 characters may begin a match, and whether any other may. */
   readonly canBegin = new Uint8Array(ASCII)
   readonly canBeginBeyondAscii: boolean
+  /** Whether those others are only the long s and the Kelvin sign: letters in either case. */
+  readonly beginsWithFolded: boolean
   readonly #instructions: Instruction[]
   readonly #ascii: Uint8Array
   readonly #firstThreads: (number[] | undefined)[] = []
@@ -44,6 +52,9 @@ export class Program {
     this.needsContext = this.op.includes(OP.between)
     this.#ascii = new Uint8Array(instructions.length * ASCII)
     this.canBeginBeyondAscii = this.#fillCanBegin()
+    this.beginsWithFolded = this.#listFirstInstructions().every(pc =>
+      isFolded(this.#instructions[pc]),
+    )
   }
 
   /** The number of its instructions. */
@@ -55,6 +66,18 @@ export class Program {
   get automaton(): Automaton {
     this.#automaton ??= new Automaton(this)
     return this.#automaton
+  }
+
+  /** Finds out which characters its matches may consist of: those of ASCII, and whether others. */
+  listAlphabet(): Alphabet {
+    const ascii = new Uint8Array(ASCII)
+    let beyondAscii = false
+    for (const [pc, op] of this.op.entries()) {
+      if (op !== OP.rune) continue
+      for (let rune = 0; rune < ASCII; rune++) if (this.accepts(pc, rune)) ascii[rune] = 1
+      beyondAscii ||= acceptsBeyondAscii(this.#instructions[pc])
+    }
+    return { ascii, beyondAscii }
   }
 
   /** Returns a new number by which a machine marks what it has visited in this step. */
@@ -70,6 +93,12 @@ export class Program {
   /** Returns whether this instruction accepts the character. */
   accepts(pc: number, rune: number): boolean {
     return rune < ASCII ? this.#acceptsAscii(pc, rune) : acceptsRune(this.#instructions[pc], rune)
+  }
+
+  /** Returns whether a match may begin with this character, in any context. */
+  canBeginWith(rune: number): boolean {
+    if (rune < ASCII) return this.canBegin[rune] === 1
+    return this.#listFirstInstructions().some(pc => this.accepts(pc, rune))
   }
 
   /** Returns the threads of a match that begins with this ASCII character in this context. */
@@ -168,6 +197,10 @@ function acceptsRune(instruction: Instruction | undefined, rune: number): boolea
 // k.
 function acceptsBeyondAscii(instruction: Instruction | undefined): boolean {
   if (!instruction) return false
-  if (instruction.op >= ANY) return true
-  return (instruction.arg & 1) !== 0 || Array.from(instruction.runes).some(rune => rune >= ASCII)
+  return (instruction.arg & 1) !== 0 || !isFolded(instruction)
 }
+
+/** Tells whether an instruction accepts nothing beyond ASCII but variants of ASCII's letters. */
+const isFolded = (instruction: Instruction | undefined): boolean =>
+  !instruction ||
+  (instruction.op < ANY && Array.from(instruction.runes).every(rune => rune < ASCII))

@@ -1,37 +1,120 @@
 import type { Work } from '../../kernel/turns.ts'
-import { Machine, NOTHING, type OnMatch } from './machine.ts'
-import type { Program } from './program.ts'
+import { ASCII, Machine, NOTHING, type OnMatch } from './machine.ts'
+import type { Alphabet, Program } from './program.ts'
 
 /** After this many instructions others may have their turn: about a millisecond. */
 const MOST_STEPS = 50_000
 
-/**
- * Finds every match of a program in a whole text: those that a machine finds, in the same order.
- * The machine reads only where the automaton says that a match may be. Returns how many
- * instructions ran.
- */
-export function* searchText(program: Program, text: string, onMatch: OnMatch): Work<number> {
-  const { automaton } = program
-  const stepsBefore = automaton.steps
-  let machine: Machine | undefined
-  let offset = 0
-  while (offset < text.length) {
-    const candidate = yield* automaton.findCandidate(text, offset)
-    if (candidate === null) break
-    machine ??= new Machine(program, onMatch)
-    machine.jumpTo(candidate, candidate === 0 ? NOTHING : text.charCodeAt(candidate - 1))
-    offset = yield* readMatches(machine, text, candidate)
-  }
-  return (machine?.steps ?? 0) + automaton.steps - stepsBefore
+/** A text that may go on is kept this far back at most: a machine reads what is open longer. */
+const MOST_KEPT = 4_096
+
+/** What every match of a program includes, and what may stand before that in a match. */
+export interface Anchor {
+  regExp: RegExp
+  before: Alphabet
 }
 
+/**
+ * Finds every match of a program in a whole text: those that a machine finds, in the same order.
+ * The machine reads only where the automaton says that a match may be, and the automaton only
+ * around anchors. Returns how many instructions ran.
+ */
+export function* searchText(
+  program: Program,
+  text: string,
+  onMatch: OnMatch,
+  anchor?: Anchor,
+): Work<number> {
+  const search = new TextSearch(program, onMatch, anchor)
+  yield* search.read(text, 0, true)
+  return search.steps
+}
+
+/** A search of one text that may come in windows, each of which begins within the one before. */
+export class TextSearch {
+  /** How far it has decided what matches. The next window begins there or before. */
+  position = 0
+  readonly #program: Program
+  readonly #anchor: Anchor | undefined
+  readonly #machine: Machine
+  #automatonSteps = 0
+
+  constructor(program: Program, onMatch: OnMatch, anchor?: Anchor) {
+    this.#program = program
+    this.#anchor = anchor
+    this.#machine = new Machine(program, onMatch)
+  }
+
+  /** How many instructions ran. */
+  get steps(): number {
+    return this.#machine.steps + this.#automatonSteps
+  }
+
+  /** Reads a window that begins at `base`: the last one, or one that is followed by another. */
+  *read(window: string, base: number, isLast: boolean): Work<void> {
+    const machine = this.#machine
+    let offset = this.position - base
+    while (offset < window.length) {
+      if (machine.isIdle) {
+        const candidate = yield* this.#findCandidate(window, offset, isLast)
+        if (candidate.from === null) {
+          this.position = base + candidate.clearUntil
+          return
+        }
+        offset = candidate.from
+        machine.jumpTo(base + offset, offset === 0 ? NOTHING : window.charCodeAt(offset - 1))
+      }
+      offset = yield* readMatches(machine, window, offset, isLast)
+    }
+    this.position = base + window.length
+  }
+
+  /** Finds where a machine must read on, or how far it need not. */
+  *#findCandidate(
+    window: string,
+    from: number,
+    isLast: boolean,
+  ): Work<{ from: number | null; clearUntil: number }> {
+    const { automaton } = this.#program
+    let clearUntil = from
+    while (clearUntil < window.length) {
+      const place = this.#findAnchor(window, clearUntil)
+      if (!place && isLast) break
+      const stepsBefore = automaton.steps
+      const found = yield* automaton.search(window, place?.from ?? clearUntil, place?.until, isLast)
+      this.#automatonSteps += automaton.steps - stepsBefore
+      clearUntil = found.clearUntil
+      if (found.isCandidate) return { from: clearUntil, clearUntil }
+      if (!place || clearUntil < place.until) break
+      yield
+    }
+    const isOpenLong = !isLast && window.length - clearUntil > MOST_KEPT
+    return { from: isOpenLong ? clearUntil : null, clearUntil }
+  }
+
+  /** Finds the next anchor, and where the earliest match that includes it may begin. */
+  #findAnchor(window: string, from: number): { from: number; until: number } | null {
+    if (!this.#anchor) return { from, until: Number.POSITIVE_INFINITY }
+    const { regExp, before } = this.#anchor
+    regExp.lastIndex = from
+    const anchor = regExp.exec(window)
+    if (!anchor) return null
+    let start = anchor.index
+    while (start > from && includes(before, window.charCodeAt(start - 1))) start -= 1
+    return { from: start, until: anchor.index + 1 }
+  }
+}
+
+const includes = ({ ascii, beyondAscii }: Alphabet, code: number): boolean =>
+  code < ASCII ? ascii[code] === 1 : beyondAscii
+
 /** Reads from an offset until nothing is open there, and returns how far. */
-function* readMatches(machine: Machine, text: string, from: number): Work<number> {
+function* readMatches(machine: Machine, text: string, from: number, isLast: boolean): Work<number> {
   let offset = from
   do {
     offset = machine.readUntilIdle(text, offset, text.length, MOST_STEPS)
     yield
   } while (offset < text.length && !machine.isIdle)
-  if (offset === text.length) machine.end()
+  if (offset === text.length && isLast) machine.end()
   return offset
 }

@@ -9,6 +9,7 @@ const rule = (more: Partial<CompiledRule>): CompiledRule => ({
   scope: 'key',
   filter: 'email',
   action: 'redact',
+  order: 0,
   label: '[EMAIL]',
   name: 'Email address',
   detectors: [],

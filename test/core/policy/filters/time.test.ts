@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { runInTurns } from '../../../../src/core/kernel/turns.ts'
+import { runAtOnce, runInTurns } from '../../../../src/core/kernel/turns.ts'
 import type { TextSegment } from '../../../../src/core/language/text-segment.ts'
 import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
+import type { FilterSet } from '../../../../src/core/policy/filters/filter-set.ts'
 import { redactSegment } from '../../../../src/core/policy/filters/text-segment.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
+import { countWork } from '../../../support/work-count.ts'
 
 /*
  * Work on callers' text is linear in its length, and gives others their turn. Times are of the
@@ -108,16 +110,47 @@ const RULES: Partial<FilterRule>[] = [
   { pattern: '\\d' },
 ]
 
+const CASES = RULES.flatMap(rule =>
+  UNITS.flatMap(unit => Object.keys(CARRIERS).map(carrier => ({ rule, unit, carrier }))),
+)
+
+/** Counts the work on a text of this size, once what can be remembered is. */
+function countCase({ unit, carrier }: (typeof CASES)[number], filterSet: FilterSet, size: number) {
+  const create = CARRIERS[carrier] as (typeof CARRIERS)[string]
+  const run = () => void runAtOnce(redactSegment(create(unit, size), filterSet))
+  run()
+  const stepsBefore = filterSet.steps
+  const count = countWork(run)
+  return count + filterSet.steps - stepsBefore
+}
+
+/** A text twice as long may take this much more work: square work takes four times as much. */
+const MOST = 2.8
+/** What is remembered of a text can grow up to its bound, so a longer one has the last word. */
+const SIZES = [2_048, 8_192]
+
+/** Every case in the long run; in the normal one every rule with every unit, in some carrier. */
+const COUNTED = CASES.filter((_, i) => IS_LONG || (i + Math.floor(i / 4)) % 4 === 0)
+
+test('work on a text twice as long is about twice the work', async () => {
+  const failures: unknown[] = []
+  for (const rule of RULES) {
+    const filterSet = await openSet(rule)
+    for (const each of COUNTED.filter(({ rule: ofCase }) => ofCase === rule)) {
+      const grows = (size: number) =>
+        countCase(each, filterSet, 2 * size) > MOST * countCase(each, filterSet, size)
+      if (SIZES.every(grows)) failures.push(each)
+    }
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  expect(failures).toEqual([])
+}, 600_000)
+
 const SMALL = IS_LONG ? 60_000 : 12_000
 const FACTOR = 8
 
 /** Every case in the long run; in the normal one every 29th, beginning with the seed. */
-function listCases(seed: number) {
-  const cases = RULES.flatMap(rule =>
-    UNITS.flatMap(unit => Object.keys(CARRIERS).map(carrier => ({ rule, unit, carrier }))),
-  )
-  return IS_LONG ? cases : cases.filter((_, i) => i % 29 === seed)
-}
+const listCases = (seed: number) => (IS_LONG ? CASES : CASES.filter((_, i) => i % 29 === seed))
 
 test('work on a text is linear in its length, and others have their turn (seed 3)', async () => {
   const failures: unknown[] = []

@@ -1,4 +1,4 @@
-import type { GatewayError } from '../../../errors.ts'
+import { GatewayError } from '../../../errors.ts'
 import { runAtOnce } from '../../../kernel/turns.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Message } from '../../../language/message.ts'
@@ -8,7 +8,7 @@ import type { TextRewrite } from '../../../language/text-segment.ts'
 import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { FilterSet } from '../../../policy/filters/filter-set.ts'
 import type { Match } from '../../../policy/filters/rule.ts'
-import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
+import { answerBlocked, type Filtering, filterFailure } from '../../filters/filtering.ts'
 import type { AnswerFilter, ContentFiltering } from '../../kinds.ts'
 import {
   type Rewriter,
@@ -136,6 +136,10 @@ export class TextFilter implements AnswerFilter<TextPart> {
     const out = this.#heldBack
     for (const choice of this.#choices.values()) out.push(...(await choice.end()))
     return this.blocked && !this.#isStreamed ? [] : out
+  }
+
+  readFailure(thrown: unknown): GatewayError {
+    return filterFailure(this.#filtering, GatewayError.from(thrown))
   }
 
   #getChoiceFilter(index: number): ChoiceFilter {

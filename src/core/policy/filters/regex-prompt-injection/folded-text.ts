@@ -1,34 +1,78 @@
+import type { Span } from '../../patterns/machine.ts'
 import { CONFUSABLES } from '../regex-prompt-injection.data.ts'
+import { Shifts } from '../shifts.ts'
 
-/** A simplified text, and the offset in the original of each of its units. */
+/** A simplified text, and what a span of it stands for in the original. */
 export interface FoldedText {
+  text: string
+  toOriginal(span: Span): Span
+}
+
+/** Letters that stand alone, as a text, and the offset in the original of each. */
+export interface SpacedLetters {
   text: string
   offsets: number[]
 }
 
 /**
  * Replaces every character by the one that it looks like: NFKC, without marks and characters of no
- * width, and with Latin letters for look-alikes of other alphabets.
+ * width, and with Latin letters for look-alikes of other alphabets. Returns null for a text that
+ * stays the same.
  */
-export function foldText(text: string): FoldedText {
-  const units: string[] = []
-  const offsets: number[] = []
-  let from = 0
-  for (const character of text) {
-    for (const unit of foldCharacter(character)) {
-      units.push(unit)
-      offsets.push(from)
-    }
-    from += character.length
+export function foldText(text: string): FoldedText | null {
+  const shifts = new Shifts()
+  let folded = ''
+  let at = 0
+  for (let i = findFoldable(text, 0); i < text.length; i = findFoldable(text, at)) {
+    const character = String.fromCodePoint(text.codePointAt(i) ?? 0)
+    const plain = foldCharacter(character)
+    folded += text.slice(at, i)
+    if (plain.length !== character.length)
+      shifts.add(i, character.length, folded.length, plain.length)
+    folded += plain
+    at = i + character.length
   }
-  return { text: units.join(''), offsets }
+  if (at === 0) return null
+  return { text: folded + text.slice(at), toOriginal: span => shifts.toOriginal(span) }
 }
 
-function foldCharacter(character: string): string {
-  if (character.length === 1 && character < '\u0080') return character
-  const plain = character.normalize('NFKD').toLowerCase().replace(UNSEEN, '')
-  return CONFUSABLES[plain] ?? plain
+/** What is known of each UTF-16 unit: nothing yet, that it stays the same, or that it may not. */
+const [UNKNOWN, SAME, FOLDABLE] = [0, 1, 2]
+const KINDS = new Uint8Array(0x10000)
+
+function findFoldable(text: string, from: number): number {
+  for (let i = from; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code >= 0x80 && KINDS[code] !== SAME && readKind(code) !== SAME) return i
+  }
+  return text.length
 }
+
+function readKind(code: number): number {
+  if (KINDS[code] === UNKNOWN) {
+    const character = String.fromCharCode(code)
+    const isSame =
+      code === ELLIPSIS || ((code & 0xf800) !== 0xd800 && foldCharacter(character) === character)
+    KINDS[code] = isSame ? SAME : FOLDABLE
+  }
+  return KINDS[code] as number
+}
+
+// Common in prose, and three full stops are in no phrase.
+const ELLIPSIS = 0x2026
+
+function foldCharacter(character: string): string {
+  const known = folded.get(character)
+  if (known !== undefined) return known
+  const plain = character.normalize('NFKD').toLowerCase().replace(UNSEEN, '')
+  const result = CONFUSABLES[plain] ?? plain
+  if (folded.size === MOST_REMEMBERED) folded.clear()
+  folded.set(character, result)
+  return result
+}
+
+const folded = new Map<string, string>()
+const MOST_REMEMBERED = 4_096
 
 // Marks and formatting characters: zero-width blanks and joiners, soft hyphens, variation
 // selectors, tags.
@@ -37,9 +81,16 @@ const UNSEEN = /[\p{M}\p{Cf}]/gu
 const SEPARATORS = ' .-_*|\u00a0'
 
 /** Joins every run of letters that stand alone into words: `i g n o r e`. */
-export function joinSpacedLetters(text: string): FoldedText[] {
-  const found: FoldedText[] = []
-  let run: FoldedText = { text: '', offsets: [] }
+export function joinSpacedLetters(text: string): SpacedLetters[] {
+  return MAY_BE_SPACED.test(text) ? joinLetters(text) : []
+}
+
+/** Three letters with separators between them and after. */
+const MAY_BE_SPACED = /[a-z][ .\-_*|\u00a0]{1,4}[a-z][ .\-_*|\u00a0]{1,4}[a-z][ .\-_*|\u00a0]/i
+
+function joinLetters(text: string): SpacedLetters[] {
+  const found: SpacedLetters[] = []
+  let run: SpacedLetters = { text: '', offsets: [] }
   for (let i = 0; i < text.length; i++) {
     if (
       !isLetter(text.charCodeAt(i)) ||
@@ -61,7 +112,7 @@ export function joinSpacedLetters(text: string): FoldedText[] {
 const FEWEST = 8
 
 // ASCII only: the phrases are English, and letters of other alphabets have been replaced before.
-const isLetter = (code: number): boolean =>
+export const isLetter = (code: number): boolean =>
   (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
 
 /** Returns whether two letters are separated by a few separators and nothing else. */

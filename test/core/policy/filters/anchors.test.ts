@@ -1,0 +1,190 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
+import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
+import type { CompiledDetector } from '../../../../src/core/policy/filters/rule.ts'
+import { SECRET_FORMS } from '../../../../src/core/policy/filters/secrets.data.ts'
+import { openFilters } from '../../../../src/core/policy/filters.ts'
+import { type Anchor, searchText, TextSearch } from '../../../../src/core/policy/patterns/search.ts'
+
+/*
+ * A builtin is sought only around its anchors, and a text may be searched in windows. Neither
+ * changes what is found.
+ */
+
+const RUNS = process.env.GATEWAY_TEST_LONG ? 10_000 : 400
+
+async function openSet(slug: BuiltinSlug) {
+  const { getInputFilters } = await openFilters([
+    { guardrail_id: 'g', scope: 'key', action: 'redact', slug },
+  ])
+  const filterSet = getInputFilters('user')
+  if (!filterSet) throw new Error('No filters')
+  return filterSet
+}
+
+const SLUGS = Object.keys(BUILTINS) as BuiltinSlug[]
+const detectors = new Map(
+  await Promise.all(
+    SLUGS.map(
+      async slug => [slug, (await openSet(slug)).rules.flatMap(rule => rule.detectors)] as const,
+    ),
+  ),
+)
+const ANCHORED = SLUGS.filter(slug => detectors.get(slug)?.some(({ anchor }) => anchor))
+
+/** Finds what a detector finds, with or without its anchor. */
+function findSpans(detector: CompiledDetector, text: string, anchor?: Anchor) {
+  const found: string[] = []
+  const onMatch = (start: number, end: number) =>
+    found.push(...listSpans(detector, text, start, end))
+  runAtOnce(searchText(detector.program, text, onMatch, anchor))
+  return found
+}
+
+function listSpans({ findSpans }: CompiledDetector, text: string, start: number, end: number) {
+  const spans = findSpans?.(text.slice(start, end)) ?? [{ start: 0, end: end - start }]
+  return [...spans].flatMap(span => (span ? `${start + span.start}-${start + span.end}` : []))
+}
+
+/** What builtins find, pieces of it, and what nearly is it. */
+const UNITS = [
+  'bob@example.com',
+  'a@b',
+  '@',
+  'é',
+  '.',
+  '914-309-4996',
+  '(914) 309-4996',
+  '1-914',
+  '+1 914 309 4996',
+  '+49 30 901820',
+  '123-45-6789',
+  '123 45 6789',
+  'ssn',
+  'Social Security number is ',
+  'ſſn ',
+  '123456789',
+  '4111 1111 1111 1111',
+  '4111',
+  '12 2026',
+  '10.0.0.1',
+  '1.2.3.4.5',
+  'v1.2.3.4',
+  '::1',
+  '2001:db8::ff00:42:8329',
+  ':',
+  'fe80',
+  'John Smith',
+  'John',
+  'Dr. ',
+  'Maria de la Cruz',
+  'van ',
+  'my name is ',
+  'ich heiße ',
+  'mein name iſt ',
+  'A',
+  'Xiu',
+  '12 Oak Street',
+  '221B Baker Street, London',
+  'Hauptstraße 12, 10115 Berlin',
+  '12 rue de la Paix',
+  '5 bis, rue ',
+  'P.O. Box 12',
+  'NY 10118',
+  'SW1A 1AA',
+  'AKIAIOSFODNN7EXAMPLE',
+  'sk-',
+  'xoxb-',
+  'password',
+  '=',
+  ' := ',
+  '"',
+  'h8$kQ2!zLp0w',
+  'postgres://app:s3cr3tpw@db',
+  '://',
+  'x:\u00a0y@',
+  '-----BEGIN PRIVATE KEY-----',
+  'MIIEow',
+  ' ',
+  ' ',
+  ' ',
+  '-',
+  ',',
+  '\n',
+  'a',
+  'Z',
+  '0',
+  '7',
+  '\\',
+  '😀',
+  '\ud83d',
+  '\u00a0',
+  '\u212a',
+  'K\u0301',
+  '漢字',
+]
+const texts = fc
+  .array(fc.oneof(fc.constantFrom(...UNITS), fc.string({ maxLength: 3 })), { maxLength: 40 })
+  .map(units => units.join(''))
+
+describe('anchors change nothing of what is found by', () => {
+  test.each(ANCHORED)(
+    '%s (seed 21)',
+    slug => {
+      fc.assert(
+        fc.property(texts, text => {
+          for (const detector of detectors.get(slug) ?? [])
+            expect(findSpans(detector, text, detector.anchor)).toEqual(findSpans(detector, text))
+        }),
+        { numRuns: RUNS, seed: 21 },
+      )
+    },
+    600_000,
+  )
+})
+
+test('every form of a secret is found (seed 22)', async () => {
+  const secrets = await openSet('secrets')
+  for (const form of Object.values(SECRET_FORMS))
+    fc.assert(
+      fc.property(fc.stringMatching(new RegExp(`^(?:${form})$`)), secret => {
+        expect(secrets.find(` ${secret} `)).not.toEqual([])
+      }),
+      { numRuns: 20, seed: 22 },
+    )
+})
+
+test('windows of a text change nothing of what is found (seed 23)', () => {
+  const all = [...detectors.values()].flat()
+  fc.assert(
+    fc.property(texts, fc.array(fc.nat(), { maxLength: 6 }), fc.nat(), (text, places, which) => {
+      const detector = all[which % all.length] as CompiledDetector
+      for (const anchor of [detector.anchor, undefined])
+        expect(searchWindows(detector, text, places, anchor)).toEqual(
+          searchWindows(detector, text, [], anchor),
+        )
+    }),
+    { numRuns: RUNS * 5, seed: 23 },
+  )
+}, 600_000)
+
+function searchWindows(
+  detector: CompiledDetector,
+  text: string,
+  places: number[],
+  anchor: Anchor | undefined,
+): string[] {
+  const found: string[] = []
+  const search = new TextSearch(
+    detector.program,
+    (start, end) => found.push(...listSpans(detector, text, start, end)),
+    anchor,
+  )
+  const ends = [...places.map(place => place % (text.length + 1)), text.length]
+  for (const end of ends.toSorted((a, b) => a - b)) {
+    const base = Math.max(0, search.position - 1)
+    runAtOnce(search.read(text.slice(base, end), base, end === text.length))
+  }
+  return found
+}
