@@ -18,12 +18,16 @@ export interface ConnectionWorld {
 
 const connections = new WeakMap<Request, Connection>()
 
-/** Binds a request to its connection, before anything looks at it. */
-export const bindConnection = (
+/** Binds a request to its connection, before anything looks at it. Returns the connection. */
+export function bindConnection(
   world: ConnectionWorld,
   request: Request,
   server: ConnectionServer,
-) => void connections.set(request, new Connection(world, request, server))
+): Connection {
+  const connection = new Connection(world, request, server)
+  connections.set(request, connection)
+  return connection
+}
 
 /** Returns the connection of a request; undefined for one that came without a server. */
 export const findConnection = (request: Request): Connection | undefined => connections.get(request)
@@ -113,10 +117,11 @@ export class Connection {
   /**
    * Decides whether the connection can serve another request after this one: not while the body of
    * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce.
+   * Returns no promise where it need not wait, as after most calls.
    */
-  async isReusable(): Promise<boolean> {
+  isReusable(): boolean | Promise<boolean> {
     if (this.#world.descriptors.isScarce) return false
-    return this.#isBodyReceived || (await hasDrained(this.#request))
+    return this.#isBodyReceived || hasDrained(this.#request)
   }
 
   #limitSilence(): void {

@@ -12,6 +12,8 @@ export class Descriptors {
   readonly #reserve: number
   readonly #onChange: (isScarce: boolean) => void
   #calls = 0
+  /** At which number of calls since the last regular look there is another one. */
+  #nextLook = 0
   #lowestFree = 0
 
   /** `limit` is the first number that is no descriptor; infinite if the system does not tell. */
@@ -25,6 +27,7 @@ export class Descriptors {
   look(): void {
     const wasScarce = this.isScarce
     this.#calls = 0
+    this.#nextLook = 0
     this.#lowestFree = findLowestFree()
     this.isScarce = !this.#hasRoomFor(0)
     if (this.isScarce !== wasScarce) this.#onChange(this.isScarce)
@@ -35,18 +38,30 @@ export class Descriptors {
    * yet, if they came since the last look.
    */
   admitCall(running: number): boolean {
-    if (this.#calls % CALLS_PER_LOOK === 0) this.#lowestFree = findLowestFree()
+    if (this.#calls >= this.#nextLook) {
+      this.#lowestFree = findLowestFree()
+      this.#nextLook = this.#calls + Math.max(CALLS_PER_LOOK, this.#room * ROOM_PER_LOOK)
+    }
     this.#calls += 1
     return this.#hasRoomFor(Math.min(this.#calls, running))
   }
 
+  /** How many descriptors are left besides the reserve. */
+  get #room(): number {
+    return this.#limit - this.#reserve - this.#lowestFree
+  }
+
   #hasRoomFor(more: number): boolean {
-    return this.#lowestFree + more < this.#limit - this.#reserve
+    return more < this.#room
   }
 }
 
-/** Many connections may come between two regular looks, each with a call. */
+/**
+ * Many connections may come between two regular looks, each with a call: after so many calls there
+ * is another look, or after as many as would take this share of what was left.
+ */
 const CALLS_PER_LOOK = 16
+const ROOM_PER_LOOK = 1 / 32
 
 const LARGEST_RESERVE = 64
 

@@ -3,8 +3,8 @@ import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import {
   bindConnection,
+  type Connection,
   type ConnectionWorld,
-  findConnection,
   toServerSeconds,
 } from './connections.ts'
 import { Descriptors } from './descriptors.ts'
@@ -39,16 +39,17 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   )
   const world = createConnectionWorld(gateway, descriptors)
   const answer = async (request: Request, server: Bun.Server<undefined>) => {
-    bindConnection(world, request, server)
+    const connection = bindConnection(world, request, server)
     const isValid = isHost(request.headers.get('host'))
-    return endRequest(request, isValid ? await handle(request) : refuseHost(gateway, request))
+    const response = isValid ? await handle(request) : refuseHost(gateway, request)
+    return endRequest(connection, response)
   }
   const refuse = (request: Request, server: Bun.Server<undefined>) => {
-    bindConnection(world, request, server)
+    const connection = bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
       ? refuseTarget(gateway, request)
       : refuseHost(gateway, request)
-    return endRequest(request, response)
+    return endRequest(connection, response)
   }
   const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,
@@ -88,8 +89,14 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): Conn
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
-async function endRequest(request: Request, response: Response): Promise<Response> {
-  if (!(await findConnection(request)?.isReusable())) response.headers.set('connection', 'close')
+function endRequest(connection: Connection, response: Response): Response | Promise<Response> {
+  const isReusable = connection.isReusable()
+  if (typeof isReusable === 'boolean') return closeUnless(isReusable, response)
+  return isReusable.then(isReusable => closeUnless(isReusable, response))
+}
+
+function closeUnless(isReusable: boolean, response: Response): Response {
+  if (!isReusable) response.headers.set('connection', 'close')
   return response
 }
 

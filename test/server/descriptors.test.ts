@@ -126,6 +126,21 @@ test('descriptors are scarce when only the reserve is left, and a call notices b
   expect(changes).toEqual([true, false])
 })
 
+/** Returns how many calls are admitted although all this room was taken after the first. */
+function countLateAdmissions(room: number): number {
+  const held = openMany(300)
+  const descriptors = new Descriptors(undefined, Math.max(...held) + 1 + room + 64)
+  let admitted = 0
+  for (; admitted < 1_000 && descriptors.admitCall(0); admitted++)
+    if (admitted === 0) held.push(...openMany(room + 1))
+  for (const descriptor of held) closeSync(descriptor)
+  return admitted
+}
+
+test('calls look at the descriptors the more often, the fewer are left', () => {
+  expect([40, 640, 1_600].map(countLateAdmissions)).toEqual([16, 20, 50])
+})
+
 test('it is logged when descriptors are scarce, and when they no longer are', async () => {
   const { stderr } = await server.stop()
   const events = stderr

@@ -93,8 +93,7 @@ export class AttemptQueue<K extends Kind> {
   readonly echoes: AnswerPart<K>[] = []
   readonly #world: InferenceWorld
   readonly #endpoints: Endpoint[]
-  /** The models that the caller names. Those that a router picks are fallbacks of its own. */
-  readonly #namedModels: Set<string>
+  readonly #plan: Plan<K> | null
   readonly #run: Run<K>
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
@@ -104,7 +103,7 @@ export class AttemptQueue<K extends Kind> {
   constructor(world: InferenceWorld, { plan, run }: Step<K>) {
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
-    this.#namedModels = new Set(listNamedModels(plan))
+    this.#plan = plan
     this.#run = run
     this.#deadline = run.startedAt + world.config.timeouts.total_seconds * 1000
   }
@@ -187,7 +186,7 @@ export class AttemptQueue<K extends Kind> {
 
   #isFirstTry({ model }: Endpoint): boolean {
     if (this.#triedEndpoints.length === 0) return true
-    return this.#namedModels.has(model) && this.#countTries(model) === 0
+    return this.#countTries(model) === 0 && isNamed(this.#plan, model)
   }
 
   #countTries(model: string): number {
@@ -195,6 +194,7 @@ export class AttemptQueue<K extends Kind> {
   }
 
   #isEligible(endpoint: Endpoint): boolean {
+    if (this.#triedEndpoints.length === 0) return true
     return (
       !this.#triedEndpoints.includes(endpoint) &&
       this.#countTries(endpoint.model) < MAX_TRIES_PER_MODEL &&
@@ -209,11 +209,11 @@ export class AttemptQueue<K extends Kind> {
   }
 }
 
-function listNamedModels(plan: Plan<Kind> | null): string[] {
-  if (!plan) return []
+/** Whether the caller names the model. Those that a router picks are fallbacks of its own. */
+function isNamed<K extends Kind>(plan: Plan<K> | null, id: string): boolean {
   // A plan of just some endpoints was made by us, and all of it is meant.
-  if (plan.models.length === 0) return plan.endpoints.map(({ model }) => model)
-  return plan.models.flatMap(({ model, router }) => (router ? [] : model.id))
+  if (plan?.models.length === 0) return plan.endpoints.some(({ model }) => model === id)
+  return plan?.models.some(({ model, router }) => !router && model.id === id) ?? false
 }
 
 /** An answer that has begun: from here on no other endpoint may be tried. */

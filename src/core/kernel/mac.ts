@@ -12,5 +12,7 @@ export type Mac = (text: string) => string
  */
 export function openMac(secret: Uint8Array, purpose: string): Mac {
   const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
-  return text => new Bun.CryptoHasher('sha256', key).update(text).digest('hex')
+  // A copy has the key's two blocks hashed already.
+  const keyed = new Bun.CryptoHasher('sha256', key)
+  return text => keyed.copy().update(text).digest('hex')
 }

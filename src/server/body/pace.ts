@@ -30,7 +30,13 @@ export class Pace {
       else reject(tooSlow())
     }
     check()
-    bytes.then(resolve, reject).finally(() => clearTimeout(timer))
+    const settle =
+      <Outcome>(pass: (outcome: Outcome) => void) =>
+      (outcome: Outcome) => {
+        clearTimeout(timer)
+        pass(outcome)
+      }
+    bytes.then(settle(resolve), settle(reject))
     return promise
   }
 

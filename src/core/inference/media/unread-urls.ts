@@ -16,7 +16,11 @@ export function listUnreadOrigins(
   for (const { kind, url } of references)
     if (!isSentAsBytes(url)) throw invalid(`The ${kind}: expected an http, https or data URL`)
   const origins = new Set<string>()
-  for (const block of contents.flat()) collectOrigins(listUnread(block), origins)
+  for (const blocks of contents)
+    for (const block of blocks) {
+      const unread = listUnread(block)
+      if (unread !== undefined) collectOrigins(unread, origins)
+    }
   if (origins.size > MAX_ORIGINS)
     throw invalid(`The content: expected URLs of at most ${MAX_ORIGINS} hosts`)
   return [...origins]

@@ -144,9 +144,11 @@ function resolveModel<K extends Kind>(
   if (!matchesModalities(model.output_modalities))
     throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
   const sort = getOwn(SORTS, variant)
-  const variants = understanding.listVariants(model)
-  if (variant !== '' && !sort && !variants.includes(variant))
-    throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
+  if (variant !== '' && !sort) {
+    const variants = understanding.listVariants(model)
+    if (!variants.includes(variant))
+      throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
+  }
   return { model, sort, effectiveCall: toEffectiveCall(world, kind, call, variant) }
 }
 
