@@ -11,7 +11,6 @@ import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
-import { waitUntil } from '../support/chat.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   chunkedEnd,
@@ -219,7 +218,7 @@ async function createTestPreset(
   }
 }
 
-/** Leaves a call in the middle of its stream, and returns where its usage is from. */
+/** Leaves a call in the middle of its stream, and returns how its usage is known. */
 async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
   const gate = Bun.randomUUIDv7()
   const rest: Script = [finish(), usageChunk(usage(700, 30)), done(), chunkedEnd()]
@@ -229,10 +228,11 @@ async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
   const reader = response.body?.getReader()
   await reader?.read()
   leaving.abort()
-  await reader?.cancel()
+  // It ends when the call is settled.
+  const left = reader?.cancel()
   await first.reached(gate)
   first.open(gate)
-  await waitUntil(async () => gateway.traffic.calls.size === 0)
+  await left
   const id = response.headers.get('x-generation-id') ?? ''
   return (await gateway.store.generations.byId(id))?.usageSource
 }
