@@ -84,7 +84,7 @@ const EndpointConfig = Type.Object(
         },
       ),
     ),
-    region: Type.Optional(Type.String({ description: 'Where the endpoint is, for data regions' })),
+    region: Type.Optional(Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' })),
     quantization: Type.Optional(
       Type.Union([...oneOf(...QUANTIZATIONS).anyOf], {
         description: 'How its weights are rounded',

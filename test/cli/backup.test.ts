@@ -23,7 +23,7 @@ import {
   type Server,
   startServer,
 } from '../support/server.ts'
-import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
+import { completion, delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-backup-'))
 let names = 0
@@ -122,6 +122,39 @@ describe('a backup of a running server under load', () => {
     await answer.text()
     await again.stop()
     expect(await examine(data)).not.toContain('WRONG')
+  })
+})
+
+describe('a call that runs while the backup is made', () => {
+  test('is in the backup, and is charged when the restored directory is served', async () => {
+    const own = await startUpstream()
+    own.plan([sseHead(), delta('Hello '.repeat(20)), { wait: 'never' }])
+    const running = await startServer({ config: buildLocalConfig(own.url) })
+    const answer = await running.fetch('/chat/completions', {
+      json: {
+        model: 'acme/small',
+        messages: [{ role: 'user', content: 'Hello' }],
+        max_tokens: 50,
+        stream: true,
+      },
+    })
+    const reader = answer.body?.getReader()
+    await reader?.read()
+    const [file, data] = [newPath('.backup'), newPath()]
+    await run(['backup', file, '--data', running.data, '--with-secret'])
+    await restore(file, data)
+    expect(await examine(data)).toContain('1 running, or to be settled')
+    const again = await startServer({ data, config: buildLocalConfig(own.url) })
+    await again.stop()
+    const found = await examine(data)
+    expect(found).not.toContain('WRONG')
+    expect(found).toContain('no call runs')
+    const sums = readSums(data)
+    expect(sums.ledger).toBeGreaterThan(0n)
+    expect([sums.counted, sums.recorded]).toEqual([sums.ledger, sums.ledger])
+    await reader?.cancel()
+    await running[Symbol.asyncDispose]()
+    await own.close()
   })
 })
 

@@ -7,7 +7,12 @@ import { openGateway } from '../../../src/core/gateway.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
 import { toDayNumber } from '../../../src/core/kernel/clock.ts'
 import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
-import { type CommandResult, runGateway as run, startServer } from '../../support/server.ts'
+import {
+  type CommandResult,
+  PROGRAM,
+  runGateway as run,
+  startServer,
+} from '../../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-reseal-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -153,6 +158,22 @@ describe('gateway doctor --reseal', () => {
     expect(stdout).toContain('was changed by another program')
   })
 
+  const script = Bun.which('script')
+  test.skipIf(script === null).each([
+    ['n\n', 4, ['rules']],
+    ['\x04', 4, ['rules']],
+    ['yes\n', 0, []],
+  ])('asks on a terminal, and takes %j', async (input, code, wrong) => {
+    const data = copyChanged([RAISED])
+    const command = [...PROGRAM, 'doctor', '--reseal', '--reason', 'why', '--data', data]
+    const child = Bun.spawn([script as string, '-qec', command.join(' '), '/dev/null'], {
+      stdin: Buffer.from(input),
+      stdout: 'pipe',
+    })
+    expect(await new Response(child.stdout).text()).toContain('[y/N]')
+    expect([await child.exited, await examine(data)]).toEqual([code, wrong])
+  })
+
   test('is refused where nothing is broken, and without a reason', async () => {
     const intact = await reseal(copyChanged())
     expect([intact.code, intact.stderr]).toEqual([4, expect.stringContaining('nothing to reseal')])
@@ -208,11 +229,13 @@ describe('another secret', () => {
   test('in the environment too', async () => {
     const data = copyChanged()
     const [first, second] = [{ GATEWAY_SECRET: 'first' }, { GATEWAY_SECRET: 'second' }]
-    await reseal(data, ['--yes'], first)
-    expect(await examine(data, first)).toEqual(['provider keys'])
+    rotate(data)
+    expect((await reseal(data, ['--yes'], first)).code).toBe(0)
+    expect(await examine(data, first)).toEqual([])
     const both = { ...second, GATEWAY_PREVIOUS_SECRET: 'first' }
-    expect((await reseal(data, ['--yes'], both)).code).toBe(1)
-    expect(await examine(data, second)).toEqual(['provider keys'])
+    expect((await reseal(data, ['--yes'], both)).code).toBe(0)
+    expect(await examine(data, second)).toEqual([])
+    expect(await examine(data, first)).toContain('rules')
   })
 
   test('hides no change of another program: it is named and must be accepted', async () => {
