@@ -84,7 +84,9 @@ const EndpointConfig = Type.Object(
         },
       ),
     ),
-    region: Type.Optional(Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' })),
+    region: Type.Optional(
+      Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' }),
+    ),
     quantization: Type.Optional(
       Type.Union([...oneOf(...QUANTIZATIONS).anyOf], {
         description: 'How its weights are rounded',

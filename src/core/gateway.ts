@@ -86,8 +86,8 @@ export interface Gateway {
    */
   catchUp(): Promise<boolean>
   /**
-   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409 while
-   * a server runs.
+   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
+   * while a server runs.
    */
   lock(): () => void
   /** Writes pending records and closes the store. */

@@ -11,8 +11,8 @@ import type { RecordSecrets } from '../ledger/seals.ts'
 export interface ResealWorld extends InferenceWorld {
   secrets: InferenceWorld['secrets'] & { previous(): RecordSecrets | null }
   /**
-   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409 while
-   * a server runs.
+   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
+   * while a server runs.
    */
   lock(): () => void
 }
