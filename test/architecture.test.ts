@@ -13,7 +13,10 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
     /^src\/core\/(gateway|store|upstream|identity)/,
   ],
   [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
-  [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
+  [
+    /^(?!src\/core\/(gateway\.ts|backup|store\/)|src\/cli\/commands\/serve\.ts)/,
+    /^src\/core\/store\//,
+  ],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
   [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
 ]
@@ -78,6 +81,7 @@ const WINGS = [
     'store',
     'reconfigure',
     'gateway',
+    'backup',
   ],
 ]
 

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { toPrintable } from '../core/kernel/printable.ts'
 import { createAuditCommand } from './commands/audit.ts'
+import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
@@ -52,6 +53,8 @@ export function createProgram(): Command {
     .addCommand(createExplainCommand())
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())
+    .addCommand(createBackupCommand())
+    .addCommand(createRestoreCommand())
 }
 
 // Commander repeats the input, and puts its suggestion on a line of its own.

@@ -57,15 +57,21 @@ export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {
 }
 
 /**
- * Returns what a gateway is opened with: the config, the data directory, and the secret if the
- * environment has one.
+ * Returns what a gateway is opened with: the config, the data directory, and the secrets that the
+ * environment has.
  */
 export function toGatewayParts(
   options: CommonOptions,
   { config }: ConfigFile,
-): Pick<GatewayParts, 'config' | 'data'> & Partial<Pick<GatewayParts, 'secret'>> {
-  const secret = process.env.GATEWAY_SECRET
-  return { config, data: getDataDirectory(options), ...(secret ? { secret } : {}) }
+): Pick<GatewayParts, 'config' | 'data'> &
+  Partial<Pick<GatewayParts, 'secret' | 'previousSecret'>> {
+  const { GATEWAY_SECRET: secret, GATEWAY_PREVIOUS_SECRET: previousSecret } = process.env
+  return {
+    config,
+    data: getDataDirectory(options),
+    ...(secret ? { secret } : {}),
+    ...(previousSecret ? { previousSecret } : {}),
+  }
 }
 
 /**

@@ -9,7 +9,8 @@ import { ALL_PARAMETERS } from './language/parameters.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
-const Hosts = Type.Array(Type.String({ minLength: 1 }))
+const Hosts = (description: string) => Type.Array(Type.String({ minLength: 1 }), { description })
+const Tokens = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
 const Most = (description: string) =>
   Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
 const Seconds = (value: number, description: string) =>
@@ -68,16 +69,20 @@ const EndpointConfig = Type.Object(
     model: Text('The provider’s own name for the model'),
     protocol: Type.Optional(Text('The protocol of this model, if it is not the provider’s')),
     usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
-    context_length: Type.Optional(Type.Integer({ minimum: 1 })),
-    max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
+    context_length: Tokens('The tokens of input and output together, if not the model’s'),
+    max_completion_tokens: Tokens('The most tokens of an answer'),
     supported_parameters: Type.Optional(
       Type.Array(oneOf(...ALL_PARAMETERS), { description: 'Omitted: all' }),
     ),
     data_policy: Type.Optional(
       Type.Object(
         {
-          training: Type.Optional(Type.Boolean()),
-          retention_days: Type.Optional(Type.Integer({ minimum: 0 })),
+          training: Type.Optional(
+            Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
+          ),
+          retention_days: Type.Optional(
+            Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
+          ),
         },
         {
           ...closed,
@@ -85,8 +90,14 @@ const EndpointConfig = Type.Object(
         },
       ),
     ),
-    region: Type.Optional(Type.String()),
-    quantization: Type.Optional(oneOf(...QUANTIZATIONS)),
+    region: Type.Optional(
+      Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' }),
+    ),
+    quantization: Type.Optional(
+      Type.Union([...oneOf(...QUANTIZATIONS).anyOf], {
+        description: 'How its weights are rounded',
+      }),
+    ),
   },
   closed,
 )
@@ -96,10 +107,14 @@ const ModelConfig = Type.Object(
   {
     id: Type.String({ pattern: '^[^/\\s]+/[^/\\s]+$', description: '<author>/<slug>' }),
     name: Type.Optional(Text('The display name of the model')),
-    description: Type.Optional(Type.String()),
-    context_length: Type.Optional(Type.Integer({ minimum: 1 })),
-    input_modalities: Type.Optional(Type.Array(oneOf(...INPUT_MODALITIES), { minItems: 1 })),
-    output_modalities: Type.Optional(Type.Array(oneOf(...OUTPUT_MODALITIES), { minItems: 1 })),
+    description: Type.Optional(Type.String({ description: 'What people read about the model' })),
+    context_length: Tokens('The tokens of input and output together'),
+    input_modalities: Type.Optional(
+      Type.Array(oneOf(...INPUT_MODALITIES), { minItems: 1, description: 'What it reads' }),
+    ),
+    output_modalities: Type.Optional(
+      Type.Array(oneOf(...OUTPUT_MODALITIES), { minItems: 1, description: 'What it writes' }),
+    ),
     distillable: Type.Optional(
       Type.Boolean({ description: 'Whether its author allows training other models on its texts' }),
     ),
@@ -155,13 +170,19 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
-    regions: Type.Partial(Type.Object({ europe: Hosts, us: Hosts }), {
-      ...closed,
-      default: {},
-      description:
-        'Host header → ingress region, of calls through server.trusted_proxies; anything else is ' +
-        'global',
-    }),
+    regions: Type.Partial(
+      Type.Object({
+        europe: Hosts('The hosts whose calls stay in Europe'),
+        us: Hosts('The hosts whose calls stay in the United States'),
+      }),
+      {
+        ...closed,
+        default: {},
+        description:
+          'Host header → ingress region, of calls through server.trusted_proxies; anything else is ' +
+          'global',
+      },
+    ),
     default_model: Type.String({
       default: 'sandbox/echo',
       minLength: 1,

@@ -5,9 +5,9 @@ import { toDayNumber } from './kernel/clock.ts'
 import type { Mac } from './kernel/mac.ts'
 import { toUsd } from './kernel/money.ts'
 import {
+  digestLedgerRow,
   type Ends,
   hashLedgerRow,
-  type LedgerHead,
   type LedgerRow,
   sealLedgerRow,
 } from './ledger/chain.ts'
@@ -27,68 +27,107 @@ export interface Finding {
  * counter, and matches every charge with its call and every call with its charge.
  */
 export async function examineGateway(world: InferenceWorld): Promise<{ data: Finding[] }> {
+  const results = await runChecks(world, world.secrets.mac)
+  return { data: results.map(toFinding) }
+}
+
+/** What one check has found. */
+export interface CheckResult {
+  check: string
+  problems: string[]
+  /** The sentence where there is no problem. */
+  okSentence: string
+}
+
+/** Runs every check, with the seals as the owner of this key sees them. */
+export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckResult[]> {
+  const seals = world.store.seals.under(mac)
   const ends = world.journal.head.read()
-  const chain = new ChainReader(world.secrets.mac, await world.store.seals.readOpening())
+  const opening = await seals.readOpening()
+  const chain = new ChainReader(mac, opening)
   const before = world.journal.holds.listCalls()
   const books = await world.store.ledger.inspect(row => chain.read(row))
   const dead = await listDeadCalls(world)
   const running = new Set([...before, ...dead].map(({ id }) => id))
-  const seals = await world.store.seals.inspect()
-  return {
-    data: [
-      checkStructure(books),
-      checkSchema(seals),
-      ...chain.listFindings(books),
-      await checkEnds(world, ends),
-      ...(await checkSeals(world, seals)),
-      checkCalls(books, running),
-      describeHolds(dead),
-      checkProviderKeys(world),
-    ],
-  }
+  const report = await seals.inspect()
+  return [
+    checkStructure(books),
+    checkSchema(report),
+    ...chain.listResults(books),
+    await checkEnds(world, ends),
+    ...checkSeals(report, opening),
+    checkCalls(books, running),
+    describeHolds(dead),
+    checkProviderKeys(world),
+  ]
 }
 
-const toFinding = (check: string, problems: string[], okSentence: string): Finding => ({
+const toResult = (check: string, problems: string[], okSentence: string): CheckResult => ({
+  check,
+  problems,
+  okSentence,
+})
+
+const toFinding = ({ check, problems, okSentence }: CheckResult): Finding => ({
   check,
   ok: problems.length === 0,
   found: problems.length === 0 ? okSentence : shortenProblems(problems),
 })
 
 const MAX_LISTED = 3
-const shortenProblems = (problems: string[]) =>
+
+/** Joins the first problems, and counts the others. */
+export const shortenProblems = (problems: string[]) =>
   [
     ...problems.slice(0, MAX_LISTED),
     ...(problems.length > MAX_LISTED ? [`and ${problems.length - MAX_LISTED} more`] : []),
   ].join('; ')
 
 const checkStructure = ({ integrity }: LedgerBooks) =>
-  toFinding(
+  toResult(
     'store',
     integrity.filter(line => line !== 'ok'),
     'the database is intact',
   )
 
 const checkSchema = ({ schema }: SealReport) =>
-  toFinding('schema', schema, 'every table, index and trigger is as this program made it')
+  toResult('schema', schema, 'every table, index and trigger is as this program made it')
 
 /** Reads the rows of the ledger once, in order, for all checks. */
 class ChainReader {
   readonly #mac: Mac
-  /** The last row whose hash has no key. */
-  readonly #unsealed: LedgerHead
+  /** The last row that the opening covers. */
+  readonly #covered: SealOpening['ledger']
   readonly #sums = new Map<string, bigint>()
   readonly #breaks: string[] = []
   #hash = ''
+  #digest = ''
   #last = 0
   #isChained = false
 
   constructor(mac: Mac, opening: SealOpening | null) {
     this.#mac = mac
-    this.#unsealed = opening?.ledger ?? { seq: 0, hash: '' }
+    this.#covered = opening?.ledger ?? { seq: 0, hash: '' }
   }
 
   read(row: LedgerRow): void {
-    const isSealed = row.seq > this.#unsealed.seq
+    if (this.#covered.digest !== undefined && row.seq <= this.#covered.seq) this.#readCovered(row)
+    else this.#readChained(row)
+    this.#last = row.seq
+    const name = renderCounterName(row, toDayNumber(new Date(row.settled_at)))
+    this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
+  }
+
+  // These rows were sealed as they stood, so only their digest counts.
+  #readCovered(row: LedgerRow): void {
+    this.#digest = digestLedgerRow(this.#digest, row)
+    this.#hash = row.hash ?? hashLedgerRow(this.#hash, row)
+    this.#isChained ||= row.hash !== null
+    if (row.seq === this.#covered.seq) this.#checkCovered(this.#digest === this.#covered.digest)
+  }
+
+  #readChained(row: LedgerRow): void {
+    const isSealed = row.seq > this.#covered.seq
     const expected = isSealed
       ? sealLedgerRow(this.#mac, this.#hash, row)
       : hashLedgerRow(this.#hash, row)
@@ -99,36 +138,40 @@ class ChainReader {
     // A changed row is reported once, and not again at every row after it.
     this.#hash = row.hash ?? expected
     this.#isChained ||= row.hash !== null
-    this.#last = row.seq
-    if (row.seq === this.#unsealed.seq && this.#hash !== this.#unsealed.hash)
-      this.#breaks.push(`rows up to ${row.seq} were written again after they were sealed`)
-    const name = renderCounterName(row, toDayNumber(new Date(row.settled_at)))
-    this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
+    if (row.seq === this.#covered.seq) this.#checkCovered(this.#hash === this.#covered.hash)
   }
 
-  listFindings({ spend }: LedgerBooks): Finding[] {
+  #checkCovered(isSame: boolean): void {
+    if (!isSame)
+      this.#breaks.push(`rows up to ${this.#covered.seq} were written again after they were sealed`)
+  }
+
+  listResults({ spend }: LedgerBooks): CheckResult[] {
+    const { seq, digest } = this.#covered
     const last = this.#last
+    if (digest !== undefined && last < seq)
+      this.#breaks.push(`rows are missing between ${last} and ${seq}`)
     const counters =
       spend.length === 1
         ? '1 counter matches its rows'
         : `${spend.length} counters match their rows`
     return [
-      toFinding('chain', this.#breaks, `${last} rows, none changed`),
-      toFinding('counters', listDifferences(this.#sums, spend), counters),
+      toResult('chain', this.#breaks, `${last} rows, none changed`),
+      toResult('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
 }
 
 /** The database may be an earlier state of itself, valid in every row: the file beside it knows. */
-async function checkEnds(world: InferenceWorld, ends: Ends | null): Promise<Finding> {
+async function checkEnds(world: InferenceWorld, ends: Ends | null): Promise<CheckResult> {
   const { store, journal } = world
   if (!ends) {
     const problems = journal.head.isKept ? ['ledger.head is missing: the end is not known'] : []
-    return toFinding('end', problems, 'no end is kept for a store in memory')
+    return toResult('end', problems, 'no end is kept for a store in memory')
   }
   const last = (await store.ledger.readHead())?.seq ?? 0
   const { ledger, seals } = ends
-  return toFinding(
+  return toResult(
     'end',
     [
       ...((await store.ledger.has(ledger))
@@ -142,12 +185,11 @@ async function checkEnds(world: InferenceWorld, ends: Ends | null): Promise<Find
   )
 }
 
-async function checkSeals({ store }: InferenceWorld, report: SealReport): Promise<Finding[]> {
-  const opening = await store.seals.readOpening()
+function checkSeals(report: SealReport, opening: SealOpening | null): CheckResult[] {
   return [
-    toFinding('audit', report.audit, 'no entry was changed, added or removed'),
-    toFinding('rules', report.rules, 'no key, limit, member or other rule was changed outside'),
-    toFinding('seals', report.seals, `rows are sealed since ${opening?.sealed_at}`),
+    toResult('audit', report.audit, 'no entry was changed, added or removed'),
+    toResult('rules', report.rules, 'no key, limit, member or other rule was changed outside'),
+    toResult('seals', report.seals, `rows are sealed since ${opening?.sealed_at}`),
   ]
 }
 
@@ -168,7 +210,7 @@ function listDifferences(sums: Map<string, bigint>, spend: DaySpend[]): string[]
 
 /** A running call is charged for the steps it has taken, and is not recorded yet. */
 const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
-  toFinding(
+  toResult(
     'calls',
     unmatched
       .filter(({ id, recorded }) => recorded !== null || !running.has(id))
@@ -181,15 +223,15 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 
-const describeHolds = ({ length }: HeldCall[]): Finding =>
-  toFinding(
+const describeHolds = ({ length }: HeldCall[]): CheckResult =>
+  toResult(
     'holds',
     [],
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 
 const checkProviderKeys = (world: InferenceWorld) =>
-  toFinding(
+  toResult(
     'provider keys',
     listUnreadableByokKeys(world).map(
       ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,

@@ -30,6 +30,7 @@ import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
+import type { RecordSecrets } from './ledger/seals.ts'
 import { PLUGINS } from './plugins/registry.ts'
 import type { Assignment } from './policy/assignments/store.ts'
 import { buildAssigneeName } from './policy/assignments.ts'
@@ -43,7 +44,8 @@ import type { ConfigStatus } from './reconfigure.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readEnds, writeEnds } from './store/ledger-head.ts'
-import { loadDataSecret } from './store/secret.ts'
+import { lockData } from './store/lock.ts'
+import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -84,6 +86,11 @@ export interface Gateway {
    * change. Simultaneous callers share the work.
    */
   catchUp(): Promise<boolean>
+  /**
+   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
+   * while a server runs.
+   */
+  lock(): () => void
   /** Writes pending records and closes the store. */
   close(): Promise<void>
 }
@@ -131,6 +138,8 @@ export interface Secrets {
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
   mac: Mac
+  /** Returns the keys of the secret before this one; null if the operator keeps none. */
+  previous(): RecordSecrets | null
 }
 
 /** The parts of a gateway that replace the defaults. */
@@ -142,6 +151,8 @@ export interface GatewayParts {
   store: Store
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
+  /** The secret before that one, while records are sealed again. */
+  previousSecret: string
   /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
   busyTimeout: number
   clock: Clock
@@ -172,13 +183,13 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ...(overrides.random ? { random: overrides.random } : {}),
   }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const secrets = openSecrets(data, overrides.secret)
+  const secrets = openSecrets(data, overrides)
   const store =
     overrides.store ??
     (await openStore(data, {
       durability: config.storage.durability,
       busyTimeout,
-      secrets: { mac: secrets.mac, seal: secrets.presetSeal },
+      secrets,
     }))
   const journal = openJournal(data)
   await markOpening({ store, journal })
@@ -225,6 +236,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       version = now
       return true
     }),
+    lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
       tokenizers.close()
       // Calls that waited for a token count settle now, and are recorded with the others.
@@ -317,17 +329,35 @@ function openJournal(data: string | undefined): Journal {
   }
 }
 
-function openSecrets(data: string | undefined, configured: string | undefined): Secrets {
+function openSecrets(
+  data: string | undefined,
+  { secret: configured, previousSecret }: Pick<Partial<GatewayParts>, 'secret' | 'previousSecret'>,
+): Secrets {
   const secret = memoize(() => resolveSecret(data, configured))
   const fingerprint = memoize(() => createFingerprint(secret))
   const mac = memoize(() => createMac(secret))
   return {
+    ...openRecordSecrets(secret),
     mac: text => mac()(text),
-    seal: memoize(() => openSeal(secret(), 'byok')),
-    presetSeal: memoize(() => openSeal(secret(), 'presets')),
+    previous: () => {
+      const previous = findPreviousSecret(data, previousSecret)
+      return previous && { ...openRecordSecrets(() => previous), mac: openMac(previous, 'records') }
+    },
     fingerprint: text => fingerprint()(text),
   }
 }
+
+const openRecordSecrets = (secret: () => Uint8Array) => ({
+  seal: memoize(() => openSeal(secret(), 'byok')),
+  presetSeal: memoize(() => openSeal(secret(), 'presets')),
+})
+
+const findPreviousSecret = (data: string | undefined, configured: string | undefined) =>
+  configured !== undefined
+    ? Buffer.from(configured)
+    : data === undefined
+      ? null
+      : readPreviousSecret(data)
 
 function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'>): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', ...options })

@@ -769,7 +769,7 @@ describe('config', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema')
     expect(Object.keys(schema.properties)).toContain('providers')
     expect(schema.properties.server.properties.port).toMatchObject({
-      type: 'integer',
+      anyOf: [{ type: 'integer' }, { type: 'string' }],
       default: 8080,
     })
   })

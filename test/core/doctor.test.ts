@@ -12,6 +12,7 @@ import { SEALED_TABLES } from '../../src/core/store/sqlite/seals/tables.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
 import { createSeededRandom } from '../support/random.ts'
+import { openIdentityProvider } from '../support/scim.ts'
 import { runGateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
@@ -425,10 +426,55 @@ describe('what an attacker changes in the database', () => {
       ['schema', 'end', 'seals'],
     ],
     ['invented credits', "insert into credits values (9, 'x', '', 1, null, 'u')", ['rules']],
+    ['another owner', "update meta set value = 'somebody' where name = 'user_id'", ['rules']],
+    ['a changed entry of the log of seals', 'update seal_log set sum = 0 where n = 2', ['seals']],
     ['a log of seals without its opening', 'delete from seal_log where n = 1', ['seals']],
   ]
   test.each(ATTACKS)('%s: is found, and stays found', async (_, sql, checks) => {
     expect(await wrongAfterChange(db => runAll(db, sql))).toEqual(checks)
+  })
+
+  describe('among what an identity provider has sent', () => {
+    let provisioned: string
+    beforeAll(async () => {
+      provisioned = copyData(original)
+      const gateway = await openGateway({ data: provisioned })
+      const provider = await openIdentityProvider(gateway)
+      const [ann, bob, eve] = await Promise.all(
+        ['ann', 'bob', 'eve'].map(name => provider.user(name, { emails: [{ value: name }] })),
+      )
+      const group = await provider.group('Admins', ann as string, bob as string)
+      await provider.group('Guests', eve as string)
+      await provider.ask('DELETE', `/Users/${bob}`)
+      await provider.patch(`/Groups/${group}`, { op: 'replace', path: 'displayName', value: 'A' })
+      expect(await listWrong(gateway)).toEqual([])
+      await gateway.close()
+    })
+
+    test.each([
+      ['a changed user', `update scim_users set resource = '{"userName":"root"}'`],
+      ['a deleted user', 'delete from scim_users'],
+      [
+        'an added user',
+        "insert into scim_users select 'x', id, 'x' || id, null, '{}', 1, '', '' from members " +
+          'where id not in (select user_id from scim_users) limit 1',
+      ],
+      ['a changed group', "update scim_groups set external_id = 'x'"],
+      ['an added group', "insert into scim_groups values ('x', 'X', 'x', null, 1, '', '')"],
+      ['a deleted group', "delete from scim_groups where display_name = 'Guests'"],
+      [
+        'a user raised into a group',
+        'insert or ignore into scim_group_members select g.id, u.id from scim_groups g, scim_users u',
+      ],
+      ['a user removed from a group', 'delete from scim_group_members'],
+      ['an added job', "insert into scim_sync_jobs values ('x', 'queued', 0, 0, '', '', '', '')"],
+    ])('%s is found', async (_, sql) => {
+      const data = copyData(provisioned)
+      tamper(data, sql)
+      const gateway = await opened(data)
+      expect(await listWrong(gateway)).toEqual(['rules'])
+      await gateway.close()
+    })
   })
 
   test('a recomputed chain: is found, also where its counters and calls were changed too', async () => {

@@ -19,7 +19,8 @@ export const TEST_MAC = openMac(Buffer.from('the secret of tests'), 'records')
 /** What seals the records of tests. */
 export const TEST_SECRETS = {
   mac: TEST_MAC,
-  seal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
+  seal: () => openSeal(Buffer.from('the secret of tests'), 'byok'),
+  presetSeal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
 }
 
 /** Creates a ledger store with these days. */

@@ -19,12 +19,18 @@ import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
 
+const READER: Pick<SealStore, 'readOpening' | 'inspect'> = {
+  readOpening: async () => ({ sealed_at: '', ledger: { seq: Number.MAX_SAFE_INTEGER, hash: '' } }),
+  inspect: async () => ({ schema: [], audit: [], rules: [], seals: [] }),
+}
+
 /** Nothing else can reach a Map, so its rows need no seals, and its ledger no key. */
 const UNSEALED: SealStore = {
-  readOpening: async () => ({ sealed_at: '', ledger: { seq: Number.MAX_SAFE_INTEGER, hash: '' } }),
+  ...READER,
   readHead: async () => null,
   has: async () => true,
-  inspect: async () => ({ schema: [], audit: [], rules: [], seals: [] }),
+  under: () => READER,
+  reseal: async () => undefined,
 }
 
 /**

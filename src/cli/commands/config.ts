@@ -58,9 +58,6 @@ const isUnpriced = ({ provider, prices }: Endpoint) => provider.configured && pr
 
 async function printSchema(): Promise<void> {
   const { Config } = await import('../../core/config.ts')
-  printJson({
-    $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'gateway config',
-    ...Config,
-  })
+  const { buildEditorSchema } = await import('../../core/config/editor-schema.ts')
+  printJson(buildEditorSchema(Config))
 }

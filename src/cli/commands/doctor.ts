@@ -1,14 +1,35 @@
+import { userInfo } from 'node:os'
+import type { ResealPlan } from '../../core/doctor/reseal.ts'
+import type { Finding } from '../../core/doctor.ts'
+import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { Actor } from '../../core/identity/actor.ts'
+import { confirm } from '../confirm.ts'
+import { type Flags, offer } from '../fields.ts'
 import { defineVerbs } from '../noun.ts'
+import { parseInput } from '../options.ts'
+import { print, printTable } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/doctor.ts'))
 
-/** `gateway doctor`: checks everything that money depends on. Exits with 1 if a check fails. */
+const RESEAL = [
+  offer('--reseal', 'accept what was found: seal everything as it stands'),
+  offer('--reason <text>', 'why, for the audit trail; with --reseal'),
+  offer('--yes', 'do not ask; with --reseal'),
+]
+
+/**
+ * `gateway doctor`: checks everything that money depends on. Exits with 1 if a check fails. With
+ * `--reseal` it seals everything as it stands, after saying what that accepts.
+ */
 export const createDoctorCommand = () =>
   verb(
     'doctor',
     'check the ledger, its counters and the store, also while a server runs',
-    [],
-    core => async gateway => {
+    RESEAL,
+    (core, flags) => async (gateway, actor) => {
+      checkFlags(flags)
+      if (flags.reseal) await reseal(gateway, actor, flags)
       const { data } = await core.examineGateway(gateway)
       if (!data.every(({ ok }) => ok)) process.exitCode = 1
       return { data }
@@ -18,3 +39,40 @@ export const createDoctorCommand = () =>
     STATE: ({ ok }) => (ok ? 'ok' : 'WRONG'),
     FOUND: ({ found }) => found,
   })
+
+// A reason or a yes without --reseal would be taken for one that has an effect.
+function checkFlags(flags: Flags): void {
+  for (const name of ['reason', 'yes'])
+    if (flags[name] !== undefined && !flags.reseal)
+      throw invalid(`--${name}: expected together with --reseal`)
+}
+
+async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
+  const core = await import('../../core/doctor/reseal.ts')
+  const input = parseInput(core.Reseal, { reason: flags.reason })
+  await core.resealRecords(gateway, actor, input, {
+    system_user: userInfo().username,
+    approve: plan => {
+      if (!flags.json) printPlan(plan)
+      return flags.yes === true || confirm(QUESTION)
+    },
+  })
+  await gateway.memory.byok.reload()
+}
+
+const QUESTION = 'Seal everything as it stands now?'
+
+function printPlan({ accepted, remaining, rotates }: ResealPlan): void {
+  if (rotates) print('What the previous secret has sealed is sealed with the current one.')
+  printFindings('This is accepted as it stands, and no longer found:', accepted)
+  printFindings('This stays wrong:', remaining)
+}
+
+function printFindings(heading: string, findings: Finding[]): void {
+  if (findings.length === 0) return
+  print(heading)
+  printTable(
+    ['CHECK', 'FOUND'],
+    findings.map(({ check, found }) => [check, found]),
+  )
+}

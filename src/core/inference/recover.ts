@@ -114,6 +114,10 @@ export async function markEnds({ store, journal: { head } }: EndsWorld): Promise
   head.write(ends)
 }
 
+/** Writes where the ledger and the log of seals end, whatever was written before. */
+export const rewriteEnds = async ({ store, journal: { head } }: EndsWorld): Promise<void> =>
+  head.isKept ? head.write(await readEnds(store)) : undefined
+
 /** Writes the ends of a new store, so that a missing file always means that it was removed. */
 export async function markOpening(world: EndsWorld): Promise<void> {
   const { store, journal } = world

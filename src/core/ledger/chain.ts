@@ -41,6 +41,13 @@ export const sealLedgerRow = (mac: Mac, previousHash: string, row: HashedRow): s
 export const hashLedgerRow = (previousHash: string, row: HashedRow): string =>
   Bun.CryptoHasher.hash('sha256', renderRow(previousHash, row), 'hex')
 
+/**
+ * Continues the digest of rows as they stand, with their numbers and hashes: lowercase hex of
+ * SHA-256. It begins with an empty text.
+ */
+export const digestLedgerRow = (digest: string, row: LedgerRow): string =>
+  hashLedgerRow(`${digest} ${row.seq} ${row.hash ?? ''}`, row)
+
 // The first step is left out, because rows from before steps existed have none.
 function renderRow(previousHash: string, row: HashedRow): string {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row

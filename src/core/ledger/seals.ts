@@ -1,3 +1,17 @@
+import type { AuditEntry } from '../identity/audit.ts'
+import type { Mac } from '../kernel/mac.ts'
+import type { Seal } from '../kernel/seal.ts'
+
+/** What seals and encrypts records: three keys of one secret. */
+export interface RecordSecrets {
+  /** Seals the ledger, the audit trail and every rule. */
+  mac: Mac
+  /** Encrypts provider keys. Throws when the secret cannot be read. */
+  seal: () => Seal
+  /** Encrypts credentials in presets. Throws when the secret cannot be read. */
+  presetSeal: () => Seal
+}
+
 /** The newest entry in the log of seals. */
 export interface SealHead {
   n: number
@@ -5,14 +19,18 @@ export interface SealHead {
 }
 
 /**
- * What stood in the store when it was sealed for the first time. The opening is sealed itself, and
- * every later seal follows from it.
+ * What stood in the store when it was sealed as it was: for the first time, or again by its owner.
+ * The opening is sealed itself, and every later seal follows from it.
  */
 export interface SealOpening {
   /** ISO 8601. */
   sealed_at: string
-  /** The last row of the ledger whose hash has no key, and its hash; 0 and empty without any. */
-  ledger: { seq: number; hash: string }
+  /**
+   * The last row of the ledger that the opening covers, and its hash; 0 and empty without any. Up
+   * to it, hashes have no key where there is no `digest`. A digest is that of all these rows as
+   * they stood, and their hashes are no longer looked at.
+   */
+  ledger: { seq: number; hash: string; digest?: string }
 }
 
 /** What the seals of a store show, as sentences. An empty list is a good one. */
@@ -41,4 +59,11 @@ export interface SealStore {
   has(head: SealHead): Promise<boolean>
   /** Verifies every seal, in one snapshot. */
   inspect(): Promise<SealReport>
+  /** Returns these seals as the owner of another secret sees them, to read. */
+  under(mac: Mac): Pick<SealStore, 'readOpening' | 'inspect'>
+  /**
+   * Seals every row and the ledger as they stand, and encrypts again what `previous` has encrypted,
+   * in one transaction with the entry. Killed in the middle, it has done nothing.
+   */
+  reseal(entry: AuditEntry, previous: RecordSecrets | null): Promise<void>
 }

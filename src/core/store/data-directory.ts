@@ -1,6 +1,6 @@
-import { closeSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
+import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { denied } from '../errors.ts'
+import { conflict, denied } from '../errors.ts'
 import { hasCode, openDataFile } from './data-files.ts'
 
 /** What SQLite opens by name, so that it is looked at before. */
@@ -11,13 +11,27 @@ const DATABASES = ['gateway.db', 'serve.lock'].flatMap(name =>
 /**
  * Creates the data directory if it is missing, for its owner alone, and an empty database in it.
  * Throws 403 for a directory that other users may write, and for a file in it that they may write
- * or that is a link: they could replace the database, or have another file overwritten.
+ * or that is a link: they could replace the database, or have another file overwritten. Throws 409
+ * while a backup is being restored there, and after that was interrupted.
  */
 export function openDataDirectory(data: string): void {
+  makeDataDirectory(data)
+  if (existsSync(join(data, RESTORING)))
+    throw conflict(
+      `A restore into ${data} was interrupted: repeat it (gateway restore --force), or remove ` +
+        `${join(data, RESTORING)} to go on with what is there`,
+    )
+  closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
+}
+
+/** The directory inside in which a backup is prepared. While it is there, nothing else opens. */
+export const RESTORING = 'restore.part'
+
+/** Creates the directory and checks it, as `openDataDirectory` does, without a database. */
+export function makeDataDirectory(data: string): void {
   mkdirSync(data, { recursive: true, mode: 0o700 })
   refuseForeignWriters(data, statSync(data))
   for (const name of DATABASES) checkDataFile(join(data, name))
-  closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
 }
 
 function checkDataFile(path: string): void {

@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
 import { LiveSet } from '../kernel/live-set.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
-import { openDataFile, readDataFile } from './data-files.ts'
+import { openDataFile, readDataFile, writeDataFile } from './data-files.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
 const LARGEST = 4 * 1024 * 1024
@@ -89,6 +89,10 @@ function writeAll(file: number, text: string): number {
   if (written < Buffer.byteLength(text)) throw new Error('Only a part of the lines was written')
   return written
 }
+
+/** Writes the journal of a copied data directory, which no server uses. */
+export const writeHolds = (data: string, calls: HeldCall[]): void =>
+  writeDataFile(join(data, 'holds.log'), calls.map(renderLine).join(''))
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
 const renderLine = (call: HeldCall) =>

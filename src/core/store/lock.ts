@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { conflict } from '../errors.ts'
-import { openDataDirectory } from './data-directory.ts'
+import { makeDataDirectory } from './data-directory.ts'
 
 /**
  * Locks the data directory against other servers, and returns the function that unlocks it. The
@@ -10,7 +10,7 @@ import { openDataDirectory } from './data-directory.ts'
  * 403 when other users may write there.
  */
 export function lockData(data: string): () => void {
-  openDataDirectory(data)
+  makeDataDirectory(data)
   const db = new Database(join(data, 'serve.lock'), { create: true })
   try {
     db.run('pragma busy_timeout = 0')

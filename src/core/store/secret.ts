@@ -12,7 +12,20 @@ const SIZE = 32
  */
 export function loadDataSecret(data: string): Uint8Array {
   const path = join(data, 'secret.key')
-  const secret = readDataFile(path) ?? createSecret(path)
+  return checkSize(path, readDataFile(path) ?? createSecret(path))
+}
+
+/**
+ * Reads the secret before the current one, `secret.key.previous`; null when there is none. Throws
+ * as `loadDataSecret` does.
+ */
+export function readPreviousSecret(data: string): Uint8Array | null {
+  const path = join(data, 'secret.key.previous')
+  const secret = readDataFile(path)
+  return secret && checkSize(path, secret)
+}
+
+function checkSize(path: string, secret: Uint8Array): Uint8Array {
   if (secret.length !== SIZE)
     throw new Error(`${path}: expected ${SIZE} bytes, found ${secret.length}`)
   return secret

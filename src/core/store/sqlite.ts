@@ -1,11 +1,12 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
-import { openStores, type RecordSecrets } from './sqlite/contents.ts'
+import type { RecordSecrets } from '../ledger/seals.ts'
+import { openStores } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
-import { createWriter } from './sqlite/write.ts'
+import { createWriter, type Write } from './sqlite/write.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
@@ -43,9 +44,11 @@ export async function openSqlite({
   }
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
+  const sealing = openSealing(db, secrets.mac)
+  const write = createWriter(db, sealing.sealChanges)
   return {
-    ...openStores(db, kysely, createWriter(db, openSealing(db, secrets.mac)), secrets),
-    owner: candidate => claimOwner(kysely, candidate),
+    ...openStores(db, kysely, write, sealing, secrets),
+    owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),
   }
@@ -88,20 +91,20 @@ function adaptDatabase(db: Database): ConstructorParameters<typeof SqliteDialect
   } as ConstructorParameters<typeof SqliteDialect>[0]['database']
 }
 
-async function claimOwner(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner> {
-  for (const [name, value] of Object.entries(candidate)) {
-    await kysely
+async function claimOwner(kysely: Kysely<Tables>, write: Write, candidate: Owner): Promise<Owner> {
+  const rows = Object.entries(candidate).map(([name, value]) => ({ name, value }))
+  await write(
+    kysely
       .insertInto('meta')
-      .values({ name, value })
-      .onConflict(on => on.doNothing())
-      .execute()
-  }
-  const rows = await kysely
+      .values(rows)
+      .onConflict(on => on.doNothing()),
+  )
+  const stored = await kysely
     .selectFrom('meta')
     .selectAll()
     .where('name', 'in', Object.keys(candidate))
     .execute()
-  return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
+  return Object.fromEntries(stored.map(row => [row.name, row.value])) as unknown as Owner
 }
 
 function createVersionReader(db: Database): () => Promise<number> {

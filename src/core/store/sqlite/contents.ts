@@ -1,7 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
-import type { Mac } from '../../kernel/mac.ts'
-import type { Seal } from '../../kernel/seal.ts'
+import type { RecordSecrets } from '../../ledger/seals.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
@@ -25,28 +24,22 @@ import credits from './migrations/010-credits.sql' with { type: 'text' }
 import routing from './migrations/011-routing.sql' with { type: 'text' }
 import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
 import seals from './migrations/013-seals.sql' with { type: 'text' }
+import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createScimStore } from './scim.ts'
-import { createSealStore } from './seals.ts'
+import { createSealStore, type Sealing } from './seals.ts'
 import type { Tables } from './tables.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
-
-/** What seals records. */
-export interface RecordSecrets {
-  /** Seals the ledger, the audit trail and every rule. */
-  mac: Mac
-  /** Encrypts credentials in presets. */
-  seal: () => Seal
-}
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
   db: Database,
   kysely: Kysely<Tables>,
   write: Write,
-  { mac, seal }: RecordSecrets,
+  sealing: Sealing,
+  secrets: RecordSecrets,
 ) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
@@ -54,15 +47,15 @@ export const openStores = (
   members: createMemberStore(kysely, write),
   scim: createScimStore(kysely, write),
   budgets: createBudgetStore(kysely, write),
-  presets: createPresetStore(kysely, write, seal),
+  presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
-  generations: createGenerationStore(kysely, db, mac),
+  generations: createGenerationStore(kysely, db, secrets.mac),
   outbox: createOutboxStore(kysely, write),
-  seals: createSealStore(db, mac, MIGRATIONS),
+  seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
 /**
@@ -83,4 +76,5 @@ export const MIGRATIONS: string[] = [
   routing,
   outboxAndSteps,
   seals,
+  sealedScim,
 ]

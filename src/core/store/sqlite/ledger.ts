@@ -117,16 +117,23 @@ const IS_CHARGED = `
   g.key_hash is not null and g.upstream_inference_cost <> 0
   and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
 
-const UNMATCHED = `
-  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged,
-    cast(g.upstream_inference_cost as text) as recorded
-  from (
+/**
+ * Matches every charge with its call, and every call with its charge. Two joins, each by an index:
+ * SQLite compares all rows with all others for a full join.
+ */
+export const UNMATCHED = `
+  with charged as materialized (
     select id, sum(nanos) as nanos from ledger where source <> 'opening'
     group by id having sum(nanos) <> 0
-  ) as l
-  full join (select g.id, g.upstream_inference_cost from generations as g where ${IS_CHARGED}) as g
-    on g.id = l.id
-  where l.nanos is distinct from g.upstream_inference_cost`
+  )
+  select l.id, cast(l.nanos as text) as charged,
+    cast(g.upstream_inference_cost as text) as recorded
+  from charged as l left join generations as g on g.id = l.id and ${IS_CHARGED}
+  where l.nanos is distinct from g.upstream_inference_cost
+  union all
+  select g.id, null, cast(g.upstream_inference_cost as text)
+  from generations as g left join charged as l on l.id = g.id
+  where l.id is null and ${IS_CHARGED}`
 
 /**
  * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate

@@ -1,36 +1,49 @@
 import type { Database } from 'bun:sqlite'
-import { MIGRATIONS, type RecordSecrets } from './contents.ts'
+import type { RecordSecrets } from '../../ledger/seals.ts'
+import { MIGRATIONS } from './contents.ts'
 import { sealStoredVersions } from './presets/sealing.ts'
+import { moveSeals } from './seals/migrating.ts'
 import { writeOpening } from './seals/opening.ts'
-
-/** The first version whose rows are sealed. */
-const FIRST_SEALED = 13
+import { FIRST_SEALED } from './seals/tables.ts'
 
 /**
  * Migrates the database to this program's version, in one transaction. Throws when a newer program
- * has written it. The first migration to a version with seals writes their opening.
+ * has written it. The first migration to a version with seals writes their opening; later ones
+ * move the seals with the rows.
  */
-export function migrate(db: Database, secrets: RecordSecrets): void {
+export function migrate(
+  db: Database,
+  secrets: RecordSecrets,
+  migrations: string[] = MIGRATIONS,
+): void {
   const applied = readVersion(db)
-  if (applied > MIGRATIONS.length)
+  if (applied > migrations.length)
     throw new Error(
       `This data directory was written by a newer gateway (schema ${applied}, ` +
-        `this one knows ${MIGRATIONS.length})`,
+        `this one knows ${migrations.length})`,
     )
-  if (applied < MIGRATIONS.length)
-    db.transaction(() => applyMigrations(db, readVersion(db), secrets)).immediate()
+  if (applied < migrations.length)
+    db.transaction(() => applyMigrations(db, readVersion(db), secrets, migrations)).immediate()
 }
 
-function applyMigrations(db: Database, applied: number, secrets: RecordSecrets): void {
-  for (const migration of MIGRATIONS.slice(applied)) db.run(migration)
-  if (applied < FIRST_SEALED) sealRecords(db, secrets)
-  db.run(`pragma user_version = ${MIGRATIONS.length}`)
+function applyMigrations(
+  db: Database,
+  applied: number,
+  secrets: RecordSecrets,
+  migrations: string[],
+): void {
+  const runMigrations = () => {
+    for (const migration of migrations.slice(applied)) db.run(migration)
+  }
+  if (applied >= FIRST_SEALED) moveSeals(db, secrets.mac, applied, runMigrations)
+  else {
+    runMigrations()
+    sealStoredVersions(db, secrets.presetSeal)
+    writeOpening(db, secrets.mac)
+  }
+  db.run(`pragma user_version = ${migrations.length}`)
 }
 
-function sealRecords(db: Database, { mac, seal }: RecordSecrets): void {
-  sealStoredVersions(db, seal)
-  writeOpening(db, mac)
-}
-
-const readVersion = (db: Database): number =>
+/** Reads the schema version of a database: how many migrations have been applied. */
+export const readVersion = (db: Database): number =>
   (db.query('pragma user_version').get() as { user_version: number }).user_version

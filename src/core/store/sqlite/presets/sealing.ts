@@ -58,13 +58,33 @@ function tryToOpen(sealed: string, id: string, seal: () => Seal): string | undef
 
 /** Seals the versions that an earlier program has stored. It belongs in a migration. */
 export function sealStoredVersions(db: Database, seal: () => Seal): void {
-  const rows = db.query<Omit<Content, 'config'> & { config: string }, []>(
-    'select id, system_prompt, config from preset_versions',
-  )
-  const update = db.query('update preset_versions set system_prompt = ?, config = ? where id = ?')
-  for (const row of rows.all()) {
+  for (const row of listVersions(db)) {
     const version = sealVersion({ ...row, config: parseObject(row.config) ?? {} }, seal)
-    const config = JSON.stringify(version.config)
-    if (config !== row.config) update.run(version.system_prompt, config, row.id)
+    if (JSON.stringify(version.config) !== row.config) writeVersion(db, version)
   }
 }
+
+/**
+ * Seals what another secret has sealed with the current one. A version with a text that neither
+ * opens stays as it is. It belongs in a transaction.
+ */
+export function resealVersions(db: Database, current: () => Seal, previous: () => Seal): void {
+  for (const row of listVersions(db).filter(({ config }) => config.includes(`"${SEALED}"`))) {
+    const stored = { ...row, config: parseObject(row.config) ?? {} }
+    const version = openVersion(openVersion(stored, current), previous)
+    if (!JSON.stringify(version.config).includes(`"${SEALED}"`))
+      writeVersion(db, sealVersion(version, current))
+  }
+}
+
+const listVersions = (db: Database) =>
+  db
+    .query<Omit<Content, 'config'> & { config: string }, []>(
+      'select id, system_prompt, config from preset_versions',
+    )
+    .all()
+
+const writeVersion = (db: Database, { id, system_prompt, config }: Content): void =>
+  void db
+    .query('update preset_versions set system_prompt = ?, config = ? where id = ?')
+    .run(system_prompt, JSON.stringify(config), id)

@@ -2,13 +2,17 @@ import type { Database } from 'bun:sqlite'
 import { parseObject } from '../../../kernel/json.ts'
 import type { Mac } from '../../../kernel/mac.ts'
 import type { SealHead, SealOpening } from '../../../ledger/seals.ts'
-import type { RowChange, SealedRow } from './tables.ts'
+import { readSeals } from './compare.ts'
+import { type RowChange, readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
 
 /** An entry of the log as it is stored. */
 interface LogEntry extends SealHead {
   sum: string
   opening: string | null
 }
+
+/** Whether a row is not what the owner of the secret has sealed. */
+type IsForeign = (noun: string, id: string) => boolean
 
 /**
  * The seals of single rows, and the log that seals them together. The sum of all seals says which
@@ -18,7 +22,9 @@ interface LogEntry extends SealHead {
 export class SealLog {
   readonly #mac: Mac
   readonly #newest
+  readonly #newestOpening
   readonly #entry
+  readonly #listEntries
   readonly #insertEntry
   readonly #findSeal
   readonly #writeSeal
@@ -27,21 +33,27 @@ export class SealLog {
   constructor(db: Database, mac: Mac) {
     this.#mac = mac
     this.#newest = db.query<LogEntry, []>('select * from seal_log order by n desc limit 1')
+    this.#newestOpening = db.query<LogEntry, []>(
+      'select * from seal_log where opening is not null order by n desc limit 1',
+    )
     this.#entry = db.query<LogEntry, [number]>('select * from seal_log where n = ?')
+    this.#listEntries = db.query<LogEntry, [number]>(
+      'select * from seal_log where n >= ? order by n',
+    )
     this.#insertEntry = db.query('insert into seal_log (n, sum, seal, opening) values (?, ?, ?, ?)')
     this.#findSeal = db.query<{ seal: string }, [string, string]>(
       'select seal from seals where noun = ? and id = ?',
     )
-    this.#writeSeal = db.query('insert into seals (noun, id, seal) values (?, ?, ?)')
+    this.#writeSeal = db.query('insert or replace into seals (noun, id, seal) values (?, ?, ?)')
     this.#removeSeal = db.query('delete from seals where noun = ? and id = ?')
   }
 
-  /** Seals these rows as they stand, and writes the first entry. */
+  /** Seals these rows as they stand, and writes an entry with an opening. There are no seals yet. */
   open(rows: Iterable<SealedRow>, opening: SealOpening): void {
     let sum = 0n
     for (const { noun, id, text } of rows)
       sum = add(sum, this.#replace({ noun, id, before: null, after: text }) ?? 0n)
-    this.#write({ n: 0, seal: '' }, sum, JSON.stringify(opening))
+    this.#write(this.#newest.get() ?? { n: 0, seal: '' }, sum, JSON.stringify(opening))
   }
 
   /**
@@ -49,10 +61,22 @@ export class SealLog {
    * its old seal, and a log whose end is not genuine is not continued: both stay visible.
    */
   append(changes: RowChange[]): void {
-    const last = this.#newest.get()
-    let sum = BigInt(`0x${last?.sum ?? '0'}`)
+    let sum = 0n
     for (const change of changes) sum = add(sum, this.#replace(change) ?? 0n)
-    if (last && this.isGenuine(last)) this.#write(last, sum, null)
+    this.#continue(sum)
+  }
+
+  /** Makes the seals those of the rows as they stand, except where a row is foreign. */
+  move(db: Database, isForeign: IsForeign): void {
+    let sum = 0n
+    let moved = 0
+    for (const noun of SEALED_TABLES) {
+      for (const change of this.#listMoves(db, noun, isForeign)) {
+        sum = add(sum, change)
+        moved += 1
+      }
+    }
+    if (moved > 0) this.#continue(sum)
   }
 
   /** Computes the seal of a row. */
@@ -72,10 +96,23 @@ export class SealLog {
     return entry.seal === this.#sealEntry(previous, entry)
   }
 
+  /** Reads the newest opening; null if it is missing or was made with another secret. */
   readOpening(): SealOpening | null {
-    const first = this.#entry.get(1)
-    if (!first?.opening || !this.isGenuine(first)) return null
-    return (parseObject(first.opening) as unknown as SealOpening | undefined) ?? null
+    const entry = this.#newestOpening.get()
+    if (!entry?.opening || !this.isGenuine(entry)) return null
+    return (parseObject(entry.opening) as unknown as SealOpening | undefined) ?? null
+  }
+
+  /** Lists the numbers of entries that are not genuine, from the newest opening on. */
+  listForged(): number[] {
+    let previous: string | null = null
+    const forged: number[] = []
+    for (const entry of this.#listEntries.iterate(this.#newestOpening.get()?.n ?? 0)) {
+      previous ??= this.#entry.get(entry.n - 1)?.seal ?? ''
+      if (entry.seal !== this.#sealEntry(previous, entry)) forged.push(entry.n)
+      previous = entry.seal
+    }
+    return forged
   }
 
   readHead(): SealHead | null {
@@ -87,6 +124,24 @@ export class SealLog {
     return this.#entry.get(n)?.seal === seal
   }
 
+  /** Seals the rows of a table that differ from their seals. Yields what each adds to the sum. */
+  *#listMoves(db: Database, noun: string, isForeign: IsForeign): Generator<bigint> {
+    const seals = readSeals(db, noun)
+    for (const row of readRows(db, noun)) {
+      const current = seals.get(row.id) ?? null
+      seals.delete(row.id)
+      const seal = isForeign(noun, row.id) ? current : this.sealRow(row)
+      if (seal === null || seal === current) continue
+      this.#writeSeal.run(noun, row.id, seal)
+      yield toNumber(seal) - toNumber(current)
+    }
+    for (const [id, seal] of seals) {
+      if (isForeign(noun, id)) continue
+      this.#removeSeal.run(noun, id)
+      yield -toNumber(seal)
+    }
+  }
+
   /** Moves the seal of a row. Returns what that adds to the sum; null if it was left as it is. */
   #replace({ noun, id, before, after }: RowChange): bigint | null {
     const current = this.#findSeal.get(noun, id)?.seal ?? null
@@ -96,6 +151,11 @@ export class SealLog {
     const seal = after === null ? null : this.sealRow({ noun, id, text: after })
     if (seal !== null) this.#writeSeal.run(noun, id, seal)
     return toNumber(seal) - toNumber(expected)
+  }
+
+  #continue(change: bigint): void {
+    const last = this.#newest.get()
+    if (last && this.isGenuine(last)) this.#write(last, add(BigInt(`0x${last.sum}`), change), null)
   }
 
   #write(previous: SealHead, sum: bigint, opening: string | null): void {

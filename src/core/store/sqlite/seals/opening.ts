@@ -1,26 +1,44 @@
 import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../kernel/mac.ts'
-import { hashLedgerRow } from '../../../ledger/chain.ts'
+import { digestLedgerRow, hashLedgerRow } from '../../../ledger/chain.ts'
+import type { SealOpening } from '../../../ledger/seals.ts'
 import { readLedger } from '../ledger.ts'
 import { SealLog } from './log.ts'
-import { readRows, SEALED_TABLES } from './tables.ts'
+import { readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
 
 /**
- * Seals every row as it stands, and writes the opening. It runs in the migration that creates the
- * seals, so a database has one opening. What was forged before stays unnoticed: the opening says
- * since when rows are sealed.
+ * Seals every row as it stands for the first time, and writes the opening. It runs in the migration
+ * that creates the seals. What was forged before stays unnoticed: the opening says since when rows
+ * are sealed.
  */
 export function writeOpening(db: Database, mac: Mac): void {
-  const rows = SEALED_TABLES.flatMap(noun => [...readRows(db, noun)])
-  const ledger = readUnsealedEnd(db)
-  new SealLog(db, mac).open(rows, { sealed_at: new Date().toISOString(), ledger })
+  const { digest: _, ...ledger } = readLedgerEnd(db)
+  openSeals(db, mac, ledger)
 }
 
-function readUnsealedEnd(db: Database): { seq: number; hash: string } {
-  const end = { seq: 0, hash: '' }
+/**
+ * Seals every row as it stands once more, with an opening that covers the ledger as it stands.
+ * Earlier openings no longer count.
+ */
+export function writeNewOpening(db: Database, mac: Mac): void {
+  db.run('delete from seals')
+  openSeals(db, mac, readLedgerEnd(db))
+}
+
+function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void {
+  new SealLog(db, mac).open(readSealedRows(db), { sealed_at: new Date().toISOString(), ledger })
+}
+
+function* readSealedRows(db: Database): Generator<SealedRow> {
+  for (const noun of SEALED_TABLES) yield* readRows(db, noun)
+}
+
+function readLedgerEnd(db: Database): Required<SealOpening['ledger']> {
+  const end = { seq: 0, hash: '', digest: '' }
   for (const row of readLedger(db)) {
     end.seq = row.seq
     end.hash = row.hash ?? hashLedgerRow(end.hash, row)
+    end.digest = digestLedgerRow(end.digest, row)
   }
   return end
 }

@@ -1,27 +1,42 @@
 import type { Database } from 'bun:sqlite'
 
 /**
- * The tables whose rows are sealed: the audit trail, money paid in, and all that grants or limits
- * something. The ledger has its own chain. Users and groups of the identity provider are not
- * sealed: they grant nothing until they become members.
+ * The tables whose rows are sealed, with the schema version that began to seal them: who owns the
+ * store, the audit trail, money paid in, and all that grants or limits something. The ledger has
+ * its own chain.
  */
-export const SEALED_TABLES = [
-  'audit',
-  'credits',
-  'keys',
-  'workspaces',
-  'budgets',
-  'members',
-  'workspace_members',
-  'guardrails',
-  'guardrail_keys',
-  'guardrail_members',
-  'presets',
-  'preset_versions',
-  'byok',
-  'scim_tokens',
-  'scim_group_mappings',
-]
+const SEALED_SINCE: Record<string, number> = {
+  audit: 13,
+  credits: 13,
+  keys: 13,
+  workspaces: 13,
+  budgets: 13,
+  members: 13,
+  workspace_members: 13,
+  guardrails: 13,
+  guardrail_keys: 13,
+  guardrail_members: 13,
+  presets: 13,
+  preset_versions: 13,
+  byok: 13,
+  scim_tokens: 13,
+  scim_group_mappings: 13,
+  meta: 14,
+  scim_users: 14,
+  scim_groups: 14,
+  scim_group_members: 14,
+  scim_sync_jobs: 14,
+}
+
+/** The tables that this program seals. */
+export const SEALED_TABLES = Object.keys(SEALED_SINCE)
+
+/** The first schema version whose rows are sealed. */
+export const FIRST_SEALED = Math.min(...Object.values(SEALED_SINCE))
+
+/** Lists the tables whose rows a program of this schema version has sealed. */
+export const listSealedTables = (version: number): string[] =>
+  SEALED_TABLES.filter(table => (SEALED_SINCE[table] ?? 0) <= version)
 
 /** A row of a sealed table as its seal covers it. */
 export interface SealedRow {

@@ -1,44 +1,31 @@
 import type { Database } from 'bun:sqlite'
 import type { SealReport } from '../../../ledger/seals.ts'
+import { compareRows } from './compare.ts'
 import { add, type SealLog } from './log.ts'
-import { readRows, SEALED_TABLES } from './tables.ts'
+import { SEALED_TABLES } from './tables.ts'
 
 /** Verifies the seal of every row, that none is missing, and that the log ends with all of them. */
 export function inspectRows(db: Database, log: SealLog): Omit<SealReport, 'schema'> {
   const report: Omit<SealReport, 'schema'> = { audit: [], rules: [], seals: [] }
   let sum = 0n
   for (const noun of SEALED_TABLES) {
-    const seals = readSeals(db, noun)
     const problems = noun === 'audit' ? report.audit : report.rules
-    for (const row of readRows(db, noun)) {
-      const seal = log.sealRow(row)
-      if (seals.get(row.id) !== seal) problems.push(describeRow(noun, row.id, seals.has(row.id)))
-      else sum = add(sum, BigInt(`0x${seal}`))
-      seals.delete(row.id)
+    for (const { id, state, seal } of compareRows(db, log, noun)) {
+      if (state === 'genuine') sum = add(sum, BigInt(`0x${seal}`))
+      else if (state === 'removed') problems.push(`${noun} ${id} was removed`)
+      else problems.push(`${noun} ${id} was ${state} by another program`)
     }
-    for (const id of seals.keys()) problems.push(`${noun} ${id} was removed`)
   }
   const isIntact = report.audit.length + report.rules.length === 0
   report.seals = [
-    ...(log.readOpening() ? [] : ['the opening is missing, or was made with another secret']),
+    ...(log.readOpening()
+      ? log.listForged().map(n => `entry ${n} of the log of seals was changed`)
+      : ['the opening is missing, or was made with another secret']),
     ...listStraySeals(db),
     ...(isIntact && !log.isClosedWith(sum) ? ['rows were removed together with their seals'] : []),
   ]
   return report
 }
-
-const describeRow = (noun: string, id: string, isSealed: boolean): string =>
-  isSealed
-    ? `${noun} ${id} was changed by another program`
-    : `${noun} ${id} was added by another program`
-
-const readSeals = (db: Database, noun: string): Map<string, string> =>
-  new Map(
-    db
-      .query<{ id: string; seal: string }, [string]>('select id, seal from seals where noun = ?')
-      .all(noun)
-      .map(({ id, seal }) => [id, seal]),
-  )
 
 const listStraySeals = (db: Database): string[] =>
   db

@@ -1,0 +1,80 @@
+import { Command } from 'commander'
+import type { BackupSummary } from '../../core/backup.ts'
+import { getDataDirectory } from '../data-directory.ts'
+import { formatDollars, print, printResult } from '../output.ts'
+
+interface BackupOptions {
+  data?: string
+  json?: boolean
+  force?: boolean
+  withSecret?: boolean
+  withConfig?: boolean
+}
+
+/** `gateway backup`: the data directory as one file, also while a server runs. */
+export const createBackupCommand = () =>
+  addOptions(
+    new Command('backup')
+      .description('write the data directory into one file, also while a server runs')
+      .argument('<file>', 'the file to write'),
+  )
+    .option('--with-secret', 'include secret.key: the file then opens everything that is in it')
+    .option('--with-config', 'include gateway.yaml, with the keys that stand in it')
+    .option('--force', 'replace the file if it exists')
+    .action(backUp)
+
+/** `gateway restore`: makes a data directory of a backup. */
+export const createRestoreCommand = () =>
+  addOptions(
+    new Command('restore')
+      .description('make a data directory of a backup; the server must be stopped')
+      .argument('<file>', 'the backup'),
+  )
+    .option('--force', 'move aside what the data directory holds')
+    .action(restore)
+
+const addOptions = (command: Command): Command =>
+  command
+    .option('--json', 'print the summary as JSON')
+    .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
+
+const getSecret = () => process.env.GATEWAY_SECRET || undefined
+
+async function backUp(file: string, options: BackupOptions): Promise<void> {
+  const core = await import('../../core/backup.ts')
+  const answer = await core.backUp({
+    file,
+    data: getDataDirectory(options),
+    secret: getSecret(),
+    force: options.force === true,
+    withSecret: options.withSecret === true,
+    withConfig: options.withConfig === true,
+  })
+  printResult(options.json, answer, ({ data }) => {
+    print(`${data.file}: ${describe(data)}`)
+    print(data.parts.includes('secret.key') ? WITH_SECRET : WITHOUT_SECRET)
+  })
+}
+
+const WITH_SECRET =
+  'It holds the secret: who reads it can read provider keys and forge seals. Keep it encrypted.'
+const WITHOUT_SECRET =
+  'It does not hold the secret: keep secret.key or GATEWAY_SECRET too, or it cannot be restored.'
+
+async function restore(file: string, options: BackupOptions): Promise<void> {
+  const core = await import('../../core/backup/restore.ts')
+  const answer = await core.restore({
+    file,
+    data: getDataDirectory(options),
+    secret: getSecret(),
+    force: options.force === true,
+  })
+  printResult(options.json, answer, ({ data }) => {
+    print(`${getDataDirectory(options)}: ${describe(data)}`)
+    if (data.moved) print(`What was there is in ${data.moved}`)
+  })
+}
+
+const describe = ({ keys, generations, audit_entries, charged }: BackupSummary): string =>
+  `${keys} keys, ${generations} calls, ${audit_entries} audit entries, ` +
+  `${formatDollars(charged)} charged, all checked`

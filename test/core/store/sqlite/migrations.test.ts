@@ -1,0 +1,120 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buildDefaultWorkspace } from '../../../../src/core/identity/workspaces.ts'
+import { openMac } from '../../../../src/core/kernel/mac.ts'
+import { MIGRATIONS } from '../../../../src/core/store/sqlite/contents.ts'
+import { migrate } from '../../../../src/core/store/sqlite/migrations.ts'
+import { SealLog } from '../../../../src/core/store/sqlite/seals/log.ts'
+import { SEALED_TABLES } from '../../../../src/core/store/sqlite/seals/tables.ts'
+import { inspectRows } from '../../../../src/core/store/sqlite/seals/verify.ts'
+import { openSqlite } from '../../../../src/core/store/sqlite.ts'
+import { buildKey } from '../../../suites/store/rows.ts'
+import { buildAuditEntry } from '../../../support/audit.ts'
+import { TEST_MAC, TEST_SECRETS } from '../../../support/ledger.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'gateway-migrations-'))
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+let files = 0
+
+/** Returns a database of this version with a workspace, two keys and their audit entries. */
+async function openFilled(): Promise<Database> {
+  const path = join(root, `${++files}.db`)
+  const store = await openSqlite({
+    path,
+    durability: 'normal',
+    busyTimeout: 0,
+    secrets: TEST_SECRETS,
+  })
+  await store.owner({ user_id: 'u', workspace_id: 'w' })
+  await store.workspaces.insertIfAbsent(buildDefaultWorkspace('w', 'u', new Date()))
+  for (const hash of ['a', 'b'])
+    await store.keys.insert(buildKey({ hash, workspace_id: 'w' }), buildAuditEntry({ id: hash }))
+  await store.close()
+  return new Database(path, { strict: true })
+}
+
+/** Lists what the seals show after these migrations are applied. */
+function listProblems(db: Database, migrations: string[], mac = TEST_MAC): string[] {
+  migrate(db, { ...TEST_SECRETS, mac }, [...MIGRATIONS, ...migrations])
+  return Object.values(inspectRows(db, new SealLog(db, mac))).flat()
+}
+
+const PLANTED: [what: string, migration: string][] = [
+  ['a column with a value', "alter table keys add column color text not null default 'blue'"],
+  [
+    'a column in every sealed table',
+    SEALED_TABLES.map(t => `alter table ${t} add column planted integer default 7;`).join('\n'),
+  ],
+  ['changed rows', "update keys set name = 'changed'"],
+  ['a removed row', "delete from keys where hash = 'a'"],
+  [
+    'an added row',
+    'insert into credits (id, created_at, amount, note, user_id) ' +
+      "values ('opening', '', 5, null, 'u')",
+  ],
+  ['a renamed column', 'alter table keys rename column name to title'],
+  ['a dropped column', 'alter table keys drop column label'],
+  [
+    'a rebuilt table',
+    `create table rebuilt (
+       hash text primary key, name text not null, disabled integer not null,
+       more text not null default 'x'
+     ) strict;
+     insert into rebuilt (hash, name, disabled) select hash, name, disabled from keys;
+     drop table keys;
+     alter table rebuilt rename to keys`,
+  ],
+]
+
+test.each(PLANTED)('a migration with %s leaves every row sealed', async (_, migration) => {
+  const db = await openFilled()
+  expect(listProblems(db, [migration])).toEqual([])
+  db.close()
+})
+
+test.each(PLANTED)('a migration with %s seals no row of another program', async (_, migration) => {
+  const db = await openFilled()
+  db.run("update keys set disabled = 1 where hash = 'b'")
+  db.run("insert into credits values (9, 'x', '', 1, null, 'u')")
+  db.run("delete from workspaces where id = 'nowhere'")
+  expect(listProblems(db, [migration])).toEqual([
+    'credits 9 was added by another program',
+    'keys b was changed by another program',
+  ])
+  db.close()
+})
+
+test('a removed row stays missed after a migration', async () => {
+  const db = await openFilled()
+  db.run("delete from keys where hash = 'b'")
+  expect(listProblems(db, ["update keys set name = 'changed'"])).toEqual(['keys b was removed'])
+  db.close()
+})
+
+test('a migration with another secret moves no seal', async () => {
+  const db = await openFilled()
+  const other = openMac(Buffer.from('another secret'), 'records')
+  expect(listProblems(db, ["update keys set name = 'changed'"], other)).not.toEqual([])
+  db.close()
+})
+
+test('tables that were not sealed are sealed as they stand, the others are not', async () => {
+  const db = new Database(join(root, `${++files}.db`), { create: true, strict: true })
+  migrate(db, TEST_SECRETS, MIGRATIONS.slice(0, 13))
+  db.run("insert into meta values ('user_id', 'u')")
+  db.run("delete from seals where noun in ('meta', 'scim_groups')")
+  db.run("insert into scim_groups values ('g', 'G', 'g', null, 1, '', '')")
+  db.run("insert into credits values (9, 'x', '', 1, null, 'u')")
+  migrate(db, TEST_SECRETS)
+  expect(Object.values(inspectRows(db, new SealLog(db, TEST_MAC))).flat()).toEqual([
+    'credits 9 was added by another program',
+  ])
+  db.run("update scim_groups set display_name = 'other'")
+  expect(Object.values(inspectRows(db, new SealLog(db, TEST_MAC))).flat()).toContain(
+    'scim_groups g was changed by another program',
+  )
+  db.close()
+})

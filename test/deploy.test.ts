@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import manifest from '../package.json' with { type: 'json' }
+import { createDefaultConfig } from '../src/core/config.ts'
+import { LARGEST_BODY } from '../src/core/kernel/schema-builders.ts'
+import { type Server, startServer } from './support/server.ts'
+
+const ROOT = resolve(import.meta.dir, '..')
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+const config = createDefaultConfig()
+
+/** Reads the number before a unit in the first match, such as the 30 of `--drain 30`. */
+function readNumber(text: string, pattern: RegExp): number {
+  const [, number] = pattern.exec(text) ?? []
+  expect([pattern.source, number]).toEqual([pattern.source, expect.stringMatching(/^\d+$/)])
+  return Number(number)
+}
+
+interface Instruction {
+  name: string
+  flags: string[]
+  value: string
+}
+
+/** Parses a Dockerfile: comments out, continued lines joined. */
+const parseDockerfile = (text: string): Instruction[] =>
+  text
+    .replace(/^#.*\n/gm, '')
+    .replace(/\\\n/g, ' ')
+    .split('\n')
+    .filter(line => line.trim() !== '')
+    .map(line => {
+      const [name = '', ...words] = line.split(' ')
+      const flags = words.slice(
+        0,
+        words.findIndex(word => !word.startsWith('--')),
+      )
+      return { name, flags, value: words.slice(flags.length).join(' ') }
+    })
+
+describe('the Dockerfile', () => {
+  const instructions = parseDockerfile(read('Dockerfile'))
+  const list = (name: string) => instructions.filter(one => one.name === name)
+  const last = (name: string) => list(name).at(-1)?.value ?? ''
+
+  test('has instructions that there are, and begins with an image', () => {
+    const known =
+      'FROM WORKDIR COPY RUN ENV USER VOLUME EXPOSE STOPSIGNAL HEALTHCHECK ENTRYPOINT CMD'.split(
+        ' ',
+      )
+    expect(instructions.filter(({ name }) => !known.includes(name))).toEqual([])
+    expect(instructions[0]?.name).toBe('FROM')
+  })
+
+  test('pins its images, and builds with the Bun of this project', () => {
+    const images = list('FROM').map(({ value }) => value.split(' ')[0])
+    expect(images.filter(image => !/^[\w./-]+:[\w.-]*\d[\w.-]*$/.test(image ?? ''))).toEqual([])
+    expect(images[0]).toBe(`oven/bun:${manifest.devDependencies.bun}`)
+  })
+
+  test('copies files that exist, and that .dockerignore lets in', () => {
+    const ignored = read('.dockerignore').split('\n')
+    expect(ignored).toContain('*')
+    const copied = list('COPY')
+      .filter(({ flags }) => flags.length === 0)
+      .flatMap(({ value }) => value.split(' ').slice(0, -1))
+    expect(copied).toContain('src')
+    expect(copied.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
+    expect(copied.filter(path => !ignored.includes(`!${path}`))).toEqual([])
+    const allowed = ignored.filter(line => line.startsWith('!')).map(line => line.slice(1))
+    expect(allowed.toSorted()).toEqual(copied.toSorted())
+  })
+
+  test('takes the program from a stage that there is, where the build leaves it', () => {
+    const stages = list('FROM').map(({ value }) => / AS (\w+)$/.exec(value)?.[1])
+    const taken = list('COPY').filter(({ flags }) => flags.length > 0)
+    expect(taken.map(({ flags }) => flags)).toEqual([[`--from=${stages[0]}`]])
+    expect(taken[0]?.value).toStartWith('/build/dist/gateway ')
+    expect(read('build.ts')).toContain("'dist/gateway'")
+  })
+
+  test('runs as a user of its own, who owns the data', () => {
+    const [user, group] = last('USER').split(':')
+    expect(Number(user)).toBeGreaterThan(0)
+    const made = list('RUN').find(({ value }) => value.includes(' /data'))?.value
+    expect(made).toContain(`--owner=${user} --group=${group} --mode=0700`)
+    expect(last('VOLUME')).toBe('/data')
+    expect(list('ENV').map(({ value }) => value)).toContain('GATEWAY_DATA=/data')
+  })
+
+  test('starts the program itself, so that it gets the signal, with commands that there are', () => {
+    expect(JSON.parse(last('ENTRYPOINT'))).toEqual(['gateway'])
+    expect(JSON.parse(last('CMD'))).toEqual(['serve', '--log', 'json'])
+    expect(last('STOPSIGNAL')).toBe('SIGTERM')
+    expect(last('EXPOSE')).toBe(String(config.server.port))
+  })
+})
+
+describe('what runs beside the gateway', () => {
+  let server: Server
+  let metrics: string
+  beforeAll(async () => {
+    server = await startServer()
+    await (
+      await server.fetch('/chat/completions', {
+        json: { model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hello' }] },
+      })
+    ).text()
+    metrics = await (await fetch(new URL('/metrics', server.url))).text()
+  })
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]()
+  })
+
+  test('the health check of the Dockerfile succeeds at a server, and fails at none', async () => {
+    const { value } = parseDockerfile(read('Dockerfile')).find(
+      ({ name }) => name === 'HEALTHCHECK',
+    ) as Instruction
+    const command: string[] = JSON.parse(value.replace(/^CMD /, ''))
+    const check = async (port: string) =>
+      Bun.spawn(
+        command.map(word => word.replace('127.0.0.1/8080', `127.0.0.1/${port}`)),
+        { stderr: 'ignore' },
+      ).exited
+    expect(await check(new URL(server.url).port)).toBe(0)
+    expect(await check('1')).not.toBe(0)
+  })
+
+  interface Rule {
+    alert: string
+    expr: string
+    labels: object
+    annotations: { summary: string }
+  }
+  const rules = (Bun.YAML.parse(read('deploy/alerts.yml')) as { groups: { rules: Rule[] }[] })
+    .groups[0]?.rules as Rule[]
+
+  test.each(rules.map(rule => [rule.alert, rule]))(
+    '%s asks for metrics that there are',
+    (_, rule) => {
+      const names = [...rule.expr.matchAll(/\b(?:gateway|process)_[a-z_]+/g)].map(([name]) => name)
+      expect(names.length + Number(rule.expr.startsWith('up{'))).toBeGreaterThan(0)
+      expect(
+        names.filter(
+          name => !new RegExp(`^${name}(\\{| )`, 'm').test(metrics) && !isDeclared(name),
+        ),
+      ).toEqual([])
+      expect(rule.annotations.summary).not.toBeEmpty()
+    },
+  )
+
+  // A counter without a value yet shows only its head.
+  const isDeclared = (name: string) => metrics.includes(`# TYPE ${name} counter\n`)
+
+  test('alerts name labels that there are', () => {
+    const labels = rules.flatMap(({ expr }) =>
+      [...expr.matchAll(/(gateway_\w+)\{(\w+)[=!]/g)].map(([, name, label]) => [name, label]),
+    )
+    expect(labels).not.toEqual([])
+    for (const [name, label] of labels)
+      expect(metrics).toMatch(new RegExp(`^${name}\\{[^}]*\\b${label}=`, 'm'))
+  })
+
+  test('Prometheus reads the rules, at the address that the documentation configures', () => {
+    const { rule_files, scrape_configs } = Bun.YAML.parse(read('deploy/prometheus.yml')) as {
+      rule_files: string[]
+      scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[]
+    }
+    expect(rule_files).toEqual(['alerts.yml'])
+    expect(scrape_configs[0]?.job_name).toBe('gateway')
+    const [target] = scrape_configs[0]?.static_configs[0]?.targets ?? []
+    expect(read('docs/operations.md')).toContain(`metrics_address: ${target}`)
+  })
+})
+
+describe('the proxies', () => {
+  const longest = config.timeouts.total_seconds
+  const megabytes = LARGEST_BODY / 1024 / 1024
+
+  test('nginx waits longer than a call, passes bodies of every size on, and buffers nothing', () => {
+    const text = read('deploy/nginx.conf')
+    expect(readNumber(text, /proxy_read_timeout (\d+)s;/)).toBeGreaterThan(longest)
+    expect(readNumber(text, /client_max_body_size (\d+)m;/)).toBe(megabytes)
+    expect(readNumber(text, /keepalive_timeout (\d+)s;/)).toBeLessThan(config.server.idle_seconds)
+    for (const line of [
+      'proxy_buffering off;',
+      'proxy_http_version 1.1;',
+      'proxy_next_upstream off;',
+    ])
+      expect(text).toContain(line)
+    expect(text.split('{').length).toBe(text.split('}').length)
+    const statements = text.split('\n').map(line => line.trim())
+    expect(statements.filter(line => line !== '' && !/^#|[;{}]$/.test(line))).toEqual([])
+  })
+
+  test('Caddy does too', () => {
+    const text = read('deploy/Caddyfile')
+    expect(readNumber(text, /read_timeout (\d+)s/)).toBeGreaterThan(longest)
+    expect(readNumber(text, /max_size (\d+)MiB/)).toBe(megabytes)
+    expect(readNumber(text, /keepalive (\d+)s/)).toBeLessThan(config.server.idle_seconds)
+    expect(text).toContain('flush_interval -1')
+    expect(text.split('{').length).toBe(text.split('}').length)
+  })
+})
+
+describe('the systemd unit', () => {
+  const unit = read('deploy/gateway.service')
+
+  test('waits longer than it lets answers run, and restarts', () => {
+    const drain = readNumber(unit, /--drain (\d+)/)
+    expect(readNumber(unit, /TimeoutStopSec=(\d+)/)).toBeGreaterThan(drain)
+    expect(unit).toContain('Restart=on-failure')
+    expect(unit).toContain('ExecReload=/bin/kill -HUP $MAINPID')
+    expect(unit).not.toMatch(/^MemoryDenyWriteExecute/m)
+  })
+
+  const analyze = Bun.which('systemd-analyze')
+  const isTested = test.skipIf(analyze === null)
+
+  /** Runs systemd-analyze on the unit, with a program in the place of the gateway. */
+  async function runAnalyze(...args: string[]): Promise<[code: number, output: string]> {
+    const directory = mkdtempSync(join(tmpdir(), 'gateway-unit-'))
+    try {
+      const program = join(directory, 'gateway')
+      writeFileSync(program, '#!/bin/sh\n')
+      chmodSync(program, 0o755)
+      const path = join(directory, 'gateway.service')
+      writeFileSync(path, unit.replace('/usr/local/bin/gateway', program))
+      const child = Bun.spawn([analyze as string, ...args, path], {
+        stdout: 'pipe',
+        stderr: 'pipe',
+      })
+      const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
+      return [await child.exited, (await Promise.all(texts)).join('')]
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  }
+
+  isTested('is valid', async () => {
+    expect(await runAnalyze('verify', '--man=no', '--recursive-errors=no')).toEqual([0, ''])
+  })
+
+  isTested('is hardened', async () => {
+    const [code, output] = await runAnalyze(
+      'security',
+      '--offline=true',
+      '--threshold=20',
+      '--no-pager',
+    )
+    expect([code, output]).toEqual([0, expect.stringContaining('OK')])
+  })
+})
