@@ -10,7 +10,7 @@ const RECENT = [fill('limit', '--limit <n>', 'how many', NUMBER)]
 export const createGenerationsCommand = () =>
   defineNoun('generations', 'finished calls', [
     verb('list', 'list the newest calls', RECENT, core =>
-      withInput(core.RecentQuery, (gateway, _, query) => core.listGenerations(gateway, query)),
+      withInput(core.RecentQuery, core.listGenerations),
     ).printAs({
       WHEN: call => call.created_at,
       MODEL: call => call.model,

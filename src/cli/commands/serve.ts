@@ -274,12 +274,16 @@ function createLogger(format: string, gateway: Gateway): Log {
 }
 
 function logCalls(log: Log, { events }: Gateway): void {
-  events.on('attempt.failed', ({ endpoint, error }) =>
+  events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
     log('attempt.failed', {
+      generation: id,
       provider: endpoint.provider.slug,
       model: endpoint.model,
       type: error.type,
-      status: error.status,
+      status: status ?? undefined,
+      code: error.reason?.code ?? undefined,
+      reason: error.reason?.message ?? undefined,
+      provider_request_id: request_id ?? undefined,
       cause: getCause(error),
     }),
   )

@@ -10,6 +10,7 @@ import { protocols } from '../protocols/registry.ts'
 import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
+import { filterReason } from './attempt/reason.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -124,10 +125,11 @@ export class AttemptQueue<K extends Kind> {
   }
 
   /** Records a failed attempt. */
-  addFailure({ endpoint, status }: RunningAttempt, thrown: unknown): void {
+  addFailure({ endpoint, status, request_id }: RunningAttempt, thrown: unknown): void {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
-    this.#world.events.publish('attempt.failed', { endpoint, error })
+    const { id } = this.#run.call
+    this.#world.events.publish('attempt.failed', { id, endpoint, error, status, request_id })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
   }
@@ -155,6 +157,7 @@ export class AttemptQueue<K extends Kind> {
       onSent: null,
       latency: 0,
       status: null,
+      request_id: null,
       error: null,
     }
   }
@@ -274,7 +277,7 @@ export async function tryEndpoint<K extends Kind>(
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     return { endpoint, sentAt, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
-    const error = GatewayError.from(thrown)
+    const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
     if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error
@@ -344,8 +347,9 @@ async function awaitAnswer<K extends Kind>(
       endpoint,
       call,
       cancellation,
-      status => {
+      ({ status, request_id }) => {
         attempt.status = status
+        attempt.request_id = request_id
       },
     )
     sent.received = opened.first

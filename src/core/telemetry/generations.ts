@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { notFound } from '../errors.ts'
+import { type ErrorType, isCallersFault, notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
@@ -17,6 +17,17 @@ export interface ProviderResponse {
   is_byok: boolean
   latency: number
   status: number | null
+  /** The provider's own id of the request; null if it sent none. */
+  request_id: string | null
+  /** Why it failed, in the provider's own words if it had any; null if it answered. */
+  error: AttemptError | null
+}
+
+/** Why an attempt failed: our type for it, and what the provider says. */
+export interface AttemptError {
+  type: ErrorType
+  code: string | null
+  message: string | null
 }
 
 /**
@@ -111,17 +122,28 @@ export async function getGeneration(world: TelemetryWorld, actor: Actor, id: str
   const generation = await world.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
     throw notFound('Generation not found')
-  return { data: showGeneration(generation) }
+  return { data: showGeneration(generation, actor) }
 }
 
 /** Lists the newest calls, newest first. */
-export async function listGenerations(world: TelemetryWorld, { limit = 20 }: RecentQuery) {
-  return { data: (await world.store.generations.listRecent(limit)).map(showGeneration) }
+export async function listGenerations(
+  world: TelemetryWorld,
+  actor: Actor,
+  { limit = 20 }: RecentQuery,
+) {
+  const generations = await world.store.generations.listRecent(limit)
+  return { data: generations.map(generation => showGeneration(generation, actor)) }
 }
 
-function showGeneration(generation: Generation) {
+/**
+ * Shows a call. The operator sees why each attempt failed in the provider's words, as they may be
+ * about the account there; others see those that are about the call. A key sees only its own hash.
+ */
+function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
+  const isOperator = kind === 'operator'
   const {
-    key_hash: _,
+    key_hash: caller,
+    provider_responses,
     user_id: __,
     settled_at: ___,
     title,
@@ -132,6 +154,8 @@ function showGeneration(generation: Generation) {
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
+    provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
     app_id: null,
     cache_discount: null,
     moderation_latency: null,
@@ -151,3 +175,8 @@ function showGeneration(generation: Generation) {
     web_search_engine: null,
   }
 }
+
+const hideReason = ({ error, ...response }: ProviderResponse): ProviderResponse => ({
+  ...response,
+  error: error && { ...error, message: isCallersFault(error.type) ? error.message : null },
+})

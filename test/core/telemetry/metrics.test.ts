@@ -11,7 +11,10 @@ test('a provider’s name cannot break the line of a label', async () => {
   const metrics = openMetrics(gateway)
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   if (!endpoint) throw new Error('There is an endpoint')
-  gateway.events.publish('attempt.failed', { endpoint, error: new GatewayError('server', 'x') })
+  gateway.events.publish('attempt.failed', {
+    ...{ id: 'gen-1', endpoint, status: null, request_id: null },
+    error: new GatewayError('server', 'x'),
+  })
   gateway.events.publish('tools.judged', { endpoint, toolCallsValid: true })
   gateway.events.publish('hedge.started', { endpoint })
   gateway.events.publish('hedge.won', { endpoint })

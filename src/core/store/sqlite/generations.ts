@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../../errors.ts'
 import type { Mac } from '../../kernel/mac.ts'
 import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
-import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
+import type { Generation, GenerationStore, ProviderResponse } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
@@ -185,9 +185,16 @@ const selectGenerations = (kysely: Kysely<Tables>) =>
 
 type Row = Awaited<ReturnType<ReturnType<typeof selectGenerations>['execute']>>[number]
 
+// Earlier versions stored no reason.
+const fillProviderResponse = (stored: ProviderResponse): ProviderResponse => ({
+  ...stored,
+  request_id: stored.request_id ?? null,
+  error: stored.error ?? null,
+})
+
 const toGeneration = (row: Row): Generation => ({
   ...row,
-  provider_responses: JSON.parse(row.provider_responses),
+  provider_responses: JSON.parse(row.provider_responses).map(fillProviderResponse),
   contentFilters: JSON.parse(row.contentFilters),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,
