@@ -1,5 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Command } from 'commander'
+import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import type { Fields, Flags } from './fields.ts'
@@ -141,6 +142,21 @@ interface Verb extends Shared {
 }
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
+  await performVerb(verb, flags, args).catch(thrown => {
+    throw nameFlag(verb.fields, thrown)
+  })
+}
+
+/** Returns an error about a field as one about the flag that fills it. */
+function nameFlag(fields: Fields[], thrown: unknown): unknown {
+  const field = thrown instanceof GatewayError ? String(thrown.metadata.field ?? '') : ''
+  const [name = ''] = field.split('.')
+  const flag = fields.findLast(({ flags }) => flags && Object.hasOwn(flags, name))?.flags?.[name]
+  if (!(thrown instanceof GatewayError) || !flag || !thrown.message.startsWith(name)) return thrown
+  return thrown.with({ message: flag + thrown.message.slice(name.length) })
+}
+
+async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
   const core = await verb.load()
   const chosen = verb.choose(core, flags)
   const { run, schema } = typeof chosen === 'function' ? { run: chosen } : chosen

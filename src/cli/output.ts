@@ -11,11 +11,11 @@ const EXIT_CODES: Partial<Record<ErrorType, number>> = {
   authentication: 5,
 }
 
-/** Prints one line on stderr and returns the exit code. */
+/** Prints a failure on stderr, one line for each that it has, and returns the exit code. */
 export function printFailure(thrown: unknown): number {
   const exitCode = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
   const message = thrown instanceof Error ? thrown.message : String(thrown)
-  process.stderr.write(`gateway: ${toPrintable(message)}\n`)
+  for (const line of message.split('\n')) process.stderr.write(`gateway: ${toPrintable(line)}\n`)
   return exitCode ?? 1
 }
 

@@ -729,7 +729,7 @@ describe('config', () => {
     const { code, stderr } = await runGateway(['config', 'check', 'bad.yaml'], { cwd })
     expect([code, stderr]).toEqual([
       2,
-      'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n',
+      'gateway: bad.yaml:1:11: server.port: expected integer from 0 to 65535, found a string\n',
     ])
   })
 

@@ -313,7 +313,7 @@ function logConfig(log: Log, { events }: Gateway): void {
   events.on('config.rejected', ({ error: { message, metadata } }) =>
     log('config.rejected', {
       path: metadata.field,
-      reason: message,
+      reason: message.replaceAll('\n', '; '),
       consequence: 'the previous config stays in effect',
     }),
   )
