@@ -1,12 +1,23 @@
 import { closeSync, openSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { toPrintable, toPrintableJson } from '../../core/kernel/printable.ts'
+import { toUsd } from '../../core/kernel/money.ts'
+import { toPrintableJson } from '../../core/kernel/printable.ts'
+import { getCallStatus } from '../../core/telemetry/generations.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory } from '../data-directory.ts'
+import {
+  createLog,
+  LEVELS,
+  type Level,
+  LOG_FORMATS,
+  type Log,
+  type LogFormat,
+  openLineWriter,
+} from '../log.ts'
 import {
   addCommonOptions,
   type CommonOptions,
@@ -21,7 +32,9 @@ interface ServeOptions extends CommonOptions {
   host?: string
   port?: number
   drain: number
-  log: string
+  log: LogFormat
+  logLevel: Level
+  accessLog: boolean
 }
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
@@ -35,11 +48,14 @@ export const createServeCommand = () =>
       parseNumber,
       30,
     )
-    .option('--log <format>', 'text or json', 'text')
+    .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
+    .addOption(
+      new Option('--log-level <level>', 'the least that is logged').choices(LEVELS).default('info'),
+    )
+    .option('--no-access-log', 'no line for each call')
     .action(serve)
 
 async function serve(options: ServeOptions): Promise<void> {
-  if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
   const config = await loadConfig(options)
   const parts = toGatewayParts(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
@@ -62,7 +78,7 @@ async function runServer(
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
   const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
-  const log = createLogger(options.log, gateway)
+  const log = createLogger(options, gateway)
   const { host, port } = readAddress(options, gateway)
   const keys = await createFirstKeys(gateway)
   if (keys) showKeys(options.log, keys)
@@ -72,7 +88,7 @@ async function runServer(
   const watch = await watchConfig(gateway, options, config)
   const metrics = listenForMetrics(gateway)
   const server = listen(gateway, host, port)
-  if (metrics) log('metrics.listening', { url: metrics.url })
+  if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
   showAddress(options.log, server.url, keys?.inference_key)
   const timers = [
@@ -81,13 +97,13 @@ async function runServer(
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
   await stopped
-  log('draining', { running: gateway.traffic.calls.size })
+  log('info', 'draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
   await metrics?.stop()
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
   await markEnds(gateway)
-  log('stopped', {})
+  log('info', 'stopped', {})
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
@@ -100,7 +116,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
-    log('calls.recovered', {
+    log('warn', 'calls.recovered', {
       calls: recovered,
       consequence: 'they are charged their last known cost',
     })
@@ -108,7 +124,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
 
 // Before anything else can fail, since they are shown only once.
 function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
-  if (format === 'json') print(toPrintableJson({ event: 'keys', ...keys }))
+  if (format === 'json') print(toPrintableJson({ ...stampLine(), event: 'keys', ...keys }))
   else printFirstKeys(keys)
 }
 
@@ -120,9 +136,13 @@ function showAddress(format: string, url: string, key: string | undefined): void
         `-d '${GREETING}'`,
     )
   print(
-    format === 'json' ? toPrintableJson({ event: 'listening', url }) : `gateway listens on ${url}`,
+    format === 'json'
+      ? toPrintableJson({ ...stampLine(), event: 'listening', url })
+      : `gateway listens on ${url}`,
   )
 }
+
+const stampLine = () => ({ time: new Date().toISOString(), level: 'info' })
 
 const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
@@ -173,7 +193,7 @@ async function logConfigFile(log: Log, options: ServeOptions, { file }: ConfigFi
   const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
   const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
   const read = { file: file === null ? 'none' : resolve(file) }
-  log('config.read', skipped === undefined ? read : { ...read, skipped })
+  log('info', 'config.read', skipped === undefined ? read : { ...read, skipped })
 }
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
@@ -225,7 +245,7 @@ function waitForStop(): Promise<void> {
 function logBugs(log: Log): void {
   const logBug = (thrown: unknown) => {
     const { name, stack } = thrown instanceof Error ? thrown : new Error()
-    log('bug', {
+    log('error', 'bug', {
       error: name,
       at: stack
         ?.split('\n')
@@ -237,45 +257,59 @@ function logBugs(log: Log): void {
   process.on('uncaughtException', logBug)
 }
 
-type Log = (event: string, facts: Record<string, unknown>) => void
-
 /**
  * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
- * short cause, and goes nowhere else.
+ * short cause, or as the cleaned reason of a provider.
  */
-function createLogger(format: string, gateway: Gateway): Log {
-  const log: Log = (event, facts) => {
-    const line =
-      format === 'json'
-        ? toPrintableJson({ event, ...facts })
-        : [
-            event,
-            ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`)),
-          ].join(' ')
-    process.stderr.write(`${toPrintable(line)}\n`)
-  }
+function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gateway: Gateway): Log {
+  const write = openLineWriter(process.stderr.fd)
+  const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
+  if (accessLog) logEachCall(log, gateway)
   logConfig(log, gateway)
   logCalls(log, gateway)
   gateway.events.on('byok.unreadable', ({ id, provider }) =>
-    log('byok.unreadable', {
+    log('warn', 'byok.unreadable', {
       id,
       provider,
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
   gateway.events.on('descriptors.scarce', () =>
-    log('descriptors.scarce', { consequence: 'calls are refused until some are free (ulimit -n)' }),
+    log('warn', 'descriptors.scarce', {
+      consequence: 'calls are refused until some are free (ulimit -n)',
+    }),
   )
-  gateway.events.on('descriptors.sufficient', () => log('descriptors.sufficient', {}))
+  gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
   gateway.events.on('store.failing', ({ error }) =>
-    log('store.failing', { cause: getCause(error) }),
+    log('error', 'store.failing', { cause: getCause(error) }),
   )
   return log
 }
 
+/** Logs one line for each finished call. */
+function logEachCall(log: Log, { events, memory }: Gateway): void {
+  events.on('generation.finished', call =>
+    log('info', 'call', {
+      request_id: call.request_id,
+      generation: call.id,
+      key: call.key_hash === null ? 'operator' : (memory.keys.get(call.key_hash)?.label ?? 'gone'),
+      model: call.model,
+      provider: call.provider_name ?? undefined,
+      status: getCallStatus(call),
+      error: call.error_type ?? undefined,
+      input_tokens: call.native_tokens_prompt,
+      output_tokens: call.native_tokens_completion,
+      cost: toUsd(call.total_cost ?? 0n),
+      ms: call.generation_time,
+      first_ms: call.latency ?? undefined,
+      attempts: call.provider_responses.length,
+    }),
+  )
+}
+
 function logCalls(log: Log, { events }: Gateway): void {
   events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
-    log('attempt.failed', {
+    log('warn', 'attempt.failed', {
       generation: id,
       provider: endpoint.provider.slug,
       model: endpoint.model,
@@ -291,27 +325,27 @@ function logCalls(log: Log, { events }: Gateway): void {
   events.on('price.missing', ({ endpoint: { model, provider } }) => {
     if (unpriced.has(`${provider.slug} ${model}`)) return
     unpriced.add(`${provider.slug} ${model}`)
-    log('price.missing', {
+    log('warn', 'price.missing', {
       provider: provider.slug,
       model,
       consequence: 'the cost of its calls is unknown and not charged',
     })
   })
-  events.on('filter.matched', finding => log('filter.matched', { ...finding }))
+  events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
 }
 
 // Settings are logged by name, and errors in the words of `config check`. Values are never logged.
 function logConfig(log: Log, { events }: Gateway): void {
   events.on('config.applied', ({ changed, needsRestart: settings }) => {
-    log('config.applied', { changed })
+    log('info', 'config.applied', { changed })
     if (settings.length > 0)
-      log('config.needs_restart', {
+      log('warn', 'config.needs_restart', {
         settings,
         consequence: 'they keep their values until a restart',
       })
   })
   events.on('config.rejected', ({ error: { message, metadata } }) =>
-    log('config.rejected', {
+    log('error', 'config.rejected', {
       path: metadata.field,
       reason: message.replaceAll('\n', '; '),
       consequence: 'the previous config stays in effect',

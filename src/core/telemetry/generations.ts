@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { type ErrorType, isCallersFault, notFound } from '../errors.ts'
+import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
@@ -104,6 +104,16 @@ export interface GenerationStore {
   /** Counts the calls of free models that began at `moment` or later. */
   countFreeCalls(moment: Date): Promise<number>
 }
+
+/** A client that left before the end, as servers log it: no answer has this status. */
+const CLIENT_LEFT = 499
+
+/** Returns the status that a call ended with: that of its error, or 200. */
+export const getCallStatus = ({
+  cancelled,
+  error_type,
+}: Pick<Generation, 'cancelled' | 'error_type'>): number =>
+  cancelled ? CLIENT_LEFT : error_type === null ? 200 : (STATUS[error_type as ErrorType] ?? 500)
 
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
