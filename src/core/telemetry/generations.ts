@@ -1,8 +1,9 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
+import type { GenerationListQuery } from './generations/filter.ts'
 import type { RecorderEntry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -100,7 +101,11 @@ export interface Generation {
 export interface GenerationStore {
   record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
-  listRecent(limit: number): Promise<Generation[]>
+  /**
+   * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
+   * a call.
+   */
+  list(query: GenerationListQuery, limit: number): Promise<Generation[]>
   /** Counts the calls of free models that began at `moment` or later. */
   countFreeCalls(moment: Date): Promise<number>
 }
@@ -118,12 +123,6 @@ export const getCallStatus = ({
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
 
-/** The query of `generations list`. */
-export const RecentQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-})
-export type RecentQuery = Static<typeof RecentQuery>
-
 /**
  * Returns one finished call, if the actor may see its workspace. Throws 404, also for another
  * workspace's.
@@ -135,14 +134,22 @@ export async function getGeneration(world: TelemetryWorld, actor: Actor, id: str
   return { data: showGeneration(generation, actor) }
 }
 
-/** Lists the newest calls, newest first. */
+/**
+ * Lists the calls that match, newest first. `next_cursor` asks for the page after; it is null on
+ * the last one.
+ */
 export async function listGenerations(
   world: TelemetryWorld,
   actor: Actor,
-  { limit = 20 }: RecentQuery,
+  query: GenerationListQuery,
 ) {
-  const generations = await world.store.generations.listRecent(limit)
-  return { data: generations.map(generation => showGeneration(generation, actor)) }
+  const { limit = 20 } = query
+  const found = await world.store.generations.list(query, limit + 1)
+  const page = found.slice(0, limit)
+  return {
+    data: page.map(generation => showGeneration(generation, actor)),
+    next_cursor: found.length > limit ? (page.at(-1)?.id ?? null) : null,
+  }
 }
 
 /**

@@ -25,6 +25,7 @@ import credits from './migrations/010-credits.sql' with { type: 'text' }
 import routing from './migrations/011-routing.sql' with { type: 'text' }
 import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
 import seals from './migrations/013-seals.sql' with { type: 'text' }
+import generationLists from './migrations/014-generation-lists.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createScimStore } from './scim.ts'
@@ -83,4 +84,5 @@ export const MIGRATIONS: string[] = [
   routing,
   outboxAndSteps,
   seals,
+  generationLists,
 ]
