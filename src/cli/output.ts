@@ -1,5 +1,6 @@
 import { type ErrorType, GatewayError } from '../core/errors.ts'
 import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
+import { describeSystemError } from './system-errors.ts'
 
 /** Exit codes; every other failure is 1. */
 const EXIT_CODES: Partial<Record<ErrorType, number>> = {
@@ -14,10 +15,16 @@ const EXIT_CODES: Partial<Record<ErrorType, number>> = {
 /** Prints a failure on stderr, one line for each that it has, and returns the exit code. */
 export function printFailure(thrown: unknown): number {
   const exitCode = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
-  const message = thrown instanceof Error ? thrown.message : String(thrown)
-  for (const line of message.split('\n')) process.stderr.write(`gateway: ${toPrintable(line)}\n`)
+  const message =
+    describeSystemError(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
+  for (const line of hasIssues(thrown) ? message.split('\n') : [message])
+    process.stderr.write(`gateway: ${toPrintable(line)}\n`)
   return exitCode ?? 1
 }
+
+/** Whether each line of the message is about another mistake, in our own words. */
+const hasIssues = (thrown: unknown): boolean =>
+  thrown instanceof GatewayError && Array.isArray(thrown.metadata.issues)
 
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -1,5 +1,5 @@
 import { closeSync, openSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -26,6 +26,8 @@ import {
   toGatewayParts,
 } from '../options.ts'
 import { print } from '../output.ts'
+import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
+import { describeListenError } from '../system-errors.ts'
 import { printFirstKeys } from './init.ts'
 
 interface ServeOptions extends CommonOptions {
@@ -59,13 +61,46 @@ async function serve(options: ServeOptions): Promise<void> {
   const config = await loadConfig(options)
   const parts = toGatewayParts(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
-  const unlock = lockData(parts.data)
+  const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0 })
   await runServer(gateway, options, config)
   await gateway.close()
   unlock()
   process.exit(0)
+}
+
+/** Where a server listens, and what changes the port. */
+interface ListenPlace {
+  host: string
+  port: number
+  flag: string
+}
+
+function explainListen<T>(place: ListenPlace, listen: () => T): T {
+  try {
+    return listen()
+  } catch (thrown) {
+    const message = describeListenError(thrown, place)
+    throw message === undefined ? thrown : new Error(message, { cause: thrown })
+  }
+}
+
+function splitAddress({ config }: Gateway): ListenPlace {
+  const address = config.server.metrics_address ?? ''
+  const colon = address.lastIndexOf(':')
+  const [host, port] = [address.slice(0, colon), Number(address.slice(colon + 1))]
+  return { host, port, flag: 'server.metrics_address' }
+}
+
+function explainLock<T>(data: string, lock: () => T): T {
+  try {
+    return lock()
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError) || thrown.type !== 'conflict') throw thrown
+    const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
+    throw thrown.with({ message: `${thrown.message}${holder && `: it is held${holder}`}` })
+  }
 }
 
 /** Serves from the first connection to the last answer. */
@@ -86,8 +121,10 @@ async function runServer(
   await prepare(gateway, log)
   const stopped = waitForStop()
   const watch = await watchConfig(gateway, options, config)
-  const metrics = listenForMetrics(gateway)
-  const server = listen(gateway, host, port)
+  const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
+  const server = explainListen({ host, port, flag: '--port, GATEWAY_PORT' }, () =>
+    listen(gateway, host, port),
+  )
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
   showAddress(options.log, server.url, keys?.inference_key)

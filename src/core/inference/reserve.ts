@@ -27,7 +27,9 @@ export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>
   try {
     reserveEstimate(world, step, plan, costEstimate)
   } catch (thrown) {
-    throw explainShortage(world, step, costEstimate, thrown)
+    throw explainShortage(world, step, costEstimate, thrown, (way, nanos) =>
+      computeFittingOutput(world, step, way, nanos),
+    )
   }
 }
 
@@ -222,7 +224,7 @@ export function limitToHold<K extends Kind>(
  * every endpoint of the way that is short. Null where none would: the prompt costs too much, or the
  * output is not what costs.
  */
-export function computeFittingOutput<K extends Kind>(
+function computeFittingOutput<K extends Kind>(
   { config }: InferenceWorld,
   { run: { kind }, call, plan }: Step<K>,
   way: keyof Amounts,

@@ -1,8 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 import { renderDollars, toUsd } from '../../kernel/money.ts'
 import type { Kind } from '../../language/work.ts'
-import type { Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
-import { computeFittingOutput } from '../reserve.ts'
+import type { Amounts, Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 
@@ -16,21 +15,22 @@ interface Shortage {
 
 /**
  * Returns the error of a refused limit with what the call may cost, what is left, and which
- * `max_tokens` would fit: in its message, and in `metadata` as numbers. Any other error stays as it
- * is.
+ * `max_tokens` would fit: in its message, and in `metadata` as numbers. `computeFittingOutput`
+ * returns how many tokens an amount pays. Any other error stays as it is.
  */
 export function explainShortage<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
   estimate: CostEstimate,
   thrown: unknown,
+  computeFittingOutput: (way: keyof Amounts, nanos: bigint) => number | null,
 ): unknown {
   if (!(thrown instanceof GatewayError) || thrown.type !== 'payment_required') return thrown
   const shortage = findShortage(world.ledger, step.run.policy.bounds, estimate, thrown.message)
   if (!shortage) return thrown
   const { bound, way, needed } = shortage
   const remaining = shortage.remaining > 0n ? shortage.remaining : 0n
-  const max_tokens = computeFittingOutput(world, step, way, remaining)
+  const max_tokens = computeFittingOutput(way, remaining)
   const sentence = thrown.message.replace(/\.?$/, '.')
   return thrown.with({
     message:
