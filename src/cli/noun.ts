@@ -59,7 +59,7 @@ type Columns<Row, Context> = Record<string, (row: Row, context: Context) => Cell
 
 /** Prints an answer for people: a function, or the columns of a table of the rows in `data`. */
 type Printer<Answer, Context> =
-  | ((answer: Answer, context: Context) => void)
+  | ((answer: Answer, context: Context) => void | Promise<void>)
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
 /** A verb whose output for people can be set. */
@@ -137,7 +137,7 @@ interface Verb extends Shared {
   fields: Fields[]
   choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
   printer:
-    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void)
+    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void | Promise<void>)
     | Columns<unknown, unknown>
 }
 
@@ -165,7 +165,7 @@ async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<v
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
     const context = { core, gateway, actor, flags, args }
-    printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
+    await printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
   })
 }
 
@@ -200,9 +200,9 @@ function printAnswer(
   printer: Verb['printer'],
   answer: unknown,
   context: PrintContext<unknown, unknown[]>,
-): void {
-  if (typeof printer === 'function') printer(answer, context)
-  else printRows(printer, (answer as { data: unknown[] }).data, context)
+): void | Promise<void> {
+  if (typeof printer === 'function') return printer(answer, context)
+  printRows(printer, (answer as { data: unknown[] }).data, context)
 }
 
 function printRows<Row, Context>(

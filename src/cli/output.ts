@@ -39,8 +39,8 @@ export const printJson = (answer: unknown): void => print(toPrintableJson(answer
 export const printResult = <Answer>(
   json: boolean | undefined,
   answer: Answer,
-  printText: (answer: Answer) => void,
-): void => (json ? printJson(answer) : printText(answer))
+  printText: (answer: Answer) => void | Promise<void>,
+): void | Promise<void> => (json ? printJson(answer) : printText(answer))
 
 /**
  * Prints rows under headings, each column as wide as its widest cell. No control character of a

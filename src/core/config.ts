@@ -304,6 +304,12 @@ export const Config = Type.Object(
             'normal: answered calls survive a killed process; full: they survive a power loss ' +
             'too, at the cost of one sync per batch',
         }),
+        refusals: Type.Integer({
+          default: 10_000,
+          minimum: 0,
+          maximum: 1_000_000,
+          description: 'How many refused calls are kept for `gateway logs`; 0: none are noted',
+        }),
       },
       { ...closed, default: {} },
     ),

@@ -57,6 +57,8 @@ export interface ErrorDetails {
   retryAfter?: number | undefined
   /** Why the provider says that it failed. */
   reason?: ProviderReason | undefined
+  /** Whether the call is on record as a generation. */
+  isRecorded?: boolean
   /** Members that the body has next to `error`. */
   siblingFields?: Record<string, unknown> | undefined
 }
@@ -68,6 +70,7 @@ export class GatewayError extends Error {
   readonly metadata: Record<string, unknown>
   readonly retryAfter: number | undefined
   readonly reason: ProviderReason | undefined
+  readonly isRecorded: boolean
   readonly siblingFields: Record<string, unknown> | undefined
 
   constructor(
@@ -79,6 +82,7 @@ export class GatewayError extends Error {
       status = STATUS[type],
       retryAfter,
       reason,
+      isRecorded = false,
       siblingFields,
     }: ErrorDetails = {},
   ) {
@@ -89,13 +93,14 @@ export class GatewayError extends Error {
     this.metadata = metadata
     this.retryAfter = retryAfter
     this.reason = reason
+    this.isRecorded = isRecorded
     this.siblingFields = siblingFields
   }
 
   /** Returns a copy with other details. A copy, because one failure may end several calls. */
   with(changes: ErrorDetails & { message?: string }): GatewayError {
-    const { type, metadata, cause, status, retryAfter, reason, siblingFields } = this
-    const details = { metadata, cause, status, retryAfter, reason, siblingFields }
+    const { type, metadata, cause, status, retryAfter, reason, isRecorded, siblingFields } = this
+    const details = { metadata, cause, status, retryAfter, reason, isRecorded, siblingFields }
     return new GatewayError(type, changes.message ?? this.message, { ...details, ...changes })
   }
 

@@ -37,7 +37,8 @@ export const createGenerationsCommand = () =>
   defineNoun('generations', 'finished calls', [
     verb('list', 'list calls, newest first', LIST, core =>
       withInput(core.GenerationListQuery, core.listGenerations),
-    ).printAs(({ data, next_cursor }, { gateway }) => {
+    ).printAs(async ({ data, next_cursor }, { gateway, flags }) => {
+      if (data.length === 0 && typeof flags.id === 'string') return printRefusals(gateway, flags.id)
       printTable(
         ['WHEN', 'KEY', 'MODEL', 'PROVIDER', 'IN', 'OUT', 'COST', 'MS', 'END', 'ID'],
         data.map(call => [
@@ -59,6 +60,13 @@ export const createGenerationsCommand = () =>
       ({ data }, { gateway }) => printCall(gateway, data),
     ),
   ])
+
+/** Prints how the calls with a request id were refused, as they became no generations. */
+async function printRefusals(gateway: Gateway, id: string): Promise<void> {
+  const { listRefusals } = await import('../../core/telemetry/refusals.ts')
+  for (const { created_at, status, message } of (await listRefusals(gateway, { id })).data)
+    print(`${created_at}  refused with ${status}: ${message}`)
+}
 
 const renderKey = ({ memory: { keys } }: Gateway, { key_hash }: Call): string => {
   const key = key_hash === null ? undefined : keys.get(key_hash)

@@ -302,6 +302,19 @@ function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gatewa
   const write = openLineWriter(process.stderr.fd)
   const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
   if (accessLog) logEachCall(log, gateway)
+  if (accessLog)
+    gateway.events.on('call.refused', ({ id: request_id, key, path, model, ...refusal }) =>
+      log('info', 'call.refused', {
+        request_id,
+        key: key ?? undefined,
+        path,
+        model: model ?? undefined,
+        status: refusal.status,
+        error: refusal.error_type,
+        message: refusal.message,
+      }),
+    )
+  gateway.events.on('refusals.skipped', ({ count }) => log('warn', 'refusals.skipped', { count }))
   logConfig(log, gateway)
   logCalls(log, gateway)
   gateway.events.on('byok.unreadable', ({ id, provider }) =>

@@ -75,7 +75,7 @@ async function closeUnansweredRun<K extends Kind>(
   const error = GatewayError.from(thrown)
   if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
   await closeRun(world, run, error)
-  return addRoutingToError(error, run)
+  return addRoutingToError(error.with({ isRecorded: true }), run)
 }
 
 /**

@@ -28,6 +28,7 @@ import seals from './migrations/013-seals.sql' with { type: 'text' }
 import generationLists from './migrations/014-generation-lists.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
+import { createRefusalStore } from './refusals.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore } from './seals.ts'
 import type { Tables } from './tables.ts'
@@ -63,6 +64,7 @@ export const openStores = (
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, mac),
   outbox: createOutboxStore(kysely, write),
+  refusals: createRefusalStore(kysely, write),
   seals: createSealStore(db, mac, MIGRATIONS),
 })
 
