@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { type Config, createDefaultConfig, parseConfig } from '../core/config.ts'
+import { type Config, type ConfigIssue, createDefaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
 import { DEFAULT_DATA } from './data-directory.ts'
 
@@ -64,15 +64,29 @@ async function openConfigFile(file: string): Promise<ConfigFile> {
   try {
     return { config: parseConfig(text, process.env), file, text }
   } catch (thrown) {
-    throw nameConfigFile(file, thrown)
+    throw await nameConfigFile(file, thrown, text)
   }
 }
 
-/** Returns an error with the name of the config file before its message. */
-export const nameConfigFile = (file: string | null, thrown: unknown): unknown =>
-  file !== null && thrown instanceof GatewayError
-    ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
-    : thrown
+/**
+ * Returns an error with the name of the config file before its message, and with the line and the
+ * column of each issue in the file's text.
+ */
+export async function nameConfigFile(
+  file: string | null,
+  thrown: unknown,
+  text = '',
+): Promise<unknown> {
+  if (file === null || !(thrown instanceof GatewayError)) return thrown
+  const { openPlaces } = await import('./config-file/places.ts')
+  const places = openPlaces(text)
+  const { field, issues = [{ message: thrown.message, getNames: () => splitField(field) }] } =
+    thrown.metadata as { field?: string; issues?: ConfigIssue[] }
+  const lines = issues.map(({ message, getNames }) => `${file}${places(getNames())}: ${message}`)
+  return thrown.with({ message: lines.join('\n') })
+}
+
+const splitField = (field: string | undefined): string[] => (field ? field.split('.') : [])
 
 async function readText(file: string): Promise<string> {
   const { size } = await stat(file).catch(throwUnreadable(file))

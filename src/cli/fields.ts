@@ -11,6 +11,8 @@ type Values = Record<string, unknown>
 /** Options of a command and the input fields of the API that they fill. Later ones win. */
 export interface Fields {
   options: Option[]
+  /** The flag of each field, for errors: `--limit-reset` of `limit_reset`. */
+  flags?: Record<string, string>
   /** Reads fields from options and arguments before a gateway is opened. */
   read?(flags: Flags, args: unknown[]): Values | Promise<Values>
   /** Finds fields that need an open gateway. */
@@ -39,7 +41,11 @@ export function fill(
   if (parse) option.argParser(parse)
   const name = option.attributeName()
   const readFlag = (value: unknown) => (value === undefined ? undefined : read(value as never))
-  return { options: [option], read: flags => ({ [field]: readFlag(flags[name]) }) }
+  return {
+    options: [option],
+    flags: { [field]: option.long ?? option.flags },
+    read: flags => ({ [field]: readFlag(flags[name]) }),
+  }
 }
 
 /** Declares an option that fills no field. */
@@ -58,6 +64,7 @@ export const demand = (fields: Fields): Fields => ({
 /** Declares `--workspace`, an id or a slug, for `workspace_id`. Throws 404 for a missing one. */
 export const fillWorkspace = (description: string): Fields => ({
   options: [new Option('--workspace <id>', description)],
+  flags: { workspace_id: '--workspace' },
   find: async (gateway, { workspace }: { workspace?: string }) => ({
     workspace_id: await findWorkspaceId(gateway, workspace),
   }),

@@ -12,6 +12,7 @@ import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
 import { createInitCommand } from './commands/init.ts'
 import { createKeysCommand } from './commands/keys.ts'
+import { createLogsCommand } from './commands/logs.ts'
 import { createMembersCommand } from './commands/members.ts'
 import { createModelsCommand } from './commands/models.ts'
 import { createPresetsCommand } from './commands/presets.ts'
@@ -50,6 +51,7 @@ export function createProgram(): Command {
     .addCommand(createModelsCommand())
     .addCommand(createProvidersCommand())
     .addCommand(createGenerationsCommand())
+    .addCommand(createLogsCommand())
     .addCommand(createExplainCommand())
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Command } from 'commander'
+import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import type { Fields, Flags } from './fields.ts'
@@ -58,7 +59,7 @@ type Columns<Row, Context> = Record<string, (row: Row, context: Context) => Cell
 
 /** Prints an answer for people: a function, or the columns of a table of the rows in `data`. */
 type Printer<Answer, Context> =
-  | ((answer: Answer, context: Context) => void)
+  | ((answer: Answer, context: Context) => void | Promise<void>)
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
 /** A verb whose output for people can be set. */
@@ -136,11 +137,26 @@ interface Verb extends Shared {
   fields: Fields[]
   choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
   printer:
-    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void)
+    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void | Promise<void>)
     | Columns<unknown, unknown>
 }
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
+  await performVerb(verb, flags, args).catch(thrown => {
+    throw nameFlag(verb.fields, thrown)
+  })
+}
+
+/** Returns an error about a field as one about the flag that fills it. */
+function nameFlag(fields: Fields[], thrown: unknown): unknown {
+  const field = thrown instanceof GatewayError ? String(thrown.metadata.field ?? '') : ''
+  const [name = ''] = field.split('.')
+  const flag = fields.findLast(({ flags }) => flags && Object.hasOwn(flags, name))?.flags?.[name]
+  if (!(thrown instanceof GatewayError) || !flag || !thrown.message.startsWith(name)) return thrown
+  return thrown.with({ message: flag + thrown.message.slice(name.length) })
+}
+
+async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
   const core = await verb.load()
   const chosen = verb.choose(core, flags)
   const { run, schema } = typeof chosen === 'function' ? { run: chosen } : chosen
@@ -149,7 +165,7 @@ async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void>
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
     const context = { core, gateway, actor, flags, args }
-    printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
+    await printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
   })
 }
 
@@ -184,9 +200,9 @@ function printAnswer(
   printer: Verb['printer'],
   answer: unknown,
   context: PrintContext<unknown, unknown[]>,
-): void {
-  if (typeof printer === 'function') printer(answer, context)
-  else printRows(printer, (answer as { data: unknown[] }).data, context)
+): void | Promise<void> {
+  if (typeof printer === 'function') return printer(answer, context)
+  printRows(printer, (answer as { data: unknown[] }).data, context)
 }
 
 function printRows<Row, Context>(

@@ -2,7 +2,7 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../core/errors.ts'
 import type { Gateway, GatewayParts } from '../core/gateway.ts'
-import { findSchemaIssue } from '../core/kernel/schema.ts'
+import { describeIssue, findSchemaIssue } from '../core/kernel/schema.ts'
 import type { ConfigFile } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
 
@@ -42,11 +42,7 @@ export function parseInput<T extends TSchema>(
 ): Static<T> {
   const input = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
   const issue = findSchemaIssue(schema, input)
-  if (issue)
-    throw invalid(
-      `${issue.path || 'input'}: expected ${issue.expected}, found ${issue.found}`,
-      issue.path,
-    )
+  if (issue) throw invalid(describeIssue(issue, issue.path || 'input'), issue.path)
   return input as Static<T>
 }
 

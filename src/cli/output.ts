@@ -1,5 +1,6 @@
 import { type ErrorType, GatewayError } from '../core/errors.ts'
 import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
+import { describeSystemError } from './system-errors.ts'
 
 /** Exit codes; every other failure is 1. */
 const EXIT_CODES: Partial<Record<ErrorType, number>> = {
@@ -11,13 +12,19 @@ const EXIT_CODES: Partial<Record<ErrorType, number>> = {
   authentication: 5,
 }
 
-/** Prints one line on stderr and returns the exit code. */
+/** Prints a failure on stderr, one line for each that it has, and returns the exit code. */
 export function printFailure(thrown: unknown): number {
   const exitCode = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
-  const message = thrown instanceof Error ? thrown.message : String(thrown)
-  process.stderr.write(`gateway: ${toPrintable(message)}\n`)
+  const message =
+    describeSystemError(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
+  for (const line of hasIssues(thrown) ? message.split('\n') : [message])
+    process.stderr.write(`gateway: ${toPrintable(line)}\n`)
   return exitCode ?? 1
 }
+
+/** Whether each line of the message is about another mistake, in our own words. */
+const hasIssues = (thrown: unknown): boolean =>
+  thrown instanceof GatewayError && Array.isArray(thrown.metadata.issues)
 
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
@@ -32,8 +39,8 @@ export const printJson = (answer: unknown): void => print(toPrintableJson(answer
 export const printResult = <Answer>(
   json: boolean | undefined,
   answer: Answer,
-  printText: (answer: Answer) => void,
-): void => (json ? printJson(answer) : printText(answer))
+  printText: (answer: Answer) => void | Promise<void>,
+): void | Promise<void> => (json ? printJson(answer) : printText(answer))
 
 /**
  * Prints rows under headings, each column as wide as its widest cell. No control character of a

@@ -3,7 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { type GatewayError, invalid } from './errors.ts'
-import { findSchemaIssue, type SchemaIssue } from './kernel/schema.ts'
+import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
@@ -105,7 +105,11 @@ export type EndpointConfig = Static<typeof EndpointConfig>
 
 const ModelConfig = Type.Object(
   {
-    id: Type.String({ pattern: '^[^/\\s]+/[^/\\s]+$', description: '<author>/<slug>' }),
+    id: Type.String({
+      pattern: '^[^/\\s]+/[^/\\s]+$',
+      title: '<author>/<slug>',
+      description: '<author>/<slug>',
+    }),
     name: Type.Optional(Text('The display name of the model')),
     description: Type.Optional(Type.String({ description: 'What people read about the model' })),
     context_length: Tokens('The tokens of input and output together'),
@@ -358,6 +362,12 @@ export const Config = Type.Object(
             'normal: answered calls survive a killed process; full: they survive a power loss ' +
             'too, at the cost of one sync per batch',
         }),
+        refusals: Type.Integer({
+          default: 10_000,
+          minimum: 0,
+          maximum: 1_000_000,
+          description: 'How many refused calls are kept for `gateway logs`; 0: none are noted',
+        }),
       },
       { ...closed, default: {} },
     ),
@@ -370,16 +380,17 @@ export type Config = Static<typeof Config>
 export const createDefaultConfig = (): Config => fillDefaults(Config, {}) as Config
 
 /**
- * Parses a config file's text, with `${NAME}` taken from `env`. Throws `invalid_request` with the
- * path, what was expected and what was found.
+ * Parses a config file's text, with `${NAME}` taken from `env`. Throws `invalid_request` with all
+ * that is wrong, one line for each: the path, what was expected and what was found. The error's
+ * `metadata.issues` has the same with the place in the file.
  */
 export function parseConfig(text: string, env: Record<string, string | undefined>): Config {
   const settings = substituteVariables(parseYaml(text) ?? {}, env, '')
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     throw invalid('The config file: expected a mapping of settings')
   const config = fillDefaults(Config, settings)
-  const issue = findIssue(config, text)
-  if (issue) throw invalidSetting(issue, config)
+  const issues = findIssues(config, text)
+  if (issues.length > 0) throw invalidSettings(issues, config)
   checkKeepAlive(config as Config)
   refuseIneffective(config as Config)
   return config as Config
@@ -406,20 +417,43 @@ function refuseIneffective({ regions, server }: Config): void {
     )
 }
 
-function invalidSetting({ path, expected, found }: SchemaIssue, config: unknown): GatewayError {
-  const [section, name] = splitPath(path, config)
-  // An unknown name may be a misplaced secret, so it is not repeated.
-  const isShown = expected !== 'no such field' || /^[a-z_]{1,40}$/i.test(name)
-  const shownPath = isShown ? path : section
-  return invalid(
-    `${shownPath || 'The config file'}: ` +
-      `expected ${isShown ? expected : 'only fields that there are'}, found ${found}`,
-    shownPath,
+/** Something that is wrong in the config: where, and a sentence. */
+export interface ConfigIssue {
+  message: string
+  /**
+   * Returns the names on the way to the setting, for its place in the file. A function, as a name
+   * that is not known may be a misplaced secret.
+   */
+  getNames(): string[]
+}
+
+function invalidSettings(found: SchemaIssue[], config: unknown): GatewayError {
+  const described = found.map(issue => describeSetting(issue, config))
+  const issues = described.map(
+    ({ names, message }): ConfigIssue => ({
+      message,
+      getNames: () => names,
+    }),
   )
+  const message = issues.map(issue => issue.message).join('\n')
+  const error = invalid(message, described[0]?.field)
+  return error.with({ metadata: { ...error.metadata, issues } })
+}
+
+function describeSetting(issue: SchemaIssue, config: unknown) {
+  const [holder, name] = splitPath(issue.path, config)
+  const section = holder.join('.')
+  const names = [...holder, ...(name === '' ? [] : [name])]
+  // An unknown name may be a misplaced secret, so it is not repeated.
+  const isShown = issue.expected !== 'no such field' || /^[a-z_]{1,40}$/i.test(name)
+  const field = isShown ? issue.path : section
+  const expected = isShown ? issue.expected : 'only fields that there are'
+  const message = describeIssue({ ...issue, expected }, field || 'The config file')
+  return { field, names, message }
 }
 
 // A name may contain dots.
-function splitPath(path: string, config: unknown): [holder: string, name: string] {
+function splitPath(path: string, config: unknown): [holder: string[], name: string] {
   const names = path.split('.')
   let [at, depth] = [config, 0]
   for (; depth < names.length - 1; depth++) {
@@ -427,14 +461,23 @@ function splitPath(path: string, config: unknown): [holder: string, name: string
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) break
     at = (at as Record<string, unknown>)[name]
   }
-  return [names.slice(0, depth).join('.'), names.slice(depth).join('.')]
+  return [names.slice(0, depth), names.slice(depth).join('.')]
 }
 
 // A variable is text. For `port: ${PORT}` it becomes a number: where the setting needs one and the
 // text is one.
-function findIssue(config: unknown, text: string): SchemaIssue | undefined {
-  const issue = findSchemaIssue(Config, config)
-  if (!issue || !text.includes('${') || !/^(number|integer)\b/.test(issue.expected)) return issue
+function findIssues(config: unknown, text: string): SchemaIssue[] {
+  const issues = findSchemaIssues(Config, config, MOST_ISSUES)
+  if (!text.includes('${')) return issues
+  const isReplaced = issues.map(issue => replaceNumber(config, issue)).includes(true)
+  return isReplaced ? findIssues(config, text) : issues
+}
+
+/** More of them are rather one mistake than many. */
+const MOST_ISSUES = 20
+
+function replaceNumber(config: unknown, issue: SchemaIssue): boolean {
+  if (!/^(number|integer)\b/.test(issue.expected)) return false
   const path = issue.path.split('.')
   const holder = path
     .slice(0, -1)
@@ -444,9 +487,9 @@ function findIssue(config: unknown, text: string): SchemaIssue | undefined {
   >
   const name = path.at(-1) ?? ''
   const value = holder[name]
-  if (typeof value !== 'string' || !/^\d{1,9}$/.test(value)) return issue
+  if (typeof value !== 'string' || !/^\d{1,9}$/.test(value)) return false
   holder[name] = Number(value)
-  return findIssue(config, text)
+  return true
 }
 
 function parseYaml(text: string): unknown {

@@ -37,6 +37,15 @@ export const STATUS = {
 
 export type ErrorType = keyof typeof STATUS
 
+/**
+ * Why a provider says that it failed: its own code and its own words, cut and without credentials.
+ * For the log and the record; `attempt/reason.ts` decides what a caller gets of it.
+ */
+export interface ProviderReason {
+  code: string | null
+  message: string | null
+}
+
 export interface ErrorDetails {
   /** Facts for the caller's program. Never contains a secret or a third party's text. */
   metadata?: Record<string, unknown>
@@ -46,6 +55,10 @@ export interface ErrorDetails {
   status?: number
   /** Seconds after which a retry makes sense. */
   retryAfter?: number | undefined
+  /** Why the provider says that it failed. */
+  reason?: ProviderReason | undefined
+  /** Whether the call is on record as a generation. */
+  isRecorded?: boolean
   /** Members that the body has next to `error`. */
   siblingFields?: Record<string, unknown> | undefined
 }
@@ -56,12 +69,22 @@ export class GatewayError extends Error {
   readonly status: number
   readonly metadata: Record<string, unknown>
   readonly retryAfter: number | undefined
+  readonly reason: ProviderReason | undefined
+  readonly isRecorded: boolean
   readonly siblingFields: Record<string, unknown> | undefined
 
   constructor(
     type: ErrorType,
     message: string,
-    { metadata = {}, cause, status = STATUS[type], retryAfter, siblingFields }: ErrorDetails = {},
+    {
+      metadata = {},
+      cause,
+      status = STATUS[type],
+      retryAfter,
+      reason,
+      isRecorded = false,
+      siblingFields,
+    }: ErrorDetails = {},
   ) {
     super(message, { cause })
     this.name = 'GatewayError'
@@ -69,16 +92,16 @@ export class GatewayError extends Error {
     this.status = status
     this.metadata = metadata
     this.retryAfter = retryAfter
+    this.reason = reason
+    this.isRecorded = isRecorded
     this.siblingFields = siblingFields
   }
 
-  /**
-   * Returns a copy with these members next to `error`. A copy, because one failure may end several
-   * calls.
-   */
-  withSiblingFields(siblingFields: Record<string, unknown>): GatewayError {
-    const { type, message, metadata, cause, status, retryAfter } = this
-    return new GatewayError(type, message, { metadata, cause, status, retryAfter, siblingFields })
+  /** Returns a copy with other details. A copy, because one failure may end several calls. */
+  with(changes: ErrorDetails & { message?: string }): GatewayError {
+    const { type, metadata, cause, status, retryAfter, reason, isRecorded, siblingFields } = this
+    const details = { metadata, cause, status, retryAfter, reason, isRecorded, siblingFields }
+    return new GatewayError(type, changes.message ?? this.message, { ...details, ...changes })
   }
 
   /**
@@ -90,6 +113,15 @@ export class GatewayError extends Error {
       ? thrown
       : new GatewayError('server', 'Internal Server Error', { cause: thrown })
   }
+}
+
+/**
+ * Whether the request itself was refused, so that the provider's words are for those who sent it.
+ * What a provider says of our account with it, or of its own state, is not.
+ */
+export const isCallersFault = (type: ErrorType): boolean => {
+  const status = STATUS[type]
+  return status < 500 && ![401, 402, 403, 429].includes(status)
 }
 
 /** The request is invalid; `field` names the wrong member. 400. */

@@ -49,6 +49,7 @@ import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
+import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
@@ -69,6 +70,8 @@ export interface Gateway {
   ledger: Ledger
   journal: Journal
   recorder: Recorder
+  /** Notes calls that are refused before any provider is asked. */
+  refusals: RefusalLog
   /** Counts tokens when a provider does not report them. */
   tokenizers: Tokenizers
   /** The stages of a call. */
@@ -217,6 +220,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ledger: await openLedger(store.ledger, clock),
     journal,
     recorder,
+    refusals: openRefusalLog({
+      store: store.refusals,
+      events,
+      clock,
+      readKeep: () => gateway.config.storage.refusals,
+    }),
     tokenizers,
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
@@ -242,6 +251,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
       await recorder.flush()
+      await gateway.refusals.flush()
       await markEnds(gateway).catch(() => undefined)
       await store.close()
     },

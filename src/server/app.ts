@@ -5,6 +5,7 @@ import { findRequiredCredential } from './access.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
+import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
@@ -42,7 +43,11 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     url: gateway.config.server.site_url ?? '/',
   }
   const app: AnyElysia = new Elysia(OPTIONS)
-    .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
+    .onError(({ error, request }) => {
+      const id = readRequestId(request, gateway.ids.uuid())
+      noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
+      return renderRefusal(app, error, request, id)
+    })
     .use(createSiteRoutes(gateway))
     .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
     .use(createDescriptionRoutes(() => app, about))

@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts'
+import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createApp } from './app.ts'
 import {
@@ -10,6 +10,7 @@ import {
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
+import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 
 /** A server that is running. */
@@ -47,7 +48,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const refuse = (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
-      ? refuseTarget(gateway, request)
+      ? refusePath(gateway, request)
       : refuseHost(gateway, request)
     return endRequest(connection, response)
   }
@@ -118,6 +119,12 @@ const CLOSE_GRACE = 500
 // Bun accepts two Host headers, and invalid ones. Those with a slash would be part of the path.
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
+
+function refusePath(gateway: Gateway, request: Request): Response {
+  const id = readRequestId(request, gateway.ids.uuid())
+  noteRefusal(gateway, request, { thrown: notFound(), id, actor: null, model: null })
+  return refuseTarget(gateway, request, id)
+}
 
 const refuseHost = (gateway: Gateway, request: Request) =>
   createErrorResponse(

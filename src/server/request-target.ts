@@ -41,8 +41,11 @@ const isWholeSegment = (segment: string) =>
   segment !== '.' && segment !== '..' && !/[/\\#]/.test(segment)
 
 /** Answers a request whose path is none of the table's. */
-export const refuseTarget = (gateway: Gateway, request: Request): Response =>
-  createErrorResponse(notFound(), readRequestId(request, gateway.ids.uuid()))
+export const refuseTarget = (
+  gateway: Gateway,
+  request: Request,
+  id = readRequestId(request, gateway.ids.uuid()),
+): Response => createErrorResponse(notFound(), id)
 
 /** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
 export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''

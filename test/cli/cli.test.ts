@@ -730,7 +730,7 @@ describe('config', () => {
     const { code, stderr } = await runCommand(['config', 'check', 'bad.yaml'], { cwd })
     expect([code, stderr]).toEqual([
       2,
-      'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n',
+      'gateway: bad.yaml:1:11: server.port: expected integer from 0 to 65535, found a string\n',
     ])
   })
 
@@ -852,7 +852,21 @@ describe('beside a running server', () => {
       (await json('generations', 'list', ...args)).data.map((one: { id: string }) => one.id)
     expect(await ids()).toEqual([...generationIds].reverse())
     expect(await ids('--limit', '1')).toEqual(generationIds.slice(-1))
-    expect((await run('generations', 'list')).stdout).toContain(generationIds[0] ?? 'an id')
+    const [, second = ''] = [...generationIds].reverse()
+    expect(await ids('--cursor', second)).toEqual([...generationIds].reverse().slice(2))
+    expect((await json('generations', 'list', '--limit', '1')).next_cursor).toBe(
+      generationIds.at(-1),
+    )
+    const { stdout } = await run('generations', 'list')
+    expect(stdout).toContain(generationIds[0] ?? 'an id')
+    expect(stdout).toMatch(/^WHEN +KEY +MODEL/)
+    const { stdout: shown } = await run('generations', 'get', generationIds[0] ?? '')
+    expect(shown.split('\n').length).toBeLessThan(24)
+    expect(shown).toMatch(/\nENDPOINT +STATUS +MS +ERROR +REQUEST ID\n/)
+    for (const flag of ['key', 'model', 'provider', 'app', 'session'])
+      expect([flag, await ids(`--${flag}`, 'nothing-has-this')]).toEqual([flag, []])
+    expect(await ids('--status', 'ok')).toEqual([...generationIds].reverse())
+    expect(refusal(await run('generations', 'list', '--status', 'fine'))).toEqual(refused(2))
   })
 
   test('models and generations that do not exist are not found', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { type Server, startServer } from '../support/server.ts'
+import { readRefusedLimit } from '../support/shortage.ts'
 
 describe('gateway credits', () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -84,7 +85,7 @@ describe('beside a running server', () => {
   test('the server spends what the terminal adds, and the terminal shows it', async () => {
     const refused = await chat()
     const { error } = (await refused.json()) as { error: { message: string } }
-    expect([refused.status, error.message]).toEqual([
+    expect([refused.status, readRefusedLimit(error.message)]).toEqual([
       402,
       `Insufficient credits. Add more using ${server.url}/credits`,
     ])

@@ -187,8 +187,14 @@ describe('an invalid setting is named with what was expected and found', () => {
     ['server: { port: 70000 }', 'server.port: expected integer from 0 to 65535, found 70000'],
     ['server: { port: eighty }', 'server.port: expected integer from 0 to 65535, found a string'],
     ['server: [1]', 'server: expected object, found an array'],
-    ['server: { prot: 80 }', 'server.prot: expected no such field, found a number'],
-    ['provider: {}', 'provider: expected no such field, found an object'],
+    [
+      'server: { prot: 80 }',
+      'server.prot: expected no such field, found a number; did you mean "port"?',
+    ],
+    [
+      'provider: {}',
+      'provider: expected no such field, found an object; did you mean "providers"?',
+    ],
     ['service_name: Gateway!', 'service_name: expected string, found a string'],
     [
       'default_model: ""',
@@ -216,7 +222,11 @@ describe('an invalid setting is named with what was expected and found', () => {
       'providers.local.key: expected no such field, found a string',
     ],
     ['models: {}', 'models: expected array, found an object'],
-    ['models: [{ id: small, endpoints: [] }]', 'models.0.id: expected string, found a string'],
+    [
+      'models: [{ id: small, endpoints: [] }]',
+      'models.0.id: expected string: <author>/<slug>, found a string\n' +
+        'models.0.endpoints: expected array of at least 1 item, found an empty array',
+    ],
     [
       'models: [{ id: a/b, endpoints: [] }]',
       'models.0.endpoints: expected array of at least 1 item, found an empty array',
@@ -319,8 +329,8 @@ describe('an invalid setting is named with what was expected and found', () => {
     ])
       expect(refusal(text, env).message).not.toContain('sk-secret')
     for (const field of ['api_key', 'apikey'])
-      expect(refusal(`providers: { openai: { ${field}: 73577357 } }`).message).toEndWith(
-        'found a number',
+      expect(refusal(`providers: { openai: { ${field}: 73577357 } }`).message).toMatch(
+        /found a number(; did you mean "api_key"\?)?$/,
       )
   })
 })

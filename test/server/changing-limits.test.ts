@@ -11,6 +11,7 @@ import {
 } from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
+import { readRefusedLimit } from '../support/shortage.ts'
 import {
   delta,
   done,
@@ -132,7 +133,8 @@ async function begun(caller: Caller, gate: string): Promise<RawCall> {
 
 const ask = (caller: Caller) =>
   sendChat(server, { max_tokens: BOUND }, { key: caller.key }).outcome()
-const reasonOf = ({ body }: { body: string }): string => JSON.parse(body).error.message
+const reasonOf = ({ body }: { body: string }): string =>
+  readRefusedLimit(JSON.parse(body).error.message)
 
 /** What happens while a call runs, and the answer to the next one. */
 const CHANGES: [

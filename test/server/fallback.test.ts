@@ -252,10 +252,11 @@ for (const streamed of [false, true]) {
       await expectFree(outcome, 'rate_limit_exceeded')
     })
 
-    test('U-07 400 at once, in our words, when the provider refuses the request', async () => {
-      first.plan(status(400, CANARY))
+    test('U-07 400 at once, with its words, when the provider refuses the request', async () => {
+      first.plan(status(400, 'No such tool'))
       const outcome = await ask({}, streamed)
       expectEnvelope(outcome, 400, 'invalid_request')
+      expect(outcome.body).toContain('refused the request as invalid: No such tool')
       expect(hits()).toEqual([1, 0, 0, 0])
       await expectFree(outcome, 'invalid_request')
     })

@@ -9,6 +9,7 @@ import { createTestKeys, testGateway } from '../support/gateway.ts'
 /* What a provider says when it fails passes the filters of answers before the client gets it. */
 
 const SECRET = 'AKIAIOSFODNN7EXAMPLE'
+const SPOKEN = { message: 'You wrote ann@acme.example', type: 'invalid_request_error' }
 const ERROR = { message: `Your words: ${SECRET}`, type: 'invalid_request_error' }
 
 let failure: () => Response
@@ -93,9 +94,14 @@ async function ask(...options: Parameters<typeof send>) {
 }
 
 describe("a provider's error", () => {
-  test('never gives its message to the client', async () => {
-    const { status, text } = await ask(null, refuse(ERROR))
-    expect([status, text.includes(SECRET)]).toEqual([400, false])
+  test('gives its message to the client without what a filter finds', async () => {
+    const { status, text } = await ask({ slug: 'email' }, refuse(SPOKEN))
+    expect([status, text.includes('You wrote [EMAIL]')]).toEqual([400, true])
+  })
+
+  test('keeps a message to itself that a filter blocks', async () => {
+    const { status, text } = await ask({ slug: 'email', action: 'block' }, refuse(SPOKEN))
+    expect([status, text.includes('You wrote')]).toEqual([400, false])
   })
 
   test.each([
@@ -117,7 +123,7 @@ describe("a provider's error", () => {
     const rule = { pattern: 'provider|refused|error', label: 'X' }
     const { text } = await ask(rule, refuse({ ...ERROR, code: 'bad_tool', param: 'tools' }))
     expect(JSON.parse(text).error).toMatchObject({
-      message: 'The provider refused the request as invalid',
+      message: 'The provider refused the request as invalid: Your words: [secret]',
       metadata: { provider_code: 'bad_tool', param: 'tools' },
     })
   })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { buildRoutesConfig, readText, sendChat, waitUntil } from '../support/chat.ts'
 import { request } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
+import { readRefusedLimit } from '../support/shortage.ts'
 import { completion, startUpstream, stream, type Upstream } from '../support/upstream.ts'
 
 let server: Server
@@ -255,7 +256,11 @@ describe('a budget', () => {
   test('of the key’s guardrail answers 402 before any attempt, for this key only', async () => {
     await rule({ limit_usd: 0.000001, reset_interval: 'daily' })
     const { status, body } = await ask()
-    expect([status, JSON.parse(body).error.message, hits()]).toEqual([402, OVER, [0, 0]])
+    expect([status, readRefusedLimit(JSON.parse(body).error.message), hits()]).toEqual([
+      402,
+      OVER,
+      [0, 0],
+    ])
     expect((await sendChat(server).outcome()).status).toBe(200)
     await rule({ limit_usd: 1, reset_interval: 'daily' })
     expect((await ask()).status).toBe(200)
@@ -271,7 +276,10 @@ describe('a budget', () => {
     const member_user_ids = [owner]
     await manage('POST', `/guardrails/${data.id}/assignments/members`, { member_user_ids })
     for (const outcome of [await ask(), await sendChat(server).outcome()])
-      expect([outcome.status, JSON.parse(outcome.body).error.message]).toEqual([402, OVER])
+      expect([outcome.status, readRefusedLimit(JSON.parse(outcome.body).error.message)]).toEqual([
+        402,
+        OVER,
+      ])
     await manage('POST', `/guardrails/${data.id}/assignments/members/remove`, { member_user_ids })
     expect((await ask()).status).toBe(200)
   })

@@ -13,6 +13,7 @@ import {
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
+import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,
   delta,
@@ -141,10 +142,21 @@ describe('A-01 a limit of one dollar', () => {
     expect(status).toBe(402)
     expect(JSON.parse(body).error).toMatchObject({
       code: 402,
-      message: 'Key limit exceeded (total limit)',
-      metadata: { error_type: 'payment_required' },
+      message:
+        'Key limit exceeded (total limit). The call may cost $0.10, and $0.01 is left: ' +
+        'max_tokens of at most 10000 would fit.',
+      metadata: {
+        error_type: 'payment_required',
+        limit: 'key',
+        limit_reset: null,
+        estimated_cost: 0.1,
+        limit_remaining: 0.01,
+        max_tokens: 10_000,
+      },
     })
     expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 0.01 })
+    expect((await sendChat(server, { max_tokens: 10_001 }, { key }).outcome()).status).toBe(402)
+    expect((await sendChat(server, { max_tokens: 10_000 }, { key }).outcome()).status).toBe(200)
   })
 
   test('does not stop free calls', async () => {
@@ -260,9 +272,9 @@ describe('A-03 limits within limits', () => {
       const spent = spentBy([...before, ...answered])
       expect(spent).toBeLessThanOrEqual(0.6e9)
       expect(spent).toBeGreaterThanOrEqual(0.3e9)
-      expect(new Set(refused.map(({ body }) => JSON.parse(body).error.message))).toEqual(
-        new Set([SAID[scope]]),
-      )
+      expect(
+        new Set(refused.map(({ body }) => readRefusedLimit(JSON.parse(body).error.message))),
+      ).toEqual(new Set([SAID[scope]]))
       await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
       const { code } = await runGateway(['doctor', '--data', server.data])
       expect(code).toBe(0)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { readGenerationId, readText, sendChat, waitUntil } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer, runGateway as terminal } from '../support/server.ts'
+import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,
   delta,
@@ -69,7 +70,10 @@ async function workspaceWithKey(slug: string, more: object = {}): Promise<string
 
 const ask = (key = server.inference_key, body: object = { max_tokens: TOKENS }) =>
   sendChat(server, body, { key }).outcome()
-const told = ({ status, body }: Outcome) => [status, JSON.parse(body).error?.message]
+const told = ({ status, body }: Outcome) => [
+  status,
+  readRefusedLimit(JSON.parse(body).error?.message ?? ''),
+]
 const run = async (...args: string[]) =>
   expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
 

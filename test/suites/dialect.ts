@@ -205,7 +205,7 @@ export function testDialect(dialect: Dialect, sample: Sample): void {
     })
 
     test('has the sibling fields that the caller requested', async () => {
-      expect(await refusalOf(FAILURE.withSiblingFields(ROUTING))).toMatchObject(ROUTING)
+      expect(await refusalOf(FAILURE.with({ siblingFields: ROUTING }))).toMatchObject(ROUTING)
     })
   })
 
@@ -351,7 +351,7 @@ function testStreaming({ name, showsRouting }: Dialect, streamed: StreamCase): v
     test('has the sibling fields that the caller requested', () => {
       const wire = streaming.renderFailure(
         heading,
-        FAILURE.withSiblingFields(ROUTING),
+        FAILURE.with({ siblingFields: ROUTING }),
         call(),
         body,
       )

@@ -8,6 +8,7 @@ import { buildDefaultWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Assignment } from '../../src/core/policy/assignments/store.ts'
 import type { Guardrail } from '../../src/core/policy/guardrails/store.ts'
 import type { Store } from '../../src/core/store/store.ts'
+import type { GenerationListQuery } from '../../src/core/telemetry/generations/filter.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
@@ -570,11 +571,54 @@ export function testStore(
 
     test('the newest generations come first', async () => {
       for (let i = 0; i < 5; i++) await store.generations.record([buildRecordEntry(`gen-${i}`)])
-      expect((await store.generations.listRecent(3)).map(one => one.id)).toEqual([
+      expect((await store.generations.list({}, 3)).map(one => one.id)).toEqual([
         'gen-4',
         'gen-3',
         'gen-2',
       ])
+    })
+
+    test('generations are found by what they have, page by page', async () => {
+      const calls: Partial<Generation>[] = [
+        { id: 'a', request_id: 'mine', key_hash: 'k1', model: 'acme/one', session_id: null },
+        {
+          id: 'b',
+          provider_name: 'Other',
+          error_type: 'timeout',
+          created_at: '2026-03-05T00:00:00.000Z',
+        },
+        { id: 'c', cancelled: true, error_type: 'unmapped', http_referer: null, title: 'App' },
+        { id: 'd', key_hash: 'k1', error_type: 'rate_limit_exceeded', session_id: 's-9' },
+      ]
+      for (const call of calls)
+        await store.generations.record([{ generation: buildGeneration(call), charge: null }])
+      const find = async (query: GenerationListQuery, limit = 9) =>
+        (await store.generations.list(query, limit)).map(one => one.id).join('')
+      const found: [GenerationListQuery, string][] = [
+        [{ id: 'mine' }, 'a'],
+        [{ id: 'b' }, 'b'],
+        [{ key_hash: 'k1' }, 'da'],
+        [{ model: 'acme/one' }, 'a'],
+        [{ provider: 'other' }, 'b'],
+        [{ status: 'ok' }, 'a'],
+        [{ status: '200' }, 'a'],
+        [{ status: 'error' }, 'db'],
+        [{ status: '524' }, 'b'],
+        [{ status: 'timeout' }, 'b'],
+        [{ status: '429' }, 'd'],
+        [{ status: '418' }, ''],
+        [{ status: 'cancelled' }, 'c'],
+        [{ since: '2026-03-05T00:00:00Z' }, ''],
+        [{ since: '2026-03-04T23:00:00Z' }, 'b'],
+        [{ until: '2026-03-04T23:00:00Z' }, 'dca'],
+        [{ app: 'App' }, 'c'],
+        [{ session_id: 's-9' }, 'd'],
+        [{ cursor: 'c' }, 'ba'],
+        [{ cursor: 'c', key_hash: 'k1' }, 'a'],
+        [{ cursor: 'none' }, ''],
+      ]
+      for (const [query, ids] of found) expect([query, await find(query)]).toEqual([query, ids])
+      expect(await find({ cursor: 'd' }, 2)).toBe('cb')
     })
 
     test('calls of free models are counted by the time at which they began', async () => {

@@ -21,6 +21,8 @@ export const buildGeneration = (more: Partial<Generation> = {}): Generation => (
       is_byok: false,
       latency: 12,
       status: 200,
+      request_id: 'req_up',
+      error: null,
     },
   ],
   upstream_id: 'chatcmpl-1',

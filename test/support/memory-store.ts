@@ -14,6 +14,7 @@ import { Connection, Memory } from './memory-store/memory.ts'
 import { createMemoryOutboxStore } from './memory-store/outbox.ts'
 import { createMemoryOwnerStore } from './memory-store/owner.ts'
 import { createMemoryPresetStore } from './memory-store/presets.ts'
+import { createMemoryRefusalStore } from './memory-store/refusals.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
@@ -55,6 +56,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
     outbox: createMemoryOutboxStore(connection),
+    refusals: createMemoryRefusalStore(connection),
     seals: UNSEALED,
     owner: createMemoryOwnerStore(connection),
     version: () => connection.version(),

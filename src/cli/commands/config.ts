@@ -41,14 +41,14 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
   )
 }
 
-async function openConfigCatalog({ config, file }: ConfigFile): Promise<Catalog> {
+async function openConfigCatalog({ config, file, text }: ConfigFile): Promise<Catalog> {
   const { nameConfigFile } = await import('../config-file.ts')
   const { openCatalog } = await import('../../core/catalog/models.ts')
   const { protocolNames } = await import('../../core/protocols/registry.ts')
   try {
     return openCatalog(config, protocolNames, new Date())
   } catch (thrown) {
-    throw nameConfigFile(file, thrown)
+    throw await nameConfigFile(file, thrown, text)
   }
 }
 

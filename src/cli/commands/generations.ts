@@ -1,26 +1,124 @@
-import { fill, NUMBER } from '../fields.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { getGeneration } from '../../core/telemetry/generations.ts'
+import { type Fields, fill, NUMBER } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
-import { formatDollars } from '../output.ts'
+import { formatDollars, print, printFields, printTable } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/generations.ts'))
+const verb = defineVerbs(async () => ({
+  ...(await import('../../core/telemetry/generations.ts')),
+  ...(await import('../../core/telemetry/generations/filter.ts')),
+}))
 
-const RECENT = [fill('limit', '--limit <n>', 'how many', NUMBER)]
+const KEY: Fields = {
+  ...fill('key_hash', '--key <key>', 'calls of this API key, by hash, name or label'),
+  find: ({ memory: { keys } }, { key }) => ({
+    key_hash: [...keys.values()].find(one => key === one.name || key === one.label)?.hash,
+  }),
+}
+
+const LIST = [
+  fill('id', '--id <id>', 'the call with this id or request id'),
+  KEY,
+  fill('model', '--model <id>', 'calls of this model'),
+  fill('provider', '--provider <name>', 'calls that this provider answered'),
+  fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
+  fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
+  fill('until', '--until <time>', 'before this time'),
+  fill('app', '--app <name>', 'calls of this app, by its address or title'),
+  fill('session_id', '--session <id>', 'calls of this session'),
+  fill('limit', '--limit <n>', 'how many (20)', NUMBER),
+  fill('cursor', '--cursor <id>', 'calls before the one with this id'),
+]
+
+type Call = Awaited<ReturnType<typeof getGeneration>>['data']
 
 /** `gateway generations`: finished calls. */
 export const createGenerationsCommand = () =>
   defineNoun('generations', 'finished calls', [
-    verb('list', 'list the newest calls', RECENT, core =>
-      withInput(core.RecentQuery, (gateway, _, query) => core.listGenerations(gateway, query)),
-    ).printAs({
-      WHEN: call => call.created_at,
-      MODEL: call => call.model,
-      PROVIDER: call => call.provider_name,
-      IN: call => call.native_tokens_prompt,
-      OUT: call => call.native_tokens_completion,
-      COST: call => formatDollars(call.total_cost),
-      MS: call => call.generation_time,
-      END: call => (call.cancelled ? 'cancelled' : call.finish_reason),
-      ID: call => call.id,
+    verb('list', 'list calls, newest first', LIST, core =>
+      withInput(core.GenerationListQuery, core.listGenerations),
+    ).printAs(async ({ data, next_cursor }, { gateway, flags }) => {
+      if (data.length === 0 && typeof flags.id === 'string') return printRefusals(gateway, flags.id)
+      printTable(
+        ['WHEN', 'KEY', 'MODEL', 'PROVIDER', 'IN', 'OUT', 'COST', 'MS', 'END', 'ID'],
+        data.map(call => [
+          call.created_at,
+          renderKey(gateway, call),
+          call.model,
+          call.provider_name,
+          call.native_tokens_prompt,
+          call.native_tokens_completion,
+          formatDollars(call.total_cost),
+          call.generation_time,
+          renderEnd(call),
+          call.id,
+        ]),
+      )
+      if (next_cursor) print(`More: --cursor ${next_cursor}`)
     }),
-    verb('get <id>', 'show a call', [], core => core.getGeneration),
+    verb('get <id>', 'show a call', [], core => core.getGeneration).printAs(
+      ({ data }, { gateway }) => printCall(gateway, data),
+    ),
   ])
+
+/** Prints how the calls with a request id were refused, as they became no generations. */
+async function printRefusals(gateway: Gateway, id: string): Promise<void> {
+  const { listRefusals } = await import('../../core/telemetry/refusals.ts')
+  for (const { created_at, status, message } of (await listRefusals(gateway, { id })).data)
+    print(`${created_at}  refused with ${status}: ${message}`)
+}
+
+const renderKey = ({ memory: { keys } }: Gateway, { key_hash }: Call): string => {
+  const key = key_hash === null ? undefined : keys.get(key_hash)
+  return key ? key.name || key.label : (key_hash?.slice(0, 12) ?? '-')
+}
+
+const renderEnd = ({ cancelled, error_type, finish_reason }: Call) =>
+  cancelled ? 'cancelled' : (error_type ?? finish_reason)
+
+/** Prints what a call was, what it cost, and each attempt with why it failed, on one screen. */
+function printCall(gateway: Gateway, call: Call): void {
+  const fields = {
+    id: call.id,
+    request_id: call.request_id,
+    created_at: call.created_at,
+    workspace: gateway.memory.workspaces.get(call.workspace_id)?.slug ?? call.workspace_id,
+    key: renderKey(gateway, call),
+    model: call.model,
+    provider: call.provider_name,
+    end: renderEnd(call),
+    tokens:
+      `${call.native_tokens_prompt} in (${call.native_tokens_cached} cached), ` +
+      `${call.native_tokens_completion} out (${call.native_tokens_reasoning} reasoning)`,
+    cost: `${formatDollars(call.total_cost)} (${call.usageSource})`,
+    ms: `${call.generation_time ?? '-'}, first part after ${call.latency ?? '-'}`,
+    app: call.origin || null,
+    session: call.session_id,
+    user: call.external_user,
+    router: call.router,
+    preset: call.preset_id,
+    filters: call.contentFilters.length > 0 ? call.contentFilters : null,
+  }
+  printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))
+  if (call.provider_responses.length === 0) return
+  print('')
+  printAttempts(call.provider_responses)
+}
+
+function printAttempts(attempts: Call['provider_responses']): void {
+  printTable(
+    ['ENDPOINT', 'STATUS', 'MS', 'ERROR', 'REQUEST ID'],
+    attempts.map(({ endpoint_id, status, latency, error, request_id }) => [
+      endpoint_id,
+      status,
+      latency,
+      error && [error.type, error.code].filter(Boolean).join(' '),
+      request_id,
+    ]),
+  )
+  printFields(
+    Object.fromEntries(
+      attempts.flatMap(({ error }, i) => (error?.message ? [[`${i + 1}:`, error.message]] : [])),
+    ),
+  )
+}

@@ -1,12 +1,23 @@
 import { closeSync, openSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { Command } from 'commander'
+import { join, resolve } from 'node:path'
+import { Command, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { toPrintable, toPrintableJson } from '../../core/kernel/printable.ts'
+import { toUsd } from '../../core/kernel/money.ts'
+import { toPrintableJson } from '../../core/kernel/printable.ts'
+import { getCallStatus } from '../../core/telemetry/generations.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory } from '../data-directory.ts'
+import {
+  createLog,
+  LEVELS,
+  type Level,
+  LOG_FORMATS,
+  type Log,
+  type LogFormat,
+  openLineWriter,
+} from '../log.ts'
 import {
   addCommonOptions,
   type CommonOptions,
@@ -15,13 +26,17 @@ import {
   toGatewayParts,
 } from '../options.ts'
 import { print } from '../output.ts'
+import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
+import { describeListenError } from '../system-errors.ts'
 import { printFirstKeys } from './init.ts'
 
 interface ServeOptions extends CommonOptions {
   host?: string
   port?: number
   drain: number
-  log: string
+  log: LogFormat
+  logLevel: Level
+  accessLog: boolean
 }
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
@@ -35,21 +50,57 @@ export const createServeCommand = () =>
       parseNumber,
       30,
     )
-    .option('--log <format>', 'text or json', 'text')
+    .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
+    .addOption(
+      new Option('--log-level <level>', 'the least that is logged').choices(LEVELS).default('info'),
+    )
+    .option('--no-access-log', 'no line for each call')
     .action(serve)
 
 async function serve(options: ServeOptions): Promise<void> {
-  if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
   const config = await loadConfig(options)
   const parts = toGatewayParts(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
-  const unlock = lockData(parts.data)
+  const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0 })
   await runServer(gateway, options, config)
   await gateway.close()
   unlock()
   process.exit(0)
+}
+
+/** Where a server listens, and what changes the port. */
+interface ListenPlace {
+  host: string
+  port: number
+  flag: string
+}
+
+function explainListen<T>(place: ListenPlace, listen: () => T): T {
+  try {
+    return listen()
+  } catch (thrown) {
+    const message = describeListenError(thrown, place)
+    throw message === undefined ? thrown : new Error(message, { cause: thrown })
+  }
+}
+
+function splitAddress({ config }: Gateway): ListenPlace {
+  const address = config.server.metrics_address ?? ''
+  const colon = address.lastIndexOf(':')
+  const [host, port] = [address.slice(0, colon), Number(address.slice(colon + 1))]
+  return { host, port, flag: 'server.metrics_address' }
+}
+
+function explainLock<T>(data: string, lock: () => T): T {
+  try {
+    return lock()
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError) || thrown.type !== 'conflict') throw thrown
+    const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
+    throw thrown.with({ message: `${thrown.message}${holder && `: it is held${holder}`}` })
+  }
 }
 
 /** Serves from the first connection to the last answer. */
@@ -62,7 +113,7 @@ async function runServer(
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
   const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
-  const log = createLogger(options.log, gateway)
+  const log = createLogger(options, gateway)
   const { host, port } = readAddress(options, gateway)
   const keys = await createFirstKeys(gateway)
   if (keys) showKeys(options.log, keys)
@@ -70,9 +121,11 @@ async function runServer(
   await prepare(gateway, log)
   const stopped = waitForStop()
   const watch = await watchConfig(gateway, options, config)
-  const metrics = listenForMetrics(gateway)
-  const server = listen(gateway, host, port)
-  if (metrics) log('metrics.listening', { url: metrics.url })
+  const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
+  const server = explainListen({ host, port, flag: '--port, GATEWAY_PORT' }, () =>
+    listen(gateway, host, port),
+  )
+  if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
   showAddress(options.log, server.url, keys?.inference_key)
   const timers = [
@@ -81,13 +134,13 @@ async function runServer(
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
   await stopped
-  log('draining', { running: gateway.traffic.calls.size })
+  log('info', 'draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
   await metrics?.stop()
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
   await markEnds(gateway)
-  log('stopped', {})
+  log('info', 'stopped', {})
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
@@ -100,7 +153,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
-    log('calls.recovered', {
+    log('warn', 'calls.recovered', {
       calls: recovered,
       consequence: 'they are charged their last known cost',
     })
@@ -108,7 +161,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
 
 // Before anything else can fail, since they are shown only once.
 function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
-  if (format === 'json') print(toPrintableJson({ event: 'keys', ...keys }))
+  if (format === 'json') print(toPrintableJson({ ...stampLine(), event: 'keys', ...keys }))
   else printFirstKeys(keys)
 }
 
@@ -120,9 +173,13 @@ function showAddress(format: string, url: string, key: string | undefined): void
         `-d '${GREETING}'`,
     )
   print(
-    format === 'json' ? toPrintableJson({ event: 'listening', url }) : `gateway listens on ${url}`,
+    format === 'json'
+      ? toPrintableJson({ ...stampLine(), event: 'listening', url })
+      : `gateway listens on ${url}`,
   )
 }
+
+const stampLine = () => ({ time: new Date().toISOString(), level: 'info' })
 
 const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
@@ -173,7 +230,7 @@ async function logConfigFile(log: Log, options: ServeOptions, { file }: ConfigFi
   const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
   const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
   const read = { file: file === null ? 'none' : resolve(file) }
-  log('config.read', skipped === undefined ? read : { ...read, skipped })
+  log('info', 'config.read', skipped === undefined ? read : { ...read, skipped })
 }
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
@@ -225,7 +282,7 @@ function waitForStop(): Promise<void> {
 function logBugs(log: Log): void {
   const logBug = (thrown: unknown) => {
     const { name, stack } = thrown instanceof Error ? thrown : new Error()
-    log('bug', {
+    log('error', 'bug', {
       error: name,
       at: stack
         ?.split('\n')
@@ -237,49 +294,80 @@ function logBugs(log: Log): void {
   process.on('uncaughtException', logBug)
 }
 
-type Log = (event: string, facts: Record<string, unknown>) => void
-
 /**
  * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
- * short cause, and goes nowhere else.
+ * short cause, or as the cleaned reason of a provider.
  */
-function createLogger(format: string, gateway: Gateway): Log {
-  const log: Log = (event, facts) => {
-    const line =
-      format === 'json'
-        ? toPrintableJson({ event, ...facts })
-        : [
-            event,
-            ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`)),
-          ].join(' ')
-    process.stderr.write(`${toPrintable(line)}\n`)
-  }
+function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gateway: Gateway): Log {
+  const write = openLineWriter(process.stderr.fd)
+  const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
+  if (accessLog) logEachCall(log, gateway)
+  if (accessLog)
+    gateway.events.on('call.refused', ({ id: request_id, key, path, model, ...refusal }) =>
+      log('info', 'call.refused', {
+        request_id,
+        key: key ?? undefined,
+        path,
+        model: model ?? undefined,
+        status: refusal.status,
+        error: refusal.error_type,
+        message: refusal.message,
+      }),
+    )
+  gateway.events.on('refusals.skipped', ({ count }) => log('warn', 'refusals.skipped', { count }))
   logConfig(log, gateway)
   logCalls(log, gateway)
   gateway.events.on('byok.unreadable', ({ id, provider }) =>
-    log('byok.unreadable', {
+    log('warn', 'byok.unreadable', {
       id,
       provider,
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
   gateway.events.on('descriptors.scarce', () =>
-    log('descriptors.scarce', { consequence: 'calls are refused until some are free (ulimit -n)' }),
+    log('warn', 'descriptors.scarce', {
+      consequence: 'calls are refused until some are free (ulimit -n)',
+    }),
   )
-  gateway.events.on('descriptors.sufficient', () => log('descriptors.sufficient', {}))
+  gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
   gateway.events.on('store.failing', ({ error }) =>
-    log('store.failing', { cause: getCause(error) }),
+    log('error', 'store.failing', { cause: getCause(error) }),
   )
   return log
 }
 
+/** Logs one line for each finished call. */
+function logEachCall(log: Log, { events, memory }: Gateway): void {
+  events.on('generation.finished', call =>
+    log('info', 'call', {
+      request_id: call.request_id,
+      generation: call.id,
+      key: call.key_hash === null ? 'operator' : (memory.keys.get(call.key_hash)?.label ?? 'gone'),
+      model: call.model,
+      provider: call.provider_name ?? undefined,
+      status: getCallStatus(call),
+      error: call.error_type ?? undefined,
+      input_tokens: call.native_tokens_prompt,
+      output_tokens: call.native_tokens_completion,
+      cost: toUsd(call.total_cost ?? 0n),
+      ms: call.generation_time,
+      first_ms: call.latency ?? undefined,
+      attempts: call.provider_responses.length,
+    }),
+  )
+}
+
 function logCalls(log: Log, { events }: Gateway): void {
-  events.on('attempt.failed', ({ endpoint, error }) =>
-    log('attempt.failed', {
+  events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
+    log('warn', 'attempt.failed', {
+      generation: id,
       provider: endpoint.provider.slug,
       model: endpoint.model,
       type: error.type,
-      status: error.status,
+      status: status ?? undefined,
+      code: error.reason?.code ?? undefined,
+      reason: error.reason?.message ?? undefined,
+      provider_request_id: request_id ?? undefined,
       cause: getCause(error),
     }),
   )
@@ -287,7 +375,7 @@ function logCalls(log: Log, { events }: Gateway): void {
   events.on('price.missing', ({ endpoint: { model, provider } }) => {
     if (unpriced.has(`${provider.slug} ${model}`)) return
     unpriced.add(`${provider.slug} ${model}`)
-    log('price.missing', {
+    log('warn', 'price.missing', {
       provider: provider.slug,
       model,
       consequence: 'the cost of its calls is unknown and not charged',
@@ -297,30 +385,30 @@ function logCalls(log: Log, { events }: Gateway): void {
   events.on('usage.implausible', ({ endpoint: { model, provider } }) => {
     if (implausible.has(`${provider.slug} ${model}`)) return
     implausible.add(`${provider.slug} ${model}`)
-    log('usage.implausible', {
+    log('warn', 'usage.implausible', {
       provider: provider.slug,
       model,
       consequence:
         'such calls are charged as estimated; gateway_implausible_usage_total counts them',
     })
   })
-  events.on('filter.matched', finding => log('filter.matched', { ...finding }))
+  events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
 }
 
 // Settings are logged by name, and errors in the words of `config check`. Values are never logged.
 function logConfig(log: Log, { events }: Gateway): void {
   events.on('config.applied', ({ changed, needsRestart: settings }) => {
-    log('config.applied', { changed })
+    log('info', 'config.applied', { changed })
     if (settings.length > 0)
-      log('config.needs_restart', {
+      log('warn', 'config.needs_restart', {
         settings,
         consequence: 'they keep their values until a restart',
       })
   })
   events.on('config.rejected', ({ error: { message, metadata } }) =>
-    log('config.rejected', {
+    log('error', 'config.rejected', {
       path: metadata.field,
-      reason: message,
+      reason: message.replaceAll('\n', '; '),
       consequence: 'the previous config stays in effect',
     }),
   )

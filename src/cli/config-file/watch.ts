@@ -89,8 +89,8 @@ export class ConfigWatch {
   }
 
   async #apply(found: ConfigFile): Promise<void> {
-    await reconfigure(this.#gateway, found.config).catch(thrown => {
-      throw nameConfigFile(found.file, thrown)
+    await reconfigure(this.#gateway, found.config).catch(async thrown => {
+      throw await nameConfigFile(found.file, thrown, found.text)
     })
     this.#applied = found
     this.#reported = null

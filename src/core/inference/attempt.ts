@@ -12,8 +12,9 @@ import { authorize } from '../upstream/authorize.ts'
 import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
+import { filterReason } from './attempt/reason.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
-import { filterAttemptFailure, filterRequest } from './filters.ts'
+import { filterRequest } from './filters.ts'
 import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -125,10 +126,11 @@ export class AttemptQueue<K extends Kind> {
   }
 
   /** Records a failed attempt. */
-  addFailure({ endpoint, status }: RunningAttempt, thrown: unknown): void {
+  addFailure({ endpoint, status, request_id }: RunningAttempt, thrown: unknown): void {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
-    this.#world.events.publish('attempt.failed', { endpoint, error })
+    const { id } = this.#run.call
+    this.#world.events.publish('attempt.failed', { id, endpoint, error, status, request_id })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
   }
@@ -156,6 +158,7 @@ export class AttemptQueue<K extends Kind> {
       onSent: null,
       latency: 0,
       status: null,
+      request_id: null,
       error: null,
     }
   }
@@ -279,7 +282,7 @@ export async function tryEndpoint<K extends Kind>(
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
     return { endpoint, sentAt, leftover, first: parts, rest }
   } catch (thrown) {
-    const error = filterAttemptFailure(run, thrown)
+    const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
     if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error
@@ -385,8 +388,9 @@ async function openParts<K extends Kind>(
   const { leftover, endpoint } = sent
   const connection = leftover?.connection ?? attempt.cancellation
   const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
-    onStatus: status => {
+    onHead({ status, request_id }) {
       attempt.status = status
+      attempt.request_id = request_id
     },
     ...(leftover ? { onBytes: size => leftover.countBytes(size) } : {}),
   })

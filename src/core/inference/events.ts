@@ -10,7 +10,14 @@ declare module '../events.ts' {
     /** The endpoints of a step and their order are known. */
     'step.planned': Step
     'attempt.started': Attempt
-    'attempt.failed': { endpoint: Endpoint; error: GatewayError }
+    /** `id` is the call's; status and request id are those of the provider's response. */
+    'attempt.failed': {
+      id: string
+      endpoint: Endpoint
+      error: GatewayError
+      status: number | null
+      request_id: string | null
+    }
     /** The first part that a client can use has arrived. */
     'first.token': Run
     /** The call is charged and on record. */

@@ -8,7 +8,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { CompiledRule, Match } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
-import { Filtering, filterFailure } from './filters/filtering.ts'
+import { Filtering } from './filters/filtering.ts'
 import { type AnswerFilter, type ContentFiltering, kinds } from './kinds.ts'
 import type { PluginUse } from './plugin.ts'
 import type { Run } from './run.ts'
@@ -144,12 +144,6 @@ export async function filterRequest(
     throw run.blocked
   }
   return { ...request, body: value.body, ...(value.headers ? { headers: value.headers } : {}) }
-}
-
-/** Returns the failure of an attempt as the client may see it, after the filters of answers. */
-export function filterAttemptFailure({ filtering }: Run, thrown: unknown): GatewayError {
-  const error = GatewayError.from(thrown)
-  return filtering ? filterFailure(filtering, error) : error
 }
 
 function noteMatch(

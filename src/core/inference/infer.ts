@@ -7,6 +7,7 @@ import { createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import { getPolicy } from '../policy/effective.ts'
+import { exposeReason, filterReason } from './attempt/reason.ts'
 import { filterAnswerParts } from './filters.ts'
 import { kinds } from './kinds.ts'
 import { findStepCandidates } from './plan.ts'
@@ -74,7 +75,7 @@ async function closeUnansweredRun<K extends Kind>(
   const error = GatewayError.from(thrown)
   if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
   await closeRun(world, run, error)
-  return addRoutingToError(error, run)
+  return addRoutingToError(error.with({ isRecorded: true }), run)
 }
 
 /**
@@ -166,7 +167,9 @@ async function endAnswer<K extends Kind>(
   ending: SequenceEnding,
 ): Promise<CommonPart[]> {
   if (run.pendingStep) await run.pendingStep
-  const failure = await closeRun(world, run, findRunError(run, ending))
+  const error = findRunError(run, ending)
+  const ended = await closeRun(world, run, error && (await filterReason(run, error)))
+  const failure = ended && exposeReason(ended)
   return buildLastParts(
     sumRunReceipts(run),
     failure,
@@ -207,7 +210,7 @@ function buildLastParts(
     ? [
         {
           type: 'error',
-          error: siblingFields ? failure.withSiblingFields(siblingFields) : failure,
+          error: siblingFields ? failure.with({ siblingFields }) : failure,
         },
         last,
       ]

@@ -10,21 +10,38 @@ import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
+import { explainShortage } from './reserve/shortage.ts'
 import type { Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
  * Sets aside what a step may cost, if a key pays and there is an endpoint to try, and drops the
  * endpoints that its limits cannot pay. A dry run only computes the amounts. Throws 402 if a limit
- * has not enough left.
+ * has not enough left; it says what the call may cost, what is left and what would fit.
  */
 export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
   const { run, plan, call } = step
-  const { key_hash, user_id, workspace_id } = run.actor
-  if (!plan || plan.endpoints.length === 0 || (key_hash === null && !run.isDry)) return
-  const { bounds } = run.policy
+  if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !run.isDry)) return
   const costEstimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = costEstimate
+  try {
+    reserveEstimate(world, step, plan, costEstimate)
+  } catch (thrown) {
+    throw explainShortage(world, step, costEstimate, thrown, (way, nanos) =>
+      computeFittingOutput(world, step, way, nanos),
+    )
+  }
+}
+
+function reserveEstimate<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  plan: Plan<K>,
+  costEstimate: CostEstimate,
+): void {
+  const { run } = step
+  const { key_hash, user_id, workspace_id } = run.actor
+  const { bounds } = run.policy
   if (run.isDry || key_hash === null) {
     step.amounts = world.ledger.computeGrant(costEstimate, bounds)
     return
@@ -200,6 +217,31 @@ export function limitToHold<K extends Kind>(
   const payable = (toAttos(heldNanos) - prompt) / perToken
   if (payable < BigInt(most)) return limitOutput(call, Math.max(Number(payable), least))
   return needsOutputLimit(call, endpoint) ? limitOutput(call, most) : call
+}
+
+/**
+ * Computes the most output for which a limit with this much left would have let a call pass: at
+ * every endpoint of the way that is short. Null where none would: the prompt costs too much, or the
+ * output is not what costs.
+ */
+function computeFittingOutput<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, call, plan }: Step<K>,
+  way: keyof Amounts,
+  nanos: bigint,
+): number | null {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const endpoints = plan?.endpoints.filter(({ is_byok }) => is_byok === (way === 'byok')) ?? []
+  const fitting = endpoints.map(endpoint => {
+    const effectiveCall = getEffectiveCall(plan?.models ?? [], call, endpoint)
+    const input = boundInput(effectiveCall)
+    const { prompt, perToken, least } = quoteCall(config, kind, effectiveCall, input, endpoint)
+    if (perToken === 0n) return prompt <= toAttos(nanos) ? Number.POSITIVE_INFINITY : 0
+    const tokens = Number((toAttos(nanos) - prompt) / perToken)
+    return tokens < least ? 0 : tokens
+  })
+  const most = Math.min(...fitting)
+  return most > 0 && Number.isFinite(most) ? most : null
 }
 
 const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }

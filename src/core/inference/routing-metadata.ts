@@ -85,7 +85,7 @@ export function addRoutingToError(error: GatewayError, routed: RoutingSummary): 
     error,
     generation_time: null,
   })
-  return siblingFields ? error.withSiblingFields(siblingFields) : error
+  return siblingFields ? error.with({ siblingFields }) : error
 }
 
 /** Builds the routing metadata of a call that asked for this model. */

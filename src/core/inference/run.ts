@@ -19,6 +19,8 @@ export interface Attempt {
   endpoint: Endpoint
   latency: number
   status: number | null
+  /** The provider's own id of the request; null if it sent none. */
+  request_id: string | null
   /** Why it failed; null if an answer began. */
   error: GatewayError | null
 }

@@ -348,6 +348,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = sumRunReceipts(run)
   const { usage } = receipt
+  const broken = error && !cancelled && step ? { step, error } : null
   return {
     id: call.id,
     request_id: call.origin.request_id,
@@ -358,7 +359,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     api_type: kinds[run.kind].apiType,
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: run.attempts.map(toProviderResponse),
+    provider_responses: run.attempts.map(attempt => toProviderResponse(attempt, broken)),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
@@ -390,15 +391,25 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
   }
 }
 
-const toProviderResponse = ({
-  endpoint: { provider, model, upstreamModel, is_byok },
-  latency,
-  status,
-}: Attempt): ProviderResponse => ({
-  provider_name: provider.name,
-  model_permaslug: model,
-  endpoint_id: `${provider.slug}/${upstreamModel}`,
-  is_byok,
-  latency,
-  status,
-})
+/** An answer that broke off, and why. */
+type BrokenAnswer = { step: Step; error: GatewayError } | null
+
+function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderResponse {
+  const { provider, model, upstreamModel, is_byok } = attempt.endpoint
+  const error = attempt.error ?? (isOfAttempt(broken, attempt) ? broken.error : null)
+  return {
+    provider_name: provider.name,
+    model_permaslug: model,
+    endpoint_id: `${provider.slug}/${upstreamModel}`,
+    is_byok,
+    latency: attempt.latency,
+    status: attempt.status,
+    request_id: attempt.request_id,
+    error: error && { type: error.type, code: null, message: null, ...error.reason },
+  }
+}
+
+const isOfAttempt = (broken: BrokenAnswer, attempt: Attempt): broken is NonNullable<BrokenAnswer> =>
+  broken !== null &&
+  broken.step.answer?.endpoint === attempt.endpoint &&
+  broken.step.attempts.includes(attempt)

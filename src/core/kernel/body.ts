@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, tooLarge } from '../errors.ts'
 import { mayHaveLongInteger, parseExact } from './json.ts'
-import { findSchemaIssue } from './schema.ts'
+import { describeIssue, findSchemaIssue } from './schema.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
 
 // The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
@@ -26,7 +26,7 @@ export function requireValid<T extends TSchema>(schema: T, value: unknown): Stat
   const issue = findSchemaIssue(schema, value)
   if (!issue) return value as Static<T>
   const field = issue.path || 'body'
-  throw invalid(`${field}: expected ${issue.expected}, found ${issue.found}`, field)
+  throw invalid(describeIssue(issue, field), field)
 }
 
 const QUOTE = 0x22

@@ -22,6 +22,17 @@ export function findCredentials(text: string): CredentialSpan[] {
   return spans
 }
 
+/** Replaces what looks like a credential by `[secret]`. */
+export function hideCredentials(text: string): string {
+  let shown = ''
+  let from = 0
+  for (const { start, end } of findCredentials(text)) {
+    shown += `${text.slice(from, start)}[secret]`
+    from = end
+  }
+  return shown + text.slice(from)
+}
+
 // Every branch begins where the one before it ended, and none can be matched in two ways.
 const CREDENTIAL = new RegExp(
   [

@@ -2,7 +2,8 @@ import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typeb
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
 import { isAddressRange } from './address-ranges.ts'
-import { isRawJson } from './json.ts'
+import { isObject, isRawJson } from './json.ts'
+import { findNearest } from './nearest.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
 
 /** One place where a value does not match its schema. `path` is dotted: `messages.0.role`. */
@@ -10,7 +11,14 @@ export interface SchemaIssue {
   path: string
   expected: string
   found: string
+  /** The known word or field that a misspelt one most likely means. */
+  suggestion?: string
 }
+
+/** Describes an issue in one sentence that begins with the name of the place. */
+export const describeIssue = ({ expected, found, suggestion }: SchemaIssue, name: string): string =>
+  `${name}: expected ${expected}, found ${found}` +
+  (suggestion === undefined ? '' : `; did you mean "${suggestion}"?`)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 /** ISO 8601 in UTC with seconds, as E2 requires of `expires_at`: minute precision is refused. */
@@ -77,6 +85,19 @@ export function describeValue(value: unknown): string {
   return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
 }
 
+/** Finds every place where the value does not match, at most `most`. */
+export function findSchemaIssues(schema: TSchema, value: unknown, most: number): SchemaIssue[] {
+  const check = getTypeCheck(schema)
+  const issues = new Map<string, SchemaIssue>()
+  if (check.Check(value)) return []
+  for (const error of check.Errors(value)) {
+    const issue = toSchemaIssue(findDeepestError(error))
+    if (!issues.has(issue.path)) issues.set(issue.path, issue)
+    if (issues.size === most) break
+  }
+  return [...issues.values()]
+}
+
 function getTypeCheck(schema: TSchema): TypeCheck<TSchema> {
   const cached = compiled.get(schema)
   if (cached) return cached
@@ -90,9 +111,24 @@ function findDeepestIssue(errors: ValueErrorIterator): SchemaIssue | undefined {
   return first && toSchemaIssue(findDeepestError(first))
 }
 
-// An error at a union only says "none of these". The variant whose error is deepest says what is
-// really wrong.
+// An error at a union only says "none of these". The field that tells its variants apart says which
+// one is meant, or is itself what is wrong. Without one, the variant whose error is deepest says it.
 function findDeepestError(error: ValueError): ValueError {
+  const told = isObject(error.value) ? findTag(error.schema) : undefined
+  if (told && isObject(error.value)) {
+    const value = error.value[told.name]
+    const meant = told.variants.findIndex(words => words?.includes(value as string))
+    const first = meant === -1 ? undefined : error.errors[meant]?.First()
+    if (first) return findDeepestError(first)
+    if (meant === -1 && (told.isClosed || typeof value !== 'string'))
+      return {
+        ...error,
+        path: `${error.path}/${told.name}`,
+        value,
+        schema: told.schema,
+        errors: [],
+      }
+  }
   const variants = error.errors
     .map(takeFirstErrors)
     .filter(found => !found.some(isDiscriminatorError(error)))
@@ -101,6 +137,56 @@ function findDeepestError(error: ValueError): ValueError {
     .filter(found => found.path.length > error.path.length)
   if (below.length === 0) return error
   return below.reduce((best, next) => (computeDepth(next) > computeDepth(best) ? next : best))
+}
+
+/** The field that tells the variants of a union apart. */
+interface Tag {
+  name: string
+  /** The words that stand for each variant; null where any text may. */
+  variants: (string[] | null)[]
+  /** Whether there are no other words. */
+  isClosed: boolean
+  schema: TSchema
+}
+
+const tags = new WeakMap<TSchema, Tag | null>()
+
+/** Finds the field that every object of a union has, with words of its own in most of them. */
+function findTag(union: TSchema): Tag | undefined {
+  if (!tags.has(union)) tags.set(union, buildTag(union) ?? null)
+  return tags.get(union) ?? undefined
+}
+
+function buildTag({ anyOf }: TSchema): Tag | undefined {
+  const all = (anyOf ?? []) as TSchema[]
+  const objects = all.flatMap(listObjects)
+  const names = Object.keys(objects[0]?.properties ?? {})
+  const name = names.find(
+    one =>
+      objects.every(({ required }) => required?.includes(one)) &&
+      objects.some(({ properties }) => listWords(properties[one])),
+  )
+  if (name === undefined || objects.length < 2) return undefined
+  const variants = all.map(variant => {
+    const words = listObjects(variant).map(({ properties }) => listWords(properties[name]))
+    return words.every(one => one !== undefined) ? words.flat() : null
+  })
+  const fields = objects.map(({ properties }) => properties[name] as TSchema)
+  const isClosed = fields.every(listWords)
+  return { name, variants, isClosed, schema: { anyOf: fields } as unknown as TSchema }
+}
+
+/** Lists the objects among the variants of a schema, at any depth. */
+const listObjects = (schema: TSchema): TSchema[] =>
+  schema.type === 'object' && schema.properties
+    ? [schema]
+    : ((schema.anyOf as TSchema[] | undefined)?.flatMap(listObjects) ?? [])
+
+/** Lists the words of a schema that allows words only. */
+function listWords(schema: TSchema | undefined): string[] | undefined {
+  if (typeof schema?.const === 'string') return [schema.const]
+  const words = (schema?.anyOf as TSchema[] | undefined)?.map(listWords)
+  return words?.every(word => word !== undefined) ? words.flat() : undefined
 }
 
 /**
@@ -130,12 +216,24 @@ function toSchemaIssue(error: ValueError): SchemaIssue {
       path: isMap(error.schema) ? getParentPath(path) : path,
       expected: 'no such field',
       found: describeKind(error.value),
+      ...suggest(path.split('.').at(-1), Object.keys(error.schema.properties ?? {})),
     }
   return {
     path,
     expected: describeSchema(error.schema),
     found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
+    ...suggest(error.value, listAllWords(error.schema)),
   }
+}
+
+/** Lists the words that a schema allows, among other values. */
+const listAllWords = (schema: TSchema): string[] =>
+  (schema.anyOf as TSchema[] | undefined)?.flatMap(one => listWords(one) ?? listAllWords(one)) ?? []
+
+// Only a word of ours is repeated, and only if it is near: the value itself may be a secret.
+function suggest(value: unknown, known: string[]): { suggestion?: string } {
+  const suggestion = typeof value === 'string' ? findNearest(value, known) : undefined
+  return suggestion === undefined ? {} : { suggestion }
 }
 
 // The keys of a map are the caller's own words, and may be as long as the body.

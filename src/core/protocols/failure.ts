@@ -1,4 +1,7 @@
-import { type ErrorType, GatewayError } from '../errors.ts'
+import { type ErrorType, GatewayError, type ProviderReason } from '../errors.ts'
+import { hideCredentials } from '../kernel/credential.ts'
+import { isObject } from '../kernel/json.ts'
+import { toPrintable } from '../kernel/printable.ts'
 
 /** An error as a provider reports it. */
 export interface ProviderError {
@@ -6,7 +9,7 @@ export interface ProviderError {
   code: unknown
   /** A second such code, for providers that send two. */
   type?: unknown
-  /** The sentence for people. It decides between kinds of refusal and is never passed on. */
+  /** The sentence for people. It decides between kinds of refusal, and becomes the reason. */
   message: unknown
   /** The parameter that the error is about. */
   param?: unknown
@@ -48,8 +51,8 @@ const POLICY = /content_policy|content_filter|moderation/i
 
 /**
  * Returns the error that our caller gets for an upstream failure. The protocol's own code decides
- * if it is known, else the provider's message and the status. The message is not passed on; only
- * what is clearly an identifier is, as `metadata.provider_code`.
+ * if it is known, else the provider's message and the status. The error's own message is ours; what
+ * is clearly an identifier is passed on as `metadata.provider_code`, and the rest is its reason.
  */
 export function translateFailure(
   status: number,
@@ -62,8 +65,42 @@ export function translateFailure(
   const param = readIdentifier(providerError.param)
   if (code) metadata.provider_code = code
   if (param && type === 'invalid_request') metadata.param = param
-  return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', { metadata })
+  return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', {
+    metadata,
+    reason: buildReason(code ?? providerError.code, providerError.message),
+  })
 }
+
+/** No more characters of a message are read. */
+const MOST_READ = 4_000
+
+/**
+ * Builds the reason that a provider gives: its message on one line, without control characters and
+ * without what looks like a credential.
+ */
+export const buildReason = (code: unknown, message: unknown): ProviderReason => ({
+  code: typeof code === 'number' ? String(code) : (readIdentifier(code) ?? null),
+  message: typeof message === 'string' ? readMessage(message) : null,
+})
+
+function readMessage(message: string): string | null {
+  const line = message.slice(0, MOST_READ).replace(/\s+/g, ' ').trim()
+  return toPrintable(hideCredentials(line)) || null
+}
+
+/**
+ * Finds the message in a body of no known form: `message`, `error`, `detail` and `errors` are the
+ * names that servers use (FastAPI has a list of `msg`).
+ */
+export function findMessage(body: unknown, depth = 0): string | undefined {
+  if (typeof body === 'string') return body
+  if (depth > 3) return undefined
+  if (Array.isArray(body)) return findMessage(body[0], depth + 1)
+  if (!isObject(body)) return undefined
+  return MESSAGE_NAMES.map(name => findMessage(body[name], depth + 1)).find(Boolean)
+}
+
+const MESSAGE_NAMES = ['message', 'Message', 'msg', 'error', 'detail', 'errors', 'title']
 
 /** The error for an answer that is cut off, empty or of an unknown shape. */
 export const unreadableAnswer = (cause?: unknown) =>

@@ -1,8 +1,9 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { notFound } from '../errors.ts'
+import { Type } from '@sinclair/typebox'
+import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
+import type { GenerationListQuery } from './generations/filter.ts'
 import type { RecorderEntry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -17,6 +18,17 @@ export interface ProviderResponse {
   is_byok: boolean
   latency: number
   status: number | null
+  /** The provider's own id of the request; null if it sent none. */
+  request_id: string | null
+  /** Why it failed, in the provider's own words if it had any; null if it answered. */
+  error: AttemptError | null
+}
+
+/** Why an attempt failed: our type for it, and what the provider says. */
+export interface AttemptError {
+  type: ErrorType
+  code: string | null
+  message: string | null
 }
 
 /**
@@ -89,19 +101,27 @@ export interface Generation {
 export interface GenerationStore {
   record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
-  listRecent(limit: number): Promise<Generation[]>
+  /**
+   * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
+   * a call.
+   */
+  list(query: GenerationListQuery, limit: number): Promise<Generation[]>
   /** Counts the calls of free models that began at `moment` or later. */
   countFreeCalls(moment: Date): Promise<number>
 }
 
+/** A client that left before the end, as servers log it: no answer has this status. */
+const CLIENT_LEFT = 499
+
+/** Returns the status that a call ended with: that of its error, or 200. */
+export const getCallStatus = ({
+  cancelled,
+  error_type,
+}: Pick<Generation, 'cancelled' | 'error_type'>): number =>
+  cancelled ? CLIENT_LEFT : error_type === null ? 200 : (STATUS[error_type as ErrorType] ?? 500)
+
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
-
-/** The query of `generations list`. */
-export const RecentQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-})
-export type RecentQuery = Static<typeof RecentQuery>
 
 /**
  * Returns one finished call, if the actor may see its workspace. Throws 404, also for another
@@ -111,17 +131,36 @@ export async function getGeneration(world: TelemetryWorld, actor: Actor, id: str
   const generation = await world.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
     throw notFound('Generation not found')
-  return { data: showGeneration(generation) }
+  return { data: showGeneration(generation, actor) }
 }
 
-/** Lists the newest calls, newest first. */
-export async function listGenerations(world: TelemetryWorld, { limit = 20 }: RecentQuery) {
-  return { data: (await world.store.generations.listRecent(limit)).map(showGeneration) }
+/**
+ * Lists the calls that match, newest first. `next_cursor` asks for the page after; it is null on
+ * the last one.
+ */
+export async function listGenerations(
+  world: TelemetryWorld,
+  actor: Actor,
+  query: GenerationListQuery,
+) {
+  const { limit = 20 } = query
+  const found = await world.store.generations.list(query, limit + 1)
+  const page = found.slice(0, limit)
+  return {
+    data: page.map(generation => showGeneration(generation, actor)),
+    next_cursor: found.length > limit ? (page.at(-1)?.id ?? null) : null,
+  }
 }
 
-function showGeneration(generation: Generation) {
+/**
+ * Shows a call. The operator sees why each attempt failed in the provider's words, as they may be
+ * about the account there; others see those that are about the call. A key sees only its own hash.
+ */
+function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
+  const isOperator = kind === 'operator'
   const {
-    key_hash: _,
+    key_hash: caller,
+    provider_responses,
     user_id: __,
     settled_at: ___,
     title,
@@ -132,6 +171,8 @@ function showGeneration(generation: Generation) {
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
+    provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
     app_id: null,
     cache_discount: null,
     moderation_latency: null,
@@ -151,3 +192,8 @@ function showGeneration(generation: Generation) {
     web_search_engine: null,
   }
 }
+
+const hideReason = ({ error, ...response }: ProviderResponse): ProviderResponse => ({
+  ...response,
+  error: error && { ...error, message: isCallersFault(error.type) ? error.message : null },
+})

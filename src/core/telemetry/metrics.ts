@@ -1,11 +1,13 @@
+import manifest from '../../../package.json' with { type: 'json' }
 import type { Endpoint } from '../catalog/models.ts'
 import { toUsd } from '../kernel/money.ts'
-import type { Generation } from './generations.ts'
+import { type Generation, getCallStatus } from './generations.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
  * The gateway's metrics in the Prometheus text format (exposition format 0.0.4). Counting only adds
- * to numbers; the text is rendered on request. No label takes a value that a caller can choose.
+ * to numbers; the text is rendered on request. No label takes a value that a caller can choose, and
+ * at most 500 pairs of provider and model have labels of their own.
  */
 export interface Metrics {
   contentType: string
@@ -26,6 +28,10 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'gateway_implausible_usage_total',
     'Answers whose provider reported counts that they cannot have',
   )
+  const byModel = new Counter('gateway_calls_total', 'Finished calls by provider, model and status')
+  const tokensByModel = new Counter('gateway_model_tokens_total', 'Tokens by provider and model')
+  const costByModel = new Counter('gateway_model_cost_usd_total', 'Cost by provider and model')
+  const labels = new ModelLabels(world)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'Cost of calls in USD')
   const seconds = new Histogram(
@@ -53,6 +59,11 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('generation.finished', generation => {
     const provider = escapeLabel(generation.provider_name ?? 'none')
     calls.add(`provider="${provider}",outcome="${getOutcome(generation)}"`, 1)
+    const pair = labels.render(generation)
+    byModel.add(`${pair},status="${getCallStatus(generation)}"`, 1)
+    tokensByModel.add(`${pair},direction="input"`, generation.native_tokens_prompt)
+    tokensByModel.add(`${pair},direction="output"`, generation.native_tokens_completion)
+    costByModel.add(pair, toUsd(generation.total_cost ?? 0n))
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
     cost.add('', toUsd(generation.total_cost ?? 0n))
@@ -71,12 +82,41 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         implausible,
         tokens,
         cost,
+        byModel,
+        tokensByModel,
+        costByModel,
         seconds,
         firstPart,
         ...readGauges(world),
       ]
         .map(metric => metric.renderText())
         .join(''),
+  }
+}
+
+/** The most pairs of provider and model that have labels of their own. */
+const MAX_PAIRS = 500
+
+/** The labels of a provider and a model. Beyond the bound, and for unknown models, both are other. */
+class ModelLabels {
+  readonly #world: TelemetryWorld
+  readonly #known = new Map<string, string>()
+
+  constructor(world: TelemetryWorld) {
+    this.#world = world
+  }
+
+  render({ provider_name, model }: Generation): string {
+    const name = `${provider_name}\0${model}`
+    const known = this.#known.get(name)
+    if (known !== undefined) return known
+    // A call that was blocked has the model that its caller named.
+    const isKnown = this.#world.catalog.models.get(model) !== undefined
+    if (!isKnown || this.#known.size >= MAX_PAIRS) return 'provider="other",model="other"'
+    const provider = escapeLabel(provider_name ?? 'none')
+    const labels = `provider="${provider}",model="${escapeLabel(model)}"`
+    this.#known.set(name, labels)
+    return labels
   }
 }
 
@@ -151,6 +191,7 @@ function readGauges(world: TelemetryWorld): { renderText(): string }[] {
   const { user, system } = process.cpuUsage()
   const { applied, rejected } = world.instance.configStatus
   return [
+    buildInfo,
     buildGauge('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
     buildGauge(
       'gateway_recorder_healthy',
@@ -172,6 +213,12 @@ function readGauges(world: TelemetryWorld): { renderText(): string }[] {
     buildGauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
     buildGauge('process_uptime_seconds', 'Seconds since the start', process.uptime()),
   ]
+}
+
+const buildInfo = {
+  renderText: () =>
+    renderHead('gateway_build_info', 'The version that runs', 'gauge') +
+    renderLine('gateway_build_info', `version="${manifest.version}",bun="${Bun.version}"`, 1),
 }
 
 const buildGauge = (name: string, help: string, value: number, type = 'gauge') => ({

@@ -1,13 +1,17 @@
 import type { Endpoint } from '../catalog/models.ts'
+import type { Provider } from '../catalog/providers.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
+import { buildReason, findMessage } from '../protocols/failure.ts'
 import type { Protocol } from '../protocols/protocol.ts'
+import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { PartStream } from './part-stream.ts'
+import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /** Texts of more characters are read in a turn of their own, and their parts are made in another. */
@@ -16,8 +20,8 @@ const LARGEST_ERROR = 256 * 1024
 
 /** Follows an answer while it arrives. */
 export interface AnswerObserver {
-  /** Called as soon as the status is known. */
-  onStatus(status: number): void
+  /** Called as soon as the head is read. */
+  onHead(head: ResponseHead): void
   /** Called for each read that brings bytes, with their number. */
   onBytes?(size: number): void
 }
@@ -34,12 +38,13 @@ export async function openAnswer<K extends Kind>(
   endpoint: Endpoint,
   call: Work[K]['call'],
   cancellation: Cancellation,
-  { onStatus, onBytes }: AnswerObserver,
+  { onHead, onBytes }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const deadline = new Deadline(cancellation, readLimits(world, call.stream), onBytes)
+  const limits = readLimits(world, call.stream)
+  const deadline = new Deadline(cancellation, limits, { provider: endpoint.provider, onBytes })
   try {
     const incoming = await world.egress.send(outgoing, deadline.attempt)
-    onStatus(incoming.status)
+    onHead({ status: incoming.status, request_id: readUpstreamRequestId(incoming) })
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
     if (isStream(incoming, call.stream))
       return {
@@ -68,6 +73,13 @@ export async function openAnswer<K extends Kind>(
   }
 }
 
+/** What is known of a response before its body. */
+export interface ResponseHead {
+  status: number
+  /** The provider's own id of the request; null if it sends none. */
+  request_id: string | null
+}
+
 function readLimits({ config: { timeouts } }: UpstreamWorld, streamed: boolean): Limits {
   const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
   return {
@@ -91,10 +103,12 @@ async function readProviderFailure(
   incoming: IncomingResponse,
   deadline: Deadline,
 ): Promise<GatewayError> {
-  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, size => deadline.touch(size)))
-    .then(parseAnswer)
-    .catch(() => undefined)
-  const error = protocol.readFailure(incoming.status, body, name => incoming.header(name))
+  const text = await Promise.resolve(
+    incoming.text(LARGEST_ERROR, size => deadline.touch(size)),
+  ).catch(() => '')
+  const body = await parseAnswer(text).catch(() => undefined)
+  const failure = protocol.readFailure(incoming.status, body, name => incoming.header(name))
+  const error = failure.reason?.message ? failure : addReason(failure, body, text)
   const retryAfter =
     parseRetryAfterMs(incoming.header('retry-after-ms')) ??
     parseRetryAfter(incoming.header('retry-after'))
@@ -103,8 +117,17 @@ async function readProviderFailure(
     !(error.type === 'rate_limit_exceeded' || ASKS_TO_WAIT.has(incoming.status))
   )
     return error
-  return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
+  return error.with({ retryAfter })
 }
+
+// A proxy before the provider answers with a text or a page, and some servers in forms of their own.
+function addReason(error: GatewayError, body: unknown, text: string): GatewayError {
+  const message = body === undefined ? readPage(text) : findMessage(body)
+  return error.with({ reason: buildReason(error.reason?.code, message) })
+}
+
+const readPage = (text: string): string =>
+  /<title>([^<]{1,200})/i.exec(text.slice(0, 10_000))?.[1] ?? (/^\s*</.test(text) ? '' : text)
 
 /**
  * Statuses that may carry Retry-After: too many requests, unavailable (RFC 9110, 15.6.4), and
@@ -156,6 +179,13 @@ interface Limits {
   total: number
 }
 
+interface DeadlineOptions {
+  /** Who is waited for. */
+  provider?: Provider
+  /** Called for each read that brings bytes, with their number. */
+  onBytes?: ((size: number) => void) | undefined
+}
+
 /**
  * The time limits of one attempt. Cancels the attempt when its call is cancelled, or when the
  * upstream is silent for too long. It starts with the wait for the first byte.
@@ -165,15 +195,17 @@ export class Deadline {
   readonly attempt = new Cancellation()
   readonly #call: Cancellation
   readonly #limits: Limits
+  readonly #provider: Provider | null
   readonly #endsAt: number
   #timer: ReturnType<typeof setTimeout>
   readonly #onBytes: ((size: number) => void) | undefined
   #hasBegun = false
 
-  constructor(call: Cancellation, limits: Limits, onBytes?: (size: number) => void) {
+  constructor(call: Cancellation, limits: Limits, { provider, onBytes }: DeadlineOptions = {}) {
     this.#onBytes = onBytes
     this.#call = call
     this.#limits = limits
+    this.#provider = provider ?? null
     this.#endsAt = performance.now() + limits.total
     this.#timer = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
     call.listen(reason => this.attempt.cancel(reason))
@@ -201,12 +233,13 @@ export class Deadline {
 
   /**
    * Converts a failure of the upstream: to the reason of the cancellation if there was one,
-   * otherwise to `provider_unavailable` with the failure as its cause.
+   * otherwise to `provider_unavailable` with the failure as its cause. Its reason loses the
+   * provider's own credentials.
    */
   toGatewayError(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
     return reason instanceof GatewayError
-      ? reason
+      ? cleanReason(reason, this.#provider)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 

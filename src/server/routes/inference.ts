@@ -21,6 +21,7 @@ import {
   readSessionId,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { noteRefusal } from '../refusals.ts'
 
 /** Creates the routes of every dialect in the registry. */
 export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
@@ -88,10 +89,13 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   const id = gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, id)
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
+  let model: string | null = null
   try {
     findConnection(request)?.requireDescriptor()
     const context = readContext(routeContext, id, requestId)
     const body = (await readBody(request, dialect.body)) as DialectBody
+    const { model: named } = body as { model?: unknown }
+    model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
     const answer = infer(gateway, actor, dialect.kind, call, request.signal)
@@ -101,6 +105,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     }
     return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
   } catch (thrown) {
+    noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     const envelope = errorFormat && ((error: GatewayError) => errorFormat.renderError(error, id))
     return createErrorResponse(thrown, requestId, headers, envelope)
   }

@@ -73,7 +73,11 @@ describe('the config that a running process can apply', () => {
     }
     const { config: taken, needsRestart } = toApplicableConfig(
       config(),
-      config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
+      config({
+        server,
+        storage: { ...config().storage, durability: 'full' },
+        service_name: 'acme',
+      }),
     )
     expect(needsRestart).toEqual([
       'server.host',

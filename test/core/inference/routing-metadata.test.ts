@@ -29,6 +29,7 @@ const tried = (
   endpoint,
   latency: 1,
   status,
+  request_id: null,
   error,
 })
 

@@ -13,6 +13,7 @@ import {
   testGateway,
 } from '../../support/gateway.ts'
 import { spend } from '../../support/ledger.ts'
+import { readRefusedLimit } from '../../support/shortage.ts'
 
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
 // A thousand dollars for a million tokens, so that a short answer is worth counting.
@@ -160,7 +161,7 @@ describe('credits', () => {
 describe('a call', () => {
   test('without credits is refused with the page to add some, unless it is free', async () => {
     const { status, json } = await chat('acme/dear')
-    expect([status, json.error.metadata.error_type, json.error.message]).toEqual([
+    expect([status, json.error.metadata.error_type, readRefusedLimit(json.error.message)]).toEqual([
       402,
       'payment_required',
       'Insufficient credits. Add more using http://127.0.0.1:8080/credits',
@@ -214,7 +215,7 @@ describe('a call', () => {
 
   test('is refused with the site that the config names', async () => {
     await open({ limits: { credits: true }, server: { site_url: 'https://ai.acme.example/' } })
-    expect((await chat('acme/dear')).json.error.message).toBe(
+    expect(readRefusedLimit((await chat('acme/dear')).json.error.message)).toBe(
       'Insufficient credits. Add more using https://ai.acme.example/credits',
     )
   })

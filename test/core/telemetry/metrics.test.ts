@@ -1,7 +1,10 @@
 import { expect, test } from 'bun:test'
+import manifest from '../../../package.json' with { type: 'json' }
 import { GatewayError } from '../../../src/core/errors.ts'
+import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import { openMetrics } from '../../../src/core/telemetry/metrics.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { buildGeneration } from '../../support/generation.ts'
 
 test('a provider’s name cannot break the line of a label', async () => {
   const name = 'a\\b"c\nd'
@@ -11,7 +14,10 @@ test('a provider’s name cannot break the line of a label', async () => {
   const metrics = openMetrics(gateway)
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   if (!endpoint) throw new Error('There is an endpoint')
-  gateway.events.publish('attempt.failed', { endpoint, error: new GatewayError('server', 'x') })
+  gateway.events.publish('attempt.failed', {
+    ...{ id: 'gen-1', endpoint, status: null, request_id: null },
+    error: new GatewayError('server', 'x'),
+  })
   gateway.events.publish('tools.judged', { endpoint, toolCallsValid: true })
   gateway.events.publish('hedge.started', { endpoint })
   gateway.events.publish('hedge.won', { endpoint })
@@ -23,4 +29,33 @@ test('a provider’s name cannot break the line of a label', async () => {
       of => `gateway_${of}_total{provider="a\\\\b\\"c\\nd"} 1`,
     ),
   )
+})
+
+test('the version and each model that is known have labels, within a bound', async () => {
+  const gateway = await testGateway()
+  const metrics = openMetrics(gateway)
+  const finish = (model: string, more: Partial<Generation> = {}) =>
+    gateway.events.publish('generation.finished', buildGeneration({ model, ...more }))
+  finish('sandbox/echo')
+  finish('sandbox/echo', { error_type: 'timeout' })
+  finish('a-caller/chose-this')
+  const linesOf = (name: string) =>
+    metrics
+      .renderText()
+      .split('\n')
+      .filter(line => line.startsWith(name))
+  expect(linesOf('gateway_build_info')).toEqual([
+    `gateway_build_info{version="${manifest.version}",bun="${Bun.version}"} 1`,
+  ])
+  expect(linesOf('gateway_calls_total')).toEqual([
+    'gateway_calls_total{provider="Local",model="sandbox/echo",status="200"} 1',
+    'gateway_calls_total{provider="Local",model="sandbox/echo",status="524"} 1',
+    'gateway_calls_total{provider="other",model="other",status="200"} 1',
+  ])
+  expect(linesOf('gateway_model_tokens_total{provider="Local"')).toEqual([
+    'gateway_model_tokens_total{provider="Local",model="sandbox/echo",direction="input"} 20',
+    'gateway_model_tokens_total{provider="Local",model="sandbox/echo",direction="output"} 10',
+  ])
+  for (let i = 0; i < 1_000; i++) finish('sandbox/echo', { provider_name: `P${i}` })
+  expect(linesOf('gateway_model_cost_usd_total').length).toBe(501)
 })

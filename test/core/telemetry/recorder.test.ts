@@ -10,7 +10,7 @@ import { buildGeneration, buildRecordEntry } from '../../support/generation.ts'
 const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   record,
   byId: async () => undefined,
-  listRecent: async () => [],
+  list: async () => [],
   countFreeCalls: async () => 0,
 })
 

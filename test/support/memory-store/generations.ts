@@ -1,4 +1,5 @@
 import { conflict, GatewayError } from '../../../src/core/errors.ts'
+import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
 import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import { addRow, addSpend } from './ledger.ts'
@@ -12,8 +13,16 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
       for (const entry of batch) record(memory, entry)
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
-  listRecent: limit =>
-    connection.read(({ generations }) => generations.all().reverse().slice(0, limit)),
+  list: (query, limit) =>
+    connection.read(({ generations }) => {
+      const all = generations.all().reverse()
+      const start = query.cursor ? all.findIndex(({ id }) => id === query.cursor) + 1 : 0
+      if (query.cursor && start === 0) return []
+      return all
+        .slice(start)
+        .filter(one => matchesQuery(one, query))
+        .slice(0, limit)
+    }),
   countFreeCalls: moment =>
     connection.read(({ generations }) => {
       const since = moment.toISOString()

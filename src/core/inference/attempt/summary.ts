@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
+import { exposeReason } from './reason.ts'
 
 /** An attempt that failed. */
 export interface AttemptFailure {
@@ -24,7 +25,8 @@ export const isWorthFallback = (error: GatewayError): boolean =>
 export function summarizeFailures(call: CallBase, failures: AttemptFailure[]): GatewayError {
   const last = failures.at(-1)
   if (!last) return new GatewayError('server', 'Internal Server Error')
-  const { error, endpoint } = last
+  const { endpoint } = last
+  const error = exposeReason(last.error)
   if (error.type === 'server') return error
   const retryAfter = findShortestWait(failures)
   const busy = failures.every(failure => failure.error.type === 'rate_limit_exceeded')
@@ -38,8 +40,9 @@ export function summarizeFailures(call: CallBase, failures: AttemptFailure[]): G
       ...renderPreviousErrors(failures),
       ...busy?.metadata,
     },
-    cause: error,
+    cause: last.error,
     status: error.status,
+    reason: error.reason,
     ...(retryAfter === undefined ? {} : { retryAfter }),
   })
 }

@@ -53,7 +53,7 @@ export class Filtering {
 export function filterFailure(filtering: Filtering, error: GatewayError): GatewayError {
   const { outputFilters } = filtering.filters
   if (!outputFilters) return error
-  const { type, message, metadata, cause, status, retryAfter, siblingFields } = error
+  const { metadata } = error
   // What is taken over from a provider has at most 64 characters.
   const facts = Object.values(metadata)
   const { value, found } = runAtOnce(outputFilters.filterUnread(facts))
@@ -61,13 +61,7 @@ export function filterFailure(filtering: Filtering, error: GatewayError): Gatewa
   for (const { match } of found) filtering.noteMatch(match.rule, 'output')
   const isBlocked = found.some(({ match }) => match.rule.action === 'block')
   const filtered = Object.keys(metadata).map((name, i) => [name, value[i]])
-  return new GatewayError(type, message, {
-    metadata: isBlocked ? {} : Object.fromEntries(filtered),
-    cause,
-    status,
-    retryAfter,
-    siblingFields,
-  })
+  return error.with({ metadata: isBlocked ? {} : Object.fromEntries(filtered) })
 }
 
 /** The error for an answer that is blocked. */

@@ -30,8 +30,7 @@ const STATUS_BY_TYPE: Record<string, number> = {
 }
 
 /**
- * Returns the error for an HTTP failure. The provider's sentence is not passed on, only its error
- * type.
+ * Returns the error for an HTTP failure.
  */
 export function readFailure(status: number, body: unknown): GatewayError {
   return translateFailure(status, readProviderError(isObject(body) ? body.error : undefined), CODES)

@@ -9,8 +9,7 @@ import { translateFailure } from '../failure.ts'
 const BLOCKED = 498
 
 /**
- * Returns the error for an HTTP failure of Cohere. Its body has only a sentence, which is not
- * passed on.
+ * Returns the error for an HTTP failure of Cohere. Its body has only a sentence.
  */
 export function readFailure(status: number, body: unknown): GatewayError {
   if (status === BLOCKED)

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts'
+import type { GatewayError } from '../../errors.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../../kernel/json.ts'
 import { type ErrorCodes, translateFailure } from '../failure.ts'
 
@@ -59,5 +59,5 @@ function addRetryAfter(error: GatewayError, body: Json): GatewayError {
   const delay = delays.find(one => one !== undefined)
   if (delay === undefined || error.type !== 'rate_limit_exceeded') return error
   const retryAfter = Math.min(Math.ceil(Number(delay)), LONGEST_WAIT)
-  return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
+  return error.with({ retryAfter })
 }

@@ -5,8 +5,7 @@ import { type ErrorCodes, type ProviderError, translateFailure } from '../failur
 const CODES: ErrorCodes = { rate_limit_exceeded: 'rate_limit_exceeded' }
 
 /**
- * Returns the error for an HTTP failure of an OpenAI server. Its message is not passed on; only its
- * machine-readable code is.
+ * Returns the error for an HTTP failure of an OpenAI server.
  */
 export function readFailure(status: number, body: unknown): GatewayError {
   const error = isObject(body) && isObject(body.error) ? body.error : isObject(body) ? body : {}

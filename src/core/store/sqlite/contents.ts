@@ -25,8 +25,10 @@ import routing from './migrations/011-routing.sql' with { type: 'text' }
 import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
 import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
+import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
+import { createRefusalStore } from './refusals.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
 import type { Tables } from './tables.ts'
@@ -55,6 +57,7 @@ export const openStores = (
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, secrets.mac),
   outbox: createOutboxStore(kysely, write),
+  refusals: createRefusalStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -77,4 +80,5 @@ export const MIGRATIONS: string[] = [
   outboxAndSteps,
   seals,
   sealedScim,
+  generationLists,
 ]

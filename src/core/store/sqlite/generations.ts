@@ -3,7 +3,12 @@ import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../../errors.ts'
 import type { Mac } from '../../kernel/mac.ts'
 import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
-import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
+import {
+  type GenerationListQuery,
+  type Outcome,
+  readOutcome,
+} from '../../telemetry/generations/filter.ts'
+import type { Generation, GenerationStore, ProviderResponse } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
@@ -80,11 +85,10 @@ export function createGenerationStore(
       const row = await selectGenerations(kysely).where('id', '=', id).executeTakeFirst()
       return row && toGeneration(row)
     },
-    // Rows are only ever added, so the newest have the highest rowids: no index is needed.
-    async listRecent(limit) {
-      return (
-        await selectGenerations(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()
-      ).map(toGeneration)
+    // Rows are only ever added, so the newest have the highest rowids.
+    async list(query, limit) {
+      const rows = addFilters(selectGenerations(kysely), query)
+      return (await rows.orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(toGeneration)
     },
     // Reads from the newest row back to the first that was settled before the moment. A call that
     // began since was also settled since.
@@ -183,11 +187,47 @@ const selectGenerations = (kysely: Kysely<Tables>) =>
       sql<string | null>`cast(upstream_inference_cost as text)`.as('upstream_inference_cost'),
     ])
 
+function addFilters(rows: Rows, query: GenerationListQuery): Rows {
+  const { id, key_hash, model, provider, status, since, until, app, session_id, cursor } = query
+  let found = rows
+  if (id !== undefined)
+    found = found.where(({ or, eb }) => or([eb('id', '=', id), eb('request_id', '=', id)]))
+  if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
+  if (model !== undefined) found = found.where('model', '=', model)
+  if (provider !== undefined)
+    found = found.where(sql`lower(provider_name)`, '=', provider.toLowerCase())
+  if (status !== undefined) found = addOutcome(found, readOutcome(status))
+  if (since !== undefined) found = found.where('created_at', '>=', since)
+  if (until !== undefined) found = found.where('created_at', '<', until)
+  if (app !== undefined)
+    found = found.where(({ or, eb }) => or([eb('http_referer', '=', app), eb('title', '=', app)]))
+  if (session_id !== undefined) found = found.where('session_id', '=', session_id)
+  if (cursor !== undefined)
+    found = found.where(sql`rowid`, '<', sql`(select rowid from generations where id = ${cursor})`)
+  return found
+}
+
+function addOutcome(rows: Rows, { cancelled, types }: Outcome): Rows {
+  const found = rows.where('cancelled', '=', Number(cancelled))
+  if (types === null) return found
+  return types.length === 0
+    ? found.where('error_type', 'is', null)
+    : found.where('error_type', 'in', types)
+}
+
+type Rows = ReturnType<typeof selectGenerations>
 type Row = Awaited<ReturnType<ReturnType<typeof selectGenerations>['execute']>>[number]
+
+// Earlier versions stored no reason.
+const fillProviderResponse = (stored: ProviderResponse): ProviderResponse => ({
+  ...stored,
+  request_id: stored.request_id ?? null,
+  error: stored.error ?? null,
+})
 
 const toGeneration = (row: Row): Generation => ({
   ...row,
-  provider_responses: JSON.parse(row.provider_responses),
+  provider_responses: JSON.parse(row.provider_responses).map(fillProviderResponse),
   contentFilters: JSON.parse(row.contentFilters),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,

@@ -1,0 +1,54 @@
+import { GatewayError } from '../core/errors.ts'
+import type { Gateway } from '../core/gateway.ts'
+import type { Actor } from '../core/identity/actor.ts'
+import { hashSecret, maskSecret } from '../core/identity/keys/secret.ts'
+import { readPath } from './request-target.ts'
+
+/** What is known of a refused request beside its headers. */
+interface RefusedCall {
+  thrown: unknown
+  /** The request id that the caller sees. */
+  id: string
+  actor: Actor | null
+  model: string | null
+}
+
+/**
+ * Notes a request that was refused before any provider was asked. Failures of ours, and calls that
+ * are on record as generations, are none.
+ */
+export function noteRefusal(gateway: Gateway, request: Request, refused: RefusedCall): void {
+  const { id, actor, model } = refused
+  const error = toRefusal(refused.thrown)
+  if (!error || error.isRecorded || error.status >= 500) return
+  const secret = readSecret(request.headers)
+  const known = secret === null ? undefined : gateway.memory.keys.get(hashSecret(secret))
+  gateway.refusals.note(
+    {
+      id,
+      path: readPath(request),
+      key: known?.label ?? (secret && maskSecret(secret)),
+      key_hash: actor?.key_hash ?? known?.hash ?? null,
+      workspace_id: actor?.workspace_id ?? known?.workspace_id ?? null,
+      model,
+    },
+    error,
+  )
+}
+
+function toRefusal(thrown: unknown): GatewayError | undefined {
+  if (thrown instanceof GatewayError) return thrown
+  const isMissing = typeof thrown === 'object' && thrown !== null && 'code' in thrown
+  return isMissing && thrown.code === 'NOT_FOUND'
+    ? new GatewayError('not_found', 'Resource not found')
+    : undefined
+}
+
+/** The mask of a shorter secret would be the secret. */
+const SHORTEST = 20
+
+function readSecret(headers: Headers): string | null {
+  const secret =
+    /^bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? headers.get('x-api-key')
+  return secret && secret.length >= SHORTEST ? secret : null
+}

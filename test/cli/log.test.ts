@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'bun:test'
+import { createLog, type Level } from '../../src/cli/log.ts'
+import { buildRoutesConfig, sendChat } from '../support/chat.ts'
+import { runGateway, startServer } from '../support/server.ts'
+import { completion, startUpstream } from '../support/upstream.ts'
+
+const TIME = '2026-03-04T05:06:07.000Z'
+
+function write(format: 'text' | 'json', facts: object, level: Level = 'info'): string {
+  const lines: string[] = []
+  const now = () => new Date(TIME)
+  const log = createLog({ format, level, now, write: text => lines.push(text) })
+  log('info', 'call', { ...facts })
+  return lines.join('')
+}
+
+describe('a line', () => {
+  test('begins with its time and level', () => {
+    const facts = { key: 'gw-v1-ab…yz', status: 200, none: undefined }
+    expect(write('text', facts)).toBe(`${TIME} info call key=gw-v1-ab…yz status=200\n`)
+    expect(JSON.parse(write('json', facts))).toEqual({
+      ...{ time: TIME, level: 'info', event: 'call' },
+      ...{ key: 'gw-v1-ab…yz', status: 200 },
+    })
+  })
+
+  test('keeps a text of others in its place', () => {
+    expect(write('text', { reason: 'a "b" status=1\n\u001b[2J' })).toBe(
+      `${TIME} info call reason="a \\"b\\" status=1\\n\\u001b[2J"\n`,
+    )
+    expect(write('text', { reason: 'a\u202eb' })).toBe(`${TIME} info call reason=a\uFFFDb\n`)
+  })
+
+  test('below the level is not written', () => {
+    expect(write('text', {}, 'warn')).toBe('')
+    expect(write('text', {}, 'debug')).not.toBe('')
+  })
+})
+
+describe('serve', () => {
+  async function serve(...args: string[]) {
+    const upstream = await startUpstream()
+    upstream.answer(() => completion('Hello'))
+    const config = buildRoutesConfig({ 'acme/small': { local: upstream.url } })
+    await using server = await startServer({ config, args })
+    const outcome = await sendChat(server, {}, { headers: { 'x-request-id': 'mine-1' } }).outcome()
+    const { stderr } = await server.stop()
+    await upstream.close()
+    const lines = stderr.split('\n').filter(line => line !== '')
+    return { lines, key: server.inference_key, id: outcome.headers['x-generation-id'] }
+  }
+
+  test('writes one line for each call', async () => {
+    const { lines, key, id } = await serve()
+    const events = lines.map(line => JSON.parse(line))
+    for (const line of events)
+      expect(line).toMatchObject({ time: expect.stringMatching(/Z$/), level: 'info' })
+    expect(events.filter(({ event }) => event === 'call')).toMatchObject([
+      {
+        ...{ request_id: 'mine-1', generation: id, model: 'acme/small', provider: 'local' },
+        ...{ status: 200, input_tokens: 10, output_tokens: 5, attempts: 1 },
+        key: expect.stringContaining('...'),
+        cost: expect.any(Number),
+        ms: expect.any(Number),
+      },
+    ])
+    expect(lines.join('\n')).not.toContain(key)
+  })
+
+  test('writes none without an access log, and nothing below the level', async () => {
+    const without = await serve('--no-access-log')
+    expect(without.lines.filter(line => line.includes('"call"'))).toEqual([])
+    expect(without.lines.length).toBeGreaterThan(0)
+    expect((await serve('--log-level', 'error')).lines).toEqual([])
+  })
+
+  test('refuses an unknown level', async () => {
+    const { code, stderr } = await runGateway(['serve', '--log-level', 'loud'])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('debug, info, warn, error')])
+  })
+})

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Refusal } from '../../src/core/telemetry/refusals.ts'
+import { createApp } from '../../src/server/app.ts'
+import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { openMemoryStore } from '../support/memory-store.ts'
+import { buildLocalConfig, runGateway, type Server, startServer } from '../support/server.ts'
+
+let server: Server
+beforeAll(async () => {
+  const limits = { requests_per_minute: 1_000 }
+  server = await startServer({ config: buildLocalConfig('http://127.0.0.1:9/v1', { limits }) })
+})
+afterAll(() => server[Symbol.asyncDispose]())
+
+/** Finds what `gateway logs` has of a request. */
+async function find(id: string): Promise<Refusal[]> {
+  const read = async () =>
+    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', server.data])).stdout)
+      .data as Refusal[]
+  await waitUntil(async () => (await read()).length > 0, 20)
+  return read()
+}
+
+const STRANGE = `gw-v1-${'a1b2c3d4'.repeat(9)}`
+
+describe('a refused call is found by the request id that its caller saw', () => {
+  test.each<[number, object, { key?: string; path?: string }, object]>([
+    [400, { temperature: 'hot' }, {}, { error_type: 'invalid_request' }],
+    [400, { model: 'acme/none' }, {}, { model: 'acme/none' }],
+    [401, {}, { key: STRANGE }, { key: 'gw-v1-a1b...3d4', key_hash: null, workspace_id: null }],
+    [403, {}, { path: '/keys' }, { path: '/api/v1/keys' }],
+    [404, {}, { path: '/nothing' }, { path: '/api/v1/nothing', key_hash: expect.any(String) }],
+  ])('%i for %j with %j', async (status, body, options, expected) => {
+    const outcome = await sendChat(server, body, options).outcome()
+    expect(outcome.status).toBe(status)
+    const id = outcome.headers['x-request-id'] ?? ''
+    const [refusal, ...others] = await find(id)
+    expect(refusal).toMatchObject({ id, status, ...expected })
+    expect(others).toEqual([])
+    expect(JSON.stringify(refusal)).not.toContain(STRANGE)
+  })
+
+  test('402, with the key', async () => {
+    const key = await createLimitedKey(server, 0)
+    const options = { key, headers: { 'x-request-id': 'mine-402' } }
+    expect((await sendChat(server, { max_tokens: 9 }, options).outcome()).status).toBe(402)
+    expect(await find('mine-402')).toMatchObject([
+      { status: 402, model: 'acme/small', key_hash: expect.any(String) },
+    ])
+    const listed = await runGateway([
+      'generations',
+      'list',
+      '--id',
+      'mine-402',
+      '--data',
+      server.data,
+    ])
+    expect(listed.stdout).toContain('refused with 402: Key limit exceeded')
+  })
+
+  test('but not a call that became a generation', async () => {
+    const outcome = await sendChat(server).outcome()
+    expect(outcome.status).toBe(502)
+    await sendChat(server, { n: 'x' }, { headers: { 'x-request-id': 'after' } }).outcome()
+    await find('after')
+    const { stdout } = await runGateway(['logs', '--json', '--data', server.data])
+    expect(stdout).not.toContain(outcome.headers['x-request-id'] ?? 'none')
+  })
+})
+
+describe.each([
+  ['SQLite', () => ({})],
+  ['plain Maps', () => ({ store: openMemoryStore() })],
+])('a flood, in %s', (_, openParts) => {
+  test('is bounded in rate and in number', async () => {
+    const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 60 } } })
+    const { inference } = await createTestKeys(gateway)
+    const skipped: number[] = []
+    gateway.events.on('refusals.skipped', ({ count }) => skipped.push(count))
+    const app = createApp(gateway)
+    const ask = (id: number) =>
+      app.handle(
+        new Request('http://localhost/api/v1/chat/completions', {
+          method: 'POST',
+          headers: { authorization: `Bearer ${inference}`, 'x-request-id': `r-${id}` },
+          body: '{}x',
+        }),
+      )
+    for (let i = 0; i < 250; i++) expect((await ask(i)).status).toBe(400)
+    await gateway.refusals.flush()
+    expect(skipped.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0)
+    const kept = await gateway.store.refusals.list(1_000)
+    expect(kept).toHaveLength(60)
+    expect(await gateway.store.refusals.list(9, kept[5]?.id)).toEqual(kept.slice(5, 6))
+    await gateway.close()
+  })
+
+  test('is not noted at all where none are kept', async () => {
+    const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 0 } } })
+    const before = await gateway.store.refusals.list(1_000)
+    await createApp(gateway).handle(new Request('http://localhost/api/v1/nothing'))
+    await gateway.refusals.flush()
+    expect(await gateway.store.refusals.list(1_000)).toEqual(before)
+    await gateway.close()
+  })
+})
