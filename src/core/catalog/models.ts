@@ -68,6 +68,8 @@ export interface Model {
   created: number | null
   context_length: number | null
   input_modalities: string[]
+  /** What it is known not to accept. Anything else that is not listed above is not known. */
+  refused_modalities: string[]
   output_modalities: string[]
   /** Null unless it is known to reason. */
   reasoning: { mandatory: boolean; supported_efforts?: string[] } | null

@@ -1,11 +1,13 @@
 import { FREE_VARIANT } from '../../catalog/models/free.ts'
-import type { Catalog, Endpoint } from '../../catalog/models.ts'
+import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
-import type { Kind } from '../../language/work.ts'
+import type { Kind, Work } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
+import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
+import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /** An endpoint that a plan leaves out. */
 export interface DroppedEndpoint {
@@ -79,14 +81,16 @@ export const SENTENCES: Record<string, string> = {
   web_search:
     ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
     'told to',
-  context_length: 'max_tokens is not below the context length',
+  context_length: 'the prompt and max_tokens are longer than the context',
+  [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
-/** No endpoint is left; the message names what was in the way. */
-export function noEndpointsLeft(
-  kind: Kind,
-  call: CallBase,
+/** No endpoint is left; the message names what was in the way. `models` are those of the call. */
+export function noEndpointsLeft<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
   dropped: DroppedEndpoint[],
+  models: Model[],
 ): GatewayError {
   const [slug = ''] = call.models
   if (dropped.length > 0 && dropped.every(({ excludedBy }) => excludedBy === WRONG_ENDPOINT))
@@ -97,18 +101,44 @@ export function noEndpointsLeft(
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailableRoute('no_endpoints', call, renderUnconfigured(call, dropped), excluded_by)
-  const providers = last === 'allowed_providers' ? renderServingProviders(dropped) : ''
-  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${providers}.`
-  const outOfRange = excluded_by.length === 1 && last === 'context_length'
-  if (outOfRange)
-    return new GatewayError('max_tokens_exceeded', message, {
-      metadata: { field: 'max_tokens', excluded_by },
-    })
+  const detail = renderDetail(last, kind, call, dropped, models)
+  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${detail}.`
+  if (excluded_by.length === 1 && last === 'context_length')
+    return exceededContext(call, dropped, message)
   return unavailableRoute(
     last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered',
     call,
     message,
     excluded_by,
+  )
+}
+
+function renderDetail<K extends Kind>(
+  word: string,
+  kind: K,
+  call: Work[K]['call'],
+  dropped: DroppedEndpoint[],
+  models: Model[],
+): string {
+  if (word === 'allowed_providers') return renderServingProviders(dropped)
+  if (word !== INPUT_MODALITIES) return ''
+  const refused = models.flatMap(model => listRefusedInputs(model, kind, call))
+  return ` (${[...new Set(refused)].join(', ')})`
+}
+
+// Without its max_tokens, a short prompt would have fit.
+function exceededContext(
+  call: Work[Kind]['call'],
+  dropped: DroppedEndpoint[],
+  message: string,
+): GatewayError {
+  const contexts = dropped.map(({ endpoint }) => endpoint.context_length ?? 0)
+  const isPromptTooLong = call.kind === 'text' && getLeastPrompt(call) > Math.max(...contexts)
+  const field = isPromptTooLong ? 'messages' : 'max_tokens'
+  return new GatewayError(
+    isPromptTooLong ? 'context_length_exceeded' : 'max_tokens_exceeded',
+    message,
+    { metadata: { field, excluded_by: ['context_length'] } },
   )
 }
 
