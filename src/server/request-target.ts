@@ -23,12 +23,17 @@ export function buildTargetTable(
   answer: Handler,
   refuse: Handler,
 ): Record<string, Handler> {
-  const answerWhole: Handler = (request, server) =>
-    hasWholeSegments(request) ? answer(request, server) : refuse(request, server)
+  const createGuarded =
+    (isAcceptable: (request: MatchedRequest) => boolean): Handler =>
+    (request, server) =>
+      isAcceptable(request) ? answer(request, server) : refuse(request, server)
+  const answerWhole = createGuarded(hasWholeSegments)
+  const answerModel = createGuarded(hasModelId)
   return Object.fromEntries(
     app.routes.flatMap(({ path }) => {
       const pattern = path.replace(/(?<=.)\/$/, '')
-      const handler = path.includes(':') ? answerWhole : answer
+      const checked = pattern === MODEL ? answerModel : answerWhole
+      const handler = path.includes(':') ? checked : answer
       return [[pattern, handler], ...buildAliases(pattern, handler)]
     }),
   )
@@ -56,6 +61,15 @@ function moveToBase(request: Request, base: string): Request {
 }
 
 const ORIGIN = /^[a-z]+:\/\/[^/?#]*/
+
+/** Its parameter is a whole model id: OpenAI's clients encode the slash. */
+const MODEL = '/api/v1/models/:author'
+
+// Decoded, it is the path of the same model with a plain slash.
+function hasModelId({ params: { author = '' } = {} }: MatchedRequest): boolean {
+  const parts = author.split('/')
+  return parts.length <= 2 && parts.every(part => part !== '' && isWholeSegment(part))
+}
 
 const hasWholeSegments = ({ params = {} }: MatchedRequest) =>
   Object.values(params).every(isWholeSegment)

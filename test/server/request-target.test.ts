@@ -272,4 +272,8 @@ function findBypass(target: string, { status, body, headers }: Outcome) {
   return blind.length > 0 ? { status, allow: headers.allow, blind, matching } : undefined
 }
 
-const listPatterns = (path: string) => patterns.filter((_, i) => expressions[i]?.test(path))
+const listPatterns = (path: string) =>
+  patterns.filter((_, i) => expressions[i]?.test(path)).map(nameModel)
+
+// A model's id is one segment with an encoded slash, or two: a rule has to name both.
+const nameModel = (pattern: string) => pattern.replace(/(\/models)\/:author(\/:slug)?$/, '$1/MODEL')

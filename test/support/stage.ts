@@ -108,7 +108,7 @@ function buildConfig(mock: LLMock, scripted: Upstream) {
     id: `acme/${slug}`,
     name: `Acme ${slug}`,
     context_length: 128_000,
-    input_modalities: ['text', 'image'],
+    input_modalities: ['text', 'image', 'file', 'audio', 'video'],
     endpoints: providers.map(provider => ({
       provider,
       model: `up-${slug}`,

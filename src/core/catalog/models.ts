@@ -78,12 +78,19 @@ export interface Model {
   router?: Router
 }
 
-/** The models by slug. `get` and `has` know aliases too, `values` and `size` do not count them. */
+/**
+ * The models by slug. `get` and `has` know aliases too, and the plain names that mean one model
+ * only; `values` and `size` do not count them.
+ */
 export interface Models {
   get(slug: string): Model | undefined
   has(slug: string): boolean
   values(): Iterable<Model>
   readonly size: number
+  /** Lists the slugs of the models that a name without an author may mean: `gpt-4o-mini`. */
+  listMeant(name: string): string[]
+  /** Lists the slugs that an unknown one may be a misspelling of, the nearest first. */
+  listNearest(slug: string): string[]
 }
 
 /** The known models and providers. A model can be called if a configured provider serves it. */
@@ -215,8 +222,25 @@ const unknownProtocol = (path: string, protocols: string[]) =>
 /** Returns the model with this slug or alias, or a router. Throws 404. */
 export function getModel(world: CatalogWorld, id: string): Model {
   const model = findModel(world, id) ?? findRouterModel(world.config, id)
-  if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
-  return model
+  if (model) return model
+  const hint = renderOtherNames(world.catalog, id)
+  throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway${hint}`)
+}
+
+/** Renders what an unknown name may mean, as the end of a sentence; empty if nothing is near. */
+export function renderOtherNames({ models }: Pick<Catalog, 'models'>, name: string): string {
+  const names = listOtherNames({ models }, name)
+  if (names.length === 0) return ''
+  const question =
+    models.listMeant(removeVariant(name)).length > 0 ? 'which of these do you mean' : 'did you mean'
+  return `; ${question}: ${names.join(', ')}?`
+}
+
+/** Lists the slugs that an unknown name may mean: all that have this name, or the nearest few. */
+export function listOtherNames({ models }: Pick<Catalog, 'models'>, name: string): string[] {
+  const plainName = removeVariant(name)
+  const meant = models.listMeant(plainName)
+  return meant.length > 0 ? meant : models.listNearest(plainName)
 }
 
 /** Finds the model that a name stands for, with or without a variant. */
@@ -231,13 +255,23 @@ const removeVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|th
  * Returns a model as `GET /model/{author}/{slug}` shows it. An alias also names its target. Throws
  * 404.
  */
-export function showModel(world: CatalogWorld, id: string) {
+export const showModel = (world: CatalogWorld, id: string) => ({ data: describeModel(world, id) })
+
+/**
+ * Returns a model as OpenAI's clients retrieve it with `GET /models/{id}`: the same fields, and
+ * those of theirs. Throws 404.
+ */
+export function retrieveModel(world: CatalogWorld, id: string) {
+  const model = describeModel(world, id)
+  const owner = getModel(world, id).id
+  return { ...model, object: 'model', owned_by: owner.slice(0, owner.indexOf('/')) }
+}
+
+function describeModel(world: CatalogWorld, id: string) {
   const model = getModel(world, id)
   const view = toPublicModel(model)
   const isAlias = model.id !== id && model.id !== removeVariant(id)
-  return {
-    data: isAlias ? { ...view, id, alias_target: { slug: model.id, name: model.name } } : view,
-  }
+  return isAlias ? { ...view, id, alias_target: { slug: model.id, name: model.name } } : view
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   listEndpoints,
   listModels,
   listZdrEndpoints,
+  retrieveModel,
   showModel,
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -87,6 +88,26 @@ const createPublicModelRoutes = (gateway: Gateway) =>
       describeModelsOperation({
         id: 'getModel',
         summary: 'Get a model',
+        params: slug,
+        statuses: [200, 404, 500],
+      }),
+    )
+    .get(
+      '/models/:author',
+      ({ params }) => retrieveModel(gateway, params.author),
+      describeModelsOperation({
+        id: 'retrieveModelById',
+        summary: 'Get a model by its encoded slug, or by its plain name',
+        params: { author: 'The slug with its slash encoded, or a name that means one model' },
+        statuses: [200, 404, 500],
+      }),
+    )
+    .get(
+      '/models/:author/:slug',
+      ({ params }) => retrieveModel(gateway, `${params.author}/${params.slug}`),
+      describeModelsOperation({
+        id: 'retrieveModel',
+        summary: 'Get a model as OpenAI’s clients expect it',
         params: slug,
         statuses: [200, 404, 500],
       }),

@@ -79,6 +79,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   listEmbeddingsModels: requestNothing,
   listEndpointsZdr: requestNothing,
   getModel: requestModel,
+  retrieveModel: requestModel,
+  retrieveModelById: async () => ({ params: { author: 'acme%2Fsmall' } }),
   listEndpoints: requestModel,
   listProviders: requestNothing,
   createCoinbaseCharge: requestNothing,

@@ -1,5 +1,11 @@
 import { FREE_VARIANT } from '../../catalog/models/free.ts'
-import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
+import {
+  type Catalog,
+  type Endpoint,
+  listOtherNames,
+  type Model,
+  renderOtherNames,
+} from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
@@ -23,11 +29,11 @@ export const wrongEndpoint = (slug: string, why: string) =>
   unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
 
 /** The model cannot be used as the call names it (wire reference L.3). */
-const unavailableModel = (code: string, slug: string, message: string) =>
+const unavailableModel = (code: string, slug: string, message: string, more: object = {}) =>
   new GatewayError('invalid_request', message, {
     metadata: {
       field: 'model',
-      availability: { code, retryable: false, requested_models: [slug] },
+      availability: { code, retryable: false, requested_models: [slug], ...more },
     },
   })
 
@@ -40,8 +46,14 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(shortSlug) ?? []
   const message = models.has(base)
     ? `${base} takes one variant, found ${variants}`
-    : `${JSON.stringify(shortSlug)} is not a valid model ID`
-  return unavailableModel('model_not_found', shortSlug, message)
+    : `${JSON.stringify(shortSlug)} is not a valid model ID${renderOtherNames({ models }, slug)}`
+  const names = listOtherNames({ models }, slug)
+  return unavailableModel(
+    'model_not_found',
+    shortSlug,
+    message,
+    names.length > 0 ? { fallback_models: names } : {},
+  )
 }
 
 /** Variants that are models of their own, if they exist. */
