@@ -7,6 +7,7 @@ import {
   findConnection,
   toServerSeconds,
 } from './connections.ts'
+import { allowOrigin, answerPreflight } from './cors.ts'
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
@@ -40,15 +41,20 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const world = createConnectionWorld(gateway, descriptors)
   const answer = async (request: Request, server: Bun.Server<undefined>) => {
     bindConnection(world, request, server)
-    const isValid = isHost(request.headers.get('host'))
-    return endRequest(request, isValid ? await handle(request) : refuseHost(gateway, request))
+    if (!isHost(request.headers.get('host')))
+      return endRequest(gateway, request, refuseHost(gateway, request))
+    return endRequest(
+      gateway,
+      request,
+      answerPreflight(gateway, request) ?? (await handle(request)),
+    )
   }
   const refuse = (request: Request, server: Bun.Server<undefined>) => {
     bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
       ? refuseTarget(gateway, request)
       : refuseHost(gateway, request)
-    return endRequest(request, response)
+    return endRequest(gateway, request, response)
   }
   const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,
@@ -88,7 +94,12 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): Conn
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
-async function endRequest(request: Request, response: Response): Promise<Response> {
+async function endRequest(
+  gateway: Gateway,
+  request: Request,
+  response: Response,
+): Promise<Response> {
+  allowOrigin(gateway, request, response)
   if (!(await findConnection(request)?.isReusable())) response.headers.set('connection', 'close')
   return response
 }

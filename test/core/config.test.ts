@@ -85,6 +85,7 @@ describe('a config file', () => {
       host: '127.0.0.1',
       port: 9,
       idle_seconds: 120,
+      cors: [],
       metrics_key: false,
       trusted_proxies: [],
     })

@@ -11,6 +11,7 @@ import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection } from '../../src/server/connections.ts'
+import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   completion,
@@ -237,6 +238,11 @@ const answers = (script: Script) => async () => {
   first.answer(() => script)
 }
 
+const PREFLIGHT = new Request('http://localhost/api/v1/key', {
+  method: 'OPTIONS',
+  headers: { origin: 'https://app.example', 'access-control-request-method': 'GET' },
+})
+
 const ROWS: Row[] = [
   row(
     'service_name',
@@ -255,6 +261,15 @@ const ROWS: Row[] = [
         statusOf(createApp(gateway).handle(new Request('http://localhost/metrics'))),
       was: 200,
       is: 401,
+    },
+  ),
+  row(
+    'server.cors',
+    { server: { cors: ['https://app.example'] } },
+    {
+      seen: async ({ gateway }) => answerPreflight(gateway, PREFLIGHT)?.status ?? 405,
+      was: 405,
+      is: 204,
     },
   ),
   row(

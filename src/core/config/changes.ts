@@ -14,8 +14,8 @@ export interface ApplicableConfig {
  * public address, and how its store is opened. Whom it trusts it applies.
  */
 export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
-  const { trusted_proxies, metrics_key } = next.server
-  const config = { ...next, server: { ...server, trusted_proxies, metrics_key }, storage }
+  const { cors, trusted_proxies, metrics_key } = next.server
+  const config = { ...next, server: { ...server, cors, trusted_proxies, metrics_key }, storage }
   return { config, needsRestart: listChangedSettings(config, next) }
 }
 

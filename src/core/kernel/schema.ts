@@ -22,11 +22,17 @@ FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isValidTime(text))
 FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainUrl)
+FormatRegistry.Set('origin', isOrigin)
 FormatRegistry.Set('address-range', isAddressRange)
 FormatRegistry.Set('host:port', isHostAndPort)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
+
+// As browsers send it: in lower case, without a port that goes without saying, and without a path.
+function isOrigin(text: string): boolean {
+  return /^https?:[^*]*$/.test(text) && URL.canParse(text) && new URL(text).origin === text
+}
 
 function isHostAndPort(text: string): boolean {
   const port = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):(\d{1,5})$/i.exec(text)?.[1]
