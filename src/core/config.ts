@@ -140,6 +140,12 @@ export const Config = Type.Object(
               'all; none when omitted',
           },
         ),
+        list_all_models: Type.Boolean({
+          default: false,
+          description:
+            'Whether GET /models lists the whole catalogue, as the public service does, and not ' +
+            'only what can be called here',
+        }),
         metrics_address: Type.Optional(
           Type.String({
             format: 'host:port',

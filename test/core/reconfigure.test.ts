@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
+import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
@@ -270,6 +271,16 @@ const ROWS: Row[] = [
       seen: async ({ gateway }) => answerPreflight(gateway, PREFLIGHT)?.status ?? 405,
       was: 405,
       is: 204,
+    },
+  ),
+  row(
+    'server.list_all_models',
+    { server: { list_all_models: true } },
+    {
+      seen: async ({ gateway }) =>
+        listModels(gateway, {}).data.some(({ id }) => id === 'openai/gpt-4o-mini'),
+      was: false,
+      is: true,
     },
   ),
   row(
