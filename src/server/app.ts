@@ -117,7 +117,7 @@ function explainNotFound(routes: DescribedRoute[], error: unknown, request: Requ
     !(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')
   )
     return error
-  const allowed = routes.map(route => route.method)
+  const allowed = [...new Set(routes.map(route => route.method))]
   if (allowed.length === 0 || allowed.includes(request.method)) return error
   return new GatewayError(
     'invalid_request',

@@ -147,7 +147,10 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Wo
   const workspace = async (slug: string) =>
     (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
   const [next, third] = [await workspace('next'), await workspace('third')]
-  const theirs = { workspace_id: next, creator_user_id: 'user_neighbour' }
+  const { id: creator_user_id } = await addMember(gateway, owner, {
+    email: 'neighbour@acme.example',
+  })
+  const theirs = { workspace_id: next, creator_user_id }
   const [inference, management, manager] = [
     await make('inference'),
     await make('management'),
@@ -235,7 +238,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|generation|key|presets)(\/|$)/, 'key'],
-  [/^\/api\/v1\/messages$/, 'key-in-either-header'],
+  [/^\/api\/v1\/messages(\/count_tokens)?$/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [
     /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,

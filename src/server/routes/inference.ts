@@ -23,6 +23,7 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
+  refuseCacheHeaders,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 
@@ -143,6 +144,7 @@ function readContext(
   requestId: string,
 ): CallContext {
   const { gateway, dialect, request, findPeer } = routeContext
+  refuseCacheHeaders(request, gateway)
   const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
   const context = { id, origin, session_id: readSessionId(request), betas: readBetas(request) }
   const routingMetadataField = dialect.showsRouting

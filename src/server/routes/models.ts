@@ -97,7 +97,8 @@ const createPublicModelRoutes = (gateway: Gateway) =>
     )
     .get(
       '/models/:author',
-      ({ params }) => retrieveModel(gateway, params.author),
+      // A broken escape leaves no parameter.
+      ({ params }) => retrieveModel(gateway, params.author ?? ''),
       describeModelsOperation({
         id: 'retrieveModelById',
         summary: 'Get a model by its encoded slug, or by its plain name',

@@ -80,7 +80,7 @@ export const READINGS: Record<string, RequestBuilder> = {
   listEndpointsZdr: requestNothing,
   getModel: requestModel,
   retrieveModel: requestModel,
-  retrieveModelById: async () => ({ params: { author: 'acme%2Fsmall' } }),
+  retrieveModelById: async () => ({ params: { author: 'small' } }),
   listEndpoints: requestModel,
   listProviders: requestNothing,
   createCoinbaseCharge: requestNothing,
