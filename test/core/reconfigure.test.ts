@@ -552,7 +552,7 @@ const ROWS: Row[] = [
           return new TextDecoder().decode((await body?.getReader().read())?.value)
         }),
       was: 'waits',
-      is: ': GATEWAY PROCESSING\n\n',
+      is: ': OPENROUTER PROCESSING\n\n',
     },
   ),
   row(

@@ -1,6 +1,6 @@
 import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
+import { type ValueError, type ValueErrorIterator, ValueErrorType } from '@sinclair/typebox/errors'
 import { isAddressRange } from './address-ranges.ts'
 import { isRawJson } from './json.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
@@ -43,14 +43,59 @@ const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
 /** Whether the value matches the schema. The schema is compiled on first use. */
 export function matchesSchema<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
-  return getTypeCheck(schema).Check(value)
+  const check = getTypeCheck(schema)
+  return check.Check(value) || findRealError(check, value) === undefined
 }
 
 /** Finds the most specific place where the value does not match. Undefined when it matches. */
 export function findSchemaIssue(schema: TSchema, value: unknown): SchemaIssue | undefined {
   const check = getTypeCheck(schema)
   if (check.Check(value)) return undefined
-  return findDeepestIssue(check.Errors(value))
+  const error = findRealError(check, value)
+  return error && toSchemaIssue(findDeepestError(error))
+}
+
+// Finds the first error that is one when characters are counted. To look into an error uses up what
+// is in it, so the errors are listed again.
+function findRealError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
+  let index = 0
+  for (const error of check.Errors(value)) {
+    if (!isMiscounted(error)) return takeError(check.Errors(value), index)
+    index++
+  }
+  return undefined
+}
+
+function takeError(errors: ValueErrorIterator, index: number): ValueError | undefined {
+  let left = index
+  for (const error of errors) if (left-- === 0) return error
+  return undefined
+}
+
+// TypeBox counts UTF-16 units: 200 emoji have 400. People count characters.
+function isMiscounted({ type, value, schema, errors }: ValueError): boolean {
+  if (type === ValueErrorType.StringMaxLength)
+    return typeof value === 'string' && hasAtMost(value, schema.maxLength)
+  return errors.some(variant => isFitting(variant))
+}
+
+// A variant of a union fits if none of its errors is a real one.
+function isFitting(variant: ValueErrorIterator): boolean {
+  let count = 0
+  for (const error of variant) {
+    if (!isMiscounted(error)) return false
+    count++
+  }
+  return count > 0
+}
+
+/** Returns whether a text has at most this many characters. Each takes one or two units. */
+function hasAtMost(text: string, most: number): boolean {
+  if (text.length <= most) return true
+  if (text.length > 2 * most) return false
+  let characters = 0
+  for (const _ of text) characters++
+  return characters <= most
 }
 
 /** Describes what a schema expects: `number from 0 to 2`, `"auto" or "none"`. */
@@ -89,11 +134,6 @@ function getTypeCheck(schema: TSchema): TypeCheck<TSchema> {
   const check = TypeCompiler.Compile(schema)
   compiled.set(schema, check)
   return check
-}
-
-function findDeepestIssue(errors: ValueErrorIterator): SchemaIssue | undefined {
-  const first = errors.First()
-  return first && toSchemaIssue(findDeepestError(first))
 }
 
 // An error at a union only says "none of these". The variant whose error is deepest says what is

@@ -109,7 +109,7 @@ export function noEndpointsLeft<K extends Kind>(
     return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].outputName}`)
   const excluded_by = [...new Set(dropped.map(one => one.excludedBy))]
   const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
-  if (rules.length > 0) return withheldByGuardrails(slug, rules, excluded_by)
+  if (rules.length > 0) return withheldByGuardrails(call, rules, excluded_by)
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailableRoute('no_endpoints', call, renderUnconfigured(call, dropped), excluded_by)
@@ -185,12 +185,13 @@ function pickCode(excluded_by: string[]): string {
     : 'constraint_filtered'
 }
 
-function withheldByGuardrails(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
+function withheldByGuardrails(call: CallBase, rules: Rule[], excluded_by: string[]): GatewayError {
   const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
   const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
   const owner = rules.length === 1 ? 'a guardrail' : 'guardrails'
-  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${owner}.`
-  return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
+  const message = `No endpoints found for ${call.models[0]}: excluded by ${fields} of ${owner}.`
+  const { type, metadata } = unavailableRoute(pickCode(excluded_by), call, message, excluded_by)
+  return new GatewayError(type, message, { metadata: { ...metadata, guardrails } })
 }
 
 // The provider that the caller names may be misspelled or not configured.
