@@ -25,7 +25,10 @@ export function findContextLength({ pi, priced }: FoundModel): number | undefine
 /** Finds the output modalities in the name, where it says that they are not text alone. */
 export const findOutput = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
 
-/** Returns the input and output modalities, without those that are text only. */
+/**
+ * Returns the input and output modalities: no inputs where none are known, no outputs where they are
+ * text only.
+ */
 export function readModalities(
   slug: string,
   pi: PiModel | undefined,
@@ -36,7 +39,7 @@ export function readModalities(
   const audio = /audio|whisper|transcribe|voxtral/.test(name) ? ['audio'] : []
   const input = [...new Set([...(pi?.input ?? ['text']), ...more, ...audio])]
   return {
-    ...(input.join() === 'text' ? {} : { input: ['text', ...input.filter(one => one !== 'text')] }),
+    ...(pi || input.length > 1 ? { input: ['text', ...input.filter(one => one !== 'text')] } : {}),
     ...(output.join() === 'text'
       ? {}
       : {

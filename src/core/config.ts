@@ -156,6 +156,21 @@ export const Config = Type.Object(
           }),
         ),
         idle_seconds: ConnectionSeconds(120, 'Silence before a connection is closed'),
+        cors: Type.Array(
+          Type.Union([Type.Literal('*'), Type.String({ format: 'origin', maxLength: 300 })]),
+          {
+            default: [],
+            description:
+              'The origins whose pages may call the API from a browser: https://app.example; * for ' +
+              'all; none when omitted',
+          },
+        ),
+        list_all_models: Type.Boolean({
+          default: false,
+          description:
+            'Whether GET /models lists the whole catalogue, as the public service does, and not ' +
+            'only what can be called here',
+        }),
         metrics_address: Type.Optional(
           Type.String({
             format: 'host:port',

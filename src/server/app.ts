@@ -122,7 +122,7 @@ function explainNotFound(routes: DescribedRoute[], error: unknown, request: Requ
     !(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')
   )
     return error
-  const allowed = routes.map(route => route.method)
+  const allowed = [...new Set(routes.filter(isMethodNamed).map(route => route.method))]
   if (allowed.length === 0 || allowed.includes(request.method)) return error
   return new GatewayError(
     'invalid_request',
@@ -133,6 +133,9 @@ function explainNotFound(routes: DescribedRoute[], error: unknown, request: Requ
     },
   )
 }
+
+// A call with its model in the path has no path (specification, Errors 7).
+const isMethodNamed = ({ operation }: DescribedRoute) => !operation.id.startsWith('retrieveModel')
 
 const trimPath = (path: string) => path.replace(/(?<=.)\/$/, '')
 

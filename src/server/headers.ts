@@ -1,3 +1,4 @@
+import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { toPrintable } from '../core/kernel/printable.ts'
 import type { Origin } from '../core/language/call.ts'
@@ -88,3 +89,23 @@ export function readBetas({ headers }: Request): string[] {
     .map(name => name.trim())
     .filter(name => /^[A-Za-z0-9-]{1,64}$/.test(name))
 }
+
+/**
+ * Throws 400 for headers that ask for a cached answer, or for one to be cached: no answer is cached
+ * yet (wire reference K.7). A cache may be switched off.
+ */
+export function refuseCacheHeaders(
+  { headers }: Request,
+  { config }: Pick<Gateway, 'config'>,
+): void {
+  for (const service of new Set([...METADATA_NAMES, config.service_name])) {
+    const cache = headers.get(`x-${service}-cache`)?.trim().toLowerCase()
+    if (cache === 'false') continue
+    const asked = CACHE_HEADERS.find(name => headers.has(`x-${service}-${name}`))
+    if (asked === undefined) continue
+    const field = `x-${service}-${asked}`
+    throw invalid(`${field}: expected nothing, as answers are not cached yet`, field)
+  }
+}
+
+const CACHE_HEADERS = ['cache', 'cache-ttl', 'cache-clear']

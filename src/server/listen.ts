@@ -7,6 +7,7 @@ import {
   type ConnectionWorld,
   toServerSeconds,
 } from './connections.ts'
+import { allowOrigin, answerPreflight } from './cors.ts'
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
@@ -41,16 +42,17 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const world = createConnectionWorld(gateway, descriptors)
   const answer = async (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)
-    const isValid = isHost(request.headers.get('host'))
-    const response = isValid ? await handle(request) : refuseHost(gateway, request)
-    return endRequest(connection, response)
+    const response = isHost(request.headers.get('host'))
+      ? (answerPreflight(gateway, request) ?? (await handle(request)))
+      : refuseHost(gateway, request)
+    return endRequest(connection, gateway, request, response)
   }
   const refuse = (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
       ? refusePath(gateway, request)
       : refuseHost(gateway, request)
-    return endRequest(connection, response)
+    return endRequest(connection, gateway, request, response)
   }
   const server: Bun.Server<undefined> = Bun.serve({
     hostname: host,
@@ -90,7 +92,13 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): Conn
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
-function endRequest(connection: Connection, response: Response): Response | Promise<Response> {
+function endRequest(
+  connection: Connection,
+  gateway: Gateway,
+  request: Request,
+  response: Response,
+): Response | Promise<Response> {
+  allowOrigin(gateway, request, response)
   const isReusable = connection.isReusable()
   if (typeof isReusable === 'boolean') return closeUnless(isReusable, response)
   return isReusable.then(isReusable => closeUnless(isReusable, response))

@@ -15,21 +15,60 @@ type Handler = (request: Request, server: Bun.Server<undefined>) => Response | P
  *
  * Bun compares its table with the request line as it was sent. `request.url` has been parsed: `..`
  * and backslashes have changed its path, so `/docs/../metrics` would pass a proxy that denies
- * `/metrics`, and be answered.
+ * `/metrics`, and be answered. So every other way to write a path stands in the table too: the API
+ * answers at `/v1` as well, and with a doubled slash before or after either base.
  */
 export function buildTargetTable(
   app: AnyElysia,
   answer: Handler,
   refuse: Handler,
 ): Record<string, Handler> {
-  const answerWhole: Handler = (request, server) =>
-    hasWholeSegments(request) ? answer(request, server) : refuse(request, server)
+  const createGuarded =
+    (isAcceptable: (request: MatchedRequest) => boolean): Handler =>
+    (request, server) =>
+      isAcceptable(request) ? answer(request, server) : refuse(request, server)
+  const answerWhole = createGuarded(hasWholeSegments)
+  const answerModel = createGuarded(hasModelId)
   return Object.fromEntries(
-    app.routes.map(({ path }) => [
-      path.replace(/(?<=.)\/$/, ''),
-      path.includes(':') ? answerWhole : answer,
-    ]),
+    app.routes.flatMap(({ path }) => {
+      const pattern = path.replace(/(?<=.)\/$/, '')
+      const checked = pattern === MODEL ? answerModel : answerWhole
+      const handler = path.includes(':') ? checked : answer
+      return [[pattern, handler], ...buildAliases(pattern, handler)]
+    }),
   )
+}
+
+/** Where the API is. */
+const BASE = '/api/v1'
+
+// Clients add `/v1` to the host themselves, and paths to a base that ends in a slash.
+const OTHER_BASES = [...['//api/v1', '/api/v1/', '//api/v1/'], ...['/v1', '//v1', '/v1/', '//v1/']]
+
+function buildAliases(pattern: string, handler: Handler): [pattern: string, handler: Handler][] {
+  if (!pattern.startsWith(`${BASE}/`)) return []
+  return OTHER_BASES.map(base => [
+    base + pattern.slice(BASE.length),
+    (request, server) => handler(moveToBase(request, base), server),
+  ])
+}
+
+// The app knows one base. A copy of the request would lose what Bun and the gateway know of it.
+function moveToBase(request: Request, base: string): Request {
+  const [origin] = ORIGIN.exec(request.url) ?? ['']
+  const url = origin + BASE + request.url.slice(origin.length + base.length)
+  return Object.defineProperty(request, 'url', { value: url })
+}
+
+const ORIGIN = /^[a-z]+:\/\/[^/?#]*/
+
+/** Its parameter is a whole model id: OpenAI's clients encode the slash. */
+const MODEL = '/api/v1/models/:author'
+
+// Decoded, it is the path of the same model with a plain slash.
+function hasModelId({ params: { author = '' } = {} }: MatchedRequest): boolean {
+  const parts = author.split('/')
+  return parts.length <= 2 && parts.every(part => part !== '' && isWholeSegment(part))
 }
 
 const hasWholeSegments = ({ params = {} }: MatchedRequest) =>

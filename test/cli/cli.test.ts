@@ -815,6 +815,7 @@ describe('beside a running server', () => {
       await json(
         'models',
         'list',
+        '--all',
         '--q',
         'gpt',
         '--provider',
@@ -824,9 +825,9 @@ describe('beside a running server', () => {
         '--sort',
         'newest',
       ),
-    ).toEqual(await api('/models?q=gpt&providers=azure&max_price=1.5&sort=newest'))
-    expect(undated(await json('models', 'list', '--callable', '--output', 'all'))).toEqual(
-      undated(await api('/models/user?output_modalities=all', server.inference_key)),
+    ).toEqual(await api('/models?all=true&q=gpt&providers=azure&max_price=1.5&sort=newest'))
+    expect(undated(await json('models', 'list', '--all', '--output', 'all'))).toEqual(
+      undated(await api('/models?all=true&output_modalities=all')),
     )
     expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(
       await api('/models/openai/gpt-4o/endpoints'),
@@ -881,9 +882,7 @@ describe('beside a running server', () => {
 
   test('models list applies its filters, and refuses an unknown order', async () => {
     expect(
-      (await run('models', 'list', '--callable')).stdout
-        .split('\n')
-        .map(line => line.split(' ')[0]),
+      (await run('models', 'list')).stdout.split('\n').map(line => line.split(' ')[0]),
     ).toEqual([
       'MODEL',
       'sandbox/echo',
@@ -892,7 +891,7 @@ describe('beside a running server', () => {
       '',
     ])
     expect(
-      (await run('models', 'list', '--author', 'anthropic', '--limit', '2')).stdout.match(
+      (await run('models', 'list', '--all', '--author', 'anthropic', '--limit', '2')).stdout.match(
         /^anthropic\//gm,
       ),
     ).toHaveLength(2)

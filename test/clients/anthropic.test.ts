@@ -513,6 +513,38 @@ test('the key may be in either header', async () => {
   ).toEqual([])
 })
 
+test('tokens are counted, by the bare host as the base', async () => {
+  const direct = clientWith({ baseURL: stage.server.url })
+  const count = async (content: string, more: object = {}) =>
+    (await direct.messages.countTokens({ model: 'acme/small', messages: asked(content), ...more }))
+      .input_tokens
+  const [short, long] = [await count('Hello'), await count('Hello there, '.repeat(100))]
+  expect(short).toBeWithin(5, 20)
+  expect(long).toBeWithin(250, 500)
+  expect(await count('Hello', { system: 'Be brief. '.repeat(50) })).toBeGreaterThan(short + 80)
+  const tools = [{ name: 'weather', input_schema: { type: 'object', properties: {} } }]
+  expect(await count('Hello', { tools })).toBeGreaterThan(short)
+})
+
+test('counts are refused as messages are', async () => {
+  const direct = clientWith({ baseURL: stage.server.url })
+  const messages = asked('Hello')
+  expect(
+    await failureOf(direct.messages.countTokens({ model: 'acme/smal', messages })),
+  ).toBeInstanceOf(BadRequestError)
+  const stranger = clientWith({ baseURL: stage.server.url, apiKey: 'nobody' })
+  expect(
+    await failureOf(stranger.messages.countTokens({ model: 'acme/small', messages })),
+  ).toBeInstanceOf(AuthenticationError)
+  const failure = await failureOf(
+    direct.post('/v1/messages/count_tokens', { body: { model: 'acme/small', messages: 'none' } }),
+  )
+  expect(failure).toMatchObject({
+    status: 400,
+    error: { error: { type: 'invalid_request_error' } },
+  })
+})
+
 test('every fallback model is tried in turn', async () => {
   stage.scripted.plan(completion('Here'))
   stage.mock.onMessage('Anybody', { error: { message: 'No', type: 'server_error' }, status: 500 })

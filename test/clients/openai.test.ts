@@ -617,6 +617,34 @@ test('the models are listed', async () => {
   )
 })
 
+test('a model is retrieved by its slug and by its plain name', async () => {
+  const direct = clientWith({ baseURL: `${stage.server.url}/v1` })
+  for (const id of ['acme/small', 'small'])
+    expect(await direct.models.retrieve(id)).toMatchObject({
+      id,
+      object: 'model',
+      owned_by: 'acme',
+      created: expect.any(Number),
+    })
+  expect(await direct.models.retrieve('small')).toMatchObject({
+    alias_target: { slug: 'acme/small' },
+  })
+  const plain = await fetch(`${stage.server.url}/v1/models/acme/small`)
+  expect(await plain.json()).toMatchObject({ id: 'acme/small', object: 'model' })
+  const failure = await failureOf(direct.models.retrieve('acme/smal'))
+  expect(failure).toBeInstanceOf(NotFoundError)
+  expect((failure as Error).message).toContain('did you mean: acme/small?')
+})
+
+test('a plain name means the model that has it', async () => {
+  stage.mock.on({ userMessage: 'Plain' }, { content: 'Here', ...COUNTED })
+  const { model, choices } = await client.chat.completions.create({
+    model: 'small',
+    messages: asked('Plain'),
+  })
+  expect([model, choices[0]?.message.content]).toEqual(['acme/small', 'Here'])
+})
+
 test('an unknown model is a NotFoundError', async () => {
   expect(await failureOf(client.get('/model/acme/none'))).toBeInstanceOf(NotFoundError)
 })

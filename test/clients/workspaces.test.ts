@@ -63,9 +63,9 @@ test('workspaces are created, listed, read, updated and deleted', async () => {
       defaultProviderSort: 'price',
     },
     ...{
-      ioLoggingSamplingRate: 0.5,
-      ioLoggingApiKeyIds: [1],
-      isObservabilityBroadcastEnabled: true,
+      ioLoggingSamplingRate: 1,
+      ioLoggingApiKeyIds: null,
+      isObservabilityBroadcastEnabled: false,
     },
     disabledServerTools: ['openrouter:web_search'],
   })
@@ -73,7 +73,7 @@ test('workspaces are created, listed, read, updated and deleted', async () => {
     slug: 'team',
     description: 'Ours',
     defaultTextModel: 'sandbox/echo',
-    ioLoggingApiKeyIds: [1],
+    ioLoggingApiKeyIds: null,
   })
   const pages = await Array.fromAsync(await client.workspaces.list({ limit: 1 }))
   expect(pages.flatMap(page => page.result.data).map(one => one.slug)).toEqual(['default', 'team'])

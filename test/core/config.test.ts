@@ -85,6 +85,8 @@ describe('a config file', () => {
       host: '127.0.0.1',
       port: 9,
       idle_seconds: 120,
+      cors: [],
+      list_all_models: false,
       metrics_key: false,
       trusted_proxies: [],
     })

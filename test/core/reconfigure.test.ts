@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
+import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
@@ -11,6 +12,7 @@ import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
+import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   chunkedEnd,
@@ -261,6 +263,11 @@ const answers = (script: Script) => async () => {
   first.answer(() => script)
 }
 
+const PREFLIGHT = new Request('http://localhost/api/v1/key', {
+  method: 'OPTIONS',
+  headers: { origin: 'https://app.example', 'access-control-request-method': 'GET' },
+})
+
 const ROWS: Row[] = [
   row(
     'service_name',
@@ -279,6 +286,25 @@ const ROWS: Row[] = [
         statusOf(createApp(gateway).handle(new Request('http://localhost/metrics'))),
       was: 200,
       is: 401,
+    },
+  ),
+  row(
+    'server.cors',
+    { server: { cors: ['https://app.example'] } },
+    {
+      seen: async ({ gateway }) => answerPreflight(gateway, PREFLIGHT)?.status ?? 405,
+      was: 405,
+      is: 204,
+    },
+  ),
+  row(
+    'server.list_all_models',
+    { server: { list_all_models: true } },
+    {
+      seen: async ({ gateway }) =>
+        listModels(gateway, {}).data.some(({ id }) => id === 'openai/gpt-4o-mini'),
+      was: false,
+      is: true,
     },
   ),
   row(
@@ -471,6 +497,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'storage.refusals',
+    { storage: { refusals: 1 } },
+    {
+      seen: async ({ gateway, ask }) => {
+        for (let i = 0; i < 2; i++) await statusOf(ask({ model: 'acme/none' }))
+        await gateway.refusals.flush()
+        return (await gateway.store.refusals.list(10)).length
+      },
+      was: 2,
+      is: 1,
+    },
+  ),
+  row(
     'limits.strict',
     { limits: { strict: true } },
     {
@@ -590,7 +629,7 @@ const ROWS: Row[] = [
           return new TextDecoder().decode((await body?.getReader().read())?.value)
         }),
       was: 'waits',
-      is: ': GATEWAY PROCESSING\n\n',
+      is: ': OPENROUTER PROCESSING\n\n',
     },
   ),
   row(

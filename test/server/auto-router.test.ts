@@ -206,7 +206,7 @@ describe('a call for the auto router', () => {
       model: 'gateway/auto-beta',
       plugins: [{ id: 'auto-beta-router', pin_model: true }],
     }
-    expect(await modelOf({ messages, ...beta })).toBe('acme/small')
+    expect((await ask({ messages, ...beta })).status).toBe(400)
     const spoken = await ask(
       { messages, max_tokens: 9, ...plugin({ pin_model: true }) },
       '/messages',
@@ -264,7 +264,10 @@ describe('a call for the auto router is refused', () => {
     ['enabled', { enabled: 'no' }],
   ])('for a plugin with an invalid %s', async (field, said) => {
     const { status: code, body } = await ask({
-      plugins: [{ id: 'other' }, { id: 'auto-router', ...said }],
+      plugins: [
+        { id: 'moderation', enabled: false },
+        { id: 'auto-router', ...said },
+      ],
     })
     expect([code, JSON.parse(body).error.metadata.field]).toEqual([400, `plugins.1.${field}`])
     expect(upstream.hits).toEqual([])

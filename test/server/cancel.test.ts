@@ -76,7 +76,7 @@ const MOMENTS: [name: string, fields: object, said: () => Script, seen: string |
     () => [sseHead(), delta({ role: 'assistant', content: '' })],
     null,
   ],
-  ['while comments are sent', { stream: true }, () => [], ': GATEWAY PROCESSING'],
+  ['while comments are sent', { stream: true }, () => [], ': OPENROUTER PROCESSING'],
   ['in the middle of a stream', { stream: true }, words, '"lo"'],
 ]
 
@@ -167,20 +167,20 @@ describe('a stream that has to wait', () => {
   test('is kept alive with comments until its answer comes', async () => {
     upstream.plan([{ wait: 'waited' }, words(), ending()])
     const call = sendChat(server, { stream: true }, { key })
-    await call.sees(': GATEWAY PROCESSING\n\n')
+    await call.sees(': OPENROUTER PROCESSING\n\n')
     await waitUntil(async () => parseStream(call.text).comments.length >= 2)
     upstream.open('waited')
     const outcome = await call.outcome()
     expect(outcome).toMatchObject({ status: 200, complete: true })
     const { comments, ...answer } = parseStream(outcome.body)
     expect(answer).toMatchObject({ text: 'Hello', errors: [], dones: 1, usages: [{ choices: [] }] })
-    expect(new Set(comments)).toEqual(new Set([': GATEWAY PROCESSING']))
+    expect(new Set(comments)).toEqual(new Set([': OPENROUTER PROCESSING']))
   })
 
   test('is kept alive with comments while its provider pauses between two parts', async () => {
     upstream.plan([words(), { wait: 'thought' }, delta('!'), ending()])
     const call = sendChat(server, { stream: true }, { key })
-    await call.sees('GATEWAY PROCESSING')
+    await call.sees('OPENROUTER PROCESSING')
     upstream.open('thought')
     const { text, comments, dones } = parseStream((await call.outcome()).body)
     expect({ text, dones }).toEqual({ text: 'Hello!', dones: 1 })
@@ -204,7 +204,7 @@ describe('a stream that has to wait', () => {
     async (name, failure, code, error_type) => {
       upstream.plan([{ wait: name }, failure])
       const call = sendChat(server, { stream: true }, { key })
-      await call.sees('GATEWAY PROCESSING')
+      await call.sees('OPENROUTER PROCESSING')
       upstream.open(name)
       const outcome = await call.outcome()
       expect(outcome).toMatchObject({ status: 200, complete: true })

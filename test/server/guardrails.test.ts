@@ -148,7 +148,10 @@ describe('a rule about models', () => {
     const { data } = (await (await server.fetch('/models/user', { key })).json()) as {
       data: { id: string }[]
     }
-    expect(data.map(model => model.id)).toEqual(['acme/small', 'gateway/auto', 'gateway/auto-beta'])
+    expect(data.map(model => model.id)).toEqual([
+      'acme/small',
+      ...['gateway/auto', 'gateway/auto-beta', '@preset/held'],
+    ])
   })
 
   test('applies to no other key', async () => {
@@ -176,6 +179,12 @@ describe('a rule about providers', () => {
           error_type: 'not_found',
           excluded_by: ['allowed_providers'],
           guardrails: [{ guardrail_id: guardrail, field: 'allowed_providers' }],
+          availability: {
+            code: 'constraint_filtered',
+            retryable: false,
+            requested_models: ['acme/small'],
+            excluded_by: ['allowed_providers'],
+          },
         }),
       },
     ])

@@ -32,7 +32,7 @@ const ids = async (path: string, key: string | null = null) =>
 describe('/models', () => {
   test('is filtered, sorted and paged by its query, with a next link', async () => {
     const first = await list(
-      '/models?q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3',
+      '/models?all=true&q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3',
     )
     expect(first.data).toHaveLength(3)
     expect(first.links.next).toStartWith('/api/v1/models?')
@@ -53,13 +53,18 @@ describe('/models', () => {
     ['region=mars', 'region'],
     ['category=gardening', 'category'],
     ['context=many', 'context'],
+    ['all=maybe', 'all'],
+    ['sort=top-weekly', 'sort'],
+    ['sort=design-arena-elo-high-to-low', 'sort'],
+    ['category=programming', 'category'],
+    ['min_intelligence_index=1', 'min_intelligence_index'],
   ])('with %s is a 400 with the name of the field', async (query, field) => {
     const response = await get(`/models?${query}`)
     const { error } = (await response.json()) as {
       error: { message: string; metadata: { field: string } }
     }
     expect([response.status, error.metadata.field]).toEqual([400, field])
-    expect(error.message).toStartWith(`${field}: expected`)
+    expect(error.message).toMatch(new RegExp(`^${field}: .*expected`))
   })
 
   test('ignores unknown parameters, whatever their name', async () => {
@@ -69,11 +74,11 @@ describe('/models', () => {
   })
 
   test('as RSS is a feed with one item per model and safe characters only', async () => {
-    const response = await get('/models?use_rss=true&q=claude')
+    const response = await get('/models?all=true&use_rss=true&q=claude')
     expect(response.headers.get('content-type')).toBe('application/rss+xml; charset=utf-8')
     const xml = await response.text()
     expect(xml).toStartWith('<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0">')
-    expect(xml.match(/<item>/g)).toHaveLength((await ids('/models?q=claude')).length)
+    expect(xml.match(/<item>/g)).toHaveLength((await ids('/models?all=true&q=claude')).length)
     expect(xml).toContain('<guid isPermaLink="false">anthropic/claude-haiku-4.5</guid>')
     expect(xml).toContain(
       `<link>${server.url}/api/v1/models/anthropic/claude-haiku-4.5/endpoints</link>`,
@@ -82,10 +87,49 @@ describe('/models', () => {
   })
 })
 
+describe('what is listed', () => {
+  const CALLABLE = [
+    ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
+    ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
+  ]
+
+  test('is what can be called here; all=true is the whole catalogue', async () => {
+    expect(await ids('/models')).toEqual(CALLABLE)
+    expect(await ids('/models')).toEqual(await ids('/models?all=false'))
+    expect((await list('/models?all=true')).total_count).toBeGreaterThan(300)
+    const count = async (query: string) =>
+      ((await (await get(`/models/count${query}`)).json()) as { data: { count: number } }).data
+        .count
+    expect(await count('')).toBe(CALLABLE.length)
+    expect(await count('?all=true')).toBe((await list('/models?all=true')).total_count)
+    expect(await ids('/embeddings/models')).toEqual(['sandbox/embed'])
+    expect(await ids('/embeddings/models?all=true')).toContain('openai/text-embedding-3-small')
+  })
+})
+
 describe('/models/user', () => {
+  test('lists the presets of the workspace, at the model that they name', async () => {
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const save = (slug: string, json: object) =>
+      server.fetch(`/presets/${slug}/chat/completions`, { json: { messages, ...json } })
+    await save('listed', { model: 'acme/small:floor', temperature: 0 })
+    await save('elsewhere', { model: 'openai/gpt-4o' })
+    const { data } = (await (await get('/models/user', server.inference_key)).json()) as {
+      data: { id: string; canonical_slug: string; links: { details: string } }[]
+    }
+    expect(data.filter(({ id }) => id.startsWith('@'))).toMatchObject([
+      {
+        id: '@preset/listed',
+        name: 'listed',
+        canonical_slug: 'acme/small',
+        links: { details: '/api/v1/models/acme/small/endpoints' },
+      },
+    ])
+  })
+
   test('lists what the key can call', async () => {
     expect((await get('/models/user')).status).toBe(401)
-    expect(await ids('/models/user', server.inference_key)).toEqual([
+    expect(await ids('/models/user?limit=6', server.inference_key)).toEqual([
       ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
       ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
     ])
@@ -125,7 +169,7 @@ test('an unknown cost is reported in the answer, and once in the log', async () 
   }
   const { stderr } = await server.stop()
   const said = stderr.split('\n').filter(line => line.includes('price.missing'))
-  expect(said.map(line => JSON.parse(line))).toEqual([
+  expect(said.map(line => JSON.parse(line))).toMatchObject([
     {
       event: 'price.missing',
       provider: 'local',

@@ -215,9 +215,9 @@ describe('field by field', () => {
   test('fields that concern only a cache reach no provider', async () => {
     await preset('cached', {
       model: 'acme/small',
-      cache_enabled: true,
+      cache_enabled: false,
       cache_ttl_seconds: 60,
-      plugins: [{ id: 'moderation' }],
+      plugins: [{ id: 'moderation', enabled: false }],
     })
     expect(await sent({ model: '@preset/cached' })).toEqual({
       model: 'test-model',

@@ -55,6 +55,50 @@ describe('the Host does not decide the path:', () => {
   })
 })
 
+describe('the API answers at other ways to write its base:', () => {
+  const BASES = ['//api/v1', '/api/v1/', '//api/v1/', '/v1', '//v1', '/v1/', '//v1/']
+
+  test.each(BASES)('at %s', async base => {
+    expect(await read(`${base}/models?q=echo`)).toContain('sandbox/echo')
+    expect(await read(`${base}/model/sandbox/echo`)).toContain('"id":"sandbox/echo"')
+    expect((await sendRaw(`${base}/key`, 'localhost')).status).toBe(200)
+    expect((await sendRaw(`${base}/keys/none`, 'localhost')).status).toBe(404)
+    expect((await sendRaw(`${base}/models`, 'localhost', 'DELETE')).headers.allow).toBe('GET')
+  })
+
+  test.each(BASES)('a call at %s is answered, and its stream too', async base => {
+    for (const stream of [true, false]) {
+      const response = await fetch(`${server.url}${base}/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${server.inference_key}` },
+        body: JSON.stringify({
+          model: 'sandbox/echo',
+          messages: [{ role: 'user', content: 'Once upon a time' }],
+          stream,
+        }),
+      })
+      expect(response.status).toBe(200)
+      expect(await response.text()).toContain('Once')
+    }
+  })
+
+  test.each([
+    ...['/V1/models', '/v1', '/v1//', '/v1/metrics', '//metrics', '//health', '/v1/docs'],
+    ...['///v1/models', '/v1///models', '/x//v1/models', '/api//v1/models', '/v2/models'],
+    ...[
+      '/a/../v1/models',
+      '/v1/../v1/models',
+      '/v1/models/..',
+      '/v1/models/../keys',
+      '/v1/api/v1/models',
+    ],
+  ])('nothing is at %s', async target => {
+    expect((await sendRaw(target, 'localhost')).status).toBe(404)
+  })
+
+  const read = async (target: string) => (await sendRaw(target, 'localhost')).body
+})
+
 describe('the path is what stands in the request line:', () => {
   test.each([
     ...['/a/../metrics', '/./metrics', '/a/%2e%2e/metrics', '/a/.%2E/metrics', '/../metrics'],
@@ -115,8 +159,12 @@ const VIEWS: Record<string, (target: string) => string> = {
 /** The routes, each as the expression that its exact paths match, by what only it answers. */
 const app = createApp(await testGateway())
 const patterns = [...new Set(app.routes.map(({ path }) => path.replace(/(?<=.)\/$/, '')))]
+/** The ways to write the base of the API: a proxy's rule about it has to name all of them. */
+const ANY_BASE = '//?(api/)?v1//?'
 const toExpression = (pattern: string) =>
-  new RegExp(`^${pattern.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
+  new RegExp(
+    `^${pattern.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+').replace('/api/v1/', ANY_BASE)}$`,
+  )
 const expressions = patterns.map(toExpression)
 
 describe(`rules of proxies mean what they say (seed ${SEED})`, () => {
@@ -224,4 +272,8 @@ function findBypass(target: string, { status, body, headers }: Outcome) {
   return blind.length > 0 ? { status, allow: headers.allow, blind, matching } : undefined
 }
 
-const listPatterns = (path: string) => patterns.filter((_, i) => expressions[i]?.test(path))
+const listPatterns = (path: string) =>
+  patterns.filter((_, i) => expressions[i]?.test(path)).map(nameModel)
+
+// A model's id is one segment with an encoded slash, or two: a rule has to name both.
+const nameModel = (pattern: string) => pattern.replace(/(\/models)\/:author(\/:slug)?$/, '$1/MODEL')

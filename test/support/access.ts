@@ -177,7 +177,10 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Cr
     (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
   const next = await workspace('next')
   const third = await workspace('third')
-  const theirs = { workspace_id: next, creator_user_id: 'user_neighbour' }
+  const { id: creator_user_id } = await addMember(gateway, owner, {
+    email: 'neighbour@acme.example',
+  })
+  const theirs = { workspace_id: next, creator_user_id }
   const inference = await make('inference')
   const management = await make('management')
   const manager = await make('management', theirs)
@@ -258,7 +261,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|generation|key|presets)(\/|$)/, 'key'],
-  [/^\/api\/v1\/messages$/, 'key-in-either-header'],
+  [/^\/api\/v1\/messages(\/count_tokens)?$/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [
     /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,

@@ -108,7 +108,7 @@ function buildConfig(mock: LLMock, scripted: Upstream) {
     id: `acme/${slug}`,
     name: `Acme ${slug}`,
     context_length: 128_000,
-    input_modalities: ['text', 'image'],
+    input_modalities: ['text', 'image', 'file', 'audio', 'video'],
     endpoints: providers.map(provider => ({
       provider,
       model: `up-${slug}`,
@@ -117,6 +117,8 @@ function buildConfig(mock: LLMock, scripted: Upstream) {
   })
   // The public schema has a closed list of provider names, so these use some of them.
   return {
+    // As the public service does, so that the clients read all of it.
+    server: { list_all_models: true },
     routing: { choice: 'listed' },
     providers: {
       local: buildMockProvider({ name: 'Together' }),

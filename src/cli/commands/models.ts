@@ -8,7 +8,7 @@ const verb = defineVerbs(async () => ({
 }))
 
 const QUERY = [
-  offer('--callable', 'only models of configured providers'),
+  offer('--all', 'the whole catalogue, and not only what can be called here'),
   fill('q', '--q <words>', 'words in the name or the slug'),
   fill('model_authors', '--author <authors>', 'by these authors'),
   fill('providers', '--provider <names>', 'served by one of these providers'),
@@ -27,7 +27,7 @@ const QUERY = [
   fill(
     'sort',
     '--sort <order>',
-    'newest, pricing-low-to-high, pricing-high-to-low or context-high-to-low',
+    'newest, pricing-low-to-high, pricing-high-to-low, context-high-to-low, …',
   ),
   fill('limit', '--limit <n>', 'how many at most', NUMBER),
   fill('offset', '--offset <n>', 'how many to skip', NUMBER),
@@ -36,9 +36,9 @@ const QUERY = [
 /** `gateway models`: known models, and which can be called. */
 export const createModelsCommand = () =>
   defineNoun('models', 'models and their endpoints', [
-    verb('list', 'list the models', QUERY, (core, { callable }: { callable?: boolean }) =>
+    verb('list', 'list the models', QUERY, (core, { all }: { all?: boolean }) =>
       withInput(core.ModelQuery, (gateway, _, query) =>
-        callable ? core.listCallableModels(gateway, query) : core.listModels(gateway, query),
+        core.listModels(gateway, all ? { ...query, all: 'true' } : query),
       ),
     ).printAs({
       MODEL: model => model.id,
@@ -63,7 +63,7 @@ export const createModelsCommand = () =>
         ['PROVIDER', 'STATE', 'CONTEXT', 'PROMPT $/M', 'COMPLETION $/M'],
         endpoints.map(({ tag, context_length, pricing }) => [
           tag,
-          catalog.providers.get(tag)?.configured ? 'configured' : '-',
+          findProvider(catalog.providers, tag)?.configured ? 'configured' : '-',
           context_length,
           formatPerMillion(pricing.prompt),
           formatPerMillion(pricing.completion),
@@ -71,6 +71,10 @@ export const createModelsCommand = () =>
       ),
     ),
   ])
+
+// A tag may end in a region or a quantization.
+const findProvider = <Provider>(providers: Map<string, Provider>, tag: string) =>
+  providers.get(tag) ?? providers.get(tag.slice(0, tag.lastIndexOf('/')))
 
 const formatPerMillion = (usdPerToken: string): string =>
   usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6)))

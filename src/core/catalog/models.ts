@@ -4,15 +4,17 @@ import type { Actor } from '../identity/actor.ts'
 import { toPage } from '../kernel/pages.ts'
 import type { Router } from '../language/routing.ts'
 import { findRouter } from '../language/routing.ts'
+import type { DecryptedKey } from './byok/decrypted-keys.ts'
+import { listUsableByokKeys } from './byok.ts'
 import { type BuiltInModels, createBuiltInReader } from './models/built-in.ts'
 import { isFreeEndpoint } from './models/free.ts'
 import { LazyModels } from './models/lazy.ts'
 import {
   type CountQuery,
+  type EmbeddingsQuery,
   filterModels,
   hasZeroRetention,
   type ModelQuery,
-  type PageQuery,
 } from './models/query.ts'
 import {
   type EndpointStats,
@@ -21,6 +23,7 @@ import {
   toPublicModel,
 } from './models/view.ts'
 import { createParameterLookup } from './parameters.ts'
+import type { Preset } from './presets/store.ts'
 import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
 import { findRouterModel, listRouterModels } from './routers.ts'
@@ -68,20 +71,31 @@ export interface Model {
   created: number | null
   context_length: number | null
   input_modalities: string[]
+  /** What it is known not to accept. Anything else that is not listed above is not known. */
+  refused_modalities: string[]
   output_modalities: string[]
   /** Null unless it is known to reason. */
   reasoning: { mandatory: boolean; supported_efforts?: string[] } | null
   endpoints: Endpoint[]
   /** Set for a router, which is a choice among models and no model itself. */
   router?: Router
+  /** The slug of the model that a preset names; set for presets, which are listed like models. */
+  target?: string
 }
 
-/** The models by slug. `get` and `has` know aliases too, `values` and `size` do not count them. */
+/**
+ * The models by slug. `get` and `has` know aliases too, and the plain names that mean one model
+ * only; `values` and `size` do not count them.
+ */
 export interface Models {
   get(slug: string): Model | undefined
   has(slug: string): boolean
   values(): Iterable<Model>
   readonly size: number
+  /** Lists the slugs of the models that a name without an author may mean: `gpt-4o-mini`. */
+  listMeant(name: string): string[]
+  /** Lists the slugs that an unknown one may be a misspelling of, the nearest first. */
+  listNearest(slug: string): string[]
 }
 
 /** The known models and providers. A model can be called if a configured provider serves it. */
@@ -213,8 +227,25 @@ const unknownProtocol = (path: string, protocols: string[]) =>
 /** Returns the model with this slug or alias, or a router. Throws 404. */
 export function getModel(world: CatalogWorld, id: string): Model {
   const model = findModel(world, id) ?? findRouterModel(world.config, id)
-  if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
-  return model
+  if (model) return model
+  const hint = renderOtherNames(world.catalog, id)
+  throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway${hint}`)
+}
+
+/** Renders what an unknown name may mean, as the end of a sentence; empty if nothing is near. */
+export function renderOtherNames({ models }: Pick<Catalog, 'models'>, name: string): string {
+  const names = listOtherNames({ models }, name)
+  if (names.length === 0) return ''
+  const question =
+    models.listMeant(removeVariant(name)).length > 0 ? 'which of these do you mean' : 'did you mean'
+  return `; ${question}: ${names.join(', ')}?`
+}
+
+/** Lists the slugs that an unknown name may mean: all that have this name, or the nearest few. */
+export function listOtherNames({ models }: Pick<Catalog, 'models'>, name: string): string[] {
+  const plainName = removeVariant(name)
+  const meant = models.listMeant(plainName)
+  return meant.length > 0 ? meant : models.listNearest(plainName)
 }
 
 /** Finds the model that a name stands for, with or without a variant. */
@@ -229,13 +260,23 @@ const removeVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|th
  * Returns a model as `GET /model/{author}/{slug}` shows it. An alias also names its target. Throws
  * 404.
  */
-export function showModel(world: CatalogWorld, id: string) {
+export const showModel = (world: CatalogWorld, id: string) => ({ data: describeModel(world, id) })
+
+/**
+ * Returns a model as OpenAI's clients retrieve it with `GET /models/{id}`: the same fields, and
+ * those of theirs. Throws 404.
+ */
+export function retrieveModel(world: CatalogWorld, id: string) {
+  const model = describeModel(world, id)
+  const owner = getModel(world, id).id
+  return { ...model, object: 'model', owned_by: owner.slice(0, owner.indexOf('/')) }
+}
+
+function describeModel(world: CatalogWorld, id: string) {
   const model = getModel(world, id)
   const view = toPublicModel(model)
   const isAlias = model.id !== id && model.id !== removeVariant(id)
-  return {
-    data: isAlias ? { ...view, id, alias_target: { slug: model.id, name: model.name } } : view,
-  }
+  return isAlias ? { ...view, id, alias_target: { slug: model.id, name: model.name } } : view
 }
 
 /**
@@ -259,44 +300,104 @@ function getStats(
 
 /**
  * Lists the models that match the query, as `GET /models` shows them: one page, or all where the
- * query names no page.
+ * query names no page. Those that can be called here, or the whole catalogue where the query or the
+ * config says so. Throws 400 for a filter or an order by what is not measured.
  */
-export function listModels(world: CatalogWorld, query: ModelQuery = {}) {
-  return buildLinkedPage(
-    filterModels(iterateModels(world), query, world.clock.now()),
-    query,
-    '/api/v1/models',
-  )
-}
+export const listModels = (world: CatalogWorld, query: ModelQuery = {}) =>
+  buildLinkedPage(filterListed(world, query), query, '/api/v1/models')
 
-/** Yields all models and then the routers, which clients select like models. */
-function* iterateModels({ config, catalog }: CatalogWorld): Iterable<Model> {
-  yield* catalog.models.values()
-  yield* listRouterModels(config)
+const filterListed = (world: CatalogWorld, query: ModelQuery): Model[] =>
+  filterModels(iterateModels(world, query), query, world.clock.now(), endpoint =>
+    world.traffic.health.getStats(endpoint),
+  )
+
+/** Returns models and then the routers, which clients select like models. */
+const iterateModels = (world: CatalogWorld, query: Pick<ModelQuery, 'all'>): Iterable<Model> =>
+  isWhole(world, query)
+    ? [...world.catalog.models.values(), ...listRouterModels(world.config)]
+    : getCallable(world)
+
+/** Tells whether a list is of the whole catalogue, and not only of what can be called here. */
+export const isWhole = ({ config }: CatalogWorld, { all }: Pick<ModelQuery, 'all'>): boolean =>
+  all === undefined ? config.server.list_all_models : all === 'true'
+
+const callableByCatalog = new WeakMap<Catalog, Model[]>()
+
+// Anyone may ask for it, and a catalogue does not change.
+function getCallable(world: CatalogWorld): Model[] {
+  const known = callableByCatalog.get(world.catalog) ?? findCallable(world, [], [])
+  callableByCatalog.set(world.catalog, known)
+  return known
 }
 
 /**
- * Lists the models that this gateway can call under these rules, each with its callable endpoints
- * only, as `GET /models/user` shows them.
+ * Lists the models that the actor can call under these rules, each with its callable endpoints
+ * only, and the presets that name one of them, as `GET /models/user` shows them.
  */
 export function listCallableModels(
   world: CatalogWorld,
   query: ModelQuery = {},
   rules: EndpointRule[] = [],
+  actor: Actor | null = null,
 ) {
-  const models = [...filterCallable(world.catalog.models.values(), rules)]
-  const all = [...models, ...listUsableRouters(world, models)]
-  return buildLinkedPage(filterModels(all, query, world.clock.now()), query, '/api/v1/models/user')
+  const models = findCallable(world, rules, actor ? listUsableByokKeys(world, actor) : [])
+  const all = actor ? [...models, ...listPresetModels(world, actor, models)] : models
+  const found = filterModels(all, query, world.clock.now(), endpoint =>
+    world.traffic.health.getStats(endpoint),
+  )
+  return buildLinkedPage(found, query, '/api/v1/models/user')
 }
 
-function* filterCallable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
-  for (const model of models) {
-    const endpoints = model.endpoints.filter(
-      endpoint => endpoint.provider.configured && !rules.some(rule => rule.excludes(endpoint)),
+function findCallable(
+  world: CatalogWorld,
+  rules: EndpointRule[],
+  byokKeys: DecryptedKey[],
+): Model[] {
+  const hasCredential = ({ provider }: Endpoint, id: string) =>
+    provider.configured ||
+    byokKeys.some(
+      ({ key, providers }) =>
+        providers.has(provider.slug) && (key.allowed_models?.includes(id) ?? true),
     )
-    if (endpoints.length > 0) yield { ...model, endpoints }
-  }
+  const models = [...world.catalog.models.values()].flatMap(model => {
+    const endpoints = model.endpoints.filter(
+      endpoint => hasCredential(endpoint, model.id) && !rules.some(rule => rule.excludes(endpoint)),
+    )
+    return endpoints.length > 0 ? [{ ...model, endpoints }] : []
+  })
+  return [...models, ...listUsableRouters(world, models)]
 }
+
+/** Lists the presets of the actor's workspace whose model can be called, as models. */
+function listPresetModels(
+  { memory: { presets }, catalog, config }: CatalogWorld,
+  { workspace_id }: Actor,
+  models: Model[],
+): Model[] {
+  const callable = new Map(models.map(model => [model.id, model]))
+  return [...presets.values()].flatMap(preset => {
+    if (preset.workspace_id !== workspace_id || preset.status !== 'active') return []
+    const { model, models: [first] = [] } = preset.designated_version.config as PresetModels
+    const slug = model ?? first ?? config.default_model
+    const target = callable.get(catalog.models.get(removeVariant(slug))?.id ?? slug)
+    return target ? [toPresetModel(preset, target)] : []
+  })
+}
+
+/** What a preset's config may say of models. It was checked when it was made. */
+interface PresetModels {
+  model?: string
+  models?: string[]
+}
+
+const toPresetModel = (preset: Preset, target: Model): Model => ({
+  ...target,
+  id: `@preset/${preset.slug}`,
+  target: target.id,
+  name: preset.name,
+  description: preset.description ?? '',
+  created: Math.floor(Date.parse(preset.created_at) / 1000),
+})
 
 /** Lists the routers that can choose among these models. */
 function listUsableRouters({ config }: CatalogWorld, models: Model[]): Model[] {
@@ -308,19 +409,17 @@ function listUsableRouters({ config }: CatalogWorld, models: Model[]): Model[] {
 }
 
 /** Lists the embedding models, as `GET /embeddings/models` shows them. */
-export function listEmbeddingsModels(world: CatalogWorld, page: PageQuery = {}) {
-  const query = { ...page, output_modalities: 'embeddings' }
-  return buildLinkedPage(
-    filterModels(world.catalog.models.values(), query, world.clock.now()),
-    page,
+export const listEmbeddingsModels = (world: CatalogWorld, query: EmbeddingsQuery = {}) =>
+  buildLinkedPage(
+    filterListed(world, { ...query, output_modalities: 'embeddings' }),
+    query,
     '/api/v1/embeddings/models',
   )
-}
 
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(world: CatalogWorld, query: CountQuery = {}) {
   return {
-    data: { count: filterModels(iterateModels(world), query, world.clock.now()).length },
+    data: { count: filterListed(world, query).length },
   }
 }
 

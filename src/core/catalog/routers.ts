@@ -40,6 +40,7 @@ const createRouterModel = ({ service_name }: Config, router: Router): Model => (
   created: CREATED,
   context_length: null,
   input_modalities: ['text', 'image', 'file', 'audio', 'video'],
+  refused_modalities: [],
   output_modalities: ['text'],
   reasoning: null,
   endpoints: [],

@@ -14,8 +14,10 @@ export interface ApplicableConfig {
  * public address, and how its store is opened. Whom it trusts it applies.
  */
 export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
-  const { trusted_proxies, metrics_key } = next.server
-  const config = { ...next, server: { ...server, trusted_proxies, metrics_key }, storage }
+  const { cors, list_all_models, trusted_proxies, metrics_key } = next.server
+  const live = { cors, list_all_models, trusted_proxies, metrics_key }
+  const opened = { ...storage, refusals: next.storage.refusals }
+  const config = { ...next, server: { ...server, ...live }, storage: opened }
   return { config, needsRestart: listChangedSettings(config, next) }
 }
 

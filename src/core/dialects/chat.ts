@@ -7,6 +7,9 @@ import { renderChatFailure, streamChatEvents } from './chat/stream.ts'
 import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
 
+// Clients of the public service look for this comment, word for word (wire reference C.6).
+const KEEP_ALIVE = ': OPENROUTER PROCESSING\n\n'
+
 type Chat = Dialect<'text', ChatRequest>
 
 /** The chat API (specification E9, wire reference C). */
@@ -46,7 +49,7 @@ function buildSharedMembers(object: ChatShape['object']): SharedMembers {
     toCall: withPresets(toChatCall),
     collectResponse: (answer, call, body) => collectChatResponse(answer, toShape(call, body)),
     streaming: {
-      renderKeepAlive: serviceName => `: ${serviceName.toUpperCase()} PROCESSING\n\n`,
+      renderKeepAlive: () => KEEP_ALIVE,
       streamEvents: (answer, call, body) => streamChatEvents(answer, toShape(call, body)),
       renderFailure: (heading, error, call, body) =>
         renderChatFailure(heading, error, toShape(call, body)),

@@ -78,16 +78,21 @@ function resolveKeyWorkspace(
 }
 
 // A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
-// name only themselves or one of its members.
+// name only themselves or one of its members, and nobody may name a stranger.
 async function assertCreatorAllowed(
   world: IdentityWorld,
   actor: Actor,
   workspace_id: string,
   creator: string,
 ): Promise<void> {
-  if (canManageAll(world, actor) || creator === actor.user_id) return
-  if (await world.store.members.findWorkspaceMember(workspace_id, creator)) return
-  throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+  if (creator === actor.user_id) return
+  const managesAll = canManageAll(world, actor)
+  const found = managesAll
+    ? creator === world.memory.owner.user_id || (await world.store.members.byIds([creator]))[0]
+    : await world.store.members.findWorkspaceMember(workspace_id, creator)
+  if (found) return
+  const whose = managesAll ? 'the organization' : 'the workspace'
+  throw invalid(`creator_user_id: expected a member of ${whose}`, 'creator_user_id')
 }
 
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */

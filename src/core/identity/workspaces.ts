@@ -114,10 +114,29 @@ export async function updateWorkspace(
 
 function toWorkspaceChanges(world: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
   checkDefaultModel(world, change.default_text_model)
+  refuseUnusedSettings(change)
   const isAnyTool = change.disabled_server_tools?.length === 0
   return {
     ...pickDefined(change, WorkspaceChange.properties),
     ...(isAnyTool ? { disabled_server_tools: null } : {}),
+  }
+}
+
+/** The settings that nothing reads yet, and the value that asks for nothing. */
+const UNUSED_SETTINGS = {
+  is_observability_io_logging_enabled: false,
+  is_observability_broadcast_enabled: false,
+  is_data_discount_logging_enabled: false,
+  io_logging_sampling_rate: 1,
+  io_logging_api_key_ids: null,
+} as const
+
+// Someone who switches logging on would believe that there is a log.
+function refuseUnusedSettings(change: WorkspaceChange): void {
+  for (const [name, unused] of Object.entries(UNUSED_SETTINGS)) {
+    const value = change[name as keyof typeof UNUSED_SETTINGS]
+    if (value !== undefined && value !== unused)
+      throw invalid(`${name}: expected ${unused}, as it has no effect in this gateway yet`, name)
   }
 }
 

@@ -318,8 +318,11 @@ function buildUpstreamCall<K extends Kind>(
   const payable =
     hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
-  return acceptsNames ? supported : removeNames(supported)
+  return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
+
+// For any other model a name stands in the text, whatever its server speaks (specification E9).
+const isOpenAi = ({ model }: Endpoint) => model.startsWith('openai/')
 
 /** A request, and what is needed to read its answer. */
 interface PreparedRequest<K extends Kind> {

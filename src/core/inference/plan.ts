@@ -165,7 +165,10 @@ export function orderCandidates<K extends Kind>(
     const ordered = group.tiers.flatMap(tier => orderTier(world, tier, kind, call, group))
     return applyFallbackPreference(world, ordered, call.routing)
   })
-  if (endpoints.length === 0) throw noEndpointsLeft(kind, call, dropped)
+  if (endpoints.length === 0) {
+    const models = candidates.models.map(({ model }) => model)
+    throw noEndpointsLeft(kind, call, dropped, models)
+  }
   return { ...candidates, endpoints: deferEndpoints(world, endpoints, call.routing) }
 }
 

@@ -1,4 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
+import { invalid } from '../errors.ts'
 import type { Json } from '../kernel/json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { AnswerFilter } from './kinds.ts'
@@ -63,3 +64,10 @@ export const applyPlugins = <K extends Kind>(
     (extended, { plugin, options }) => plugin.before?.(extended, options) ?? extended,
     call as Work[Kind]['call'],
   )
+
+/** Throws 400 for an option that a plugin does not have. `at` is its entry's path in the body. */
+export function requireOptions(entry: Json, at: string, names: string[]): void {
+  const known = ['id', 'enabled', ...names]
+  if (Object.keys(entry).every(name => known.includes(name))) return
+  throw invalid(`${at}: expected no options but ${known.join(', ')}`, at)
+}

@@ -1,4 +1,4 @@
-/** Other words are compared with none: the distance takes time by both lengths. */
+/** Other words are compared with none: anyone may send one, and the work grows with its length. */
 const SHORTEST = 3
 const LONGEST = 100
 
@@ -7,22 +7,37 @@ const LONGEST = 100
  * away, where an edit adds, drops, replaces or swaps one. Case does not count. Undefined where none
  * is that near. Takes time linear in the number of words.
  */
-export function findNearest(word: string, known: Iterable<string>): string | undefined {
-  if (word.length < SHORTEST || word.length > LONGEST) return undefined
+export const findNearest = (word: string, known: Iterable<string>): string | undefined =>
+  listNearest(word, known, Math.floor(word.length / 3))[0]
+
+/**
+ * Lists the known words that a misspelt one may mean, the nearest first: at most three, none of
+ * them more than so many edits away. Takes time linear in the number of words.
+ */
+export function listNearest(
+  word: string,
+  known: Iterable<string>,
+  most = Math.ceil(word.length / 5),
+): string[] {
+  if (word.length < SHORTEST || word.length > LONGEST) return []
   const wanted = word.toLowerCase()
-  const most = Math.floor(wanted.length / 3)
-  let nearest: { word: string; distance: number } | undefined
+  const near: { candidate: string; edits: number }[] = []
   for (const candidate of known) {
-    if (Math.abs(candidate.length - wanted.length) > most) continue
-    const distance = countEdits(wanted, candidate.toLowerCase())
-    if (distance <= most && distance < (nearest?.distance ?? Number.POSITIVE_INFINITY))
-      nearest = { word: candidate, distance }
+    const edits = countEdits(wanted, candidate.toLowerCase(), most)
+    if (edits <= most) near.push({ candidate, edits })
   }
-  return nearest?.word
+  return near
+    .sort((a, b) => a.edits - b.edits)
+    .slice(0, 3)
+    .map(({ candidate }) => candidate)
 }
 
-/** Counts the edits between two words: Damerau's and Levenshtein's distance, without overlaps. */
-function countEdits(a: string, b: string): number {
+/**
+ * Counts the edits between two words: Damerau's and Levenshtein's distance, without overlaps. Of a
+ * count above `most` only that is known.
+ */
+export function countEdits(a: string, b: string, most: number): number {
+  if (Math.abs(a.length - b.length) > most) return most + 1
   let beforePrevious: number[] = []
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
   for (let row = 1; row <= a.length; row++) {
@@ -37,6 +52,7 @@ function countEdits(a: string, b: string): number {
         isSwap ? (beforePrevious[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
       )
     }
+    if (Math.min(...current, ...previous) > most) return most + 1
     beforePrevious = previous
     previous = current
   }

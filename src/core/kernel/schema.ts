@@ -1,6 +1,6 @@
 import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
+import { type ValueError, type ValueErrorIterator, ValueErrorType } from '@sinclair/typebox/errors'
 import { isAddressRange } from './address-ranges.ts'
 import { isObject, isRawJson } from './json.ts'
 import { findNearest } from './nearest.ts'
@@ -30,11 +30,17 @@ FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isValidTime(text))
 FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainUrl)
+FormatRegistry.Set('origin', isOrigin)
 FormatRegistry.Set('address-range', isAddressRange)
 FormatRegistry.Set('host:port', isHostAndPort)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
+
+// As browsers send it: in lower case, without a port that goes without saying, and without a path.
+function isOrigin(text: string): boolean {
+  return /^https?:[^*]*$/.test(text) && URL.canParse(text) && new URL(text).origin === text
+}
 
 function isHostAndPort(text: string): boolean {
   const port = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):(\d{1,5})$/i.exec(text)?.[1]
@@ -45,14 +51,55 @@ const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
 /** Whether the value matches the schema. The schema is compiled on first use. */
 export function matchesSchema<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
-  return getTypeCheck(schema).Check(value)
+  const check = getTypeCheck(schema)
+  return check.Check(value) || findRealError(check, value) === undefined
 }
 
 /** Finds the most specific place where the value does not match. Undefined when it matches. */
 export function findSchemaIssue(schema: TSchema, value: unknown): SchemaIssue | undefined {
   const check = getTypeCheck(schema)
   if (check.Check(value)) return undefined
-  return findDeepestIssue(check.Errors(value))
+  const error = findRealError(check, value)
+  return error && toSchemaIssue(findDeepestError(error))
+}
+
+const findRealError = (check: TypeCheck<TSchema>, value: unknown): ValueError | undefined =>
+  listRealErrors(check, value).next().value ?? undefined
+
+// Lists the errors that are errors when characters are counted. To look into one uses up what is in
+// it, so all are listed twice.
+function* listRealErrors(check: TypeCheck<TSchema>, value: unknown): Generator<ValueError, void> {
+  const unused = check.Errors(value)[Symbol.iterator]()
+  for (const error of check.Errors(value)) {
+    const { value: same } = unused.next()
+    if (!isMiscounted(error)) yield same
+  }
+}
+
+// TypeBox counts UTF-16 units: 200 emoji have 400. People count characters.
+function isMiscounted({ type, value, schema, errors }: ValueError): boolean {
+  if (type === ValueErrorType.StringMaxLength)
+    return typeof value === 'string' && hasAtMost(value, schema.maxLength)
+  return errors.some(variant => isFitting(variant))
+}
+
+// A variant of a union fits if none of its errors is a real one.
+function isFitting(variant: ValueErrorIterator): boolean {
+  let count = 0
+  for (const error of variant) {
+    if (!isMiscounted(error)) return false
+    count++
+  }
+  return count > 0
+}
+
+/** Returns whether a text has at most this many characters. Each takes one or two units. */
+function hasAtMost(text: string, most: number): boolean {
+  if (text.length <= most) return true
+  if (text.length > 2 * most) return false
+  let characters = 0
+  for (const _ of text) characters++
+  return characters <= most
 }
 
 /** Describes what a schema expects: `number from 0 to 2`, `"auto" or "none"`. */
@@ -90,7 +137,7 @@ export function findSchemaIssues(schema: TSchema, value: unknown, most: number):
   const check = getTypeCheck(schema)
   const issues = new Map<string, SchemaIssue>()
   if (check.Check(value)) return []
-  for (const error of check.Errors(value)) {
+  for (const error of listRealErrors(check, value)) {
     const issue = toSchemaIssue(findDeepestError(error))
     if (!issues.has(issue.path)) issues.set(issue.path, issue)
     if (issues.size === most) break
@@ -104,11 +151,6 @@ function getTypeCheck(schema: TSchema): TypeCheck<TSchema> {
   const check = TypeCompiler.Compile(schema)
   compiled.set(schema, check)
   return check
-}
-
-function findDeepestIssue(errors: ValueErrorIterator): SchemaIssue | undefined {
-  const first = errors.First()
-  return first && toSchemaIssue(findDeepestError(first))
 }
 
 // An error at a union only says "none of these". The field that tells its variants apart says which

@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import type { Plugin } from '../inference/plugin.ts'
+import { type Plugin, requireOptions } from '../inference/plugin.ts'
 import type { Json } from '../kernel/json.ts'
-import { oneOf, open, optional } from '../kernel/schema-builders.ts'
+import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import { COST_TIERS, type RouterOptions } from '../language/routing.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideFreeRoute } from './free-router.ts'
@@ -24,9 +24,12 @@ const optionFields = {
 /** The auto router's entry in a body's `plugins`. */
 const AutoRouter = Type.Object(
   { id: Type.Literal('auto-router'), ...optionFields, pin_model: optional(Type.Boolean()) },
-  open,
+  closed,
 )
-const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...optionFields }, open)
+const AutoBetaRouter = Type.Object(
+  { id: Type.Literal('auto-beta-router'), ...optionFields },
+  closed,
+)
 type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
 /** Reads the options of a router. Throws 400 for patterns that are too long together. */
@@ -72,6 +75,9 @@ export const autoBetaRouter: Plugin<RouterOptions> = {
 /** The free router. It takes no options. */
 export const freeRouter: Plugin<object> = {
   id: 'free-router',
-  readOptions: () => ({}),
+  readOptions(entry, at) {
+    requireOptions(entry, at, [])
+    return {}
+  },
   decide: decideFreeRoute,
 }

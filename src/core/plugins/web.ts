@@ -1,6 +1,6 @@
 import { invalid } from '../errors.ts'
 import { addRequiredCapability } from '../inference/kinds/text/understanding.ts'
-import type { Plugin } from '../inference/plugin.ts'
+import { type Plugin, requireOptions } from '../inference/plugin.ts'
 import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall, WebSearch } from '../language/call.ts'
 
@@ -26,10 +26,15 @@ function addSearch(call: TextCall, search: WebSearch): TextCall {
   })
 }
 
+const SEARCH_OPTIONS = [
+  ...['engine', 'max_uses', 'include_domains', 'exclude_domains', 'user_location'],
+]
+
 /** The options that only a search by the gateway itself could support. */
 const OWN_SEARCH_OPTIONS = ['max_results', 'mode', 'search_prompt', 'x_search']
 
 function readSearch(plugin: Json, at: string): WebSearch {
+  requireOptions(plugin, at, [...SEARCH_OPTIONS, ...OWN_SEARCH_OPTIONS])
   const { engine, max_uses, include_domains, exclude_domains, user_location } = plugin
   if (engine !== undefined && engine !== 'native')
     throw invalidOption(`${at}.engine`, 'native: this gateway has no search of its own')

@@ -147,6 +147,17 @@ const BYTES_PER_TOKEN = 3
 export const boundTokens = (text: string): number =>
   Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
 
+// Words of Indian scripts are the longest, with about nine bytes per token.
+const LONGEST_TOKEN = 12
+
+/** Computes the fewest tokens that the texts of a prompt may have, in any language. */
+export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): number {
+  let bytes = 0
+  for (const { blocks } of messages)
+    for (const block of blocks) bytes += Buffer.byteLength(getText(block))
+  return Math.floor(bytes / LONGEST_TOKEN)
+}
+
 // Most calls have none of these fields.
 function boundJsonTokens(value: unknown): number {
   for (const _ in value as object) return boundTokens(JSON.stringify(value))

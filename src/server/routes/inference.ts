@@ -1,9 +1,13 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { CallContext, Dialect, DialectBody, Streaming } from '../../core/dialects/dialect.ts'
+import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
+import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
+import { messages } from '../../core/dialects/messages.ts'
 import { dialects } from '../../core/dialects/registry.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
+import { countTokens } from '../../core/inference/count-tokens.ts'
 import { Explanation, explain } from '../../core/inference/explain.ts'
 import { infer } from '../../core/inference/infer.ts'
 import type { Answer } from '../../core/language/answer.ts'
@@ -19,16 +23,19 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
+  refuseCacheHeaders,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
 
-/** Creates the routes of every dialect in the registry. */
+/** Creates the routes of every dialect in the registry, and that which counts tokens. */
 export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
-  dialects.reduce<AnyElysia>(
-    (app, dialect) => app.use(createRoute(gateway, dialect, findPeer)),
-    new Elysia(),
-  )
+  dialects
+    .reduce<AnyElysia>(
+      (app, dialect) => app.use(createRoute(gateway, dialect, findPeer)),
+      new Elysia(),
+    )
+    .use(createCountRoute(gateway, findPeer))
 
 /** Returns the address that a request was sent from; null if it did not come over the network. */
 export type FindRequestPeer = (request: Request) => string | null
@@ -42,6 +49,31 @@ function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPe
       ({ actor, request }) => answerWaiting({ gateway, dialect, actor, request, findPeer }),
       description,
     )
+}
+
+/** Creates the route that counts the tokens of a conversation, as Anthropic's API has it. */
+function createCountRoute(gateway: Gateway, findPeer: FindRequestPeer) {
+  const refusal = MESSAGES_ERROR_FORMAT
+  return new Elysia().use(requireKeyInEitherHeader(gateway)).post(
+    `${messages.path}/count_tokens`,
+    async ({ actor, request }) => {
+      const requestId = readRequestId(request, gateway.ids.uuid())
+      const context = readContext({ gateway, dialect: messages, findPeer, request }, '', requestId)
+      const body = await readBody(request, MessagesRequest)
+      const call = messages.toCall(gateway, actor, body, context)
+      const input_tokens = await countTokens(gateway, actor, call)
+      return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
+    },
+    describeOperation({
+      id: 'countMessageTokens',
+      tag: 'Messages',
+      summary: 'Count the tokens of a conversation in Anthropic’s format',
+      body: MessagesRequest,
+      statuses: [200, 400, 401, 403, 404, 408, 413, 429, 500],
+      eitherHeader: true,
+      refusal,
+    }),
+  )
 }
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
@@ -111,8 +143,13 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   }
 }
 
-function readContext(routeContext: RouteContext, id: string, requestId: string): CallContext {
+function readContext(
+  routeContext: Omit<RouteContext, 'actor'>,
+  id: string,
+  requestId: string,
+): CallContext {
   const { gateway, dialect, request, findPeer } = routeContext
+  refuseCacheHeaders(request, gateway)
   const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
   const context = { id, origin, session_id: readSessionId(request), betas: readBetas(request) }
   const routingMetadataField = dialect.showsRouting

@@ -2,16 +2,19 @@ import { Elysia } from 'elysia'
 import {
   CallableQuery,
   CountQuery,
+  EmbeddingsQuery,
   ModelQuery,
-  PageQuery,
 } from '../../core/catalog/models/query.ts'
 import {
+  type Catalog,
   countModels,
+  isWhole,
   listCallableModels,
   listEmbeddingsModels,
   listEndpoints,
   listModels,
   listZdrEndpoints,
+  retrieveModel,
   showModel,
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -39,6 +42,7 @@ const createPublicModelRoutes = (gateway: Gateway) =>
       '/models',
       ({ request }) => {
         const query = readQuery(request, ModelQuery)
+        if (isPlainList(query)) return answerPlainList(gateway, query)
         const list = listModels(gateway, query)
         return query.use_rss === 'true'
           ? renderModelsFeed(list.data, gateway.config.service_name, gateway.instance.siteUrl)
@@ -64,11 +68,11 @@ const createPublicModelRoutes = (gateway: Gateway) =>
     )
     .get(
       '/embeddings/models',
-      ({ request }) => listEmbeddingsModels(gateway, readQuery(request, PageQuery)),
+      ({ request }) => listEmbeddingsModels(gateway, readQuery(request, EmbeddingsQuery)),
       describeModelsOperation({
         id: 'listEmbeddingsModels',
         summary: 'List the embedding models',
-        query: PageQuery,
+        query: EmbeddingsQuery,
         statuses: [200, 400, 500],
       }),
     )
@@ -92,6 +96,27 @@ const createPublicModelRoutes = (gateway: Gateway) =>
       }),
     )
     .get(
+      '/models/:author',
+      // A broken escape leaves no parameter.
+      ({ params }) => retrieveModel(gateway, params.author ?? ''),
+      describeModelsOperation({
+        id: 'retrieveModelById',
+        summary: 'Get a model by its encoded slug, or by its plain name',
+        params: { author: 'The slug with its slash encoded, or a name that means one model' },
+        statuses: [200, 404, 500],
+      }),
+    )
+    .get(
+      '/models/:author/:slug',
+      ({ params }) => retrieveModel(gateway, `${params.author}/${params.slug}`),
+      describeModelsOperation({
+        id: 'retrieveModel',
+        summary: 'Get a model as OpenAI’s clients expect it',
+        params: slug,
+        statuses: [200, 404, 500],
+      }),
+    )
+    .get(
       '/models/:author/:slug/endpoints',
       async ({ params, request }) =>
         listEndpoints(
@@ -107,6 +132,21 @@ const createPublicModelRoutes = (gateway: Gateway) =>
       }),
     )
 
+const isPlainList = (query: ModelQuery) => Object.keys(query).every(name => name === 'all')
+
+/** The rendered lists of each catalogue: of the whole, and of what can be called. */
+const plainLists = new WeakMap<Catalog, Map<boolean, string>>()
+
+// Anyone may ask for them as often as they like, and they change with the catalogue only.
+function answerPlainList(gateway: Gateway, query: ModelQuery): Response {
+  const lists = plainLists.get(gateway.catalog) ?? new Map<boolean, string>()
+  plainLists.set(gateway.catalog, lists)
+  const whole = isWhole(gateway, query)
+  const text = lists.get(whole) ?? JSON.stringify(listModels(gateway, query))
+  lists.set(whole, text)
+  return new Response(text, { headers: { 'content-type': 'application/json;charset=utf-8' } })
+}
+
 const createUserModelRoutes = (gateway: Gateway) =>
   new Elysia().use(requireKey(gateway)).get(
     '/models/user',
@@ -115,6 +155,7 @@ const createUserModelRoutes = (gateway: Gateway) =>
         gateway,
         readQuery(request, CallableQuery),
         getPolicy(gateway, actor).rules,
+        actor,
       ),
     describeModelsOperation({
       id: 'listModelsUser',

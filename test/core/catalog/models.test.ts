@@ -18,8 +18,10 @@ import { openProviders } from '../../../src/core/catalog/providers.ts'
 import { parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
 import { protocolNames } from '../../../src/core/protocols/registry.ts'
-import { testGateway } from '../../support/gateway.ts'
+import { buildTextCall } from '../../support/call.ts'
+import { type TestClock, testGateway } from '../../support/gateway.ts'
 
 const NOW = new Date('2026-12-01T00:00:00Z')
 const open = (config: object): Catalog =>
@@ -200,7 +202,7 @@ describe('looking up a model', () => {
 
 describe('listing models', () => {
   let gateway: Gateway
-  const list = (query: ModelQuery) => listModels(gateway, query).data
+  const list = (query: ModelQuery) => listModels(gateway, { all: 'true', ...query }).data
   const ids = (query: ModelQuery) => list(query).map(model => model.id)
   const all = (query: ModelQuery) => ids({ ...query, output_modalities: 'all' })
 
@@ -249,21 +251,24 @@ describe('listing models', () => {
       'acme/unpriced',
     ])
     expect(ids({})).not.toContain('acme/picture')
-    expect(listModels(gateway).links.next).toBeNull()
-    expect(listModels(gateway).total_count).toBe(ids({}).length)
+    expect(listModels(gateway, { all: 'true' }).links.next).toBeNull()
+    expect(listModels(gateway, { all: 'true' }).total_count).toBe(ids({}).length)
   })
 
   test('in pages returns each once and ends', () => {
     const seen: string[] = []
-    let next: string | null = '/api/v1/models?limit=150&output_modalities=all'
+    let next: string | null = '/api/v1/models?limit=150&output_modalities=all&all=true'
     while (next) {
       const query = Object.fromEntries(new URL(next, 'http://x').searchParams)
       const page = listModels(gateway, {
+        all: query.all === 'true' ? 'true' : 'false',
         output_modalities: query.output_modalities ?? '',
         limit: Number(query.limit),
         offset: Number(query.offset ?? 0),
       })
-      expect(page.total_count).toBe(countModels(gateway, { output_modalities: 'all' }).data.count)
+      expect(page.total_count).toBe(
+        countModels(gateway, { output_modalities: 'all', all: 'true' }).data.count,
+      )
       seen.push(...page.data.map(model => model.id))
       next = page.links.next
     }
@@ -333,10 +338,19 @@ describe('listing models', () => {
     expect(ids({ max_age_days: age - 1 })).not.toContain(dated)
   })
 
-  test('by unmeasured values returns none', () => {
-    expect(all({ category: 'programming' })).toEqual([])
-    expect(all({ min_coding_index: 0 })).toEqual([])
-    expect(all({ max_tool_success_rate: 1 })).toEqual([])
+  test.each([
+    ['category', { category: 'programming' }],
+    ['min_coding_index', { min_coding_index: 0 }],
+    ['max_tool_success_rate', { max_tool_success_rate: 1 }],
+    ['sort', { sort: 'most-popular' }],
+    ['sort', { sort: 'intelligence-high-to-low' }],
+    ['use_rss_chat_links', { use_rss_chat_links: 'true' }],
+  ])('by what is not measured is refused, naming %s', (field, query) => {
+    expect(() => all(query as ModelQuery)).toThrow(new RegExp(`^${field}: `))
+    expect(() => listCallableModels(gateway, query as ModelQuery)).toThrow(field)
+  })
+
+  test('by what may be distilled', () => {
     expect(all({ distillable: 'true' })).toEqual([])
     expect(all({ distillable: 'false' })).toEqual(all({}))
   })
@@ -353,7 +367,71 @@ describe('listing models', () => {
       'acme/unpriced',
     ])
     expect(acme({ sort: 'context-high-to-low' })[0]).toBe('acme/cheap')
-    expect(acme({ sort: 'most-popular' })).toEqual(acme({}))
+  })
+
+  test('sorted by speed: the measured come first, the best of their endpoints counts', () => {
+    const { health } = gateway.traffic
+    const clock = gateway.clock as TestClock
+    const measure = (id: string, milliseconds: number, tokens: number) => {
+      const [endpoint] = gateway.catalog.models.get(id)?.endpoints ?? []
+      if (!endpoint) throw new Error(`${id} has no endpoint`)
+      const sent = clock.ticks()
+      clock.pass(milliseconds)
+      health.recordAnswer(endpoint, sent, true)
+      clock.pass(1_000)
+      health.recordEnd(endpoint, sent, tokens)
+    }
+    measure('acme/free', 300, 50)
+    measure('acme/unpriced', 100, 200)
+    const expected = ['acme/unpriced', 'acme/free', 'acme/cheap']
+    expect(acme({ sort: 'latency-low-to-high' })).toEqual(expected)
+    expect(acme({ sort: 'throughput-high-to-low' })).toEqual(expected)
+  })
+
+  test('by region knows the names of providers for it', async () => {
+    const build = (region: string) => ({
+      id: `acme/${region}`,
+      endpoints: [{ provider: 'mine', model: 'm', region }],
+    })
+    const regions = ['eu', 'eu-central-1', 'europe-west4', 'eurasia', 'us', 'us-east-1', 'usable']
+    const models = regions.map(build)
+    const world = await testGateway({ config: { providers: { mine: PROVIDER }, models } })
+    const find = (region: 'eu' | 'us') => listModels(world, { region }).data.map(({ id }) => id)
+    expect(find('eu')).toEqual(['acme/eu', 'acme/eu-central-1', 'acme/europe-west4'])
+    expect(find('us')).toEqual(['acme/us', 'acme/us-east-1'])
+  })
+
+  test('a tag carries the region or else the quantization, and provider.only takes it', async () => {
+    const endpoint = { provider: 'mine', model: 'm' }
+    const endpoints = [
+      { ...endpoint, region: 'eu' },
+      { ...endpoint, quantization: 'fp8' },
+      endpoint,
+    ]
+    const world = await testGateway({
+      config: { providers: { mine: PROVIDER }, models: [{ id: 'acme/small', endpoints }] },
+    })
+    const { data } = listEndpoints(world, 'acme/small', null)
+    expect(data.endpoints.map(({ tag }) => tag)).toEqual(['mine/eu', 'mine/fp8', 'mine'])
+    const [only = ''] = data.endpoints.map(({ tag }) => tag)
+    const plan = planRoute(world, 'text', buildTextCall({ routing: { only: [only] } }))
+    expect(plan.endpoints.map(({ region }) => region)).toEqual(['eu'])
+  })
+
+  test('lists what can be called here, unless the query or the config says the whole', async () => {
+    const called = listModels(gateway).data.map(({ id }) => id)
+    expect(called.slice(0, 4)).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(called).toContain('openai/gpt-oss-120b')
+    expect(called).not.toContain('anthropic/claude-haiku-4.5')
+    expect(called.length).toBe(countModels(gateway).data.count)
+    const whole = await testGateway({ config: { server: { list_all_models: true } } })
+    expect(listModels(whole).data.map(({ id }) => id)).toContain('anthropic/claude-haiku-4.5')
+    expect(listModels(whole, { all: 'false' }).data.map(({ id }) => id)).not.toContain(
+      'anthropic/claude-haiku-4.5',
+    )
+    expect(listEmbeddingsModels(whole, { all: 'false' }).data.map(({ id }) => id)).toEqual([
+      'sandbox/embed',
+    ])
   })
 
   test('sorted by age starts with the newest', () => {
@@ -391,7 +469,7 @@ describe('listing models', () => {
   })
 
   test('returns only embedding models, and ZDR endpoints of known providers', () => {
-    const { data } = listEmbeddingsModels(gateway, { limit: 1000 })
+    const { data } = listEmbeddingsModels(gateway, { limit: 1000, all: 'true' })
     expect(data.map(model => model.id)).toEqual(
       expect.arrayContaining([
         'cohere/embed-v4.0',
@@ -399,7 +477,7 @@ describe('listing models', () => {
         'voyage/voyage-3-large',
       ]),
     )
-    const tags = new Set(listZdrEndpoints(gateway).data.map(one => one.tag))
+    const tags = new Set(listZdrEndpoints(gateway).data.map(one => one.tag.split('/')[0]))
     expect(tags).toEqual(new Set(['mine', 'bedrock', 'fireworks']))
   })
 })

@@ -62,7 +62,12 @@ describe('the settings in which two configs differ', () => {
 describe('the config that a running process can apply', () => {
   test('is all except settings that are read at the start, which are named', () => {
     const trusted_proxies = ['10.0.0.1']
-    const live = { trusted_proxies, metrics_key: true }
+    const live = {
+      trusted_proxies,
+      metrics_key: true,
+      cors: ['*' as const],
+      list_all_models: true,
+    }
     const server = {
       host: '0.0.0.0',
       port: 9,

@@ -37,28 +37,27 @@ const named = (type: string, name: string, more: object = {}) => ({
 })
 
 describe('tools are merged by their identity', () => {
-  test('a function’s name, a server tool’s type, and an advisor’s or subagent’s name', async () => {
-    const advisor = 'openrouter:advisor'
+  test('a function’s name, and the type of a provider’s tool', async () => {
     const held = [
-      named(advisor, 'a'),
-      named(advisor, 'b'),
-      named('openrouter:web_search', 'a'),
+      named('web_search_preview', 'a'),
       { type: 'function', function: { name: 'f' } },
+      { type: 'function', function: { name: 'g' } },
     ]
     await preset({ tools: held })
     const own = [
-      named(advisor, 'c'),
-      named(advisor, 'b', { model: 'x' }),
-      named('openrouter:web_search', 'other'),
+      { type: 'function', function: { name: 'g', description: 'Mine' } },
+      named('code_interpreter', 'c'),
+      named('web_search_preview', 'other', { model: 'x' }),
     ]
     expect(
-      call({ tools: own }).tools.map(tool => (tool.type === 'other' ? tool.value : tool.name)),
+      call({ tools: own }).tools.map(tool =>
+        tool.type === 'other' ? tool.value : [tool.name, tool.description],
+      ),
     ).toEqual([
-      named(advisor, 'a'),
-      named(advisor, 'b', { model: 'x' }),
-      named('openrouter:web_search', 'other'),
-      'f',
-      named(advisor, 'c'),
+      named('web_search_preview', 'other', { model: 'x' }),
+      ['f', undefined],
+      ['g', 'Mine'],
+      named('code_interpreter', 'c'),
     ])
   })
 

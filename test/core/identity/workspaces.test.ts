@@ -112,15 +112,15 @@ describe('POST /workspaces', () => {
       ...{
         default_image_model: 'openai/dall-e-3',
         default_provider_sort: 'price',
-        io_logging_sampling_rate: 0.0001,
+        io_logging_sampling_rate: 1,
       },
       ...{
-        is_observability_io_logging_enabled: true,
-        is_observability_broadcast_enabled: true,
-        is_data_discount_logging_enabled: true,
+        is_observability_io_logging_enabled: false,
+        is_observability_broadcast_enabled: false,
+        is_data_discount_logging_enabled: false,
       },
       ...{
-        io_logging_api_key_ids: [1, 2],
+        io_logging_api_key_ids: null,
         disabled_server_tools: ['openrouter:web_search', 'gateway:bash'],
       },
     }
@@ -134,6 +134,15 @@ describe('POST /workspaces', () => {
   })
 
   test.each([
+    ...(
+      [
+        ['is_observability_io_logging_enabled', true],
+        ['is_observability_broadcast_enabled', true],
+        ['is_data_discount_logging_enabled', true],
+        ['io_logging_sampling_rate', 0.5],
+        ['io_logging_api_key_ids', [1]],
+      ] as const
+    ).map(([name, value]) => [`${name}, which nothing reads`, { [name]: value }, name] as const),
     ['no name', { name: undefined }, 'name'],
     ['an empty name', { name: '' }, 'name'],
     ['a name of 101 characters', { name: 'x'.repeat(101) }, 'name'],
@@ -210,7 +219,7 @@ describe('one workspace', () => {
       slug: 'crew',
       default_text_model: null,
       disabled_server_tools: [],
-      is_observability_broadcast_enabled: true,
+      is_observability_broadcast_enabled: false,
     }
     const { status, json } = await ask('PATCH', '/workspaces/team', {
       body: { ...change, id: UNKNOWN, created_by: 'x', include_byok_in_budgets: true },

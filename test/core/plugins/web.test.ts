@@ -6,7 +6,10 @@ import { testGateway } from '../../support/gateway.ts'
 const gateway = await testGateway()
 
 const web = (more: object = {}) =>
-  readPlugins(gateway, [{ id: 'moderation' }, { id: 'web', ...more }])
+  readPlugins(gateway, [
+    { id: 'moderation', enabled: false },
+    { id: 'web', ...more },
+  ])
 
 function refused(more: object): [status: number, field: unknown, message: string] {
   try {
@@ -44,7 +47,7 @@ describe('the web plugin', () => {
 
   test('does nothing if it is disabled, whatever its options, or absent', () => {
     expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
-    for (const none of [undefined, null, [], [{ id: 'file-parser' }]])
+    for (const none of [undefined, null, [], [{ id: 'file-parser', enabled: false }]])
       expect(readPlugins(gateway, none)).toEqual({})
   })
 

@@ -10,6 +10,7 @@ const buildCall =
 export const CALLS: Record<string, RequestBuilder> = {
   sendChatCompletionRequest: buildCall({ messages }),
   sendCompletionRequest: buildCall({ prompt: 'Hi' }),
+  countMessageTokens: buildCall({ messages }),
   createMessages: buildCall({ max_tokens: 5, messages }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
 }

@@ -79,6 +79,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   listEmbeddingsModels: requestNothing,
   listEndpointsZdr: requestNothing,
   getModel: requestModel,
+  retrieveModel: requestModel,
+  retrieveModelById: async () => ({ params: { author: 'small' } }),
   listEndpoints: requestModel,
   listProviders: requestNothing,
   createCoinbaseCharge: requestNothing,

@@ -2,6 +2,7 @@ import type { ModelConfig } from '../../config.ts'
 import type { Model, Models } from '../models.ts'
 import type { BuiltInModels } from './built-in.ts'
 import { buildFreeVariant, FREE_VARIANT } from './free.ts'
+import { indexPlainNames, listMeant, listNearestModels, type PlainNames } from './names.ts'
 import { type ModelContext, openModel } from './open.ts'
 
 /**
@@ -14,6 +15,7 @@ export class LazyModels implements Models {
   readonly #context: ModelContext
   readonly #opened = new Map<string, Model>()
   #builtIn: BuiltInModels | undefined
+  #plainNames: PlainNames | undefined
 
   constructor(
     configured: Map<string, ModelConfig>,
@@ -57,10 +59,30 @@ export class LazyModels implements Models {
   #open(slug: string): Model | undefined {
     const { rows, aliases } = this.#data()
     const id = this.#configured.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
-    if (id === undefined) return this.#openFree(slug)
+    if (id === undefined) return this.#openFree(slug) ?? this.#openPlain(slug)
     const model =
       this.#opened.get(id) ?? openModel(id, this.#configured.get(id), rows.get(id), this.#context)
     this.#opened.set(id, model).set(slug, model)
+    return model
+  }
+
+  listMeant(name: string): string[] {
+    return name.includes('/') ? [] : listMeant(this.#names(), name)
+  }
+
+  listNearest(slug: string): string[] {
+    return listNearestModels(this.#names(), slug)
+  }
+
+  #names(): PlainNames {
+    this.#plainNames ??= indexPlainNames(this.#configured, this.#data())
+    return this.#plainNames
+  }
+
+  #openPlain(name: string): Model | undefined {
+    const [id, ...others] = this.listMeant(name)
+    const model = id === undefined || others.length > 0 ? undefined : this.get(id)
+    if (model) this.#opened.set(name, model)
     return model
   }
 

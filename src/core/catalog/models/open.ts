@@ -1,4 +1,5 @@
 import type { EndpointConfig, ModelConfig } from '../../config.ts'
+import { INPUT_MODALITIES } from '../../language/public-terms.data.ts'
 import type { Endpoint, Model } from '../models.ts'
 import type { EndpointTraits } from '../parameters.ts'
 import { FREE, toExactPrices } from '../prices.ts'
@@ -30,6 +31,7 @@ export function openModel(
     created: row ? readReleaseTime(row) : context.created,
     context_length: config?.context_length ?? row?.context_length ?? null,
     input_modalities: config?.input_modalities ?? row?.input ?? ['text'],
+    refused_modalities: listRefusedModalities(config, row),
     output_modalities: config?.output_modalities ?? row?.output ?? ['text'],
     reasoning: row?.reasoning ?? null,
   }
@@ -49,6 +51,14 @@ export function openModel(
     ),
   ]
   return { ...model, endpoints: distinguishIds(endpoints) }
+}
+
+// The operator knows all inputs. The data's sources tell of texts and pictures for sure, so a model
+// without pictures is one for text alone, or for what its list has.
+function listRefusedModalities(config: ModelConfig | undefined, row: ModelRow | undefined) {
+  const { input_modalities: known = row?.input?.includes('image') ? undefined : row?.input } =
+    config ?? {}
+  return known ? INPUT_MODALITIES.filter(input => !known.includes(input)) : []
 }
 
 const readReleaseTime = ({ created }: ModelRow) =>

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { invalid } from '../../errors.ts'
 import { toAttosPerToken } from '../../kernel/money.ts'
 import { pageQuery } from '../../kernel/pages.ts'
 import { oneOf, TrueOrFalse } from '../../kernel/schema-builders.ts'
@@ -6,7 +7,7 @@ import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { type Prices, sumPrices } from '../prices.ts'
 import { listProviderNames } from '../providers/names.ts'
-import { findCheapestPrices, getTokenizerFamily } from './view.ts'
+import { type EndpointStats, findCheapestPrices, getTokenizerFamily } from './view.ts'
 
 const Amount = (description: string, maximum?: number) =>
   Type.Optional(
@@ -31,26 +32,41 @@ const OUTPUTS = List(
   'Output modalities, one of these, separated by commas, or all; text when omitted',
 )
 
+const ALL = Type.Optional(
+  Type.Union([Type.Literal('true'), Type.Literal('false')], {
+    description: 'true: the whole catalogue; false: what can be called here',
+  }),
+)
+
 /** The query of `GET /models/count`. */
-export const CountQuery = Type.Object({ output_modalities: OUTPUTS })
+export const CountQuery = Type.Object({ output_modalities: OUTPUTS, all: ALL })
 export type CountQuery = Static<typeof CountQuery>
 
+/** The query of `GET /embeddings/models`. */
+export const EmbeddingsQuery = Type.Object({ ...PageQuery.properties, all: ALL })
+export type EmbeddingsQuery = Static<typeof EmbeddingsQuery>
+
 /** The query of `GET /models/user`. */
-export const CallableQuery = Type.Object({ ...PageQuery.properties, ...CountQuery.properties })
+export const CallableQuery = Type.Object({ ...PageQuery.properties, output_modalities: OUTPUTS })
 export type CallableQuery = Static<typeof CallableQuery>
 
-const UNMEASURED = 'This gateway does not measure it, so no model matches'
+const UNMEASURED = 'Not measured here: a 400'
+
+const NAMED_ORDERS =
+  'newest, pricing-low-to-high, pricing-high-to-low, context-high-to-low, ' +
+  'throughput-high-to-low or latency-low-to-high'
 
 /** The query of `GET /models`. A filter never matches a model whose value is not known. */
 export const ModelQuery = Type.Object({
   ...CallableQuery.properties,
+  all: ALL,
   category: Type.Optional(
     Type.Union(
       [
         ...['programming', 'roleplay', 'marketing', 'marketing/seo', 'technology', 'science'],
         ...['translation', 'legal', 'finance', 'health', 'trivia', 'academia'],
       ].map(word => Type.Literal(word)),
-      { description: 'This gateway has no categories, so no model matches' },
+      { description: UNMEASURED },
     ),
   ),
   supported_parameters: List('Parameters, all supported by one endpoint'),
@@ -96,11 +112,11 @@ export const ModelQuery = Type.Object({
         ],
         ...['agentic-high-to-low', 'design-arena-elo-high-to-low'],
       ].map(word => Type.Literal(word)),
-      { description: 'Orders that this gateway does not measure change nothing' },
+      { description: `${NAMED_ORDERS}; others are not measured here: a 400` },
     ),
   ),
   use_rss: List('true: an RSS feed'),
-  use_rss_chat_links: List('Accepted and ignored: there is no chat page to link to'),
+  use_rss_chat_links: List('There is no chat page to link to: true is a 400'),
 })
 export type ModelQuery = Static<typeof ModelQuery>
 
@@ -110,10 +126,7 @@ type FilterFactory<Name extends keyof ModelQuery> = (
   now: Date,
 ) => (model: Model) => boolean
 
-const rejectAll = () => () => false
-
 const FILTERS: { [Name in keyof ModelQuery]?: FilterFactory<Name> } = {
-  category: rejectAll,
   supported_parameters: value => {
     const names = splitCommas(value)
     return ({ endpoints }) =>
@@ -150,30 +163,59 @@ const FILTERS: { [Name in keyof ModelQuery]?: FilterFactory<Name> } = {
   distillable: value => model =>
     model.endpoints.some(({ distillable }) => distillable) === (value === 'true'),
   zdr: () => model => model.endpoints.some(hasZeroRetention),
-  region: value => model => model.endpoints.some(endpoint => endpoint.region === value),
+  region: value => model => model.endpoints.some(({ region }) => REGIONS[value].test(region ?? '')),
   min_age_days: (value, now) => createAgeFilter(now, days => days >= value),
   max_age_days: (value, now) => createAgeFilter(now, days => days <= value),
-  min_intelligence_index: rejectAll,
-  max_intelligence_index: rejectAll,
-  min_coding_index: rejectAll,
-  max_coding_index: rejectAll,
-  min_agentic_index: rejectAll,
-  max_agentic_index: rejectAll,
-  min_tool_success_rate: rejectAll,
-  max_tool_success_rate: rejectAll,
 }
+
+/** Providers name their regions in more detail: `eu-central-1`, `europe-west4`. */
+const REGIONS = { eu: /^(eu|europe)\b/, us: /^us\b/ }
+
+/** The parameters of the public service whose values this gateway has no measurements of. */
+const UNMEASURED_FILTERS = [
+  ...['category', 'min_intelligence_index', 'max_intelligence_index', 'min_coding_index'],
+  ...['max_coding_index', 'min_agentic_index', 'max_agentic_index', 'min_tool_success_rate'],
+  'max_tool_success_rate',
+] as const satisfies (keyof ModelQuery)[]
+
+/**
+ * Refuses what the gateway cannot do as it is told. Throws 400 naming the parameter: an order or a
+ * selection by nothing would look like one.
+ */
+export function requireMeasured(query: ModelQuery): void {
+  const filter = UNMEASURED_FILTERS.find(name => query[name] !== undefined)
+  if (filter) throw invalid(`${filter}: not measured here, expected nothing`, filter)
+  if (query.sort !== undefined && !Object.hasOwn(ORDERS, query.sort))
+    throw invalid(`sort: ${query.sort} is not measured here, expected ${NAMED_ORDERS}`, 'sort')
+  if (query.use_rss_chat_links === 'true')
+    throw invalid(
+      'use_rss_chat_links: expected nothing, as there are no chat pages',
+      'use_rss_chat_links',
+    )
+}
+
+/** What is measured of endpoints while they are called. */
+type GetStats = (
+  endpoint: Endpoint,
+) => Pick<EndpointStats, 'latency_last_30m' | 'throughput_last_30m'>
 
 /**
  * Returns the models that match every filter of the query, sorted as it says. `output_modalities`
- * defaults to text.
+ * defaults to text. Throws 400 as `requireMeasured` does.
  */
-export function filterModels(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
+export function filterModels(
+  models: Iterable<Model>,
+  query: ModelQuery,
+  now: Date,
+  getStats: GetStats,
+): Model[] {
+  requireMeasured(query)
   const filters = [
     createOutputFilter(query.output_modalities ?? 'text'),
     ...buildFilters(query, now),
   ]
   const found = [...models].filter(model => filters.every(filter => filter(model)))
-  const order = query.sort && ORDERS[query.sort]
+  const order = query.sort && ORDERS[query.sort]?.(getStats)
   return order ? found.sort(order) : found
 }
 
@@ -214,11 +256,50 @@ const createAgeFilter =
 type ModelComparator = (a: Model, b: Model) => number
 
 /** Unknown values come last in both directions. */
-const ORDERS: Record<string, ModelComparator> = {
-  newest: (a, b) => (b.created ?? 0) - (a.created ?? 0),
-  'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
-  'pricing-low-to-high': createPriceOrder((a, b) => a - b),
-  'pricing-high-to-low': createPriceOrder((a, b) => b - a),
+const ORDERS: Record<string, (getStats: GetStats) => ModelComparator> = {
+  newest: () => createNumberOrder(({ created }) => created, -1),
+  'context-high-to-low': () => createNumberOrder(model => model.context_length, -1),
+  'pricing-low-to-high': () => createPriceOrder((a, b) => a - b),
+  'pricing-high-to-low': () => createPriceOrder((a, b) => b - a),
+  'throughput-high-to-low': getStats =>
+    createNumberOrder(
+      model => findBest(model, getStats, 'throughput_last_30m', (...all) => Math.max(...all)),
+      -1,
+    ),
+  'latency-low-to-high': getStats =>
+    createNumberOrder(
+      model => findBest(model, getStats, 'latency_last_30m', (...all) => Math.min(...all)),
+      1,
+    ),
+}
+
+/** Finds the median of the model's best endpoint. Null where nothing was measured lately. */
+function findBest(
+  { endpoints }: Model,
+  getStats: GetStats,
+  name: keyof ReturnType<GetStats>,
+  pick: (...all: number[]) => number,
+): number | null {
+  const medians = endpoints.flatMap(endpoint => getStats(endpoint)[name]?.p50 ?? [])
+  return medians.length > 0 ? pick(...medians) : null
+}
+
+// Each model is measured once, not at every comparison.
+function createNumberOrder(
+  read: (model: Model) => number | null,
+  direction: 1 | -1,
+): ModelComparator {
+  const known = new Map<Model, number | null>()
+  const get = (model: Model) => {
+    const value = known.has(model) ? known.get(model) : read(model)
+    known.set(model, value ?? null)
+    return value ?? null
+  }
+  return (first, second) => {
+    const [a, b] = [get(first), get(second)]
+    if (a === null || b === null) return Number(a === null) - Number(b === null)
+    return (a - b) * direction
+  }
 }
 
 // Twice the average, which sorts the same.

@@ -18,7 +18,7 @@ export interface EndpointRow {
   region?: string
 }
 
-/** A row of the generated data: one model. Absent modalities are text. */
+/** A row of the generated data: one model. */
 export interface ModelRow {
   id: string
   name: string
@@ -28,7 +28,9 @@ export interface ModelRow {
    */
   created?: string
   context_length?: number
+  /** Absent where it is not known what the model accepts beside text. */
   input?: string[]
+  /** Absent for text alone. */
   output?: string[]
   reasoning?: { mandatory: boolean; supported_efforts?: string[] }
   endpoints: EndpointRow[]

@@ -36,7 +36,7 @@ function buildPublicModel(model: Model) {
   const [first] = model.endpoints
   return {
     id: model.id,
-    canonical_slug: model.id,
+    canonical_slug: model.target ?? model.id,
     name: model.name,
     description: model.description,
     created: model.created ?? 0,
@@ -55,7 +55,7 @@ function buildPublicModel(model: Model) {
     supported_voices: null,
     knowledge_cutoff: null,
     expiration_date: null,
-    links: { details: `/api/v1/models/${model.id}/endpoints` },
+    links: { details: `/api/v1/models/${model.target ?? model.id}/endpoints` },
   }
 }
 
@@ -86,7 +86,7 @@ export function toPublicEndpoint(model: Model, endpoint: Endpoint, stats: Endpoi
     context_length: endpoint.context_length ?? 0,
     pricing: toPublicPrices(endpoint.prices),
     provider_name: endpoint.provider.name,
-    tag: endpoint.provider.slug,
+    tag: buildTag(endpoint),
     quantization: endpoint.quantization,
     max_completion_tokens: endpoint.max_completion_tokens,
     max_prompt_tokens: null,
@@ -97,6 +97,12 @@ export function toPublicEndpoint(model: Model, endpoint: Endpoint, stats: Endpoi
     supports_tool_choice: toPublicToolChoice(endpoint),
     ...stats,
   }
+}
+
+// A name that `provider.only` and `provider.order` take for this endpoint alone.
+function buildTag({ provider: { slug }, region, quantization }: Endpoint): string {
+  const suffix = region ?? (quantization === 'unknown' ? null : quantization)
+  return suffix === null ? slug : `${slug}/${suffix}`
 }
 
 function toPublicToolChoice({ supported_parameters }: Endpoint) {

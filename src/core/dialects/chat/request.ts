@@ -8,6 +8,7 @@ import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
+import { refuseServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
 
@@ -19,6 +20,8 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
+  refuseServerTools(world, actor, body)
+  refuseTransforms(body)
   return {
     ...buildCallBase(world, actor, body, context),
     kind: 'text',
@@ -42,6 +45,12 @@ const KNOWN_FIELDS = new Set([
   'usage',
   'transforms',
 ])
+
+// The older name of a plugin that is not here yet.
+function refuseTransforms({ transforms }: ChatRequest & { transforms?: unknown }): void {
+  const isEmpty = transforms == null || (Array.isArray(transforms) && transforms.length === 0)
+  if (!isEmpty) throw invalid('transforms: expected none, as they have no effect yet', 'transforms')
+}
 
 function toMessages({ messages, prompt }: ChatRequest): Message[] {
   if (messages && prompt !== undefined)

@@ -239,6 +239,7 @@ const shared = {
   cache_control: optional(CacheControl),
   prompt_cache_key: optional(Name),
   prompt_cache_options: optional(AnyObject),
+  stop_server_tools_when: optional(Type.Unknown()),
   metadata: optional(Type.Record(Type.String(), Name, { maxProperties: MAX_METADATA })),
   debug: optional(
     Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRunFields }, open),

@@ -4,7 +4,8 @@ import { open } from '../../kernel/schema-builders.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { PresetForm } from '../dialect.ts'
 import { presetCacheFields } from '../schema.ts'
-import { toParams, toTool } from './request.ts'
+import { refuseStopConditions } from '../server-tools.ts'
+import { checkFallbacks, toParams, toTool } from './request.ts'
 import { MessagesRequest } from './schema.ts'
 
 const MessagesPreset = Type.Object({ ...MessagesRequest.properties, ...presetCacheFields }, open)
@@ -24,6 +25,8 @@ export const messagesPreset: PresetForm<MessagesPreset> = {
 
 // Under the chat API's field names: `stop_sequences` is `stop`, `thinking` is `reasoning`.
 function toPresetDraft(body: MessagesPreset): PresetDraft {
+  refuseStopConditions(body)
+  checkFallbacks(body)
   const { model, route, provider, plugins, cache_enabled, cache_ttl_seconds } = body
   const models = [...(body.models ?? []), ...(body.fallbacks ?? []).map(fallback => fallback.model)]
   return {

@@ -1,3 +1,4 @@
+import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -7,6 +8,7 @@ import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
+import { refuseServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
   type AnthropicContentBlock,
@@ -27,6 +29,7 @@ export function toMessagesCall(
   context: CallContext,
 ): TextCall {
   const { models = [], fallbacks, metadata } = body
+  refuseServerTools(world, actor, body)
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
     ...buildCallBase(
@@ -44,6 +47,19 @@ export function toMessagesCall(
     betas: context.betas,
   }
 }
+
+/** Throws 400 for fallbacks beside `models`, and for more than three (specification E6). */
+export function checkFallbacks({ models, fallbacks }: MessagesRequest): void {
+  if (!fallbacks || fallbacks.length === 0) return
+  if (models && models.length > 0)
+    throw invalid('fallbacks: expected either fallbacks or models, found both', 'fallbacks')
+  if (fallbacks.length > MAX_FALLBACKS)
+    throw invalid(`fallbacks: expected at most ${MAX_FALLBACKS} items`, 'fallbacks')
+  const at = fallbacks.findIndex(fallback => Object.keys(fallback).some(name => name !== 'model'))
+  if (at !== -1) throw invalid(`fallbacks.${at}: expected only a model`, `fallbacks.${at}`)
+}
+
+const MAX_FALLBACKS = 3
 
 function toMessages({ system, messages }: MessagesRequest): Message[] {
   const conversation = messages.flatMap(splitMessage)

@@ -6,6 +6,7 @@ import { ChatRequest } from '../chat/schema.ts'
 import type { PresetForm } from '../dialect.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, MAX_TOOLS, presetCacheFields } from '../schema.ts'
+import { refuseStopConditions } from '../server-tools.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =
   ChatRequest.properties
@@ -59,6 +60,16 @@ const ResponsesPreset = Type.Object(
     ...sharedFields,
     ...presetCacheFields,
     input: Type.Optional(Type.Unknown()),
+    store: optional(Type.Literal(false)),
+    previous_response_id: optional(Type.Null()),
+    metadata: optional(
+      Type.Record(Type.String({ pattern: '^[^\\[\\]]{0,64}$' }), Type.String({ maxLength: 512 }), {
+        maxProperties: 16,
+        additionalProperties: false,
+      }),
+    ),
+    max_tool_calls: optional(Type.Integer({ minimum: 1 })),
+    stop_server_tools_when: optional(Type.Unknown()),
     instructions: optional(Content),
     max_output_tokens: optional(Type.Integer({ minimum: 1 })),
     text: optional(Type.Object({ format: optional(Format), verbosity }, open)),
@@ -89,6 +100,7 @@ export const responsesPreset: PresetForm<ResponsesPreset> = {
 
 // Under the chat API's field names: `max_output_tokens` is `max_tokens`, and so on.
 function toPresetDraft(body: ResponsesPreset): PresetDraft {
+  refuseStopConditions(body)
   const config = pickPresetConfig({
     ...pickKnownFields(body),
     max_tokens: body.max_output_tokens,

@@ -3,6 +3,7 @@ import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/constraints.ts'
+import { INPUT_MODALITIES } from '../plan/modalities.ts'
 import { type DroppedEndpoint, SENTENCES } from '../plan/refusal.ts'
 import { isPayable } from '../reserve.ts'
 import type { ExplainedDrop } from './explanation.ts'
@@ -45,7 +46,8 @@ const REASONS: Record<string, string> = {
   reasoning: 'the model’s variant asks for reasoning, and it cannot be told to reason',
   web_search:
     'the call asks for a web search, and it does not search itself, or not as it is told to',
-  context_length: 'max_tokens is not below its context length',
+  context_length: 'the prompt and max_tokens are longer than its context',
+  [INPUT_MODALITIES]: 'the model does not accept everything in the prompt as input',
 }
 
 const renderReason = (kind: Kind, by: string): string =>

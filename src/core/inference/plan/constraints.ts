@@ -6,6 +6,7 @@ import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_IMAGE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
+import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /**
  * Returns true if the endpoint may serve this call, or else the word for the constraint that it
@@ -41,6 +42,7 @@ export function findViolatedConstraint<K extends Kind>(
     const verdict = checkConstraint(endpoint, call, model)
     if (verdict !== true) return verdict
   }
+  if (listRefusedInputs(model, kind, call).length > 0) return INPUT_MODALITIES
   const verdict = kinds[kind].understanding.checkEndpoint(call, endpoint)
   return verdict === true ? undefined : verdict
 }

@@ -1,11 +1,19 @@
 import { FREE_VARIANT } from '../../catalog/models/free.ts'
-import type { Catalog, Endpoint } from '../../catalog/models.ts'
+import {
+  type Catalog,
+  type Endpoint,
+  listOtherNames,
+  type Model,
+  renderOtherNames,
+} from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
-import type { Kind } from '../../language/work.ts'
+import type { Kind, Work } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
+import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
+import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /** An endpoint that a plan leaves out. */
 export interface DroppedEndpoint {
@@ -21,11 +29,11 @@ export const wrongEndpoint = (slug: string, why: string) =>
   unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
 
 /** The model cannot be used as the call names it (wire reference L.3). */
-const unavailableModel = (code: string, slug: string, message: string) =>
+const unavailableModel = (code: string, slug: string, message: string, more: object = {}) =>
   new GatewayError('invalid_request', message, {
     metadata: {
       field: 'model',
-      availability: { code, retryable: false, requested_models: [slug] },
+      availability: { code, retryable: false, requested_models: [slug], ...more },
     },
   })
 
@@ -38,8 +46,14 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(shortSlug) ?? []
   const message = models.has(base)
     ? `${base} takes one variant, found ${variants}`
-    : `${JSON.stringify(shortSlug)} is not a valid model ID`
-  return unavailableModel('model_not_found', shortSlug, message)
+    : `${JSON.stringify(shortSlug)} is not a valid model ID${renderOtherNames({ models }, slug)}`
+  const names = listOtherNames({ models }, slug)
+  return unavailableModel(
+    'model_not_found',
+    shortSlug,
+    message,
+    names.length > 0 ? { fallback_models: names } : {},
+  )
 }
 
 /** Variants that are models of their own, if they exist. */
@@ -79,36 +93,64 @@ export const SENTENCES: Record<string, string> = {
   web_search:
     ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
     'told to',
-  context_length: 'max_tokens is not below the context length',
+  context_length: 'the prompt and max_tokens are longer than the context',
+  [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
-/** No endpoint is left; the message names what was in the way. */
-export function noEndpointsLeft(
-  kind: Kind,
-  call: CallBase,
+/** No endpoint is left; the message names what was in the way. `models` are those of the call. */
+export function noEndpointsLeft<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
   dropped: DroppedEndpoint[],
+  models: Model[],
 ): GatewayError {
   const [slug = ''] = call.models
   if (dropped.length > 0 && dropped.every(({ excludedBy }) => excludedBy === WRONG_ENDPOINT))
     return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].outputName}`)
   const excluded_by = [...new Set(dropped.map(one => one.excludedBy))]
   const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
-  if (rules.length > 0) return withheldByGuardrails(slug, rules, excluded_by)
+  if (rules.length > 0) return withheldByGuardrails(call, rules, excluded_by)
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailableRoute('no_endpoints', call, renderUnconfigured(call, dropped), excluded_by)
-  const providers = last === 'allowed_providers' ? renderServingProviders(dropped) : ''
-  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${providers}.`
-  const outOfRange = excluded_by.length === 1 && last === 'context_length'
-  if (outOfRange)
-    return new GatewayError('max_tokens_exceeded', message, {
-      metadata: { field: 'max_tokens', excluded_by },
-    })
+  const detail = renderDetail(last, kind, call, dropped, models)
+  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${detail}.`
+  if (excluded_by.length === 1 && last === 'context_length')
+    return exceededContext(call, dropped, message)
   return unavailableRoute(
     last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered',
     call,
     message,
     excluded_by,
+  )
+}
+
+function renderDetail<K extends Kind>(
+  word: string,
+  kind: K,
+  call: Work[K]['call'],
+  dropped: DroppedEndpoint[],
+  models: Model[],
+): string {
+  if (word === 'allowed_providers') return renderServingProviders(dropped)
+  if (word !== INPUT_MODALITIES) return ''
+  const refused = models.flatMap(model => listRefusedInputs(model, kind, call))
+  return ` (${[...new Set(refused)].join(', ')})`
+}
+
+// Without its max_tokens, a short prompt would have fit.
+function exceededContext(
+  call: Work[Kind]['call'],
+  dropped: DroppedEndpoint[],
+  message: string,
+): GatewayError {
+  const contexts = dropped.map(({ endpoint }) => endpoint.context_length ?? 0)
+  const isPromptTooLong = call.kind === 'text' && getLeastPrompt(call) > Math.max(...contexts)
+  const field = isPromptTooLong ? 'messages' : 'max_tokens'
+  return new GatewayError(
+    isPromptTooLong ? 'context_length_exceeded' : 'max_tokens_exceeded',
+    message,
+    { metadata: { field, excluded_by: ['context_length'] } },
   )
 }
 
@@ -143,12 +185,13 @@ function pickCode(excluded_by: string[]): string {
     : 'constraint_filtered'
 }
 
-function withheldByGuardrails(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
+function withheldByGuardrails(call: CallBase, rules: Rule[], excluded_by: string[]): GatewayError {
   const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
   const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
   const owner = rules.length === 1 ? 'a guardrail' : 'guardrails'
-  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${owner}.`
-  return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
+  const message = `No endpoints found for ${call.models[0]}: excluded by ${fields} of ${owner}.`
+  const { type, metadata } = unavailableRoute(pickCode(excluded_by), call, message, excluded_by)
+  return new GatewayError(type, message, { metadata: { ...metadata, guardrails } })
 }
 
 // The provider that the caller names may be misspelled or not configured.

@@ -30,6 +30,7 @@ const candidate = (
     created: 1,
     context_length: null,
     input_modalities: ['text'],
+    refused_modalities: [],
     output_modalities: ['text'],
   }
   return {

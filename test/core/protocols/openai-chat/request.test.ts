@@ -127,7 +127,7 @@ describe('buildRequest', () => {
       trace: { trace_id: 't', secret: 'x' },
       metadata: { a: 'b' },
       debug: { echo_upstream_body: true },
-      transforms: ['middle-out'],
+      transforms: [],
       usage: { include: true },
       preset: 'p',
       include_reasoning: false,

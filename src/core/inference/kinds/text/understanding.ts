@@ -3,6 +3,7 @@ import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
+import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
 
@@ -86,8 +87,21 @@ function canSearch(call: TextCall, endpoint: Endpoint): boolean {
   return protocols.text[endpoint.protocol]?.supportsWebSearch?.(call, endpoint) ?? false
 }
 
-const fitsContext = ({ params: { max_tokens } }: TextCall, { context_length }: Endpoint) =>
-  max_tokens === undefined || context_length === null || max_tokens < context_length
+const fitsContext = (call: TextCall, { context_length }: Endpoint) =>
+  context_length === null ||
+  ((call.params.max_tokens ?? 0) < context_length &&
+    getLeastPrompt(call) + (call.params.max_tokens ?? 0) <= context_length)
+
+const leastPrompts = new WeakMap<TextCall['messages'], number>()
+
+/** Returns the fewest tokens that the prompt may have. They are computed once for each call. */
+export function getLeastPrompt(call: TextCall): number {
+  const known = leastPrompts.get(call.messages)
+  if (known !== undefined) return known
+  const least = computeLeastPrompt(call)
+  leastPrompts.set(call.messages, least)
+  return least
+}
 
 const MISSED = ['tools', 'response_format', 'verbosity']
 

@@ -1,0 +1,44 @@
+import { findModel, type Model } from '../catalog/models.ts'
+import { denied } from '../errors.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { TextCall } from '../language/call.ts'
+import { getTokenizerFamily } from '../tokenizers/families.ts'
+import { estimatePrompt } from '../tokenizers/prompt.ts'
+import { unknownModel } from './plan/refusal.ts'
+import { findRouterReference } from './plan/resolve-models.ts'
+import type { InferenceWorld } from './world.ts'
+
+/**
+ * Counts the tokens of a prompt as the first model of the call would, without asking a provider.
+ * What has no text is estimated. Takes a place among the calls of the key while it counts, and
+ * counts as one of them. Throws 403 for a management key, 400 for an unknown model, and 429.
+ */
+export async function countTokens(
+  world: InferenceWorld,
+  actor: Actor,
+  call: TextCall,
+): Promise<number> {
+  if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+  const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
+  const release = world.traffic.rateLimits.acquire(actor, { models: [] })
+  try {
+    const count = (texts: string[]) => world.tokenizers.count(family, texts)
+    const { text, audio, video } = await estimatePrompt(call, count)
+    return text + audio + video
+  } finally {
+    release()
+  }
+}
+
+// A router has not picked a model yet.
+function requireNames(world: InferenceWorld, slug: string) {
+  const model = findModel(world, slug)
+  if (!model && !findRouterReference(world, slug)) throw unknownModel(world.catalog, slug)
+  return { model: model?.id ?? slug, upstreamModel: findUpstreamName(model) }
+}
+
+const findUpstreamName = (model: Model | undefined): string => {
+  const { endpoints = [] } = model ?? {}
+  const endpoint = endpoints.find(({ provider }) => provider.configured) ?? endpoints[0]
+  return endpoint?.upstreamModel ?? ''
+}

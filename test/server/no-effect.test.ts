@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type Server, startServer } from '../support/server.ts'
+
+/*
+ * Nothing is accepted and ignored: what has no effect yet is a 400 that names the field, and what
+ * asks for nothing is fine.
+ */
+
+let server: Server
+let workspace: string
+
+beforeAll(async () => {
+  server = await startServer()
+  const key = server.management_key
+  const { data } = (await (await server.fetch('/workspaces', { key })).json()) as {
+    data: [{ id: string }]
+  }
+  workspace = data[0].id
+})
+afterAll(() => server[Symbol.asyncDispose]())
+
+const MESSAGES = [{ role: 'user', content: 'Hello' }]
+const PATHS = [
+  '/chat/completions',
+  '/messages',
+  '/presets/p/chat/completions',
+  '/presets/p/messages',
+]
+const BASE = { model: 'sandbox/echo', messages: MESSAGES }
+
+async function send(path: string, body: object, headers: Record<string, string> = {}) {
+  const response = await server.fetch(path, { headers, json: { ...BASE, ...body } })
+  const { error, metadata } = (await response.json()) as {
+    error?: { message: string; metadata?: { field?: string } }
+    metadata?: { field?: string }
+  }
+  return {
+    status: response.status,
+    field: error?.metadata?.field ?? metadata?.field,
+    message: error?.message ?? '',
+  }
+}
+
+describe.each(PATHS)('%s', path => {
+  test.each([
+    ['an unknown plugin', { plugins: [{ id: 'magic' }] }, 'plugins.0.id'],
+    ['an unknown plugin, off', { plugins: [{ id: 'magic', enabled: false }] }, 'plugins.0.id'],
+    [
+      'a plugin to come',
+      { plugins: [{ id: 'web', enabled: false }, { id: 'fusion' }] },
+      'plugins.1.id',
+    ],
+    ['an option of web', { plugins: [{ id: 'web', depth: 1 }] }, 'plugins.0'],
+    ['an option of a router', { plugins: [{ id: 'auto-router', depth: 1 }] }, 'plugins.0.depth'],
+    ['an option of the free router', { plugins: [{ id: 'free-router', depth: 1 }] }, 'plugins.0'],
+    [
+      'stop conditions',
+      { stop_server_tools_when: [{ type: 'step_count_is', step_count: 1 }] },
+      'stop_server_tools_when',
+    ],
+    ['a server tool', { tools: [{ type: 'openrouter:web_search' }] }, 'tools.0.type'],
+    ['a server tool of ours', { tools: [{ type: 'gateway:datetime' }] }, 'tools.0.type'],
+  ])('%s is a 400', async (_, body, field) => {
+    expect(await send(path, body)).toMatchObject({ status: 400, field })
+  })
+
+  test('what asks for nothing is fine', async () => {
+    const { status } = await send(path, {
+      plugins: [
+        { id: 'moderation', enabled: false },
+        { id: 'web', enabled: false },
+      ],
+      stop_server_tools_when: null,
+      tools: [],
+    })
+    expect(status).toBe(200)
+  })
+})
+
+describe.each(['/chat/completions', '/messages', '/embeddings'])('%s', path => {
+  const body = path === '/embeddings' ? { model: 'sandbox/embed', input: 'Hello' } : {}
+
+  test.each([
+    ['X-OpenRouter-Cache', 'true'],
+    ['X-OpenRouter-Cache-TTL', '60'],
+    ['X-Gateway-Cache-Clear', 'true'],
+  ])('%s: %s is a 400', async (name, value) => {
+    expect(await send(path, body, { [name]: value })).toMatchObject({
+      status: 400,
+      field: name.toLowerCase(),
+    })
+  })
+
+  test('a cache may be switched off', async () => {
+    const headers = { 'X-OpenRouter-Cache': 'False', 'X-OpenRouter-Cache-TTL': '60' }
+    expect((await send(path, body, headers)).status).toBe(200)
+  })
+})
+
+test('transforms are a plugin to come', async () => {
+  const at = '/chat/completions'
+  expect((await send(at, { transforms: ['middle-out'] })).field).toBe('transforms')
+  expect((await send(at, { transforms: [] })).status).toBe(200)
+})
+
+test('a server tool that the workspace has disabled is a 403', async () => {
+  const change = (disabled_server_tools: string[]) =>
+    server.fetch(`/workspaces/${workspace}`, {
+      method: 'PATCH',
+      key: server.management_key,
+      json: { disabled_server_tools },
+    })
+  expect((await change(['openrouter:bash'])).status).toBe(200)
+  for (const path of ['/chat/completions', '/messages'])
+    for (const type of ['openrouter:bash', 'gateway:bash'])
+      expect((await send(path, { tools: [{ type }] })).status).toBe(403)
+  await change([])
+  expect((await send('/chat/completions', { tools: [{ type: 'gateway:bash' }] })).status).toBe(400)
+})
+
+describe('presets are checked by the rules of their own endpoint', () => {
+  const models = (count: number) => Array.from({ length: count }, () => ({ model: 'sandbox/echo' }))
+  const pairs = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`key${i}`, 'value']))
+
+  test.each([
+    ['messages', { fallbacks: models(4) }, 'fallbacks'],
+    ['messages', { fallbacks: models(1), models: ['sandbox/echo'] }, 'fallbacks'],
+    ['messages', { fallbacks: [{ model: 'sandbox/echo', max_tokens: 1 }] }, 'fallbacks.0'],
+    ['messages', { cache_enabled: true }, 'cache_enabled'],
+    ['messages', { cache_ttl_seconds: 60 }, 'cache_ttl_seconds'],
+    ['responses', { store: true }, 'store'],
+    ['responses', { previous_response_id: 'resp_1' }, 'previous_response_id'],
+    ['responses', { metadata: pairs(17) }, 'metadata'],
+    ['responses', { metadata: { ['k'.repeat(65)]: 'v' } }, 'metadata'],
+    ['responses', { metadata: { 'a[b]': 'v' } }, 'metadata'],
+    ['responses', { metadata: { key: 'v'.repeat(513) } }, 'metadata.key'],
+    ['responses', { stop_server_tools_when: [{}] }, 'stop_server_tools_when'],
+  ])('%s %#', async (form, body, field) => {
+    expect(await send(`/presets/p/${form}`, body)).toMatchObject({ status: 400, field })
+  })
+
+  test.each([
+    ['messages', { fallbacks: models(3) }],
+    ['messages', { cache_enabled: false, cache_ttl_seconds: 60 }],
+    ['responses', { store: false, previous_response_id: null, metadata: pairs(16) }],
+  ])('%s %# is fine', async (form, body) => {
+    expect((await send(`/presets/fine/${form}`, body)).status).toBe(200)
+  })
+})
+
+test('a key of nobody is refused', async () => {
+  const response = await server.fetch('/keys', {
+    key: server.management_key,
+    json: { name: 'x', creator_user_id: 'user_nobody' },
+  })
+  const { error } = (await response.json()) as { error: { metadata: { field: string } } }
+  expect([response.status, error.metadata.field]).toEqual([400, 'creator_user_id'])
+})
