@@ -65,7 +65,7 @@ export async function loadConfig(
  */
 export function toGatewayParts(
   options: CommonOptions,
-  { config }: ConfigFile,
+  { config }: Pick<ConfigFile, 'config'>,
 ): Pick<GatewayParts, 'config' | 'data'> & Partial<Pick<GatewayParts, 'secret'>> {
   const secret = process.env.GATEWAY_SECRET
   return { config, data: getDataDirectory(options), ...(secret ? { secret } : {}) }

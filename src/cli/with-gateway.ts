@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import type { Config } from '../core/config.ts'
 import { notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
@@ -39,12 +40,17 @@ export async function withGateway<Result>(
   return runTask(hasData(data) ? parts : { config: parts.config }, task)
 }
 
-/** Runs a task like `withGateway`, and creates the directory if there is none. */
+/**
+ * Runs a task like `withGateway`, and creates the directory if there is none. Without a config it
+ * loads the directory's own.
+ */
 export async function withNewGateway<Result>(
   options: CommonOptions,
   task: GatewayTask<Result>,
+  config?: Config,
 ): Promise<Result> {
-  return runTask(toGatewayParts(options, await loadConfig(options, { withoutSecrets: true })), task)
+  const loaded = config ? { config } : await loadConfig(options, { withoutSecrets: true })
+  return runTask(toGatewayParts(options, loaded), task)
 }
 
 async function runTask<Result>(

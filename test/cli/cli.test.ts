@@ -90,6 +90,9 @@ describe('every file', () => {
 })
 
 describe('wrong usage is exit code 2 and one line', () => {
+  const cwd = emptyDirectory()
+  beforeAll(() => runGateway(['init'], { cwd }))
+
   test.each([
     ['an unknown command', ['nothing']],
     ['a command that is almost one', ['key']],
@@ -124,7 +127,7 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['a log format that is none', ['serve', '--port', '0', '--log', 'xml']],
     ['a config that is not there', ['config', 'check', 'nowhere.yaml']],
   ])('%s', async (_, args) => {
-    expect(refusal(await runGateway(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
+    expect(refusal(await runGateway(args, { cwd }))).toEqual(refused(2))
   })
 
   test('prints no character that moves the cursor', async () => {
@@ -193,8 +196,9 @@ describe('byok', () => {
   const SECRET = 'sk-canary-0123456789'
   let data: string
 
-  beforeAll(() => {
+  beforeAll(async () => {
     data = emptyDirectory()
+    await runGateway(['init', '--data', data])
   })
 
   const run = (args: string[], more: { stdin?: string; env?: Record<string, string> } = {}) =>
@@ -328,11 +332,11 @@ describe('keys', () => {
     expect(await keysJson('get', created.data.hash)).toEqual({ data: created.data })
   })
 
-  test('create without --json prints the key alone on the first line', async () => {
-    const { stdout } = await keys('create', '--name', 'plain', '--management')
-    const [key = '', hint = ''] = stdout.split('\n')
-    expect(key).toMatch(/^gw-v1-[0-9a-f]{72}$/)
-    expect(hint).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
+  test('create without --json prints the key alone, and the rest on stderr', async () => {
+    const { stdout, stderr } = await keys('create', '--name', 'plain', '--management')
+    expect(stdout).toMatch(/^gw-v1-[0-9a-f]{72}\n$/)
+    const key = stdout.trim()
+    expect(stderr).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
   })
 
   test('update changes the named fields; none removes a limit', async () => {

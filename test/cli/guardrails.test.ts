@@ -7,6 +7,8 @@ import { type CommandResult, runGateway } from '../support/server.ts'
 const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
+beforeAll(() => runGateway(['init', '--data', data]))
+
 const run = (...args: string[]) => runGateway(['guardrails', ...args, '--data', data])
 
 function jsonOf({ code, stdout, stderr }: CommandResult) {

@@ -50,7 +50,7 @@ const verb = defineVerbs(
     loaded++
     return boats
   },
-  { args: { name: 'what it is called' } },
+  { args: { name: 'what it is called' }, needs: { data: false } },
 )
 
 const FILE: Fields = { options: [], read: () => ({ name: 'from a file', tags: ['filed'] }) }
