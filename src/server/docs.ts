@@ -8,7 +8,7 @@ const PAGE = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>API reference</title>
 <link rel="stylesheet" href="/docs/page.css">
-<link rel="icon" href="data:,">
+<link rel="icon" href="/favicon.ico">
 </head>
 <body>
 <div id="page"></div>
@@ -18,14 +18,22 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// The validator's badge would be requested from another site, so it is off.
-const SCRIPT = `SwaggerUIBundle({
-  url: '/openapi.json',
-  dom_id: '#page',
-  deepLinking: true,
-  validatorUrl: null,
-  persistAuthorization: false,
-})
+// The requests of the page go to the address where it was opened, which is the only one that it may
+// ask, and it shows the version of the program, as the API's is in every path. The validator's badge
+// would be requested from another site, so it is off.
+const SCRIPT = `fetch('/openapi.json')
+  .then(response => response.json())
+  .then(({ info, servers, ...description }) => {
+    const version = info['x-gateway-version']
+    SwaggerUIBundle({
+      spec: { ...description, info: { ...info, version }, servers: [{ url: location.origin }] },
+      dom_id: '#page',
+      deepLinking: true,
+      docExpansion: 'list',
+      validatorUrl: null,
+      persistAuthorization: false,
+    })
+  })
 `
 
 // The page loads nothing from other sites. Its bundle contains its inline styles and images.

@@ -2,9 +2,9 @@ import { resolve } from 'node:path'
 import type { EnvironmentProvider } from '../../../core/catalog/providers/environment.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import { toPrintable, toPrintableJson } from '../../../core/kernel/printable.ts'
+import { VERSION } from '../../../core/kernel/version.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { print } from '../../output.ts'
-import { VERSION } from '../../version.ts'
 import { printFirstKeys } from '../init.ts'
 
 /** What `gateway serve` says about itself when it starts. */
