@@ -66,11 +66,17 @@ function simplify(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value)
       .filter(([name, member]) => !name.startsWith('x-') && !isForeign(name, member))
+      .filter(([name, member]) => !isOpenList(name, member))
       .map(([name, member]) => [
         name,
         name === '$ref' ? PREFIX + rename(String(member).slice(PREFIX.length)) : simplify(member),
       ]),
   )
+}
+
+// Providers that an operator adds have names of their own.
+function isOpenList(name: string, member: unknown): boolean {
+  return name === 'enum' && Array.isArray(member) && member.includes('OpenAI')
 }
 
 function isForeign(name: string, member: unknown): boolean {

@@ -19,8 +19,9 @@ const PAGE = `<!doctype html>
 `
 
 // The requests of the page go to the address where it was opened, which is the only one that it may
-// ask, and it shows the version of the program, as the API's is in every path. The validator's badge
-// would be requested from another site, so it is off.
+// ask, and it shows the version of the program, as the API's is in every path. Each operation shows
+// its schemas; a list of all would take long to draw. The validator's badge would be requested from
+// another site, so it is off.
 const SCRIPT = `fetch('/openapi.json')
   .then(response => response.json())
   .then(({ info, servers, ...description }) => {
@@ -30,6 +31,7 @@ const SCRIPT = `fetch('/openapi.json')
       dom_id: '#page',
       deepLinking: true,
       docExpansion: 'list',
+      defaultModelsExpandDepth: -1,
       validatorUrl: null,
       persistAuthorization: false,
     })
