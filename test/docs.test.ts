@@ -132,7 +132,8 @@ describe('settings', () => {
     (_, code) => {
       const variables = [...code.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => [name, 'secret'])
       const text = code.replace(/"\$\{GOOGLE_SERVICE_ACCOUNT\}"/, SERVICE_ACCOUNT)
-      expect(parseConfig(text, Object.fromEntries(variables))).toBeObject()
+      const readSecretFile = () => 'secret'
+      expect(parseConfig(text, Object.fromEntries(variables), { readSecretFile })).toBeObject()
     },
   )
 
