@@ -123,6 +123,8 @@ describe('serve', () => {
     expect(other.printed).toContain(`  config     none: the defaults\n  not read   ${file}\n`)
     expect(other.printed).toContain(`gateway keys create --name me --data ${data} makes one`)
     expect(`${printed}${other.printed}`).not.toContain('sk-secret')
+    const byNpm = await started(cwd, ['--port', '0'], { npm_lifecycle_event: 'start' })
+    expect(byNpm.printed).toContain('npm run --silent gateway -- keys create --name me makes one')
   }, 20_000)
 
   test('says which variable configures nothing, and why', async () => {

@@ -108,8 +108,11 @@ async function printExample(gateway: Gateway, { url, keys }: Start): Promise<voi
   print(`  curl -N ${url}/api/v1/chat/completions -H "Authorization: Bearer ${key}" -d '${body}'`)
 }
 
-// The default directory needs no flag.
+// The default directory needs no flag, and npm's checkout has no `gateway` on its path.
 function spellCommand(line: string, { data }: Start): string {
   const path = /^[\w./-]+$/.test(data) ? data : `'${data.replaceAll("'", "'\\''")}'`
-  return `gateway ${line}${data === './gateway-data' ? '' : ` --data ${path}`}`
+  const program = process.env.npm_lifecycle_event === 'start' ? NPM : 'gateway'
+  return `${program} ${line}${data === './gateway-data' ? '' : ` --data ${path}`}`
 }
+
+const NPM = 'npm run --silent gateway --'
