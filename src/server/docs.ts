@@ -22,20 +22,22 @@ const PAGE = `<!doctype html>
 // ask, and it shows the version of the program, as the API's is in every path. Each operation shows
 // its schemas; a list of all would take long to draw. The validator's badge would be requested from
 // another site, so it is off.
-const SCRIPT = `fetch('/openapi.json')
-  .then(response => response.json())
-  .then(({ info, servers, ...description }) => {
-    const version = info['x-gateway-version']
-    SwaggerUIBundle({
-      spec: { ...description, info: { ...info, version }, servers: [{ url: location.origin }] },
-      dom_id: '#page',
-      deepLinking: true,
-      docExpansion: 'list',
-      defaultModelsExpandDepth: -1,
-      validatorUrl: null,
-      persistAuthorization: false,
-    })
-  })
+const SCRIPT = `const adapt = ({ info, ...description }) => ({
+  ...description,
+  info: { ...info, version: info['x-gateway-version'] },
+  servers: [{ url: location.origin }],
+})
+const adaptSpec = original => description => original(adapt(description))
+SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#page',
+  deepLinking: true,
+  docExpansion: 'list',
+  defaultModelsExpandDepth: -1,
+  validatorUrl: null,
+  persistAuthorization: false,
+  plugins: [{ statePlugins: { spec: { wrapActions: { updateJsonSpec: adaptSpec } } } }],
+})
 `
 
 // The page loads nothing from other sites. Its bundle contains its inline styles and images.

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import {
   type EnvironmentProvider,
@@ -12,7 +12,6 @@ import { conflict, denied, invalid, notFound } from '../../../core/errors.ts'
 import { openGateway } from '../../../core/gateway.ts'
 import { getOwn } from '../../../core/kernel/json.ts'
 import { protocolNames } from '../../../core/protocols/registry.ts'
-import { writeDataFile } from '../../../core/store/data-files.ts'
 import { listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
@@ -64,9 +63,17 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
 
 /** Writes a prepared config and its secret, readable by their owner only. */
 export function writeConfig({ file, text, secret }: PreparedConfig): void {
-  if (secret) writeDataFile(secret.file, secret.text)
+  if (secret) writeNewFile(secret.file, secret.text)
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  writeFileSync(file, text, { flag: 'wx', mode: 0o600 })
+  writeFileSync(file, text, NEW_FILE)
+}
+
+const NEW_FILE = { flag: 'wx', mode: 0o600 }
+
+// In place of an older one, whose mode might be another, or that might be a link.
+function writeNewFile(path: string, text: string): void {
+  rmSync(path, { force: true })
+  writeFileSync(path, text, NEW_FILE)
 }
 
 function requireRow(slug: string): ProviderRow {
