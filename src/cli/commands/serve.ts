@@ -14,6 +14,7 @@ import {
   parseNumber,
   toGatewayParts,
 } from '../options.ts'
+import { print } from '../output.ts'
 
 interface ServeOptions extends CommonOptions {
   host?: string
@@ -71,7 +72,7 @@ async function runServer(
   const server = listen(gateway, host, port)
   if (metrics) log('metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
-  await announce(gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
+  await announce(log, gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
     await server.stop(0)
     await metrics?.stop()
     throw thrown
@@ -93,19 +94,23 @@ async function runServer(
 
 // Keys are made once nothing can fail any more, and only for a person: a log would keep them.
 async function announce(
+  log: Log,
   gateway: Gateway,
   options: ServeOptions,
   configFile: ConfigFile,
   { url, isNew }: { url: string; isNew: boolean },
 ): Promise<void> {
-  const { announceStart } = await import('./serve/banner.ts')
+  const { listStartFacts, printBanner } = await import('./serve/banner.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
   const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
   const data = getDataDirectory(options)
   const skipped = findSkippedConfig(listConfigPaths(options.config, data))
   const isWatched = options.log === 'text' && process.stdout.isTTY
   const keys = isWatched ? await createFirstKeys(gateway) : undefined
-  await announceStart(options.log, gateway, { url, data, isNew, configFile, skipped, keys })
+  const start = { url, data, isNew, configFile, skipped, keys }
+  if (options.log === 'text') return printBanner(gateway, start)
+  log('started', listStartFacts(gateway, start))
+  print(toPrintableJson({ event: 'listening', url }))
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { EnvironmentProvider } from '../../../core/catalog/providers/environment.ts'
 import type { Gateway } from '../../../core/gateway.ts'
-import { toPrintable, toPrintableJson } from '../../../core/kernel/printable.ts'
+import { toPrintable } from '../../../core/kernel/printable.ts'
 import { VERSION } from '../../../core/kernel/version.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { print } from '../../output.ts'
@@ -26,35 +26,24 @@ interface FirstKeys {
 }
 
 /**
- * Prints what runs and where. The line with the address comes last: a program that waits for it has
- * then read everything. Never prints a secret, except the first keys on a terminal.
+ * Returns what runs and where, for a log: names only. Never contains a secret.
  */
-export function announceStart(
-  format: string,
-  gateway: Gateway,
-  start: Start,
-): Promise<void> | void {
-  return format === 'json' ? printEvents(gateway, start) : printBanner(gateway, start)
-}
-
-function printEvents(gateway: Gateway, start: Start): void {
-  const { configFile, url } = start
-  const described = {
-    event: 'started',
-    version: VERSION,
-    data: resolve(start.data),
-    config: configFile.file === null ? null : resolve(configFile.file),
-    providers: listCallable(gateway),
-    environment: Object.fromEntries(configFile.environment.providers.map(toNames)),
-    docs: `${url}/docs`,
-  }
-  print(toPrintableJson(described))
-  print(toPrintableJson({ event: 'listening', url }))
-}
+export const listStartFacts = (gateway: Gateway, { configFile, url, data }: Start) => ({
+  version: VERSION,
+  data: resolve(data),
+  config: configFile.file === null ? null : resolve(configFile.file),
+  providers: listCallable(gateway),
+  environment: Object.fromEntries(configFile.environment.providers.map(toNames)),
+  docs: `${url}/docs`,
+})
 
 const toNames = ({ slug, variables }: EnvironmentProvider): [string, string[]] => [slug, variables]
 
-async function printBanner(gateway: Gateway, start: Start): Promise<void> {
+/**
+ * Prints what runs and where, for a person. The line with the address comes last: a program that
+ * waits for it has then read everything. Never prints a secret, except the first keys.
+ */
+export async function printBanner(gateway: Gateway, start: Start): Promise<void> {
   print(`gateway ${VERSION}`)
   for (const [name, value] of describeStart(gateway, start))
     print(toPrintable(`  ${name.padEnd(9)}  ${value}`))
