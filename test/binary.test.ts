@@ -149,7 +149,7 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
   })
 
   test('reads no variable from its .env', async () => {
-    const { code } = await runGateway(['keys', 'list'], { cwd: hostile })
+    const { code } = await runGateway(['init'], { cwd: hostile })
     expect([
       code,
       existsSync(join(hostile, 'stolen')),

@@ -5,7 +5,10 @@ import type { Command } from 'commander'
 import { listSettings, renderSettings } from '../scripts/docs/settings.ts'
 import { createProgram } from '../src/cli/main.ts'
 import { Config, parseConfig } from '../src/core/config.ts'
+import { openGateway } from '../src/core/gateway.ts'
 import { isObject } from '../src/core/kernel/json.ts'
+import { createApp } from '../src/server/app.ts'
+import { listDescribedRoutes } from '../src/server/openapi.ts'
 import {
   type Block,
   listAnchors,
@@ -16,6 +19,7 @@ import {
   splitCommand,
 } from './support/documents.ts'
 import { runGateway, type Server, startServer } from './support/server.ts'
+import { startUpstream, stream, type Upstream } from './support/upstream.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
 const documents = await readDocuments()
@@ -23,6 +27,48 @@ const blocks = documents.flatMap(listBlocks)
 
 const listBlocksIn = (...languages: string[]): Block[] =>
   blocks.filter(({ language }) => languages.includes(language))
+
+test('the README fits on a few screens', () => {
+  const readme = documents.find(({ path }) => path === 'README.md')
+  expect(readme?.text.split('\n').length).toBeLessThanOrEqual(150)
+})
+
+describe('the endpoints of the README', () => {
+  const described = listDescribedPaths()
+  const rows = [
+    ...(documents.find(({ path }) => path === 'README.md')?.text ?? '').matchAll(
+      /^\| (`\/.*`) \| (.*) \|$/gm,
+    ),
+  ]
+
+  test.each(rows.map(([, names = '', state = '']) => [names, state] as const))(
+    '%s: %s',
+    async (names, state) => {
+      const paths = await described
+      for (const [, name = ''] of names.matchAll(/`(\/[^`]*)`/g))
+        expect([name, paths.some(path => `${path}/`.startsWith(`${name}/`))]).toEqual([
+          name,
+          !state.startsWith('Not yet'),
+        ])
+    },
+  )
+
+  test('name every noun that there is', async () => {
+    const named = rows.flatMap(([, names = '']) =>
+      [...names.matchAll(/`(\/[^`]*)`/g)].map(([, name = '']) => name.split('/')[1]),
+    )
+    const nouns = new Set((await described).map(path => path.split('/')[1]))
+    expect([...nouns].filter(noun => !named.includes(noun))).toEqual([])
+  })
+})
+
+/** Lists the paths of the API, below its base. */
+async function listDescribedPaths(): Promise<string[]> {
+  const gateway = await openGateway()
+  const routes = listDescribedRoutes(createApp(gateway))
+  await gateway.close()
+  return routes.flatMap(({ path }) => path.match(/^\/api\/v1(\/.+)/)?.[1] ?? [])
+}
 
 describe('links', () => {
   for (const document of documents)
@@ -86,7 +132,8 @@ describe('settings', () => {
     (_, code) => {
       const variables = [...code.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => [name, 'secret'])
       const text = code.replace(/"\$\{GOOGLE_SERVICE_ACCOUNT\}"/, SERVICE_ACCOUNT)
-      expect(parseConfig(text, Object.fromEntries(variables))).toBeObject()
+      const readSecretFile = () => 'secret'
+      expect(parseConfig(text, Object.fromEntries(variables), { readSecretFile })).toBeObject()
     },
   )
 
@@ -100,25 +147,30 @@ const SERVICE_ACCOUNT = '{ client_email: a@b.example, private_key: secret }'
 
 describe('what the documents let a reader try', () => {
   let server: Server
+  let upstream: Upstream
   beforeAll(async () => {
-    server = await startServer()
+    upstream = await startUpstream()
+    upstream.plan(stream(['Hello ', 'there']))
+    const env = { OPENAI_API_KEY: 'sk-mock', OPENAI_BASE_URL: upstream.url }
+    server = await startServer({ env })
   })
   afterAll(async () => {
     await server[Symbol.asyncDispose]()
+    await upstream.close()
   })
 
   test('the key that the README makes opens its requests', async () => {
     const shell = listBlocksIn('sh').find(({ code }) => code.startsWith('KEY='))
     const [make = '', ...requests] = shell?.code.trim().split('\n') ?? []
-    const words = splitCommand(make.replace(/^.*gateway -- /, ''))
-    const made = await runGateway([...words, '--data', server.data])
-    const { key } = JSON.parse(made.stdout)
+    const words = splitCommand(make.replace(/^KEY=\$\(.*gateway -- (.*)\)$/, '$1'))
+    const key = (await runGateway([...words, '--data', server.data])).stdout.trim()
     expect(requests).toHaveLength(4)
     for (const line of requests) {
       const response = await sendCurl(line, server.url, key)
       expect([line, response.status]).toEqual([line, 200])
-      expect(await response.text()).not.toBeEmpty()
+      expect(await response.text()).toMatch(line.includes('Hello') ? /Hello|embedding/ : /limit/)
     }
+    expect(upstream.hits.map(({ headers }) => headers.authorization)).toEqual(['Bearer sk-mock'])
   })
 
   test.each(

@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+import type { Environment } from '../core/catalog/providers/environment.ts'
 import { type Config, type ConfigIssue, createDefaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
 import { DEFAULT_DATA } from './data-directory.ts'
@@ -11,6 +12,14 @@ export interface ConfigFile {
   file: string | null
   /** The text of the file. */
   text: string
+  /** The providers that the environment configures: the file does not name them. */
+  environment: Environment
+}
+
+/** How a config is read. */
+export interface ReadingOptions {
+  /** Whether providers may lack their secrets. For commands that call no provider. */
+  withoutSecrets?: boolean
 }
 
 /** Where the config may be, in order. A path that was named has to exist. */
@@ -42,14 +51,36 @@ export function findSkippedConfig({ paths, isNamed }: ConfigPaths): string | und
 }
 
 /**
- * Reads the config at the first of these paths that exists. Throws `invalid_request` naming the
- * file, and the setting that is wrong.
+ * Reads the config at the first of these paths that exists, and adds the providers that the
+ * environment configures. Throws `invalid_request` naming the file, and the setting that is wrong.
  */
-export async function readConfig({ paths, isNamed }: ConfigPaths): Promise<ConfigFile> {
+export async function readConfig(
+  { paths, isNamed }: ConfigPaths,
+  options: ReadingOptions = {},
+): Promise<ConfigFile> {
   const file = isNamed ? paths[0] : findConfigPath(paths)
-  return file === undefined
-    ? { config: createDefaultConfig(), file: null, text: '' }
-    : openConfigFile(file)
+  return addEnvironment(
+    file === undefined
+      ? { config: createDefaultConfig(), file: null, text: '' }
+      : await openConfigFile(file, options),
+  )
+}
+
+async function addEnvironment(configFile: Omit<ConfigFile, 'environment'>): Promise<ConfigFile> {
+  const { config } = configFile
+  if (!config.providers_from_environment)
+    return { ...configFile, environment: { providers: [], ignored: [] } }
+  const { findEnvironmentProviders } = await import('../core/catalog/providers/environment.ts')
+  const { protocolNames } = await import('../core/protocols/registry.ts')
+  const found = findEnvironmentProviders(process.env, protocolNames)
+  const isUnnamed = ({ slug }: { slug: string }) => !Object.hasOwn(config.providers, slug)
+  const environment = {
+    providers: found.providers.filter(isUnnamed),
+    ignored: found.ignored.filter(isUnnamed),
+  }
+  const added = environment.providers.map(({ slug, settings }) => [slug, settings])
+  const providers = { ...config.providers, ...Object.fromEntries(added) }
+  return { ...configFile, config: { ...config, providers }, environment }
 }
 
 /** Finds the first of these paths where anything exists, whatever it is. */
@@ -59,13 +90,27 @@ export const findConfigPath = (paths: string[]): string | undefined =>
 /** In bytes. Reading a larger file would block the server. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-async function openConfigFile(file: string): Promise<ConfigFile> {
+async function openConfigFile(
+  file: string,
+  options: ReadingOptions,
+): Promise<Omit<ConfigFile, 'environment'>> {
   const text = await readText(file)
+  const readSecretFile = (path: string) => readSecret(resolve(dirname(file), path))
   try {
-    return { config: parseConfig(text, process.env), file, text }
+    return { config: parseConfig(text, process.env, { ...options, readSecretFile }), file, text }
   } catch (thrown) {
     throw await nameConfigFile(file, thrown, text)
   }
+}
+
+/** In bytes. */
+const MAX_SECRET_BYTES = 64 * 1024
+
+// A pipe may never end.
+function readSecret(path: string): string {
+  const stats = statSync(path)
+  if (!stats.isFile() || stats.size > MAX_SECRET_BYTES) throw new Error('no file of a secret')
+  return readFileSync(path, 'utf8')
 }
 
 /**

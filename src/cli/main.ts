@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { toPrintable } from '../core/kernel/printable.ts'
+import { VERSION } from '../core/kernel/version.ts'
 import { createAuditCommand } from './commands/audit.ts'
 import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
@@ -21,7 +22,6 @@ import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { printFailure } from './output.ts'
-import { VERSION } from './version.ts'
 
 /**
  * Builds the program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so

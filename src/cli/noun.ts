@@ -6,7 +6,7 @@ import type { Actor } from '../core/identity/actor.ts'
 import type { Fields, Flags } from './fields.ts'
 import { addCommonOptions, parseInput } from './options.ts'
 import { print, printFields, printResult, printTable } from './output.ts'
-import { withGateway } from './with-gateway.ts'
+import { type Needs, withGateway } from './with-gateway.ts'
 
 type ArgumentType<Part> = Part extends `${string}...${string}`
   ? string[]
@@ -81,6 +81,8 @@ interface Shared {
   args?: Record<string, string>
   /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
+  /** What they need of the data directory and of the providers' secrets. */
+  needs?: Needs
 }
 
 /** Creates the command of a noun, or of a group of its verbs. */
@@ -161,12 +163,13 @@ async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<v
   const chosen = verb.choose(core, flags)
   const { run, schema } = typeof chosen === 'function' ? { run: chosen } : chosen
   const fill = await prepareInput(verb.fields, flags, args, schema)
-  await withGateway(flags, async (gateway, operator) => {
+  const task = async (gateway: Gateway, operator: Actor) => {
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
     const context = { core, gateway, actor, flags, args }
     await printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
-  })
+  }
+  await withGateway(flags, task, verb.needs)
 }
 
 /**

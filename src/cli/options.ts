@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../core/errors.ts'
 import type { Gateway, GatewayParts } from '../core/gateway.ts'
 import { describeIssue, findSchemaIssue } from '../core/kernel/schema.ts'
-import type { ConfigFile } from './config-file.ts'
+import type { ConfigFile, ReadingOptions } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
 
 /** The options of every command. */
@@ -47,9 +47,12 @@ export function parseInput<T extends TSchema>(
 }
 
 /** Loads the config. Throws `invalid_request` if it is wrong. */
-export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {
+export async function loadConfig(
+  options: CommonOptions,
+  reading: ReadingOptions = {},
+): Promise<ConfigFile> {
   const { listConfigPaths, readConfig } = await import('./config-file.ts')
-  return readConfig(listConfigPaths(options.config, getDataDirectory(options)))
+  return readConfig(listConfigPaths(options.config, getDataDirectory(options)), reading)
 }
 
 /**
@@ -58,7 +61,7 @@ export async function loadConfig(options: CommonOptions): Promise<ConfigFile> {
  */
 export function toGatewayParts(
   options: CommonOptions,
-  { config }: ConfigFile,
+  { config }: Pick<ConfigFile, 'config'>,
 ): Pick<GatewayParts, 'config' | 'data'> &
   Partial<Pick<GatewayParts, 'secret' | 'previousSecret'>> {
   const { GATEWAY_SECRET: secret, GATEWAY_PREVIOUS_SECRET: previousSecret } = process.env

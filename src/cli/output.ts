@@ -29,6 +29,9 @@ const hasIssues = (thrown: unknown): boolean =>
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
+/** Writes one line to stderr: for people, where stdout holds what a script takes. */
+export const printNote = (line: string): void => void process.stderr.write(`${line}\n`)
+
 /**
  * Prints the answer as the API returns it, alone on stdout. No control character reaches the
  * terminal.

@@ -1,35 +1,65 @@
 import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Config } from '../core/config.ts'
 import { notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
+import { getDataDirectory, hasData } from './data-directory.ts'
 import { type CommonOptions, loadConfig, toGatewayParts } from './options.ts'
 
 /** What a command does with a gateway as its operator. */
 type GatewayTask<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
 
+/** What a command needs beside the config. */
+export interface Needs {
+  /** Whether it reads or writes the data directory (true). */
+  data?: boolean
+  /** Whether it sends requests to providers, with their secrets (false). */
+  secrets?: boolean
+}
+
 /**
  * Runs a task with the gateway of this data directory, and closes the gateway in any case. Throws
- * 404 where a named directory does not exist: the result for a misspelt one would be meaningless,
- * and what it stores would be lost.
+ * 404 where the directory has no gateway's data: the result would be meaningless, and what it
+ * stores would be lost. A task that needs no data runs there all the same, unless the directory was
+ * named and does not exist.
  */
 export async function withGateway<Result>(
   options: CommonOptions,
   task: GatewayTask<Result>,
+  { data: needsData = true, secrets = false }: Needs = {},
 ): Promise<Result> {
-  const directory = options.data ?? process.env.GATEWAY_DATA
-  if (directory !== undefined && !existsSync(directory))
-    throw notFound(`There is no data directory ${directory}: gateway init makes one`)
-  return withNewGateway(options, task)
+  const data = getDataDirectory(options)
+  const isMisspelt = (options.data ?? process.env.GATEWAY_DATA) !== undefined && !existsSync(data)
+  if (isMisspelt || (needsData && !hasData(data)))
+    throw notFound(
+      `There is no data of a gateway in ${resolve(data)}: ` +
+        'gateway init makes it, --data names another directory',
+    )
+  const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: !secrets }))
+  return runTask(hasData(data) ? parts : { config: parts.config }, task)
 }
 
-/** Runs a task like `withGateway`, and creates the directory if there is none. */
+/**
+ * Runs a task like `withGateway`, and creates the directory if there is none. Without a config it
+ * loads the directory's own.
+ */
 export async function withNewGateway<Result>(
   options: CommonOptions,
+  task: GatewayTask<Result>,
+  config?: Config,
+): Promise<Result> {
+  const loaded = config ? { config } : await loadConfig(options, { withoutSecrets: true })
+  return runTask(toGatewayParts(options, loaded), task)
+}
+
+async function runTask<Result>(
+  parts: Partial<ReturnType<typeof toGatewayParts>>,
   task: GatewayTask<Result>,
 ): Promise<Result> {
   const { openGateway } = await import('../core/gateway.ts')
   const { getOperator } = await import('../core/identity/actor.ts')
-  const gateway = await openGateway(toGatewayParts(options, await loadConfig(options)))
+  const gateway = await openGateway(parts)
   try {
     return await task(gateway, getOperator(gateway))
   } finally {

@@ -2,6 +2,11 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import {
+  removeMissingSecrets,
+  substituteVariables,
+  type VariableSources,
+} from './config/variables.ts'
 import { type GatewayError, invalid } from './errors.ts'
 import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
@@ -20,7 +25,8 @@ const Seconds = (value: number, description: string) =>
 const ConnectionSeconds = (value: number, description: string) =>
   Type.Number({ default: value, minimum: 1, maximum: 240, description })
 
-const ProviderConfig = Type.Partial(
+/** The settings of one provider. */
+export const ProviderConfig = Type.Partial(
   Type.Object({
     name: Text('The display name of the provider'),
     protocol: Text('The protocol: openai-chat, anthropic-messages, gemini, …'),
@@ -211,6 +217,11 @@ export const Config = Type.Object(
       default: {},
       description: 'The providers that can be called',
     }),
+    providers_from_environment: Type.Boolean({
+      default: true,
+      description:
+        'Whether variables such as OPENAI_API_KEY configure providers that are not named here',
+    }),
     models: Type.Array(ModelConfig, {
       default: [],
       description: 'Added to the built-in catalogue, or overriding its model with the same id',
@@ -394,13 +405,28 @@ export type Config = Static<typeof Config>
 /** Returns the settings of a gateway without a config file. */
 export const createDefaultConfig = (): Config => fillDefaults(Config, {}) as Config
 
+/** How a config is read, in addition to its variables. */
+export interface ConfigReading extends Pick<VariableSources, 'readSecretFile'> {
+  /** Whether providers may lack their secrets, as nothing is sent to them. */
+  withoutSecrets?: boolean
+}
+
 /**
- * Parses a config file's text, with `${NAME}` taken from `env`. Throws `invalid_request` with all
- * that is wrong, one line for each: the path, what was expected and what was found. The error's
- * `metadata.issues` has the same with the place in the file.
+ * Parses a config file's text, with `${NAME}` taken from `env` and `${file:PATH}` from a file.
+ * Throws `invalid_request` with all that is wrong, one line for each: the path, what was expected
+ * and what was found. The error's `metadata.issues` has the same with the place in the file.
  */
-export function parseConfig(text: string, env: Record<string, string | undefined>): Config {
-  const settings = substituteVariables(parseYaml(text) ?? {}, env, '')
+export function parseConfig(
+  text: string,
+  env: VariableSources['env'],
+  { readSecretFile, withoutSecrets = false }: ConfigReading = {},
+): Config {
+  const sources = { env, readSecretFile }
+  const parsed = parseYaml(text) ?? {}
+  const settings = substituteVariables(
+    withoutSecrets ? removeMissingSecrets(parsed, sources) : parsed,
+    sources,
+  )
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     throw invalid('The config file: expected a mapping of settings')
   const config = fillDefaults(Config, settings)
@@ -514,39 +540,6 @@ function parseYaml(text: string): unknown {
     const reason = cause instanceof Error ? cause.message : 'it cannot be read'
     throw invalid(`The config file is not valid YAML: ${reason}`)
   }
-}
-
-const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
-
-// After parsing, so that no value of a variable can add settings.
-function substituteVariables(
-  value: unknown,
-  env: Record<string, string | undefined>,
-  path: string,
-): unknown {
-  if (typeof value === 'string') return substituteText(value, env, path)
-  if (Array.isArray(value))
-    return value.map((item, i) => substituteVariables(item, env, `${path}.${i}`))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [
-      key,
-      substituteVariables(item, env, path ? `${path}.${key}` : key),
-    ]),
-  )
-}
-
-function substituteText(
-  text: string,
-  env: Record<string, string | undefined>,
-  path: string,
-): string {
-  return text.replace(VARIABLE, (_, name: string) => {
-    const value = env[name]
-    if (value === undefined)
-      throw invalid(`${path}: expected the environment variable ${name}, found nothing`, path)
-    return value
-  })
 }
 
 // The default of an object comes before those of its members, so that an omitted section is filled

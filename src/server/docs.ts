@@ -8,7 +8,7 @@ const PAGE = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>API reference</title>
 <link rel="stylesheet" href="/docs/page.css">
-<link rel="icon" href="data:,">
+<link rel="icon" href="/favicon.ico">
 </head>
 <body>
 <div id="page"></div>
@@ -18,13 +18,25 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// The validator's badge would be requested from another site, so it is off.
-const SCRIPT = `SwaggerUIBundle({
+// The requests of the page go to the address where it was opened, which is the only one that it may
+// ask, and it shows the version of the program, as the API's is in every path. Each operation shows
+// its schemas; a list of all would take long to draw. The validator's badge would be requested from
+// another site, so it is off.
+const SCRIPT = `const adapt = ({ info, ...description }) => ({
+  ...description,
+  info: { ...info, version: info['x-gateway-version'] },
+  servers: [{ url: location.origin }],
+})
+const adaptSpec = original => description => original(adapt(description))
+SwaggerUIBundle({
   url: '/openapi.json',
   dom_id: '#page',
   deepLinking: true,
+  docExpansion: 'list',
+  defaultModelsExpandDepth: -1,
   validatorUrl: null,
   persistAuthorization: false,
+  plugins: [{ statePlugins: { spec: { wrapActions: { updateJsonSpec: adaptSpec } } } }],
 })
 `
 

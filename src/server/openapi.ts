@@ -1,6 +1,8 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { findRequiredCredential, type RequiredCredential } from './access.ts'
+import type { Answers } from './openapi/answers.ts'
+import type { OperationNote } from './openapi/notes.data.ts'
 import type { Operation, OtherAnswer } from './operation.ts'
 
 /** One route of the app with its description. */
@@ -55,23 +57,40 @@ const MEANINGS: Record<number, string> = {
   529: 'Provider overloaded',
 }
 
+/** What the description says beside what the routes declare. */
+export interface DescriptionContent {
+  /** The version of this program; `info.version` is that of the API. */
+  version: string
+  answers: Answers
+  notes: Record<string, OperationNote>
+  tags: { name: string; description: string }[]
+}
+
 /** Builds the OpenAPI 3.1 description from the routes themselves (specification, Versioning 2). */
-export function buildOpenApi(app: AnyElysia, { title, url }: { title: string; url: string }) {
+export function buildOpenApi(
+  app: AnyElysia,
+  { title, url }: { title: string; url: string },
+  content: DescriptionContent,
+) {
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const { method, path, operation } of listDescribedRoutes(app)) {
-    const template = path.replace(/:(\w+)/g, '{$1}')
-    paths[template] = { ...paths[template], [method]: toOperationObject(operation) }
+  const routes = listDescribedRoutes(app)
+  for (const route of routes) {
+    const template = route.path.replace(/:(\w+)/g, '{$1}')
+    paths[template] = { ...paths[template], [route.method]: toOperationObject(route, content) }
   }
+  const used = new Set(routes.map(({ operation }) => operation.tag))
   return {
     openapi: '3.1.0',
     info: {
       title,
       version: '1.0.0',
-      description: 'One API in front of every model provider.',
+      'x-gateway-version': content.version,
+      description: DESCRIPTION,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url }],
     security: [{ apiKey: [] }],
+    tags: content.tags.filter(({ name }) => used.has(name)),
     paths,
     components: {
       securitySchemes: {
@@ -83,10 +102,20 @@ export function buildOpenApi(app: AnyElysia, { title, url }: { title: string; ur
           description: 'An API key, as Anthropic’s clients send it',
         },
       },
-      schemas: { Error: ERROR, ...collectRefusalSchemas(app), ...collectOtherSchemas(app) },
+      schemas: {
+        ...content.answers.schemas,
+        Error: ERROR,
+        ...collectRefusalSchemas(app),
+        ...collectOtherSchemas(app),
+      },
     },
   }
 }
+
+const DESCRIPTION =
+  'One API in front of every model provider. Calls need an API key; those that administer the ' +
+  'gateway need a management key. `gateway keys create --name me` makes a key, with ' +
+  '`--management` a management key.'
 
 const ERROR = {
   type: 'object',
@@ -119,31 +148,58 @@ const collectOtherSchemas = (app: AnyElysia) =>
     ),
   )
 
-function toOperationObject(operation: Operation) {
+function toOperationObject(
+  { operation, credential }: DescribedRoute,
+  { notes, answers }: DescriptionContent,
+) {
   const { id, tag, summary, body, query, params, headers, statuses, open, eitherHeader } = operation
+  const note = notes[id]
+  const toExample = <Parameter extends { name: string }>(parameter: Parameter) =>
+    addExample(parameter, note)
   return {
     operationId: id,
     tags: [tag],
     summary,
+    description: `${note?.description ?? summary}${explainCredential(credential)}`,
     ...(open ? { security: [] } : {}),
     ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
     parameters: [
-      ...Object.entries(params ?? {}).map(toPathParameter),
-      ...listQueryParameters(query),
+      ...Object.entries(params ?? {})
+        .map(toPathParameter)
+        .map(toExample),
+      ...listQueryParameters(query).map(toExample),
       ...Object.entries(headers ?? {}).map(toHeaderParameter),
     ],
-    ...(body
-      ? {
-          requestBody: {
-            required: true,
-            content: { 'application/json': { schema: toPlainSchema(body) } },
-          },
-        }
-      : {}),
+    ...(body ? { requestBody: toRequestBody(body, note) } : {}),
     responses: Object.fromEntries(
-      statuses.map(status => [status, toResponseObject(status, operation)]),
+      statuses.map(status => [status, toResponseObject(status, operation, answers)]),
     ),
   }
+}
+
+const explainCredential = (credential: RequiredCredential | undefined): string =>
+  credential === 'management'
+    ? ' Needs a management key.'
+    : credential === 'scim'
+      ? ' Needs the token of an identity provider.'
+      : ''
+
+const toRequestBody = (body: TSchema, note: OperationNote | undefined) => ({
+  required: true,
+  content: {
+    'application/json': {
+      schema: toPlainSchema(body),
+      ...(note?.body ? { example: note.body } : {}),
+    },
+  },
+})
+
+function addExample<Parameter extends { name: string }>(
+  parameter: Parameter,
+  note: OperationNote | undefined,
+) {
+  const example = note?.examples?.[parameter.name]
+  return example === undefined ? parameter : { ...parameter, example }
 }
 
 const toPathParameter = ([name, description]: [string, string]) => ({
@@ -169,7 +225,11 @@ const toHeaderParameter = ([name, values]: [string, string[]]) => ({
   schema: { type: 'string', enum: values },
 })
 
-function toResponseObject(status: number, { produces = [], refusal, other }: Operation) {
+function toResponseObject(
+  status: number,
+  { id, produces = [], refusal, other }: Operation,
+  answers: Answers,
+) {
   const description = MEANINGS[status] ?? 'Answer'
   const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
   if (status === 204 || status === 304) return { description }
@@ -181,20 +241,29 @@ function toResponseObject(status: number, { produces = [], refusal, other }: Ope
   const types = produces.some(type => EXCLUSIVE_TYPES.includes(type))
     ? produces
     : ['application/json', ...produces]
-  const pickSchema = (type: string) =>
-    other && type === 'application/json' ? toEitherSchema(other) : {}
+  const pickSchema = (type: string) => {
+    const schema = answers.operations[id]?.[type] ?? {}
+    return other && type === 'application/json' ? toEitherSchema(schema, other) : schema
+  }
   return {
     description,
     content: Object.fromEntries(types.map(type => [type, { schema: pickSchema(type) }])),
   }
 }
 
-const toEitherSchema = ({ name, when }: OtherAnswer) => ({
-  anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }],
+const toEitherSchema = (schema: object, { name, when }: OtherAnswer) => ({
+  anyOf: [schema, { $ref: `#/components/schemas/${name}`, description: when }],
 })
 
 // A route that produces one of these never answers with plain JSON.
-const EXCLUSIVE_TYPES = ['text/plain', 'application/scim+json']
+const EXCLUSIVE_TYPES = [
+  'text/plain',
+  'text/html',
+  'text/javascript',
+  'image/svg+xml',
+  'application/yaml',
+  'application/scim+json',
+]
 
 // TypeBox marks its schemas with symbols, which JSON drops.
 const toPlainSchema = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))

@@ -91,6 +91,9 @@ describe('every file', () => {
 })
 
 describe('wrong usage is exit code 2 and one line', () => {
+  const cwd = emptyDirectory()
+  beforeAll(() => runCommand(['init'], { cwd }))
+
   test.each([
     ['an unknown command', ['nothing']],
     ['a command that is almost one', ['key']],
@@ -125,7 +128,7 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['a log format that is none', ['serve', '--port', '0', '--log', 'xml']],
     ['a config that is not there', ['config', 'check', 'nowhere.yaml']],
   ])('%s', async (_, args) => {
-    expect(refusal(await runCommand(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
+    expect(refusal(await runCommand(args, { cwd }))).toEqual(refused(2))
   })
 
   test('prints no character that moves the cursor', async () => {
@@ -194,8 +197,9 @@ describe('byok', () => {
   const SECRET = 'sk-canary-0123456789'
   let data: string
 
-  beforeAll(() => {
+  beforeAll(async () => {
     data = emptyDirectory()
+    await runCommand(['init', '--data', data])
   })
 
   const run = (args: string[], more: { stdin?: string; env?: Record<string, string> } = {}) =>
@@ -329,11 +333,11 @@ describe('keys', () => {
     expect(await keysJson('get', created.data.hash)).toEqual({ data: created.data })
   })
 
-  test('create without --json prints the key alone on the first line', async () => {
-    const { stdout } = await keys('create', '--name', 'plain', '--management')
-    const [key = '', hint = ''] = stdout.split('\n')
-    expect(key).toMatch(/^gw-v1-[0-9a-f]{72}$/)
-    expect(hint).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
+  test('create without --json prints the key alone, and the rest on stderr', async () => {
+    const { stdout, stderr } = await keys('create', '--name', 'plain', '--management')
+    expect(stdout).toMatch(/^gw-v1-[0-9a-f]{72}\n$/)
+    const key = stdout.trim()
+    expect(stderr).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
   })
 
   test('update changes the named fields; none removes a limit', async () => {

@@ -8,6 +8,8 @@ import type { CommandResult } from '../support/server.ts'
 const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
+beforeAll(() => runCommand(['init', '--data', data]))
+
 const run = (...args: string[]) => runCommand(['guardrails', ...args, '--data', data])
 
 function jsonOf({ code, stdout, stderr }: CommandResult) {

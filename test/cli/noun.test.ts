@@ -50,7 +50,7 @@ const verb = defineVerbs(
     loaded++
     return boats
   },
-  { args: { name: 'what it is called' } },
+  { args: { name: 'what it is called' }, needs: { data: false } },
 )
 
 const FILE: Fields = { options: [], read: () => ({ name: 'from a file', tags: ['filed'] }) }
@@ -129,7 +129,7 @@ test('fields that need a gateway are found when one is open', async () => {
 
 test('invalid input is refused before a gateway is opened, unless a field needs one', async () => {
   await expect(run('create --name A', nowhere)).rejects.toThrow('name: expected')
-  await expect(run('berth', nowhere)).rejects.toThrow('There is no data directory')
+  await expect(run('berth', nowhere)).rejects.toThrow('There is no data of a gateway')
 })
 
 test('demanded options are mandatory, and the same ones elsewhere are not', () => {

@@ -39,10 +39,10 @@ afterAll(() => server[Symbol.asyncDispose]())
 
 describe('tokens', () => {
   test('are printed once, listed without secrets, and revoked in a running server', async () => {
-    const { code, stdout } = await run('token', 'create', '--name', 'next')
+    const { code, stdout, stderr } = await run('token', 'create', '--name', 'next')
     expect(code).toBe(0)
-    const [plaintext = '', told] = stdout.split('\n')
-    expect([plaintext, told]).toEqual([
+    const plaintext = stdout.trim()
+    expect([plaintext, stderr]).toEqual([
       expect.stringMatching(/^gw-scim-v1-[0-9a-f]{72}$/),
       expect.stringMatching(/^This token is shown once/),
     ])

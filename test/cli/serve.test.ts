@@ -26,6 +26,25 @@ interface Started {
   port: number
 }
 
+/** Starts `serve` on a terminal, as a person does, until it listens, and stops it. */
+async function startOnTerminal(cwd: string, args: string[] = []): Promise<string> {
+  let printed = ''
+  const { promise: listening, resolve } = Promise.withResolvers<void>()
+  const data = (_: unknown, bytes: Uint8Array) => {
+    printed += Buffer.from(bytes).toString()
+    if (/(listens on|"listening")[^\n]*\n/.test(printed)) resolve()
+  }
+  const child = Bun.spawn([...PROGRAM, 'serve', '--port', '0', ...args], {
+    cwd,
+    terminal: { cols: 300, rows: 50, data },
+  })
+  await Promise.race([listening, child.exited])
+  child.kill('SIGTERM')
+  await child.exited
+  child.terminal?.close()
+  return printed.replaceAll('\r\n', '\n')
+}
+
 /** Starts `serve` in this directory until it listens, and stops it. */
 async function started(
   cwd: string,
@@ -54,34 +73,92 @@ async function started(
 const KEYS = /gw-v1-[0-9a-f]{72}/g
 
 describe('serve', () => {
-  test('prints its first two keys on the first start, and only then', async () => {
+  test('prints its first two keys on the first start on a terminal, and only then', async () => {
     const cwd = emptyDirectory()
-    const first = await started(cwd, ['--port', '0'])
-    const second = await started(cwd, ['--port', '0'])
+    const first = await startOnTerminal(cwd)
+    const second = await startOnTerminal(cwd)
     // The inference key is also in the line that shows how to try it.
-    expect(new Set(first.printed.match(KEYS)).size).toBe(2)
-    expect(first.printed).toContain(`curl http://127.0.0.1:${first.port}/api/v1/chat/completions`)
-    expect(first.printed.trimEnd().split('\n').at(-1)).toBe(
-      `gateway listens on http://127.0.0.1:${first.port}`,
-    )
-    expect(second.printed).toBe(`gateway listens on http://127.0.0.1:${second.port}\n`)
+    expect(new Set(first.match(KEYS)).size).toBe(2)
+    expect(first).toMatch(/curl -N http:\/\/127\.0\.0\.1:\d+\/api\/v1\/chat\/completions/)
+    expect(second).not.toMatch(KEYS)
+    expect(second).not.toContain('Try it')
   })
 
+  test('makes no keys without a terminal, and says how to make one', async () => {
+    const cwd = emptyDirectory()
+    const text = await started(cwd, ['--port', '0'])
+    const json = await started(cwd, ['--port', '0', '--log', 'json'])
+    const onTerminal = await startOnTerminal(cwd, ['--log', 'json'])
+    for (const printed of [text.printed, text.logged, json.printed, json.logged, onTerminal])
+      expect(printed).not.toMatch(KEYS)
+    expect(text.printed).toContain('There is no API key yet: gateway keys create --name me makes')
+    expect((await runGateway(['keys', 'list', '--json'], { cwd })).stdout).toContain('"data": []')
+    const key = (await runGateway(['keys', 'create', '--name', 'me'], { cwd })).stdout.trim()
+    expect(key).toMatch(KEYS)
+    const later = await started(cwd, ['--port', '0'])
+    expect(later.printed).not.toContain('There is no API key yet')
+  }, 30_000)
+
+  test('says what runs, where its files are, and whom it can call', async () => {
+    const cwd = emptyDirectory()
+    const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
+    const file = join(cwd, 'gateway.yaml')
+    const env = { OPENAI_API_KEY: 'sk-secret', ANTHROPIC_API_KEY: 'sk-secret' }
+    writeFileSync(file, '{ providers: { anthropic: { api_key: named } } }')
+    const { printed, port } = await started(cwd, ['--port', '0'], env)
+    expect(printed.split('\n')).toEqual([
+      `gateway ${version}`,
+      `  data       ${join(cwd, 'gateway-data')} (new)`,
+      `  config     ${file}`,
+      '  providers  openai (OPENAI_API_KEY), anthropic, sandbox (built in, free, needs no key)',
+      `  docs       http://127.0.0.1:${port}/docs`,
+      'There is no API key yet: gateway keys create --name me makes one',
+      'Try it:',
+      expect.stringMatching(/^ {2}curl -N .* "Authorization: Bearer \$KEY" .*"openai\/[^"]+"/),
+      `gateway listens on http://127.0.0.1:${port}`,
+      '',
+    ])
+    const data = join(cwd, 'other')
+    const other = await started(cwd, ['--port', '0', '--data', data], env)
+    expect(other.printed).toContain(`  config     none: the defaults\n  not read   ${file}\n`)
+    expect(other.printed).toContain(`gateway keys create --name me --data ${data} makes one`)
+    expect(`${printed}${other.printed}`).not.toContain('sk-secret')
+    const byNpm = await started(cwd, ['--port', '0'], { npm_lifecycle_event: 'start' })
+    expect(byNpm.printed).toContain('npm run --silent gateway -- keys create --name me makes one')
+  }, 20_000)
+
+  test('says which variable configures nothing, and why', async () => {
+    const env = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'canary' }
+    const { printed } = await started(emptyDirectory(), ['--port', '0'], env)
+    expect(printed).toContain(
+      '  ignored    AWS_ACCESS_KEY_ID: AWS_REGION or AWS_DEFAULT_REGION is missing\n',
+    )
+    const json = await started(emptyDirectory(), ['--port', '0', '--log', 'json'], env)
+    expect(json.logged).toContain('"environment.ignored"')
+    expect(`${printed}${json.printed}${json.logged}`).not.toContain('canary')
+  }, 20_000)
+
   test('prints events as JSON on request, one per line', async () => {
-    const { printed, port } = await started(emptyDirectory(), ['--port', '0', '--log', 'json'])
-    const events = printed
+    const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
+    const cwd = emptyDirectory()
+    const args = ['--port', '0', '--log', 'json']
+    const env = { OPENAI_API_KEY: 'sk-secret' }
+    const { printed, logged, port } = await started(cwd, args, env)
+    const url = `http://127.0.0.1:${port}`
+    expect(JSON.parse(printed)).toEqual({ event: 'listening', url })
+    const events = logged
       .trimEnd()
       .split('\n')
       .map(line => JSON.parse(line))
-    expect(events).toMatchObject([
-      {
-        event: 'keys',
-        workspace_id: expect.any(String),
-        management_key: expect.any(String),
-        inference_key: expect.any(String),
-      },
-      { event: 'listening', url: `http://127.0.0.1:${port}` },
-    ])
+    expect(events.find(({ event }) => event === 'started')).toMatchObject({
+      version,
+      data: join(cwd, 'gateway-data'),
+      config: null,
+      providers: ['openai', 'sandbox'],
+      environment: { openai: ['OPENAI_API_KEY'] },
+      docs: `${url}/docs`,
+    })
+    expect(logged).not.toContain('sk-secret')
   })
 
   test('after init prints no keys', async () => {
@@ -116,14 +193,14 @@ describe('serve', () => {
     ])
   }, 20_000)
 
-  test('a used port fails in one line, and does not lose the first keys', async () => {
+  test('a used port fails in one line, and makes no keys that are lost', async () => {
     const cwd = emptyDirectory()
     const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     const failed = await runGateway(['serve', '--port', String(taken.port)], { cwd })
     taken.stop(true)
     expect([failed.code, /^gateway: [^\n]+\n$/.test(failed.stderr)]).toEqual([1, true])
-    const next = await started(cwd, ['--port', '0'])
-    expect(`${failed.stdout}${next.printed}`.match(KEYS)).toHaveLength(2)
+    expect(`${failed.stdout}${failed.stderr}`).not.toMatch(KEYS)
+    expect(new Set((await startOnTerminal(cwd)).match(KEYS)).size).toBe(2)
   })
 
   test('a port of another gateway counts as used too', async () => {
@@ -148,7 +225,7 @@ describe('serve', () => {
     expect((await runGateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(
       2,
     )
-    expect((await started(cwd, ['--port', '0'])).printed).toMatch(KEYS)
+    expect(await startOnTerminal(cwd)).toMatch(KEYS)
   })
 
   test('ends with 0 even if it is stopped just as it begins to listen', async () => {

@@ -697,6 +697,9 @@ const AT_START = [
   'storage.durability',
 ]
 
+/** Decides what is read, with the file: see test/server/environment.test.ts. */
+const WITH_THE_FILE = ['providers_from_environment']
+
 describe('a changed setting applies to the next call:', () => {
   test.each(ROWS.map(one => [one.setting, one] as const))(
     '%s',
@@ -726,7 +729,7 @@ describe('a changed setting applies to the next call:', () => {
         : [section],
     )
     const shown = ROWS.map(({ setting }) => setting.replace(/^providers\..*/, 'providers'))
-    expect([...shown, ...AT_START].sort()).toEqual(names.sort())
+    expect([...shown, ...AT_START, ...WITH_THE_FILE].sort()).toEqual(names.sort())
   })
 })
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { VERSION } from '../../src/core/kernel/version.ts'
 import { type Browser, hasBrowser, startBrowser } from '../support/browser.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -52,6 +53,34 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     expect(errors).toEqual([])
     if (process.env.GATEWAY_TEST_SCREENSHOT)
       await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
+  })
+
+  test('shows the version of the program, and inference first', async () => {
+    const { page } = await openDocs()
+    const text = (selector: string) => page.locator(selector).first().textContent()
+    expect((await text('.info .version'))?.trim()).toBe(VERSION)
+    expect(await text('.opblock-tag')).toStartWith('Chat')
+    expect(await text('.opblock-summary-path')).toContain('/chat/')
+  })
+
+  test('tries a chat completion out as prefilled, with the key that was entered', async () => {
+    const { page, requests, errors } = await openDocs()
+    await page.locator('.auth-wrapper .authorize').first().click()
+    const field = page.locator('.auth-container input').first()
+    await field.fill(server.inference_key)
+    await page.locator('.auth-btn-wrapper .authorize').first().click()
+    await page.locator('.auth-btn-wrapper .btn-done').first().click()
+    const chat = page.locator('.opblock', {
+      has: page.locator('[data-path="/api/v1/chat/completions"]'),
+    })
+    await chat.locator('.opblock-summary').click()
+    await chat.getByRole('button', { name: 'Try it out' }).click()
+    await chat.getByRole('button', { name: 'Execute' }).click()
+    const answer = chat.locator('.live-responses-table .response').first()
+    await answer.waitFor()
+    expect(await answer.textContent()).toMatch(/^200.*Hello there/s)
+    expect(elsewhere(requests)).toEqual([])
+    expect(errors).toEqual([])
   })
 
   test.each(['127.0.0.1', 'localhost'])('tries an operation out, at %s', async host => {

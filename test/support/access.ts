@@ -254,7 +254,7 @@ async function createDeadCredentials(
 
 /** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
-  [/^\/(health|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))$/, undefined],
+  [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
     /^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,

@@ -1,7 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
+import { openGateway } from '../../src/core/gateway.ts'
+import { createFirstKeys as createKeys } from '../../src/core/identity/workspaces.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 
@@ -135,6 +137,7 @@ export async function startServer({
   program = PROGRAM,
 }: ServerOptions = {}): Promise<Server> {
   const directory = data ?? mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  const keys = await createFirstKeys(directory, env)
   writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
   const command = [
     ...program,
@@ -155,35 +158,36 @@ export async function startServer({
     stderr: 'pipe',
   })
   const stderr = new Response(child.stderr).text()
-  const { url, keys } = await readAnnouncement(child, stderr)
-  return new Server(
-    directory,
-    url,
-    keys ?? { management_key: '', inference_key: '' },
-    child,
-    stderr,
-  )
+  return new Server(directory, await readAddress(child, stderr), keys, child, stderr)
 }
 
-interface Announcement {
-  url: string
-  keys?: { management_key: string; inference_key: string }
+/**
+ * Creates the first keys of a new data directory, as `gateway init` does; a server shows them on a
+ * terminal only. They are empty where the directory has its keys already.
+ */
+async function createFirstKeys(data: string, { GATEWAY_SECRET }: Record<string, string>) {
+  const none = { management_key: '', inference_key: '' }
+  if (existsSync(join(data, 'gateway.db'))) return none
+  const gateway = await openGateway({ data, ...(GATEWAY_SECRET ? { secret: GATEWAY_SECRET } : {}) })
+  try {
+    return (await createKeys(gateway)) ?? none
+  } finally {
+    await gateway.close()
+  }
 }
 
-async function readAnnouncement(
+async function readAddress(
   child: Subprocess<'ignore', 'pipe', 'pipe'>,
   stderr: Promise<string>,
-): Promise<Announcement> {
+): Promise<string> {
   let text = ''
-  let keys: Announcement['keys']
   for await (const bytes of child.stdout) {
     text += new TextDecoder().decode(bytes)
     const lines = text.split('\n')
     text = lines.pop() ?? ''
     for (const line of lines) {
       const event = JSON.parse(line)
-      if (event.event === 'keys') keys = event
-      if (event.event === 'listening') return { url: event.url, ...(keys ? { keys } : {}) }
+      if (event.event === 'listening') return event.url
     }
   }
   throw new Error(`The server did not start: ${await stderr}`)

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander'
 import type { CallContext, DialectBody } from '../../core/dialects/dialect.ts'
 import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
 import type { Explanation } from '../../core/inference/explain.ts'
@@ -54,7 +55,7 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
   const dialect = findDialect(options.dialect)
   const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
   const context = buildContext(options)
-  await withGateway(options, async (gateway, asker) => {
+  const task = async (gateway: Gateway, asker: Actor) => {
     const as = { key: options.key, workspace_id: await findWorkspaceId(gateway, options.workspace) }
     const understand = (actor: Actor) => dialect.toCall(gateway, actor, body, context)
     printResult(
@@ -62,7 +63,8 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
       await explainCall(gateway, asker, as, dialect.kind, understand),
       printExplanation,
     )
-  })
+  }
+  await withGateway(options, task, { data: false })
 }
 
 const buildContext = ({ region, session }: ExplainOptions): CallContext => ({

@@ -1,24 +1,67 @@
 import { Command } from 'commander'
-import { conflict } from '../../core/errors.ts'
+import { conflict, invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addCommonOptions, type CommonOptions } from '../options.ts'
-import { print, printResult } from '../output.ts'
+import { print, printNote, printResult } from '../output.ts'
 import { withNewGateway } from '../with-gateway.ts'
+import type { PreparedConfig } from './init/provider.ts'
 
-/** `gateway init`: creates a data directory with its default workspace and its first two keys. */
+interface InitOptions extends CommonOptions {
+  provider?: string
+  baseUrl?: string
+  check: boolean
+}
+
+/**
+ * `gateway init`: creates a data directory with its default workspace and its first two keys, and
+ * with `--provider` a config that can call real models.
+ */
 export const createInitCommand = () =>
   addCommonOptions(
     new Command('init').description('create the data directory and print its first keys, once'),
-  ).action(init)
+  )
+    .option(
+      '--provider <slug>',
+      'write a config with this provider: its key is taken from its variable, else asked for ' +
+        'or read from stdin, and checked',
+    )
+    .option('--base-url <url>', 'the address of that provider, if it is not its own')
+    .option('--no-check', 'write the config without checking the key')
+    .action(init)
 
-async function init(options: CommonOptions): Promise<void> {
-  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
-  const createdKeys = await withNewGateway(options, createFirstKeys)
-  if (!createdKeys)
+async function init({ provider, ...options }: InitOptions): Promise<void> {
+  if (provider === undefined && options.baseUrl !== undefined)
+    throw invalid('--base-url: expected --provider beside it')
+  const prepared =
+    provider === undefined ? undefined : await prepareProvider({ ...options, provider })
+  const createdKeys = await createDirectory(options, prepared)
+  if (!createdKeys && !prepared)
     throw conflict(
       `${getDataDirectory(options)} has keys already; make more with gateway keys create`,
     )
-  printResult(options.json, createdKeys, printFirstKeys)
+  const config = prepared ? { config: prepared.file, model: prepared.model } : {}
+  printResult(options.json, { ...createdKeys, ...config }, () => {
+    if (prepared) printNote(`Wrote ${prepared.file}: gateway serve reads it`)
+    if (createdKeys) printFirstKeys(createdKeys)
+  })
+}
+
+async function prepareProvider(options: InitOptions & { provider: string }) {
+  const { prepareConfig } = await import('./init/provider.ts')
+  return prepareConfig(options)
+}
+
+async function createDirectory(options: InitOptions, prepared: PreparedConfig | undefined) {
+  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
+  if (!prepared) return withNewGateway(options, createFirstKeys)
+  const { writeConfig } = await import('./init/provider.ts')
+  const { createDefaultConfig } = await import('../../core/config.ts')
+  const task = (gateway: Gateway) => {
+    writeConfig(prepared)
+    return createFirstKeys(gateway)
+  }
+  return withNewGateway(options, task, createDefaultConfig())
 }
 
 /** Prints the first keys for a person. They are not stored anywhere else. */

@@ -8,7 +8,7 @@ import {
   USD_OR_NULL,
 } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { formatDollars, print } from '../output.ts'
+import { formatDollars, print, printNote } from '../output.ts'
 
 const verb = defineVerbs(async () => ({
   ...(await import('../../core/identity/keys.ts')),
@@ -52,7 +52,7 @@ export const createKeysCommand = () =>
         ),
     ).printAs(({ key, data }) => {
       print(key)
-      print(`This key is shown once. Its hash is ${data.hash}`)
+      printNote(`This key is shown once. Its hash is ${data.hash}`)
     }),
     verb('list', 'list the keys of a workspace', LIST_FIELDS, core =>
       withInput(core.KeyQuery, core.listKeys),

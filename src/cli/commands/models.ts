@@ -2,10 +2,13 @@ import { fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
 
-const verb = defineVerbs(async () => ({
-  ...(await import('../../core/catalog/models.ts')),
-  ...(await import('../../core/catalog/models/query.ts')),
-}))
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/catalog/models.ts')),
+    ...(await import('../../core/catalog/models/query.ts')),
+  }),
+  { needs: { data: false } },
+)
 
 const QUERY = [
   offer('--all', 'the whole catalogue, and not only what can be called here'),

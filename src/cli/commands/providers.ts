@@ -5,8 +5,12 @@ import { defineNoun, defineVerbs } from '../noun.ts'
 import { parseNumber } from '../options.ts'
 import { printTable } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/catalog/providers.ts'))
-const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.ts'))
+const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
+  needs: { data: false },
+})
+const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.ts'), {
+  needs: { data: false, secrets: true },
+})
 
 const TIMEOUT: Fields = {
   options: [

@@ -2,7 +2,7 @@ import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { demand, type Fields, fill, fillWorkspace, PAGE } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { print } from '../output.ts'
+import { print, printNote } from '../output.ts'
 
 const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'))
 const groupVerb = defineVerbs(async () => ({
@@ -49,7 +49,7 @@ const createTokenCommands = () =>
       withInput(core.NewScimToken, core.createScimToken),
     ).printAs(({ token, data }) => {
       print(token)
-      print(`This token is shown once. Its id is ${data.id}`)
+      printNote(`This token is shown once. Its id is ${data.id}`)
     }),
     tokenVerb(
       'list',

@@ -8,7 +8,7 @@ import { toPrintableJson } from '../../core/kernel/printable.ts'
 import { getCallStatus } from '../../core/telemetry/generations.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
-import { getDataDirectory } from '../data-directory.ts'
+import { getDataDirectory, hasData } from '../data-directory.ts'
 import {
   createLog,
   LEVELS,
@@ -28,7 +28,6 @@ import {
 import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import { describeListenError } from '../system-errors.ts'
-import { printFirstKeys } from './init.ts'
 
 interface ServeOptions extends CommonOptions {
   host?: string
@@ -61,10 +60,11 @@ async function serve(options: ServeOptions): Promise<void> {
   const config = await loadConfig(options)
   const parts = toGatewayParts(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
+  const isNew = !hasData(parts.data)
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0 })
-  await runServer(gateway, options, config)
+  await runServer(gateway, options, config, isNew)
   await gateway.close()
   unlock()
   process.exit(0)
@@ -108,15 +108,13 @@ async function runServer(
   gateway: Gateway,
   options: ServeOptions,
   config: ConfigFile,
+  isNew: boolean,
 ): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
-  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
   const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
   const log = createLogger(options, gateway)
   const { host, port } = readAddress(options, gateway)
-  const keys = await createFirstKeys(gateway)
-  if (keys) showKeys(options.log, keys)
   logBugs(log)
   await prepare(gateway, log)
   const stopped = waitForStop()
@@ -127,7 +125,11 @@ async function runServer(
   )
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
-  showAddress(options.log, server.url, keys?.inference_key)
+  await announce(log, gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
+    await server.stop(0)
+    await metrics?.stop()
+    throw thrown
+  })
   const timers = [
     watchForChanges(gateway),
     scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
@@ -141,6 +143,27 @@ async function runServer(
   await gateway.recorder.flush()
   await markEnds(gateway)
   log('info', 'stopped', {})
+}
+
+// Keys are made once nothing can fail any more, and only for a person: a log would keep them.
+async function announce(
+  log: Log,
+  gateway: Gateway,
+  options: ServeOptions,
+  configFile: ConfigFile,
+  { url, isNew }: { url: string; isNew: boolean },
+): Promise<void> {
+  const { listStartFacts, printBanner } = await import('./serve/banner.ts')
+  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
+  const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
+  const data = getDataDirectory(options)
+  const skipped = findSkippedConfig(listConfigPaths(options.config, data))
+  const isWatched = options.log === 'text' && process.stdout.isTTY
+  const keys = isWatched ? await createFirstKeys(gateway) : undefined
+  const start = { url, data, isNew, configFile, skipped, keys }
+  if (options.log === 'text') return printBanner(gateway, start)
+  log('info', 'started', listStartFacts(gateway, start))
+  print(toPrintableJson({ time: new Date().toISOString(), level: 'info', event: 'listening', url }))
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
@@ -158,30 +181,6 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
       consequence: 'they are charged their last known cost',
     })
 }
-
-// Before anything else can fail, since they are shown only once.
-function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
-  if (format === 'json') print(toPrintableJson({ ...stampLine(), event: 'keys', ...keys }))
-  else printFirstKeys(keys)
-}
-
-// The line with the address comes last: a program that waits for it has then read everything.
-function showAddress(format: string, url: string, key: string | undefined): void {
-  if (format !== 'json' && key)
-    print(
-      `Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' ` +
-        `-d '${GREETING}'`,
-    )
-  print(
-    format === 'json'
-      ? toPrintableJson({ ...stampLine(), event: 'listening', url })
-      : `gateway listens on ${url}`,
-  )
-}
-
-const stampLine = () => ({ time: new Date().toISOString(), level: 'info' })
-
-const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
 function readAddress(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
@@ -226,11 +225,17 @@ function scheduleWork(milliseconds: number, work: () => Promise<unknown>): NodeJ
 const LOOK_INTERVAL = 1_000
 
 // Which file was read is known from nothing else: a wrong directory would be served with defaults.
-async function logConfigFile(log: Log, options: ServeOptions, { file }: ConfigFile): Promise<void> {
+async function logConfigFile(
+  log: Log,
+  options: ServeOptions,
+  { file, environment }: ConfigFile,
+): Promise<void> {
   const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
   const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
   const read = { file: file === null ? 'none' : resolve(file) }
   log('info', 'config.read', skipped === undefined ? read : { ...read, skipped })
+  for (const { slug, variable, reason } of environment.ignored)
+    log('warn', 'environment.ignored', { variable, provider: slug, reason })
 }
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.

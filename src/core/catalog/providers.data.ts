@@ -1,4 +1,5 @@
 import type { Quirks } from '../config/quirks.ts'
+import type { ProviderVariables } from './providers/environment.ts'
 import type { ProviderRow } from './providers.ts'
 
 /** Sampling parameters that OpenAI's own API does not have. */
@@ -20,6 +21,12 @@ const PLAIN: Partial<Quirks> = { developer_role: false, cache_markers: false }
 /** Serves open models, some of which think aloud in the text. */
 const OPEN_MODELS: Partial<Quirks> = { ...PLAIN, think_tags: true, reasoning_back: 'reasoning' }
 
+/** The variables of a service with one prefix or several: `OPENAI_API_KEY`, `OPENAI_BASE_URL`. */
+const named = (...prefixes: string[]): ProviderVariables => ({
+  api_key: prefixes.map(prefix => `${prefix}_API_KEY`),
+  base_url: prefixes.map(prefix => `${prefix}_BASE_URL`),
+})
+
 /**
  * The providers known by name: the protocol and address of each. The config adds only the
  * credential, and the values for the blanks of an address. Those that drain do not stop when their
@@ -31,6 +38,7 @@ export const PROVIDERS = {
     protocol: 'openai-chat',
     base_url: 'https://api.openai.com/v1',
     quirks: OPENAI,
+    variables: named('OPENAI'),
   },
   azure: {
     name: 'Azure',
@@ -38,17 +46,27 @@ export const PROVIDERS = {
     base_url: null,
     auth: 'api-key',
     quirks: OPENAI,
+    variables: {
+      api_key: ['AZURE_API_KEY', 'AZURE_OPENAI_API_KEY'],
+      base_url: ['AZURE_BASE_URL', 'AZURE_OPENAI_ENDPOINT'],
+      bare_path: '/openai/v1',
+    },
   },
   anthropic: {
     name: 'Anthropic',
     protocol: 'anthropic-messages',
     base_url: 'https://api.anthropic.com/v1',
+    variables: named('ANTHROPIC'),
   },
   google: {
     name: 'Google AI Studio',
     protocol: 'gemini',
     on_abort: 'drain',
     base_url: 'https://generativelanguage.googleapis.com/v1beta',
+    variables: {
+      api_key: ['GEMINI_API_KEY', 'GOOGLE_API_KEY', 'GOOGLE_GENERATIVE_AI_API_KEY'],
+      base_url: ['GEMINI_BASE_URL', 'GOOGLE_GEMINI_BASE_URL'],
+    },
   },
   vertex: {
     name: 'Google',
@@ -81,14 +99,33 @@ export const PROVIDERS = {
     on_abort: 'drain',
     base_url: 'https://bedrock-runtime.{region}.amazonaws.com',
     instead: 'aws',
+    variables: {
+      api_key: ['AWS_BEARER_TOKEN_BEDROCK'],
+      access_key_id: ['AWS_ACCESS_KEY_ID'],
+      secret_access_key: ['AWS_SECRET_ACCESS_KEY'],
+      session_token: ['AWS_SESSION_TOKEN'],
+      region: ['AWS_REGION', 'AWS_DEFAULT_REGION'],
+      base_url: ['AWS_ENDPOINT_URL_BEDROCK_RUNTIME', 'BEDROCK_BASE_URL'],
+    },
   },
-  cohere: { name: 'Cohere', protocol: 'cohere-chat', base_url: 'https://api.cohere.com/v2' },
+  cohere: {
+    name: 'Cohere',
+    protocol: 'cohere-chat',
+    base_url: 'https://api.cohere.com/v2',
+    variables: named('CO', 'COHERE'),
+  },
   voyage: {
     name: 'VoyageAI by MongoDB',
     protocol: 'voyage-rerank',
     base_url: 'https://api.voyageai.com/v1',
+    variables: named('VOYAGE'),
   },
-  jina: { name: 'Jina AI', protocol: 'jina-rerank', base_url: 'https://api.jina.ai/v1' },
+  jina: {
+    name: 'Jina AI',
+    protocol: 'jina-rerank',
+    base_url: 'https://api.jina.ai/v1',
+    variables: named('JINA'),
+  },
   mistral: {
     name: 'Mistral',
     protocol: 'openai-chat',
@@ -114,6 +151,7 @@ export const PROVIDERS = {
         'input_type',
       ],
     },
+    variables: named('MISTRAL'),
   },
   deepseek: {
     name: 'DeepSeek',
@@ -127,6 +165,7 @@ export const PROVIDERS = {
       json_schema: false,
       json_word: true,
     },
+    variables: named('DEEPSEEK'),
   },
   groq: {
     name: 'Groq',
@@ -142,12 +181,14 @@ export const PROVIDERS = {
       most_stops: 4,
       dropped: ['logit_bias', 'logprobs', 'top_logprobs'],
     },
+    variables: named('GROQ'),
   },
   xai: {
     name: 'xAI',
     protocol: 'openai-chat',
     base_url: 'https://api.x.ai/v1',
     quirks: { ...PLAIN, reasoning_back: 'reasoning_content' },
+    variables: named('XAI'),
   },
   perplexity: {
     name: 'Perplexity',
@@ -163,6 +204,7 @@ export const PROVIDERS = {
       web_search: true,
       dropped: ['logit_bias', 'parallel_tool_calls'],
     },
+    variables: named('PERPLEXITY'),
   },
   moonshotai: {
     name: 'Moonshot AI',
@@ -174,6 +216,7 @@ export const PROVIDERS = {
       reasoning_back: 'reasoning_content',
       prefill: 'partial',
     },
+    variables: named('MOONSHOT'),
   },
   alibaba: {
     name: 'Alibaba',
@@ -189,18 +232,21 @@ export const PROVIDERS = {
       json_word: true,
       prefill: 'partial',
     },
+    variables: named('DASHSCOPE', 'ALIBABA'),
   },
   together: {
     name: 'Together',
     protocol: 'openai-chat',
     base_url: 'https://api.together.xyz/v1',
     quirks: OPEN_MODELS,
+    variables: named('TOGETHER', 'TOGETHER_AI'),
   },
   fireworks: {
     name: 'Fireworks',
     protocol: 'openai-chat',
     base_url: 'https://api.fireworks.ai/inference/v1',
     quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content' },
+    variables: named('FIREWORKS'),
   },
   cerebras: {
     name: 'Cerebras',
@@ -210,18 +256,21 @@ export const PROVIDERS = {
       ...OPEN_MODELS,
       dropped: [...SAMPLING_EXTRAS, 'frequency_penalty', 'presence_penalty', 'logit_bias'],
     },
+    variables: named('CEREBRAS'),
   },
   xiaomi: {
     name: 'Xiaomi',
     protocol: 'openai-chat',
     base_url: 'https://api.xiaomimimo.com/v1',
     quirks: { ...PLAIN, reasoning_back: 'reasoning_content' },
+    variables: named('XIAOMI'),
   },
   zai: {
     name: 'Z.AI',
     protocol: 'openai-chat',
     base_url: 'https://api.z.ai/api/paas/v4',
     quirks: { ...PLAIN, reasoning: 'thinking', reasoning_back: 'reasoning_content' },
+    variables: named('ZAI', 'Z_AI'),
   },
   minimax: {
     name: 'Minimax',
@@ -229,38 +278,55 @@ export const PROVIDERS = {
     on_abort: 'drain',
     base_url: 'https://api.minimax.io/v1',
     quirks: OPEN_MODELS,
+    variables: named('MINIMAX'),
   },
-  meta: { name: 'Meta', protocol: 'openai-responses', base_url: 'https://api.meta.ai/v1' },
+  meta: {
+    name: 'Meta',
+    protocol: 'openai-responses',
+    base_url: 'https://api.meta.ai/v1',
+    variables: named('META'),
+  },
   inclusionai: {
     name: 'InclusionAI',
     protocol: 'openai-chat',
     base_url: 'https://api.ant-ling.com/v1',
     quirks: OPEN_MODELS,
+    variables: named('INCLUSIONAI'),
   },
   arcee: {
     name: 'Arcee AI',
     protocol: 'openai-chat',
     base_url: 'https://api.arcee.ai/api/v1',
     quirks: OPEN_MODELS,
+    variables: named('ARCEE'),
   },
   avian: {
     name: 'Avian',
     protocol: 'openai-chat',
     base_url: 'https://api.avian.io/v1',
     quirks: OPEN_MODELS,
+    variables: named('AVIAN'),
   },
   baseten: {
     name: 'BaseTen',
     protocol: 'openai-chat',
     base_url: 'https://inference.baseten.co/v1',
     quirks: OPEN_MODELS,
+    variables: named('BASETEN'),
   },
-  cloudflare: { name: 'Cloudflare', protocol: 'openai-chat', base_url: null, quirks: OPEN_MODELS },
+  cloudflare: {
+    name: 'Cloudflare',
+    protocol: 'openai-chat',
+    base_url: null,
+    quirks: OPEN_MODELS,
+    variables: { api_key: ['CLOUDFLARE_API_TOKEN'], base_url: ['CLOUDFLARE_BASE_URL'] },
+  },
   doubleword: {
     name: 'Doubleword',
     protocol: 'openai-chat',
     base_url: 'https://api.doubleword.ai/v1',
     quirks: OPEN_MODELS,
+    variables: named('DOUBLEWORD'),
   },
   huggingface: {
     name: 'Hugging Face',
@@ -268,48 +334,59 @@ export const PROVIDERS = {
     on_abort: 'drain',
     base_url: 'https://router.huggingface.co/v1',
     quirks: OPEN_MODELS,
+    variables: {
+      api_key: ['HF_TOKEN', 'HUGGINGFACE_API_KEY'],
+      base_url: ['HUGGINGFACE_BASE_URL'],
+    },
   },
   novita: {
     name: 'Novita',
     protocol: 'openai-chat',
     base_url: 'https://api.novita.ai/v3/openai',
     quirks: OPEN_MODELS,
+    variables: named('NOVITA'),
   },
   nscale: {
     name: 'Nscale',
     protocol: 'openai-chat',
     base_url: 'https://inference.api.nscale.com/v1',
     quirks: OPEN_MODELS,
+    variables: named('NSCALE'),
   },
   ovhcloud: {
     name: 'OVHcloud',
     protocol: 'openai-chat',
     base_url: 'https://oai.endpoints.kepler.ai.cloud.ovh.net/v1',
     quirks: OPEN_MODELS,
+    variables: named('OVHCLOUD'),
   },
   vercel: {
     name: 'Vercel',
     protocol: 'openai-chat',
     base_url: 'https://ai-gateway.vercel.sh/v1',
     quirks: { reasoning: 'object' },
+    variables: named('AI_GATEWAY', 'VERCEL_AI_GATEWAY'),
   },
   openrouter: {
     name: 'OpenRouter',
     protocol: 'openai-chat',
     base_url: 'https://openrouter.ai/api/v1',
     quirks: { reasoning: 'object' },
+    variables: named('OPENROUTER'),
   },
   nvidia: {
     name: 'Nvidia',
     protocol: 'openai-chat',
     base_url: 'https://integrate.api.nvidia.com/v1',
     quirks: OPEN_MODELS,
+    variables: named('NVIDIA'),
   },
   hyperbolic: {
     name: 'Hyperbolic',
     protocol: 'openai-chat',
     base_url: 'https://api.hyperbolic.xyz/v1',
     quirks: OPEN_MODELS,
+    variables: named('HYPERBOLIC'),
   },
   nebius: {
     name: 'Nebius',
@@ -317,6 +394,7 @@ export const PROVIDERS = {
     on_abort: 'drain',
     base_url: 'https://api.studio.nebius.com/v1',
     quirks: OPEN_MODELS,
+    variables: named('NEBIUS'),
   },
   sambanova: {
     name: 'SambaNova',
@@ -324,12 +402,14 @@ export const PROVIDERS = {
     on_abort: 'drain',
     base_url: 'https://api.sambanova.ai/v1',
     quirks: OPEN_MODELS,
+    variables: named('SAMBANOVA'),
   },
   deepinfra: {
     name: 'DeepInfra',
     protocol: 'openai-chat',
     base_url: 'https://api.deepinfra.com/v1/openai',
     quirks: OPEN_MODELS,
+    variables: named('DEEPINFRA'),
   },
   ollama: {
     name: 'Ollama',
@@ -337,6 +417,7 @@ export const PROVIDERS = {
     base_url: 'http://127.0.0.1:11434/v1',
     keyless: true,
     quirks: OPEN_MODELS,
+    variables: { base_url: ['OLLAMA_BASE_URL'] },
   },
   lmstudio: {
     name: 'LM Studio',
@@ -344,6 +425,7 @@ export const PROVIDERS = {
     base_url: 'http://127.0.0.1:1234/v1',
     keyless: true,
     quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content' },
+    variables: { base_url: ['LMSTUDIO_BASE_URL'] },
   },
   vllm: {
     name: 'vLLM',
@@ -351,6 +433,7 @@ export const PROVIDERS = {
     base_url: 'http://127.0.0.1:8000/v1',
     keyless: true,
     quirks: { ...OPEN_MODELS, reasoning: 'template' },
+    variables: { base_url: ['VLLM_BASE_URL'] },
   },
   llamacpp: {
     name: 'llama.cpp',
@@ -358,6 +441,7 @@ export const PROVIDERS = {
     base_url: 'http://127.0.0.1:8080/v1',
     keyless: true,
     quirks: { ...OPEN_MODELS, reasoning: 'template', reasoning_back: 'reasoning_content' },
+    variables: { base_url: ['LLAMACPP_BASE_URL'] },
   },
   sandbox: { name: 'Sandbox', protocol: 'sandbox', base_url: 'sandbox:', keyless: true },
 } satisfies Record<string, ProviderRow>

@@ -4,6 +4,7 @@ import type { ProviderConfig } from '../config.ts'
 import { getOwn } from '../kernel/json.ts'
 import { buildAddress, isHosted } from './providers/address.ts'
 import { buildCredential, type Credential } from './providers/credential.ts'
+import type { ProviderVariables } from './providers/environment.ts'
 import { getProviderFacts } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
 import type { CatalogWorld } from './world.ts'
@@ -29,6 +30,8 @@ export interface ProviderRow {
   on_abort?: 'cancel' | 'drain'
   /** How it differs from others that speak OpenAI's chat. */
   quirks?: Partial<Quirks>
+  /** The environment variables that configure it. */
+  variables?: ProviderVariables
 }
 
 /** A provider that calls can be sent to, or one that is known by name only. */

@@ -1,8 +1,9 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { notFound } from '../../core/errors.ts'
+import { VERSION } from '../../core/kernel/version.ts'
 import { allowAnyone } from '../access.ts'
 import { DOCS_PARTS, renderDocsPage } from '../docs.ts'
-import { buildOpenApi } from '../openapi.ts'
+import { buildOpenApi, type DescriptionContent } from '../openapi.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open' | 'statuses'>) =>
@@ -13,19 +14,25 @@ const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open' | 'status
  * each request, when all routes are there.
  */
 export const createDescriptionRoutes = (app: () => AnyElysia, about: About) => {
-  const json = keepText(about, () => JSON.stringify(buildOpenApi(app(), about)))
-  const yaml = keepText(about, () => Bun.YAML.stringify(buildOpenApi(app(), about), null, 2))
+  const describe = async () => buildOpenApi(app(), about, await loadContent())
+  const json = keepText(about, async () => JSON.stringify(await describe()))
+  const yaml = keepText(about, async () => Bun.YAML.stringify(await describe(), null, 2))
   return new Elysia()
     .use(allowAnyone())
     .get(
       '/openapi.json',
-      () => new Response(json(), { headers: { 'content-type': 'application/json;charset=utf-8' } }),
+      async () =>
+        new Response(await json(), {
+          headers: { 'content-type': 'application/json;charset=utf-8' },
+        }),
       describeSiteOperation({ id: 'openapiJson', summary: 'Get this description' }),
     )
     .get(
       '/openapi.yaml',
-      () =>
-        new Response(yaml(), { headers: { 'content-type': 'application/yaml; charset=utf-8' } }),
+      async () =>
+        new Response(await yaml(), {
+          headers: { 'content-type': 'application/yaml; charset=utf-8' },
+        }),
       describeSiteOperation({
         id: 'openapiYaml',
         summary: 'Get this description in YAML',
@@ -52,8 +59,16 @@ export const createDescriptionRoutes = (app: () => AnyElysia, about: About) => {
         id: 'docsPart',
         summary: 'Get an asset of that page',
         params: { part: 'Its name' },
+        produces: ['text/javascript', 'text/css'],
       }),
     )
+}
+
+// On first use: few processes are ever asked for their description.
+async function loadContent(): Promise<DescriptionContent> {
+  const { readAnswers } = await import('../openapi/answers.ts')
+  const { NOTES, TAGS } = await import('../openapi/notes.data.ts')
+  return { version: VERSION, answers: readAnswers(), notes: NOTES, tags: TAGS }
 }
 
 interface About {
@@ -65,8 +80,8 @@ interface About {
  * Returns a function that renders a text once for each title, which a new config may change. Anyone
  * may ask for it, and it takes long.
  */
-function keepText(about: About, render: () => string): () => string {
-  let kept: { title: string; text: string } | undefined
+function keepText(about: About, render: () => Promise<string>): () => Promise<string> {
+  let kept: { title: string; text: Promise<string> } | undefined
   return () => {
     if (kept?.title !== about.title) kept = { title: about.title, text: render() }
     return kept.text

@@ -3,15 +3,45 @@ import type { Gateway } from '../../core/gateway.ts'
 import { openMetrics } from '../../core/telemetry/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
 import { type Connection, findConnection } from '../connections.ts'
+import { renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
 
-/** Creates the routes for operators and their tools: health and readiness. */
+/** Creates the routes for visitors, and for operators and their tools: health and readiness. */
 export function createSiteRoutes(gateway: Gateway) {
   return new Elysia()
     .use(allowAnyone())
+    .get(
+      '/',
+      () => renderHomePage(gateway),
+      describeSiteOperation({
+        id: 'home',
+        summary: 'See what this is',
+        statuses: [200],
+        produces: ['text/html'],
+      }),
+    )
+    .get(
+      '/favicon.ico',
+      () => renderFavicon(),
+      describeSiteOperation({
+        id: 'favicon',
+        summary: 'Get the site’s picture',
+        statuses: [200],
+        produces: ['image/svg+xml'],
+      }),
+    )
+    .get(
+      '/healthz',
+      () => renderHealth(gateway),
+      describeSiteOperation({
+        id: 'healthz',
+        summary: 'Check that the process is alive, by another name',
+        statuses: [200],
+      }),
+    )
     .get(
       '/health',
       () => renderHealth(gateway),

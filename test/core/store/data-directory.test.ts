@@ -27,10 +27,17 @@ const newDirectory = () => mkdtempSync(join(root, 'd-'))
 
 describe('a data directory that others may write', () => {
   test('is refused by every command, with what to do', async () => {
-    const data = newDirectory()
+    const [data, made] = [newDirectory(), newDirectory()]
+    await runGateway(['init', '--data', made])
     chmodSync(data, 0o777)
+    chmodSync(made, 0o777)
+    const listing = await runGateway(['keys', 'list', '--data', made])
+    expect([listing.code, listing.stderr]).toEqual([
+      5,
+      expect.stringContaining(`chmod go-w ${made}`),
+    ])
     for (const command of [
-      ['keys', 'list', '--data', data],
+      ['init', '--data', data],
       ['serve', '--port', '0', '--data', data],
     ]) {
       const { code, stderr } = await runGateway(command)

@@ -67,7 +67,10 @@ async function makeMapping(gateway: Gateway): Promise<string> {
 
 /** A valid request of every operation that only reads, by operation id. */
 export const READINGS: Record<string, RequestBuilder> = {
+  home: requestNothing,
+  favicon: requestNothing,
   health: requestNothing,
+  healthz: requestNothing,
   ready: requestNothing,
   metrics: requestNothing,
   openapiJson: requestNothing,

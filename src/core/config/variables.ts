@@ -1,0 +1,98 @@
+import { invalid } from '../errors.ts'
+
+/** Where `${…}` in a config takes its texts from. */
+export interface VariableSources {
+  /** `${NAME}` */
+  env: Record<string, string | undefined>
+  /** `${file:PATH}`: reads the text of a file. Throws when it cannot be read. */
+  readSecretFile?: ((path: string) => string) | undefined
+}
+
+const VARIABLE = /\$\{(file:[^{}\n]+|[A-Za-z_][A-Za-z0-9_]*)\}/g
+const FILE = 'file:'
+
+/**
+ * Replaces the variables in all texts of a parsed config, after parsing, so that no value can add
+ * settings. Throws `invalid_request` with the path of a variable that has no value.
+ */
+export function substituteVariables(value: unknown, sources: VariableSources, path = ''): unknown {
+  if (typeof value === 'string') return substituteText(value, sources, path)
+  if (Array.isArray(value))
+    return value.map((item, i) => substituteVariables(item, sources, `${path}.${i}`))
+  if (!isMapping(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [
+      key,
+      substituteVariables(item, sources, path ? `${path}.${key}` : key),
+    ]),
+  )
+}
+
+const substituteText = (text: string, sources: VariableSources, path: string): string =>
+  text.replace(VARIABLE, (_, name: string) =>
+    name.startsWith(FILE)
+      ? readSecret(name.slice(FILE.length), sources, path)
+      : readVariable(name, sources, path),
+  )
+
+function readVariable(name: string, { env }: VariableSources, path: string): string {
+  const value = env[name]
+  if (value === undefined)
+    throw invalid(`${path}: expected the environment variable ${name}, found nothing`, path)
+  return value
+}
+
+function readSecret(file: string, { readSecretFile }: VariableSources, path: string): string {
+  try {
+    if (readSecretFile) return readSecretFile(file).trim()
+  } catch {
+    // The reason may be the file's text. Its name is enough to mend it.
+  }
+  throw invalid(`${path}: expected a file ${file} that can be read`, path)
+}
+
+/**
+ * Returns parsed settings whose providers need no secret: one whose variables have no values here
+ * keeps its other settings, and sends no credential. For commands that call no provider.
+ */
+export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
+  if (!isMapping(settings) || !isMapping(settings.providers)) return settings
+  const providers = Object.entries(settings.providers).map(([slug, provider]) => [
+    slug,
+    isMapping(provider) && !hasValue(provider, sources)
+      ? removeSecrets(provider, sources)
+      : provider,
+  ])
+  return { ...settings, providers: Object.fromEntries(providers) }
+}
+
+const CREDENTIALS = ['api_key', 'aws', 'service_account', 'auth']
+
+// A signed provider's region may be among its credentials, and a custom one's address in a variable.
+function removeSecrets(provider: Mapping, sources: VariableSources): Mapping {
+  const kept = Object.entries(provider).filter(
+    ([name, value]) => !CREDENTIALS.includes(name) && hasValue(value, sources),
+  )
+  const lost = ['base_url', 'region', 'project', 'aws', 'service_account'].some(
+    name => name in provider && !kept.some(([other]) => other === name),
+  )
+  const address = lost && !kept.some(([name]) => name === 'base_url') ? { base_url: NOWHERE } : {}
+  return { ...Object.fromEntries(kept), ...address, auth: 'none' }
+}
+
+/** An address that no name server knows (RFC 2606). */
+const NOWHERE = 'http://missing.invalid'
+
+function hasValue(value: unknown, sources: VariableSources): boolean {
+  try {
+    substituteVariables(value, sources)
+    return true
+  } catch {
+    return false
+  }
+}
+
+type Mapping = Record<string, unknown>
+
+const isMapping = (value: unknown): value is Mapping =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

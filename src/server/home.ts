@@ -1,0 +1,84 @@
+import type { Gateway } from '../core/gateway.ts'
+import { VERSION } from '../core/kernel/version.ts'
+
+const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+<path fill="none" stroke="#2563eb" stroke-width="4" stroke-linecap="round"
+  d="M5 27V16a11 11 0 0 1 22 0v11M13 27V17a3 3 0 0 1 6 0v10"/>
+</svg>
+`
+
+const STYLE = `
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 4rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } pre { overflow-x: auto; padding: 1rem; background: #8881 }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } a { color: #8ab4f8 } }
+`
+
+// The page runs nothing and loads nothing but its picture.
+const POLICY = [
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/**
+ * Renders the page at the root: what this is, how it is, and how to call it. It shows nothing that
+ * only some may know.
+ */
+export function renderHomePage(gateway: Gateway): Response {
+  const name = Bun.escapeHTML(gateway.config.service_name)
+  const url = Bun.escapeHTML(gateway.instance.siteUrl.replace(/\/$/, ''))
+  const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${name}</title>
+<link rel="icon" href="/favicon.ico">
+<style>${STYLE}</style>
+</head>
+<body>
+<h1>${name}</h1>
+<p>A model gateway: one API in front of every model provider. Version ${VERSION}, ${renderStatus(gateway)}.</p>
+<ul>
+<li><a href="/docs">API reference</a>, to read and to try</li>
+<li><a href="/openapi.json">OpenAPI description</a></li>
+<li><a href="/api/v1/models">Models</a></li>
+</ul>
+<p>Every client of the OpenRouter or OpenAI API works with the base URL <code>${url}/api/v1</code>,
+and Anthropic’s with <code>${url}/api</code>. <code>gateway keys create --name me</code> makes a key:</p>
+<pre>curl ${url}/api/v1/chat/completions \\
+  -H "Authorization: Bearer $KEY" \\
+  -d '{"model":"${Bun.escapeHTML(gateway.config.default_model)}","messages":[{"role":"user","content":"Hello there"}]}'</pre>
+</body>
+</html>
+`
+  return new Response(page, {
+    headers: {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': POLICY,
+      'x-content-type-options': 'nosniff',
+    },
+  })
+}
+
+const renderStatus = ({ traffic, recorder, instance: { configStatus } }: Gateway): string =>
+  traffic.calls.draining
+    ? 'about to stop'
+    : !recorder.healthy
+      ? 'not ready: the store takes no records'
+      : configStatus.rejected
+        ? 'ready; its changed config file is wrong and not used'
+        : 'ready'
+
+/** Renders the picture that browsers show beside the address. */
+export const renderFavicon = (): Response =>
+  new Response(MARK, {
+    headers: {
+      'content-type': 'image/svg+xml',
+      'cache-control': 'max-age=86400',
+      'x-content-type-options': 'nosniff',
+    },
+  })

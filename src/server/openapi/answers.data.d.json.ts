@@ -1,0 +1,3 @@
+/** The path of the data in the program, not the data. */
+declare const path: string
+export default path

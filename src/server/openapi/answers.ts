@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs'
+import data from './answers.data.json' with { type: 'file' }
+
+/** A JSON Schema. */
+export type JsonSchema = Record<string, unknown>
+
+/** The schemas of successful answers. */
+export interface Answers {
+  /** By operation and media type. */
+  operations: Record<string, Record<string, JsonSchema>>
+  /** What they refer to, by name. */
+  schemas: Record<string, JsonSchema>
+}
+
+/**
+ * Reads the schemas of successful answers: those of the public API, which `bun run answers` takes
+ * from its description, and those of operations that only this gateway has.
+ */
+export function readAnswers(): Answers {
+  const { operations, schemas } = JSON.parse(readFileSync(data, 'utf8')) as Answers
+  return { operations: { ...operations, ...OWN }, schemas: { ...schemas, ...OWN_SCHEMAS } }
+}
+
+const text = { type: 'string' }
+const optionalText = { type: ['string', 'null'] }
+const integer = { type: 'integer' }
+const optionalInteger = { type: ['integer', 'null'] }
+
+const object = (properties: JsonSchema, optional: string[] = []): JsonSchema => ({
+  type: 'object',
+  required: Object.keys(properties).filter(name => !optional.includes(name)),
+  properties,
+})
+const arrayOf = (items: JsonSchema): JsonSchema => ({ type: 'array', items })
+const json = (schema: JsonSchema) => ({ 'application/json': schema })
+const refer = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
+const scim = (name: string) => ({ 'application/scim+json': refer(name) })
+
+const STATUS = { ...text, enum: ['ok'] }
+const HEALTH = object({ status: STATUS, config: { ...text, enum: ['rejected'] } }, ['config'])
+
+const SYNC_JOB = object({
+  id: text,
+  status: { ...text, enum: ['queued', 'running', 'succeeded', 'failed'] },
+  synced_groups: optionalInteger,
+  deleted_groups: optionalInteger,
+  error_message: optionalText,
+  created_at: text,
+  started_at: optionalText,
+  finished_at: optionalText,
+})
+
+const AUDIT_ENTRY = object({
+  id: text,
+  created_at: text,
+  actor: text,
+  user_id: text,
+  key_hash: optionalText,
+  workspace_id: optionalText,
+  action: { ...text, examples: ['keys.create'] },
+  resource_id: text,
+  before: { type: ['object', 'null'] },
+  after: { type: ['object', 'null'] },
+  changed: arrayOf(text),
+})
+
+const COMPLETION = object({
+  id: text,
+  object: { ...text, enum: ['text_completion'] },
+  created: integer,
+  model: text,
+  choices: arrayOf(object({ text, index: integer, finish_reason: optionalText })),
+  usage: refer('ChatUsage'),
+})
+
+const META = object({ resourceType: text, location: text }, ['location'])
+const SCIM_SCHEMAS = arrayOf(text)
+const REFERENCES = arrayOf(object({ value: text, display: text }, ['display']))
+
+const OWN_SCHEMAS: Answers['schemas'] = {
+  ScimUser: object(
+    { schemas: SCIM_SCHEMAS, id: text, userName: text, active: { type: 'boolean' }, meta: META },
+    ['userName', 'active', 'meta'],
+  ),
+  ScimGroup: object(
+    { schemas: SCIM_SCHEMAS, id: text, displayName: text, members: REFERENCES, meta: META },
+    ['displayName', 'members', 'meta'],
+  ),
+  ScimList: object(
+    {
+      schemas: SCIM_SCHEMAS,
+      totalResults: integer,
+      startIndex: integer,
+      itemsPerPage: integer,
+      Resources: arrayOf({ type: 'object' }),
+    },
+    ['startIndex', 'itemsPerPage', 'Resources'],
+  ),
+  ScimDescription: object({ schemas: SCIM_SCHEMAS, meta: META }, ['meta']),
+}
+
+const OWN: Answers['operations'] = {
+  sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
+  getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  listAudit: json(object({ data: arrayOf(AUDIT_ENTRY), total_count: integer })),
+  createScimSyncJob: json(object({ data: SYNC_JOB })),
+  getScimSyncJob: json(object({ data: SYNC_JOB })),
+  listScimUserResources: scim('ScimList'),
+  searchScimUserResources: scim('ScimList'),
+  createScimUserResource: scim('ScimUser'),
+  getScimUserResource: scim('ScimUser'),
+  replaceScimUserResource: scim('ScimUser'),
+  patchScimUserResource: scim('ScimUser'),
+  listScimGroupResources: scim('ScimList'),
+  searchScimGroupResources: scim('ScimList'),
+  createScimGroupResource: scim('ScimGroup'),
+  getScimGroupResource: scim('ScimGroup'),
+  replaceScimGroupResource: scim('ScimGroup'),
+  patchScimGroupResource: scim('ScimGroup'),
+  getScimServiceProviderConfig: scim('ScimDescription'),
+  listScimResourceTypes: scim('ScimList'),
+  getScimResourceType: scim('ScimDescription'),
+  listScimSchemas: scim('ScimList'),
+  getScimSchema: scim('ScimDescription'),
+  searchScim: scim('ScimList'),
+  home: { 'text/html': text },
+  favicon: { 'image/svg+xml': text },
+  health: json(HEALTH),
+  healthz: json(HEALTH),
+  ready: json(object({ status: { ...text, examples: ['ready'] } })),
+  metrics: { 'text/plain': text },
+  openapiJson: json({ type: 'object' }),
+  openapiYaml: { 'application/yaml': text },
+  docs: { 'text/html': text },
+  docsPart: { 'text/javascript': text, 'text/css': text },
+}

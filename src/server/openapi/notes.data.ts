@@ -1,0 +1,332 @@
+/** What the description says about an operation, beside what its route declares. */
+export interface OperationNote {
+  description: string
+  /** A body that works as it stands, wherever the operation needs nothing that was made before. */
+  body?: object
+  /** Examples of the parameters in its path and query. */
+  examples?: Record<string, string | number>
+}
+
+const HELLO = [{ role: 'user', content: 'Hello there' }]
+const HASH = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+const ID = '4b6f3f0e-6d0c-4c64-9c3a-0a6f1f3f2b11'
+const OTHER_ID = '0d6d4a0e-2a53-4d6c-8f1e-6a3b8c1d2e4f'
+const USER_ID = 'user_2dHFtVWx2n56w6HkM0000000000'
+const KEYS = { key_hashes: [HASH] }
+const MEMBERS = { member_user_ids: [USER_ID] }
+const MODEL = { author: 'sandbox', slug: 'echo' }
+const id = { id: ID }
+
+const SCIM = 'urn:ietf:params:scim:schemas:core:2.0:'
+const MESSAGES = 'urn:ietf:params:scim:api:messages:2.0:'
+const USER = { schemas: [`${SCIM}User`], userName: 'ada@acme.example', active: true }
+const GROUP = { schemas: [`${SCIM}Group`], displayName: 'Engineering', members: [] }
+const SEARCH = { schemas: [`${MESSAGES}SearchRequest`], filter: 'displayName pr', count: 10 }
+const buildPatch = (path: string, value: unknown) => ({
+  schemas: [`${MESSAGES}PatchOp`],
+  Operations: [{ op: 'replace', path, value }],
+})
+
+/** The notes of all operations, by their ids. */
+export const NOTES: Record<string, OperationNote> = {
+  sendChatCompletionRequest: {
+    description:
+      'Answers a conversation in the format of OpenAI’s chat completions, by whichever provider ' +
+      'serves the model. With `stream`, the answer arrives as server-sent events. `models` names ' +
+      'fallbacks, `provider` says which providers may serve the call.',
+    body: { model: 'sandbox/echo', messages: HELLO },
+  },
+  sendCompletionRequest: {
+    description: 'Continues a text: the older form of chat completions, for one prompt.',
+    body: { model: 'sandbox/echo', prompt: 'Hello there' },
+  },
+  createMessages: {
+    description:
+      'Answers a conversation in the format of Anthropic’s Messages API, by whichever provider ' +
+      'serves the model. Text, pictures, files, tools and thinking are translated.',
+    body: { model: 'sandbox/echo', max_tokens: 100, messages: HELLO },
+  },
+  createEmbeddings: {
+    description: 'Computes a vector for each text, in the format of OpenAI’s embeddings.',
+    body: { model: 'sandbox/embed', input: 'Hello there' },
+  },
+  getModels: {
+    description: 'Lists models with their prices, limits and abilities. Every filter narrows it.',
+    examples: { q: 'echo', limit: 10 },
+  },
+  listModelsCount: { description: 'Counts the models that the list of models has.' },
+  listEmbeddingsModels: { description: 'Lists the models that compute vectors.' },
+  listEndpointsZdr: {
+    description:
+      'Lists the endpoints whose providers keep nothing of a call (zero data retention).',
+  },
+  getModel: { description: 'Shows one model. Variants and aliases work.', examples: MODEL },
+  listEndpoints: {
+    description: 'Lists who serves a model, at which prices and limits, and how each is doing.',
+    examples: MODEL,
+  },
+  listModelsUser: {
+    description:
+      'Lists the models that this key can call, by its workspace’s rules and guardrails.',
+  },
+  listProviders: { description: 'Lists the known providers, with their policies where known.' },
+  getGeneration: {
+    description:
+      'Shows the record of a finished call: its provider, tokens, cost and times. Its id is in ' +
+      'the answer and in the header `X-Generation-Id`.',
+    examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
+  },
+  getCurrentKey: { description: 'Shows the key of this request: its limit and what it has spent.' },
+  list: { description: 'Lists the API keys of a workspace, never their secrets.' },
+  createKeys: {
+    description: 'Creates an API key. The answer has its plaintext, which is stored nowhere.',
+    body: { name: 'My application', limit: 10, limit_reset: 'monthly' },
+  },
+  getKey: { description: 'Shows an API key by its hash.', examples: { hash: HASH } },
+  updateKeys: {
+    description: 'Changes an API key. Disabling it refuses its next call.',
+    body: { disabled: true },
+    examples: { hash: HASH },
+  },
+  deleteKeys: { description: 'Deletes an API key for good.', examples: { hash: HASH } },
+  listPresets: { description: 'Lists the presets of the key’s workspace, the last changed first.' },
+  getPreset: {
+    description: 'Shows a preset with the version that calls use.',
+    examples: { slug: 'brief' },
+  },
+  listPresetVersions: {
+    description: 'Lists the versions of a preset, the oldest first.',
+    examples: { slug: 'brief' },
+  },
+  getPresetVersion: {
+    description: 'Shows one version of a preset.',
+    examples: { slug: 'brief', version: 1 },
+  },
+  createPresetsChatCompletions: {
+    description:
+      'Makes a preset, or its next version, from a chat request: its parameters and its system ' +
+      'message. The conversation is not kept.',
+    body: {
+      model: 'sandbox/echo',
+      temperature: 0.2,
+      messages: [{ role: 'system', content: 'Be brief' }],
+    },
+    examples: { slug: 'brief' },
+  },
+  createPresetsMessages: {
+    description: 'Makes a preset, or its next version, from a request in Anthropic’s format.',
+    body: { model: 'sandbox/echo', max_tokens: 100, system: 'Be brief', messages: HELLO },
+    examples: { slug: 'brief' },
+  },
+  createPresetsResponses: {
+    description: 'Makes a preset, or its next version, from a request of OpenAI’s Responses API.',
+    body: { model: 'sandbox/echo', instructions: 'Be brief', input: 'Hello there' },
+    examples: { slug: 'brief' },
+  },
+  listBYOKKeys: { description: 'Lists a workspace’s own provider keys, never their secrets.' },
+  createBYOKKey: {
+    description: 'Adds a provider key of a workspace. It is sealed, and never shown again.',
+    body: { provider: 'openai', key: 'sk-...', name: 'Our OpenAI account' },
+  },
+  getBYOKKey: { description: 'Shows one of a workspace’s own provider keys.', examples: id },
+  updateBYOKKey: {
+    description: 'Changes a provider key of a workspace. A new `key` replaces the old one.',
+    body: { name: 'Our OpenAI account', disabled: true },
+    examples: id,
+  },
+  deleteBYOKKey: { description: 'Deletes a provider key of a workspace.', examples: id },
+  listWorkspaces: { description: 'Lists the workspaces that this key manages.' },
+  createWorkspace: {
+    description: 'Creates a workspace: keys, presets, budgets and rules of a team.',
+    body: { name: 'Team', slug: 'team' },
+  },
+  getWorkspace: { description: 'Shows a workspace.', examples: id },
+  updateWorkspace: {
+    description: 'Changes a workspace.',
+    body: { name: 'Team', description: 'The team’s keys' },
+    examples: id,
+  },
+  deleteWorkspace: {
+    description: 'Deletes a workspace without active keys, with its budgets and guardrails.',
+    examples: id,
+  },
+  listWorkspaceMembers: { description: 'Lists the members of a workspace.', examples: id },
+  bulkAddWorkspaceMembers: {
+    description: 'Adds members of the organization to a workspace.',
+    body: { user_ids: [USER_ID] },
+    examples: id,
+  },
+  bulkRemoveWorkspaceMembers: {
+    description: 'Removes members who have no active keys from a workspace.',
+    body: { user_ids: [USER_ID] },
+    examples: id,
+  },
+  listWorkspaceBudgets: { description: 'Lists the budgets of a workspace.', examples: id },
+  getWorkspaceBudget: {
+    description: 'Shows the budget of a workspace for an interval, and what is spent of it.',
+    examples: { ...id, interval: 'monthly' },
+  },
+  upsertWorkspaceBudget: {
+    description: 'Sets what all keys of a workspace may spend in an interval, in USD.',
+    body: { limit_usd: 100 },
+    examples: { ...id, interval: 'monthly' },
+  },
+  deleteWorkspaceBudget: {
+    description: 'Removes the budget of a workspace for an interval.',
+    examples: { ...id, interval: 'monthly' },
+  },
+  listOrganizationMembers: { description: 'Lists the members of the organization.' },
+  listGuardrails: { description: 'Lists guardrails: rules for what keys and members may call.' },
+  createGuardrail: {
+    description: 'Creates a guardrail. It applies to the keys and members that it is assigned to.',
+    body: { name: 'European, without retention', allowed_data_regions: ['europe'] },
+  },
+  getGuardrail: { description: 'Shows a guardrail.', examples: id },
+  updateGuardrail: {
+    description: 'Changes a guardrail. A list replaces the whole list.',
+    body: { description: 'For the support team' },
+    examples: id,
+  },
+  deleteGuardrail: { description: 'Deletes a guardrail, and its assignments.', examples: id },
+  listKeyAssignments: { description: 'Lists which keys have which guardrail.' },
+  listGuardrailKeyAssignments: { description: 'Lists the keys of a guardrail.', examples: id },
+  bulkAssignKeysToGuardrail: {
+    description: 'Assigns a guardrail to keys. A key has one: it replaces another.',
+    body: KEYS,
+    examples: id,
+  },
+  bulkUnassignKeysFromGuardrail: {
+    description: 'Takes a guardrail from keys.',
+    body: KEYS,
+    examples: id,
+  },
+  listMemberAssignments: { description: 'Lists which members have which guardrail.' },
+  listGuardrailMemberAssignments: {
+    description: 'Lists the members of a guardrail.',
+    examples: id,
+  },
+  bulkAssignMembersToGuardrail: {
+    description: 'Assigns a guardrail to members, for all their keys.',
+    body: MEMBERS,
+    examples: id,
+  },
+  bulkUnassignMembersFromGuardrail: {
+    description: 'Takes a guardrail from members.',
+    body: MEMBERS,
+    examples: id,
+  },
+  getCredits: { description: 'Shows what was paid in, and what is spent of it, in USD.' },
+  createCoinbaseCharge: { description: 'Is closed for good: credits are added at the terminal.' },
+  listAudit: {
+    description: 'Lists who changed what and when. The trail can only be added to.',
+    examples: { limit: 20 },
+  },
+  listScimGroupMappings: { description: 'Lists which groups have a role in which workspaces.' },
+  createScimGroupMapping: {
+    description: 'Makes the members of a group members of a workspace.',
+    body: { scim_group_id: ID, workspace_id: OTHER_ID, role: 'member' },
+  },
+  getScimGroupMapping: { description: 'Shows a mapping.', examples: id },
+  updateScimGroupMapping: {
+    description: 'Changes the role that a mapping gives.',
+    body: { role: 'admin' },
+    examples: id,
+  },
+  deleteScimGroupMapping: {
+    description: 'Deletes a mapping. Its members stay or leave, as `keep_members` says.',
+    examples: { ...id, keep_members: 'true' },
+  },
+  listScimGroups: { description: 'Lists the groups that the identity provider has sent.' },
+  createScimSyncJob: { description: 'Starts a job in which the provider sends everything anew.' },
+  getScimSyncJob: { description: 'Shows how far a job is.', examples: id },
+  listScimUserResources: {
+    description: 'Lists users (RFC 7644, 3.4.2).',
+    examples: { filter: 'userName eq "ada@acme.example"', count: 10 },
+  },
+  searchScimUserResources: {
+    description: 'Lists users by a query in the body (RFC 7644, 3.4.3).',
+    body: { ...SEARCH, filter: 'userName pr' },
+  },
+  createScimUserResource: { description: 'Creates a user (RFC 7644, 3.3).', body: USER },
+  getScimUserResource: { description: 'Shows a user.', examples: id },
+  replaceScimUserResource: {
+    description: 'Replaces a user (RFC 7644, 3.5.1).',
+    body: USER,
+    examples: id,
+  },
+  patchScimUserResource: {
+    description: 'Changes attributes of a user (RFC 7644, 3.5.2). An inactive one can do nothing.',
+    body: buildPatch('active', false),
+    examples: id,
+  },
+  deleteScimUserResource: { description: 'Deletes a user.', examples: id },
+  listScimGroupResources: {
+    description: 'Lists groups (RFC 7644, 3.4.2).',
+    examples: { filter: 'displayName eq "Engineering"', count: 10 },
+  },
+  searchScimGroupResources: {
+    description: 'Lists groups by a query in the body (RFC 7644, 3.4.3).',
+    body: SEARCH,
+  },
+  createScimGroupResource: { description: 'Creates a group (RFC 7644, 3.3).', body: GROUP },
+  getScimGroupResource: { description: 'Shows a group with its members.', examples: id },
+  replaceScimGroupResource: {
+    description: 'Replaces a group and its members (RFC 7644, 3.5.1).',
+    body: GROUP,
+    examples: id,
+  },
+  patchScimGroupResource: {
+    description: 'Changes a group, or adds and removes members (RFC 7644, 3.5.2).',
+    body: buildPatch('displayName', 'Research'),
+    examples: id,
+  },
+  deleteScimGroupResource: { description: 'Deletes a group.', examples: id },
+  getScimServiceProviderConfig: { description: 'Shows which parts of SCIM are spoken.' },
+  listScimResourceTypes: { description: 'Lists the kinds of resources.' },
+  getScimResourceType: {
+    description: 'Shows a kind of resource.',
+    examples: { name: 'User' },
+  },
+  listScimSchemas: { description: 'Lists the schemas of resources.' },
+  getScimSchema: {
+    description: 'Shows the schema of a resource.',
+    examples: { id: `${SCIM}User` },
+  },
+  searchScim: {
+    description: 'Lists users and groups by a query in the body (RFC 7644, 3.4.3).',
+    body: { ...SEARCH, filter: 'id pr' },
+  },
+  home: { description: 'Shows what this is, and how to call it, to a person with a browser.' },
+  favicon: { description: 'Gets the picture that browsers show beside the address.' },
+  health: {
+    description: 'Answers while the process runs. `config` is `rejected` where its file is wrong.',
+  },
+  healthz: { description: 'Answers like `/health`, under the name that Kubernetes uses.' },
+  ready: { description: 'Answers 200 while calls are accepted, and 503 before it stops.' },
+  metrics: { description: 'Gets counters and timings in the format of Prometheus.' },
+  openapiJson: { description: 'Gets this description as JSON.' },
+  openapiYaml: { description: 'Gets this description as YAML.' },
+  docs: { description: 'Shows this description in a browser, where operations can be tried.' },
+  docsPart: { description: 'Gets a part of that page.', examples: { part: 'page.js' } },
+}
+
+/** The headings of the description: what most people look for comes first. */
+export const TAGS: { name: string; description: string }[] = [
+  { name: 'Chat', description: 'Conversations in OpenAI’s format' },
+  { name: 'Messages', description: 'Conversations in Anthropic’s format' },
+  { name: 'Embeddings', description: 'Vectors of texts' },
+  { name: 'Models', description: 'What can be called, and by whom it is served' },
+  { name: 'Providers', description: 'Who serves models' },
+  { name: 'Generations', description: 'Records of finished calls' },
+  { name: 'API Keys', description: 'Who may call, and how much they may spend' },
+  { name: 'Credits', description: 'What was paid in' },
+  { name: 'Presets', description: 'Named configurations that are laid under calls' },
+  { name: 'BYOK', description: 'Workspaces’ own provider keys' },
+  { name: 'Workspaces', description: 'Teams, their members and budgets' },
+  { name: 'Organization', description: 'All members' },
+  { name: 'Guardrails', description: 'Rules for what may be called and sent' },
+  { name: 'Audit', description: 'Who changed what' },
+  { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
+  { name: 'SCIM provisioning', description: 'What an identity provider calls' },
+  { name: 'Site', description: 'Health, metrics and this description' },
+]
