@@ -7,7 +7,7 @@ import { toPage } from '../kernel/pages.ts'
 import { compareNewestFirst } from '../kernel/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
-import { KeyChange, type KeyQuery, type NewKey } from './keys/schema.ts'
+import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
 import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { auditKey, showKey } from './keys/view.ts'
@@ -96,11 +96,11 @@ async function assertCreatorAllowed(
 }
 
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
-export function listKeys(world: IdentityWorld, actor: Actor, query: KeyQuery) {
+export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
   const keys = world.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
-  const page = { offset: query.offset ?? 0, limit: LIST_SIZE }
+  const page = { offset: query.offset ?? 0, limit: query.limit ?? LIST_SIZE }
   return {
     data: toPage(keys.sort(compareNewestFirst('created_at', 'hash')), page, key =>
       showKey(world, key),

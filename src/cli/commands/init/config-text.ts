@@ -20,7 +20,7 @@ ${renderMapping(settings, '    ')}
   # Any other provider that is known by name needs its credential alone:
   # anthropic: { api_key: "\${ANTHROPIC_API_KEY}" }
 
-# The model of calls that name none. gateway models list --callable shows them all.
+# The model of calls that name none. gateway models list shows them all.
 ${model === null ? '# default_model: sandbox/echo' : `default_model: ${JSON.stringify(model)}`}
 
 # server:
