@@ -39,6 +39,16 @@ export function parseNumber(text: string): number {
   return value
 }
 
+const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+
+/** Parses a length of time on the command line, such as `24h`, to seconds. */
+export function parseDuration(text: string): number {
+  const [, count, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
+  if (text === '0') return 0
+  if (count === undefined) throw new InvalidArgumentError('expected a time such as 30m, 24h or 7d')
+  return Number(count) * (SECONDS[unit] ?? 0)
+}
+
 /** Converts flags to the API's input. Throws `invalid_request` with the same message as the API. */
 export function parseInput<T extends TSchema>(
   schema: T,

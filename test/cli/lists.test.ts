@@ -114,7 +114,7 @@ describe('a list', () => {
 
   test('shows the kind of each key', async () => {
     const { stdout } = await run('keys', 'list', '--limit', '1')
-    expect(stdout).toMatch(/^NAME +KIND .*\nkey-129 +inference /)
+    expect(stdout).toMatch(/^NAME +KIND .*\nkey-\d+ +inference /)
     expect((await run('keys', 'get', 'key-1')).stdout).toMatch(/\nkind +inference\n/)
   })
 })
@@ -128,8 +128,8 @@ describe('an id', () => {
       const { stdout } = await run('keys', 'get', name, '--json')
       return JSON.parse(stdout).data
     }
-    const { label } = await get('key-129')
-    for (const name of [newest, newest.slice(0, 20), 'key-129', label])
+    const { label, name: own } = await get(newest)
+    for (const name of [newest, newest.slice(0, 20), own, label])
       expect((await get(name)).hash).toBe(newest)
     expect((await get('key-12')).name).toBe('key-12')
   })
@@ -291,4 +291,25 @@ test('a provider key is typed without echo', async () => {
   )
   expect([code, shown.includes('canary')]).toEqual([0, false])
   expect((await run('byok', 'list')).stdout).toContain('openai')
+})
+
+describe('keys rotate', () => {
+  test('prints the new secret alone, and when the one so far ends', async () => {
+    await run('keys', 'create', '--name', 'turning')
+    const { code, stdout, stderr } = await run('keys', 'rotate', 'turning', '--overlap', '30m')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^gw-v1-[0-9a-f]{72}\n$/)])
+    expect(stderr).toMatch(/\nThe secret so far is valid until \d{4}-[^\n]+Z\n$/)
+    expect((await run('keys', 'get', 'turning')).stdout).toMatch(/previous_secret_until +\d{4}-/)
+    const now = await run('keys', 'rotate', 'turning', '--overlap', '0')
+    expect(now.stderr).toContain('The secret so far is no longer valid\n')
+  })
+
+  test.each(['-1h', '1.5h', '5', '1w', '', '91d', '999999999999999999999d'])(
+    'refuses --overlap %p',
+    async overlap => {
+      const { code, stdout, stderr } = await run('keys', 'rotate', 'key-1', `--overlap=${overlap}`)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^gateway: .*--overlap.*expected [^\n]+\n$/)
+    },
+  )
 })

@@ -16,13 +16,14 @@ import {
 } from '../fields.ts'
 import { KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { findWorkspaceId } from '../options.ts'
+import { findWorkspaceId, parseDuration } from '../options.ts'
 import { formatDollars, print, printFields, printNote } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/identity/keys.ts')),
     ...(await import('../../core/identity/keys/schema.ts')),
+    ...(await import('../../core/identity/keys/rotation.ts')),
   }),
   { args: { hash: 'its hash, name or label, or a beginning of one' }, names: { hash: KEYS } },
 )
@@ -48,6 +49,15 @@ const CHANGE = [
   fillDisabled('disable it', 'enable it again'),
   offer('--no-byok-in-limit', 'do not count spending through own provider keys'),
 ]
+const OVERLAP: Fields = {
+  options: [
+    new Option('--overlap <time>', 'how long the secret so far stays valid: 90s, 30m, 24h, 7d or 0')
+      .argParser(parseDuration)
+      .default(24 * 60 * 60, '24h'),
+  ],
+  flags: { overlap_seconds: '--overlap' },
+  read: ({ overlap }) => ({ overlap_seconds: overlap }),
+}
 const LIST_FIELDS = [
   ...PAGE,
   {
@@ -89,11 +99,24 @@ export const createKeysCommand = () =>
     ),
     verb('get <hash>', 'show a key', [], core => core.getKey).printAs(({ data }, { gateway }) => {
       const { hash, name, ...fields } = data
-      printFields({ hash, name, kind: getKind(gateway, hash), ...fields })
+      const { previous_secret_until } = gateway.memory.keys.get(hash) ?? {}
+      const rotation = previous_secret_until ? { previous_secret_until } : {}
+      printFields({ hash, name, kind: getKind(gateway, hash), ...fields, ...rotation })
     }),
     verb('update <hash>', 'change a key', CHANGE, core =>
       withInput(core.KeyChange, core.updateKey),
     ),
+    verb('rotate <hash>', 'give a key a new secret and print it, once', [OVERLAP], core =>
+      withInput(core.KeyRotation, core.rotateKey),
+    ).printAs(({ key, previous_valid_until }) => {
+      print(key)
+      printNote('This key is shown once. Name, limits and spending stay as they are')
+      printNote(
+        previous_valid_until === null
+          ? 'The secret so far is no longer valid'
+          : `The secret so far is valid until ${previous_valid_until}`,
+      )
+    }),
     verb('delete <hash>', 'delete a key', [], core => core.deleteKey).printAs(printDeleted),
   ])
 

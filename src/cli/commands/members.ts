@@ -96,7 +96,7 @@ export const createMembersCommand = () =>
         await core.deactivateMember(gateway, actor, id)
         return { deactivated: true }
       },
-    ).printAs((_, { args: [id] }) => print(`Deactivated ${id}`)),
+    ).printAs((_, { named }) => print(`Deactivated ${named}`)),
     verb(
       'add <ids...>',
       'add members to a workspace',

@@ -70,7 +70,7 @@ const createTokenCommands = () =>
       ID: token => token.id,
     }),
     tokenVerb('revoke <id>', 'revoke a token', [], core => core.revokeScimToken).printAs(
-      (_, { args: [id] }) => print(`Revoked ${id}`),
+      (_, { named }) => print(`Revoked ${named}`),
     ),
   ])
 

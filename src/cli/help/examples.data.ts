@@ -10,6 +10,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'keys list': ['keys list', 'keys list --all --json'],
   'keys get': ['keys get laptop'],
   'keys update': ['keys update laptop --limit 20', 'keys update 3f2a --disable'],
+  'keys rotate': ['keys rotate laptop', 'keys rotate laptop --overlap 7d'],
   'keys delete': ['keys delete laptop'],
   'workspaces create': ['workspaces create --name Research --slug research'],
   'workspaces list': ['workspaces list'],

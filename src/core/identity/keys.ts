@@ -49,6 +49,9 @@ export async function createKey(
 /** Builds the fields of a new key that do not depend on its owner. */
 const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
   hash: hashSecret(plaintext),
+  secret_hash: null,
+  previous_secret_hash: null,
+  previous_secret_until: null,
   name: input.name,
   label: maskSecret(plaintext),
   external_user: input.external?.user ?? null,
@@ -199,7 +202,9 @@ function countFreeModelRequests({ traffic: { rateLimits } }: IdentityWorld) {
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-const createPlaintext = (world: IdentityWorld) => addChecksum(`gw-v1-${world.ids.secret()}`)
+/** Creates the plaintext of a key. */
+export const createPlaintext = (world: IdentityWorld): string =>
+  addChecksum(`gw-v1-${world.ids.secret()}`)
 
 /** Returns a key that the actor may manage. Throws 404. */
 export const requireManagedKey = (world: IdentityWorld, actor: Actor, hash: string): Key =>
