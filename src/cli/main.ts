@@ -20,6 +20,7 @@ import { createPresetsCommand } from './commands/presets.ts'
 import { createProvidersCommand } from './commands/providers.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
+import { createStatusCommand } from './commands/status.ts'
 import { createVersionCommand } from './commands/version.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
@@ -62,6 +63,7 @@ export function createProgram(): Command {
     .addCommand(createDoctorCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
+    .addCommand(createStatusCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

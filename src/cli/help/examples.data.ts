@@ -73,6 +73,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'generations get': ['generations get gen-1790'],
   logs: ['logs', 'logs --id req-17'],
   explain: ['explain request.json --key laptop'],
+  status: ['status', 'status --json'],
   version: ['version'],
   help: ['help keys create'],
   'config check': ['config check', 'config check gateway.yaml'],
