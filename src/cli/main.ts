@@ -21,6 +21,7 @@ import { createProvidersCommand } from './commands/providers.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
+import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
@@ -63,6 +64,7 @@ export function createProgram(): Command {
     .addCommand(createDoctorCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
+    .addCommand(createUsageCommand())
     .addCommand(createStatusCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())

@@ -72,6 +72,7 @@ export const EXAMPLES: Record<string, string[]> = {
   ],
   'generations get': ['generations get gen-1790'],
   logs: ['logs', 'logs --id req-17'],
+  usage: ['usage', 'usage --by model --since 2026-11-01', 'usage --by key --key laptop'],
   explain: ['explain request.json --key laptop'],
   status: ['status', 'status --json'],
   version: ['version'],
