@@ -29,7 +29,8 @@ export interface RestoreInput {
 }
 
 /** What may be in a directory that counts as empty. */
-const HARMLESS = /^(serve\.lock.*|serve\.sock|secret\.key|gateway\.yaml|lost\+found|before-restore-.*)$/
+const HARMLESS =
+  /^(serve\.lock.*|serve\.sock|secret\.key|gateway\.yaml|lost\+found|before-restore-.*)$/
 
 /**
  * Puts a backup into a data directory. Everything is checked before anything there changes; killed
