@@ -78,6 +78,8 @@ export const EXAMPLES: Record<string, string[]> = {
   version: ['version'],
   help: ['help keys create'],
   'config check': ['config check', 'config check gateway.yaml'],
+  'config init': ['config init'],
+  'config show': ['config show', 'config show --set'],
   'config schema': ['config schema'],
   doctor: ['doctor'],
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],

@@ -122,9 +122,9 @@ export function describeSchema(schema: TSchema): string {
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }
 
-// A form has a name, or is told as it is: that something else was expected would say nothing.
+// A form has a name, or is told as it is. What a text must not be is told by the other variants.
 const describeForm = ({ title, pattern }: TSchema): string =>
-  title ? `: ${title}` : pattern ? ` in the form ${pattern}` : ''
+  title ? `: ${title}` : pattern && !pattern.includes('(?!') ? ` in the form ${pattern}` : ''
 
 /** Describes a value without repeating texts. Only numbers, booleans and null are shown as is. */
 export function describeValue(value: unknown): string {
