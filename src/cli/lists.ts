@@ -22,7 +22,7 @@ const LARGEST_PAGE = 100
  */
 export async function readList(
   pages: Fields['pages'],
-  { all, limit, offset }: Flags,
+  { all, limit, offset, cursor }: Flags,
   input: unknown[],
   call: Call,
 ): Promise<unknown> {
@@ -32,8 +32,8 @@ export async function readList(
     return cutPage(await call(input), Number(offset ?? 0), Number(limit ?? Infinity))
   }
   if (pages === undefined || !all) return call(input)
-  if (limit !== undefined || offset !== undefined)
-    throw invalid('--all: expected neither --limit nor --offset beside it')
+  if ([limit, offset, cursor].some(one => one !== undefined))
+    throw invalid('--all: expected no --limit, --offset or --cursor beside it')
   return readAllPages(input, call)
 }
 
@@ -53,11 +53,13 @@ function cutPage(answer: unknown, offset: number, limit: number): unknown {
 async function readAllPages([query = {}]: unknown[], call: Call): Promise<unknown> {
   const rows: unknown[] = []
   let answer: unknown
+  let page: object = { offset: 0 }
   do {
-    answer = await call([{ ...(query as object), offset: rows.length, limit: LARGEST_PAGE }])
+    answer = await call([{ ...(query as object), ...page, limit: LARGEST_PAGE }])
     if (!isList(answer)) return answer
     rows.push(...answer.data)
-  } while (answer.data.length === LARGEST_PAGE)
+    page = answer.next_cursor ? { cursor: answer.next_cursor } : { offset: rows.length }
+  } while (answer.data.length === LARGEST_PAGE && answer.next_cursor !== null)
   return { ...answer, data: rows }
 }
 

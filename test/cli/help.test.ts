@@ -35,12 +35,11 @@ describe('the help', () => {
     line => {
       const program = createProgram()
       const words = line.split(' ')
-      let command: Command | undefined = program
-      while (command?.commands.length)
-        command = command.commands.find(one => one.name() === words[0]) && takeChild(command, words)
-      command?.exitOverride().configureOutput({ writeErr: () => undefined })
-      command?.action(() => undefined)
-      expect(() => command?.parse(words, { from: 'user' })).not.toThrow()
+      let command: Command = program
+      while (command.commands.length > 0) command = takeChild(command, words)
+      command.exitOverride().configureOutput({ writeErr: () => undefined })
+      command.action(() => undefined)
+      expect(() => command.parse(words, { from: 'user' })).not.toThrow()
     },
   )
 
@@ -51,8 +50,12 @@ describe('the help', () => {
   })
 })
 
-const takeChild = (command: Command, words: string[]) =>
-  command.commands.find(one => one.name() === words.shift())
+function takeChild(command: Command, words: string[]): Command {
+  const word = words.shift()
+  const child = command.commands.find(one => one.name() === word)
+  if (!child) throw new Error(`${word} is no command`)
+  return child
+}
 
 describe('gateway help', () => {
   test.each([[], ['keys'], ['keys', 'create'], ['scim', 'token', 'create']])(

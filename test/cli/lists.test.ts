@@ -6,6 +6,7 @@ import { openGateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { runCommand } from '../support/commands.ts'
+import { buildGeneration } from '../support/generation.ts'
 import { runOnTerminal } from '../support/terminal.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-lists-'))
@@ -38,6 +39,23 @@ describe('a list', () => {
     const all = await hashesOf('--all')
     expect([all.length, new Set(all).size]).toEqual([KEYS, KEYS])
     expect((await run('keys', 'list', '--all')).stderr).toBe('')
+  })
+
+  test('of calls goes on by a cursor, or to the end with --all', async () => {
+    const calls = join(directory, 'calls')
+    const gateway = await openGateway({ data: calls })
+    for (let i = 0; i < 230; i++)
+      await gateway.store.generations.record([
+        { generation: buildGeneration({ id: `gen-${i}` }), charge: null },
+      ])
+    await gateway.close()
+    const list = (...args: string[]) =>
+      runCommand(['generations', 'list', ...args, '--data', calls])
+    const page = await list('--limit', '2')
+    expect(page.stderr).toBe('There are more: --cursor gen-228 shows the next, --all all\n')
+    const { data } = JSON.parse((await list('--all', '--json')).stdout)
+    expect(new Set(data.map(({ id }: { id: string }) => id)).size).toBe(230)
+    expect((await list('--all', '--cursor', 'gen-5')).code).toBe(2)
   })
 
   test.each<string[]>([

@@ -1,6 +1,6 @@
 import type { Gateway } from '../../core/gateway.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
-import { fill, fillNamed, NUMBER } from '../fields.ts'
+import { fill, fillNamed, NUMBER, offer } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print, printFields, printTable } from '../output.ts'
@@ -22,6 +22,7 @@ const LIST = [
   fill('session_id', '--session <id>', 'calls of this session'),
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),
   fill('cursor', '--cursor <id>', 'calls before the one with this id'),
+  { ...offer('--all', 'all of them'), pages: 'core' as const },
 ]
 
 type Call = Awaited<ReturnType<typeof getGeneration>>['data']
