@@ -33,8 +33,12 @@ export function createLog({ format, level, now, write }: LogOptions): Log {
   }
 }
 
-const renderJson = (time: string, level: Level, event: string, facts: Facts): string =>
-  toPrintableJson({ time, level, event, ...facts })
+// Two texts are joined: to copy the facts into one object costs more.
+function renderJson(time: string, level: Level, event: string, facts: Facts): string {
+  const head = JSON.stringify({ time, level, event })
+  const rest = toPrintableJson(facts)
+  return rest === '{}' ? head : `${head.slice(0, -1)},${rest.slice(1)}`
+}
 
 function renderText(time: string, level: Level, event: string, facts: Facts): string {
   let line = `${time} ${level} ${event}`
