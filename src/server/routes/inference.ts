@@ -132,7 +132,9 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const call = dialect.toCall(gateway, actor, body, context)
     const answer = infer(gateway, actor, dialect.kind, call, request.signal)
     if (call.stream && streaming) {
-      const pending = { call, body, answer, connection: findConnection(request) }
+      const noteFailure = (thrown: unknown) =>
+        noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
+      const pending = { call, body, answer, connection: findConnection(request), noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
@@ -173,6 +175,8 @@ interface PendingCall {
   body: DialectBody
   answer: Promise<Answer<Kind>>
   connection: Connection | undefined
+  /** Notes why the call failed after its response had begun. */
+  noteFailure(thrown: unknown): void
 }
 
 /**
@@ -183,7 +187,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection }: PendingCall,
+  { call, body, answer, connection, noteFailure }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -196,6 +200,7 @@ async function streamAnswer(
   const lateEvents = answer.then(
     opened => streaming.streamEvents(opened, call, body),
     thrown => {
+      noteFailure(thrown)
       const error = GatewayError.from(thrown)
       return yieldOnce(streaming.renderFailure(createHeading(gateway, call), error, call, body))
     },
