@@ -477,8 +477,8 @@ describe('workspaces, members and budgets', () => {
     expect(changed).toMatchObject({ description: null, default_provider_sort: 'price' })
     expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
     expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
-    for (const verb of ['get', 'update', 'delete'])
-      expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+      expect(refusal(await run('workspaces', ...line, 'crew'))).toEqual(refused(3))
   })
 
   test('deleting a used, unknown or unconfirmed default workspace fails with 2', async () => {
