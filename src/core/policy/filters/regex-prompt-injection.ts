@@ -1,4 +1,4 @@
-import type { Work } from '../../kernel/turns.ts'
+import { sortInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { compileProgram, type Program } from '../patterns/program.ts'
 import { searchText } from '../patterns/search.ts'
@@ -44,7 +44,7 @@ export const promptInjection: Builtin = {
     yield* findSpaced(text, found)
     yield* findScrambled(text, found)
     yield* findEncoded(text, found)
-    return found.toSorted((a, b) => a.start - b.start)
+    return yield* sortInTurns(found, (a, b) => a.start - b.start)
   },
 }
 
