@@ -8,13 +8,13 @@ import { findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
 /**
- * The bytes from which a body is large: parsing it and using it are two turns of the event loop.
+ * The bytes from which a body is large: decoding it, parsing it and using it are turns of their own.
  */
 const LARGE_BODY = 1024 * 1024
 
 /**
  * Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws.
- * Others get their turn after a large one has been parsed.
+ * Others get their turn before and after a large one is parsed.
  */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   const bytes = await readBytes(request)
@@ -22,6 +22,7 @@ export async function readBody<T extends TSchema>(request: Request, schema: T): 
   if (isLarge) await yieldToEventLoop()
   const text = decodeBody(bytes)
   releaseBytes(bytes)
+  if (isLarge) await yieldToEventLoop()
   const body = parseBodyText(schema, text)
   if (isLarge) await yieldToEventLoop()
   return body
