@@ -304,7 +304,7 @@ function logBugs(log: Log): void {
  * short cause, or as the cleaned reason of a provider.
  */
 function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gateway: Gateway): Log {
-  const write = openLineWriter(process.stderr.fd)
+  const write = openLineWriter(Bun.stderr.writer(), lines => log('warn', 'log.dropped', { lines }))
   const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
   if (accessLog) logEachCall(log, gateway)
   if (accessLog)
