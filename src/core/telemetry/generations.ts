@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
+import { type ErrorType, isCallersFault, notFound, requireFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
@@ -103,7 +103,7 @@ export interface GenerationStore {
   byId(id: string): Promise<Generation | undefined>
   /**
    * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
-   * a call.
+   * a call. Times have milliseconds, as in the records.
    */
   list(query: GenerationListQuery, limit: number): Promise<Generation[]>
   /** Counts the calls of free models that began at `moment` or later. */
@@ -136,19 +136,30 @@ export async function getGeneration(world: TelemetryWorld, actor: Actor, id: str
 
 /**
  * Lists the calls that match, newest first. `next_cursor` asks for the page after; it is null on
- * the last one.
+ * the last one. Throws 404 for a cursor that is no call.
  */
 export async function listGenerations(
   world: TelemetryWorld,
   actor: Actor,
   query: GenerationListQuery,
 ) {
-  const { limit = 20 } = query
-  const found = await world.store.generations.list(query, limit + 1)
+  const { limit = 20, cursor } = query
+  const { generations } = world.store
+  if (cursor !== undefined) requireFound(await generations.byId(cursor), 'The call of the cursor')
+  const found = await generations.list(toStoredTimes(query), limit + 1)
   const page = found.slice(0, limit)
   return {
     data: page.map(generation => showGeneration(generation, actor)),
     next_cursor: found.length > limit ? (page.at(-1)?.id ?? null) : null,
+  }
+}
+
+// Times are compared as texts, so those of a query get the form of those in the records.
+function toStoredTimes({ since, until, ...query }: GenerationListQuery): GenerationListQuery {
+  return {
+    ...query,
+    ...(since === undefined ? {} : { since: new Date(since).toISOString() }),
+    ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
   }
 }
 
