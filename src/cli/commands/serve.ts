@@ -125,9 +125,13 @@ async function runServer(
   )
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await logConfigFile(log, options, config)
-  await announce(log, gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
-    await server.stop(0)
+  const stop = async (drain: number) => {
+    await server.stop(drain)
     await metrics?.stop()
+  }
+  const start = { url: server.url, isNew, configFile: config }
+  await announce(log, gateway, options, start).catch(async thrown => {
+    await stop(0)
     throw thrown
   })
   const timers = [
@@ -137,8 +141,7 @@ async function runServer(
   ]
   await stopped
   log('info', 'draining', { running: gateway.traffic.calls.size })
-  await server.stop(options.drain * 1000)
-  await metrics?.stop()
+  await stop(options.drain * 1000)
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
   await markEnds(gateway)
@@ -150,8 +153,7 @@ async function announce(
   log: Log,
   gateway: Gateway,
   options: ServeOptions,
-  configFile: ConfigFile,
-  { url, isNew }: { url: string; isNew: boolean },
+  { url, isNew, configFile }: { url: string; isNew: boolean; configFile: ConfigFile },
 ): Promise<void> {
   const { listStartFacts, printBanner } = await import('./serve/banner.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
