@@ -18,9 +18,9 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]())
 
 /** Finds what `gateway logs` has of a request. */
-async function find(id: string): Promise<Refusal[]> {
+async function find(id: string, { data } = server): Promise<Refusal[]> {
   const read = async () =>
-    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', server.data])).stdout)
+    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', data])).stdout)
       .data as Refusal[]
   await waitUntil(async () => (await read()).length > 0, 20)
   return read()
@@ -61,6 +61,26 @@ describe('a refused call is found by the request id that its caller saw', () => 
       server.data,
     ])
     expect(listed.stdout).toContain('refused with 402: Key limit exceeded')
+  })
+
+  test('429, with the key and the model', async () => {
+    const limits = { requests_per_minute: 1 }
+    const config = buildLocalConfig('http://127.0.0.1:9/v1', { limits })
+    await using limited = await startServer({ config })
+    await sendChat(limited).outcome()
+    const options = { headers: { 'x-request-id': 'mine-429' } }
+    expect((await sendChat(limited, {}, options).outcome()).status).toBe(429)
+    expect(await find('mine-429', limited)).toMatchObject([
+      {
+        id: 'mine-429',
+        status: 429,
+        error_type: 'rate_limit_exceeded',
+        model: 'acme/small',
+        key_hash: expect.any(String),
+        workspace_id: expect.any(String),
+        path: '/api/v1/chat/completions',
+      },
+    ])
   })
 
   test('but not a call that became a generation', async () => {
