@@ -162,10 +162,15 @@ class NormalSearch {
   }
 
   #createSearch(rule: CompiledRule, { program, findSpans, anchor }: CompiledDetector) {
-    const spans: Span[] = []
+    let spans: Span[] = []
     const add = (start: number, end: number) => spans.push({ start, end })
+    const takeSpans = () => {
+      const taken = spans
+      spans = []
+      return taken
+    }
     const search = new TextSearch(program, add, anchor)
-    return { search, emit: () => this.#emit(rule, findSpans, spans.splice(0)) }
+    return { search, emit: () => this.#emit(rule, findSpans, takeSpans()) }
   }
 
   *#emit(rule: CompiledRule, findSpans: CompiledDetector['findSpans'], spans: Span[]): Work<void> {
