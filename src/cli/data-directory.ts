@@ -8,5 +8,6 @@ export const DEFAULT_DATA = './gateway-data'
 export const getDataDirectory = ({ data }: { data?: string }): string =>
   data ?? process.env.GATEWAY_DATA ?? DEFAULT_DATA
 
-/** Whether a directory has the data of a gateway. */
-export const hasData = (directory: string): boolean => existsSync(join(directory, 'gateway.db'))
+/** Whether a directory has the data of a gateway, or a backup that is being restored. */
+export const hasData = (directory: string): boolean =>
+  ['gateway.db', 'restore.part'].some(name => existsSync(join(directory, name)))

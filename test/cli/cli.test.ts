@@ -438,32 +438,19 @@ describe('workspaces, members and budgets', () => {
       'sandbox/echo',
       '--provider-sort',
       'price',
-      '--broadcast',
-      'yes',
-      '--io-logging-rate',
-      '0.5',
-    ]
-    const { data: made } = await create(
-      'team',
-      ...flags,
-      '--disabled-tools',
-      'gateway:bash,gateway:shell',
       '--description',
       'Ours',
-    )
+    ]
+    const { data: made } = await create('team', ...flags)
     expect(made).toMatchObject({
-      ...{
-        slug: 'team',
-        default_text_model: 'sandbox/echo',
-        default_provider_sort: 'price',
-        description: 'Ours',
-      },
-      ...{
-        is_observability_broadcast_enabled: true,
-        io_logging_sampling_rate: 0.5,
-        disabled_server_tools: ['gateway:bash', 'gateway:shell'],
-      },
+      slug: 'team',
+      default_text_model: 'sandbox/echo',
+      default_provider_sort: 'price',
+      description: 'Ours',
     })
+    const withoutEffect = await run('workspaces', 'update', 'team', '--broadcast', 'yes')
+    expect(refusal(withoutEffect)).toEqual(refused(2))
+    expect(withoutEffect.stderr).toContain('--broadcast: expected false, as it has no effect')
     expect(await json('workspaces', 'get', 'team')).toEqual({ data: made })
     expect((await json('workspaces', 'list', '--offset', '1')).data).toEqual([made])
     expect((await run('workspaces', 'list')).stdout).toMatch(
@@ -476,8 +463,6 @@ describe('workspaces, members and budgets', () => {
       'none',
       '--broadcast',
       'no',
-      '--disabled-tools',
-      'none',
       '--description',
       'none',
     ]
@@ -487,11 +472,7 @@ describe('workspaces, members and budgets', () => {
       default_text_model: null,
       is_observability_broadcast_enabled: false,
     })
-    expect(changed).toMatchObject({
-      disabled_server_tools: null,
-      description: null,
-      default_provider_sort: 'price',
-    })
+    expect(changed).toMatchObject({ description: null, default_provider_sort: 'price' })
     expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
     expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
     for (const verb of ['get', 'update', 'delete'])

@@ -222,7 +222,7 @@ describe('guardrails', () => {
     ]
     for (const args of WRONG) expect(codeOf(await run(...args))).toBe(2)
     expect((await run('create', '--name', 'x', '--limit', '5')).stderr).toBe(
-      'gateway: reset_interval: expected together with limit_usd, found nothing\n',
+      'gateway: --reset: expected together with limit_usd, found nothing\n',
     )
     expect(
       codeOf(await run('assign', '019aa000-0000-7000-8000-0000000000ff', '--keys', hash)),

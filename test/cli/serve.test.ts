@@ -145,7 +145,7 @@ describe('serve', () => {
     const env = { OPENAI_API_KEY: 'sk-secret' }
     const { printed, logged, port } = await started(cwd, args, env)
     const url = `http://127.0.0.1:${port}`
-    expect(JSON.parse(printed)).toEqual({ event: 'listening', url })
+    expect(JSON.parse(printed)).toMatchObject({ event: 'listening', url })
     const events = logged
       .trimEnd()
       .split('\n')

@@ -46,7 +46,7 @@ describe('a command in the wrong directory', () => {
     const cwd = emptyDirectory()
     const request = JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }] })
     for (const args of [
-      ['models', 'list', '--callable'],
+      ['models', 'list'],
       ['models', 'get', 'sandbox/echo'],
       ['providers', 'list'],
       ['providers', 'check'],
@@ -69,7 +69,7 @@ describe('a command for administrators', () => {
     for (const args of [
       ['keys', 'create', '--name', 'x'],
       ['keys', 'list'],
-      ['models', 'list', '--callable', '--provider', 'openai'],
+      ['models', 'list', '--provider', 'openai'],
       ['doctor'],
     ])
       expect([args, (await runGateway(args, { cwd })).code]).toEqual([args, 0])

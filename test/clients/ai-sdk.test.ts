@@ -516,13 +516,14 @@ describe('failures', () => {
   ])(
     'a provider that fails with %p is an APICallError with status %p (worth a retry: %p)',
     async (status, seen, isRetryable) => {
-      stage.mock.nextRequestError(status, { message: 'sk-secret of the provider' })
+      stage.mock.nextRequestError(status, { message: 'Words of the provider' })
       const failure = await failureOf(
         generateText({ model: small(), prompt: 'Fail', maxRetries: 0 }),
       )
       expect(APICallError.isInstance(failure)).toBe(true)
       expect(failure).toMatchObject({ statusCode: seen, isRetryable })
-      expect((failure as APICallError).responseBody).not.toContain('sk-secret')
+      const { responseBody } = failure as APICallError
+      expect(responseBody?.includes('Words of the provider')).toBe(status === 400)
     },
   )
 

@@ -543,10 +543,10 @@ test.each([
   [500, InternalServerError, 502],
   [503, InternalServerError, 502],
 ])(
-  'a provider that fails with %p is a typed error without its message',
+  'a provider that fails with %p is a typed error, with its words where the caller can mend it',
   async (status, type, seen) => {
     stage.mock.nextRequestError(status, {
-      message: 'sk-secret of the provider',
+      message: 'Words of the provider',
       type: 'some_error',
       code: 'some_code',
     })
@@ -558,7 +558,8 @@ test.each([
       status: seen,
       error: { code: seen, metadata: { provider_name: 'Together', provider_code: 'some_code' } },
     })
-    expect(JSON.stringify((failure as APIError).error)).not.toContain('sk-secret')
+    const text = JSON.stringify((failure as APIError).error)
+    expect(text.includes('Words of the provider')).toBe(status === 400)
   },
 )
 

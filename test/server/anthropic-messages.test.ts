@@ -208,7 +208,7 @@ describe('Claude through the chat API', () => {
       error_type,
       provider_name: 'Anthropic',
     })
-    expect(body).not.toContain('It says so')
+    expect(body.includes('It says so')).toBe(given === 400)
   })
 })
 

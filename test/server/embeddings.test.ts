@@ -163,11 +163,11 @@ describe('POST /embeddings', () => {
     }
   })
 
-  test('reports a provider’s refusal as the caller’s error, in our words', async () => {
+  test('reports a provider’s refusal as the caller’s error, with its reason', async () => {
     first.plan(status(400, CANARY))
     const outcome = await embed({}).outcome()
     expect(outcome.status).toBe(400)
-    expect(outcome.body).not.toContain(CANARY)
+    expect(outcome.body).toContain(`The provider refused the request as invalid: ${CANARY}`)
     expect(second.hits).toHaveLength(0)
   })
 

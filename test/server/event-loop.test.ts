@@ -165,10 +165,9 @@ test('turns of one role become one message, with the fields and the content of a
   expect(sent).toEqual([
     {
       role: 'system',
-      name: 'a',
       x: 1,
       content: [
-        { type: 'text', text: 'One' },
+        { type: 'text', text: 'a: One' },
         { type: 'text', text: 'Two' },
       ],
     },

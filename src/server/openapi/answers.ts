@@ -73,6 +73,11 @@ const COMPLETION = object({
   usage: refer('ChatUsage'),
 })
 
+/** A public model with what OpenAI's clients look for. */
+const OPENAI_MODEL = {
+  allOf: [refer('Model'), object({ object: { ...text, enum: ['model'] }, owned_by: text })],
+}
+
 const META = object({ resourceType: text, location: text }, ['location'])
 const SCIM_SCHEMAS = arrayOf(text)
 const REFERENCES = arrayOf(object({ value: text, display: text }, ['display']))
@@ -102,6 +107,9 @@ const OWN_SCHEMAS: Answers['schemas'] = {
 const OWN: Answers['operations'] = {
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  countMessageTokens: json(object({ input_tokens: integer })),
+  retrieveModel: json(OPENAI_MODEL),
+  retrieveModelById: json(OPENAI_MODEL),
   listAudit: json(object({ data: arrayOf(AUDIT_ENTRY), total_count: integer })),
   createScimSyncJob: json(object({ data: SYNC_JOB })),
   getScimSyncJob: json(object({ data: SYNC_JOB })),

@@ -67,6 +67,22 @@ export const NOTES: Record<string, OperationNote> = {
     description:
       'Lists the endpoints whose providers keep nothing of a call (zero data retention).',
   },
+  countMessageTokens: {
+    description:
+      'Counts the tokens of a conversation in the format of Anthropic’s Messages API, without ' +
+      'making the call. It costs nothing and counts as one call of the key’s rate limit.',
+    body: { model: 'sandbox/echo', messages: HELLO },
+  },
+  retrieveModel: {
+    description: 'Shows one model as OpenAI’s clients expect it.',
+    examples: MODEL,
+  },
+  retrieveModelById: {
+    description:
+      'Shows one model, named by its slug with the slash encoded, or by a plain name that means ' +
+      'one model.',
+    examples: { author: 'echo' },
+  },
   getModel: { description: 'Shows one model. Variants and aliases work.', examples: MODEL },
   listEndpoints: {
     description: 'Lists who serves a model, at which prices and limits, and how each is doing.',

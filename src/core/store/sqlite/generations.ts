@@ -191,7 +191,10 @@ function addFilters(rows: Rows, query: GenerationListQuery): Rows {
   const { id, key_hash, model, provider, status, since, until, app, session_id, cursor } = query
   let found = rows
   if (id !== undefined)
-    found = found.where(({ or, eb }) => or([eb('id', '=', id), eb('request_id', '=', id)]))
+    // The second condition of the second half is that of its index.
+    found = found.where(({ or, and, eb, ref }) =>
+      or([eb('id', '=', id), and([eb('request_id', '=', id), eb('request_id', '<>', ref('id'))])]),
+    )
   if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
   if (model !== undefined) found = found.where('model', '=', model)
   if (provider !== undefined)

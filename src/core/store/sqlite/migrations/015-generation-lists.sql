@@ -1,6 +1,6 @@
--- Lists of calls by whose they are, and by the id that their caller saw.
-create index generations_by_key on generations (key_hash);
-create index generations_by_request on generations (request_id);
+-- Lists of calls by the id that their caller chose, and by session. An index costs each call that is
+-- in it, so most calls are in none: a list by key reads back from the newest.
+create index generations_by_request on generations (request_id) where request_id <> id;
 create index generations_by_session on generations (session_id) where session_id is not null;
 
 -- Calls that were refused before any provider was asked: the newest of them.
