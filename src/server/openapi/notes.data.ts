@@ -337,6 +337,7 @@ export const NOTES: Record<string, OperationNote> = {
 export const TAGS: { name: string; description: string }[] = [
   { name: 'Chat', description: 'Conversations in OpenAI’s format' },
   { name: 'Messages', description: 'Conversations in Anthropic’s format' },
+  { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
