@@ -39,7 +39,7 @@ export class ResponseOutput {
 
   /** Ends every item that is not whole yet. */
   end(status: ItemStatus): ItemEvent[] {
-    return [...this.#endCurrent(status), ...this.#endCalls(status)]
+    return [...this.#endOpen(status), ...this.#endPreviewed()]
   }
 
   #readPart(part: Extract<TextPart, { choice: number }>): ItemEvent[] {
@@ -95,7 +95,7 @@ export class ResponseOutput {
   ): ItemEvent[] {
     const current = this.#current
     if (current instanceof MessageItem && current.belongsTo(owner)) return add(current)
-    const ended = this.#endAll()
+    const ended = this.#endOpen()
     const message = new MessageItem(this.#takePlace('msg', owner?.id), owner)
     this.#current = message
     this.items.push(message.value)
@@ -113,7 +113,7 @@ export class ResponseOutput {
   #addEntry(entry: ReasoningDetail): ItemEvent[] {
     const current = this.#current
     if (current instanceof ReasoningItem && current.takes(entry)) return current.add(entry)
-    const ended = this.#endAll()
+    const ended = this.#endOpen()
     const item = new ReasoningItem(this.#takePlace('rs', readString(entry.id)), entry.id)
     this.#current = item
     this.items.push(item.value)
@@ -141,15 +141,19 @@ export class ResponseOutput {
   #addWhole(item: Json): ItemEvent[] {
     const id = readString(item.id)
     const previewed = this.#previewed.get(`id ${id}`)
-    if (id !== null && previewed) {
-      this.items[previewed.output_index] = item
-      return [renderDone(previewed, item)]
-    }
-    const ended = this.#endAll()
+    if (id !== null && previewed) return this.#endWhole(previewed, item)
+    const ended = this.#endOpen()
     const place = this.#takePlace(PREFIXES[String(item.type)] ?? 'item', id)
     const placed = { ...item, id: place.item_id }
     this.items.push(placed)
     return [...ended, ...renderLife(place, placed)]
+  }
+
+  #endWhole(place: ItemPlace, item: Json): ItemEvent[] {
+    for (const [key, previewed] of this.#previewed)
+      if (previewed === place) this.#previewed.delete(key)
+    this.items[place.output_index] = item
+    return [renderDone(place, item)]
   }
 
   #addPreview(event: Json): ItemEvent[] {
@@ -165,7 +169,7 @@ export class ResponseOutput {
     const item = readObject(event, 'item')
     const id = readString(item.id)
     if (id === null) return []
-    const ended = this.#endAll()
+    const ended = this.#endOpen()
     const place = this.#takePlace('', id)
     const key = readPreviewPlace(event)
     if (key !== null) this.#previewed.set(key, place)
@@ -174,8 +178,19 @@ export class ResponseOutput {
     return [...ended, renderPreview(place, event)]
   }
 
-  #endAll(): ItemEvent[] {
-    return this.end('completed')
+  #endOpen(status: ItemStatus = 'completed'): ItemEvent[] {
+    return [...this.#endCurrent(status), ...this.#endCalls(status)]
+  }
+
+  // The provider never sent these whole.
+  #endPreviewed(): ItemEvent[] {
+    const places = [...new Set(this.#previewed.values())]
+    this.#previewed.clear()
+    return places.map(place => {
+      const item = { ...this.items[place.output_index], status: 'incomplete' }
+      this.items[place.output_index] = item
+      return renderDone(place, item)
+    })
   }
 
   #endCurrent(status: ItemStatus): ItemEvent[] {

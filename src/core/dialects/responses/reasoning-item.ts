@@ -12,7 +12,7 @@ import {
   renderAdded,
   renderDone,
 } from './events.ts'
-import { findTextField, readText, sealEntries } from './seal.ts'
+import { findTextField, pickList, readText, sealEntries } from './seal.ts'
 
 /** The lists of a reasoning item, and the names in their events. */
 const KINDS = {
@@ -30,10 +30,7 @@ interface OpenEntry {
   position: number | null
 }
 
-/**
- * The reasoning of a model while it is made. Clients show the `summary`, so it has the thinking of
- * every model except those that have both, and keep the two apart.
- */
+/** The reasoning of a model while it is made. */
 export class ReasoningItem implements OpenItem {
   readonly value: Json
   readonly #place: ItemPlace
@@ -58,9 +55,14 @@ export class ReasoningItem implements OpenItem {
     return renderAdded(this.#place, { ...this.value, summary: [] })
   }
 
-  /** Whether an entry is of this item: of the same id, or before the data that end it. */
-  takes({ id }: ReasoningDetail): boolean {
-    const hasEnded = this.#entries.at(-1)?.type === 'reasoning.encrypted'
+  /**
+   * Whether an entry is of this item: of the same maker, and of the same id, or before the data
+   * that end it.
+   */
+  takes({ id, format }: ReasoningDetail): boolean {
+    const last = this.#entries.at(-1)
+    if (last && last.format !== format) return false
+    const hasEnded = last?.type === 'reasoning.encrypted'
     const isSame = id != null && this.#id != null ? id === this.#id : !hasEnded
     if (isSame) this.#id ??= id
     return isSame
@@ -98,8 +100,7 @@ export class ReasoningItem implements OpenItem {
 
   #openEntry(piece: ReasoningDetail): ItemEvent[] {
     const events = this.#close()
-    const isOwnText = piece.type === 'reasoning.text' && isResponsesFormat(piece.format)
-    const kind = isOwnText ? 'content' : 'summary'
+    const kind = pickList(piece)
     const entry: ReasoningDetail = { type: piece.type }
     this.#entries.push(entry)
     this.#open = { entry, kind, text: { type: KINDS[kind].type, text: '' }, position: null }
@@ -148,6 +149,19 @@ export class ReasoningItem implements OpenItem {
 
 const OPENAI_FORMAT = 'openai-responses-v1'
 
+/** The formats that clients know (wire reference D.3). */
+const PUBLIC_FORMATS = new Set([
+  'unknown',
+  OPENAI_FORMAT,
+  'azure-openai-responses-v1',
+  'bedrock-openai-responses-v1',
+  'bedrock-xai-responses-v1',
+  'xai-responses-v1',
+  'meta-responses-v1',
+  'anthropic-claude-v1',
+  'google-gemini-v1',
+])
+
 /**
  * Renders what the provider wants back. OpenAI's own form needs no seal: a client that leaves out
  * the format sends it back as OpenAI's. All else is sealed, with the format inside.
@@ -155,7 +169,8 @@ const OPENAI_FORMAT = 'openai-responses-v1'
 function renderProof(entries: ReasoningDetail[]): Json {
   const [first] = entries
   const format = first?.format
-  if (format !== OPENAI_FORMAT) return { encrypted_content: sealEntries(entries), format }
+  const named = PUBLIC_FORMATS.has(String(format)) ? { format } : {}
+  if (format !== OPENAI_FORMAT) return { encrypted_content: sealEntries(entries), ...named }
   const data = entries.find(({ type }) => type === 'reasoning.encrypted')?.data
-  return data === undefined ? { format } : { encrypted_content: data, format }
+  return data === undefined ? named : { encrypted_content: data, ...named }
 }

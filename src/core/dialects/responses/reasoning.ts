@@ -38,9 +38,13 @@ const OPENAI_FORMAT = 'openai-responses-v1'
  * request. Throws 400 if what was sealed has been changed.
  */
 export function toReasoningBlock(item: ReasoningItem, field: string): Block {
-  const texts = [...(item.summary ?? []), ...(item.content ?? [])].map(({ text }) => text)
+  const summary = (item.summary ?? []).map(({ text }) => text)
+  const content = (item.content ?? []).map(({ text }) => text)
+  const texts = [...summary, ...content]
   const encrypted = item.encrypted_content ?? ''
-  const details = isSealed(encrypted) ? openSeal(encrypted, texts) : listDetails(item)
+  const details = isSealed(encrypted)
+    ? openSeal(encrypted, { summary, content })
+    : listDetails(item)
   if (!details)
     throw invalid(
       `${field}: expected reasoning as it was received, found some that was changed since`,

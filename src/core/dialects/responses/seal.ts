@@ -1,5 +1,5 @@
 import { type Json, parseObject, readObjects } from '../../kernel/json.ts'
-import type { ReasoningDetail } from '../../language/reasoning.ts'
+import { isResponsesFormat, type ReasoningDetail } from '../../language/reasoning.ts'
 
 /**
  * The form in which entries of reasoning travel in `encrypted_content`, the one field of a
@@ -26,6 +26,16 @@ export function readText(entry: Json): string {
   return typeof text === 'string' ? text : ''
 }
 
+/** The texts of a reasoning item, in its two lists. */
+export type ReasoningTexts = Record<'summary' | 'content', string[]>
+
+/**
+ * Returns the list that shows the text of an entry. Clients show the `summary`, so it has the
+ * thinking of every model except those whose providers keep the two apart.
+ */
+export const pickList = ({ type, format }: Json): keyof ReasoningTexts =>
+  type === 'reasoning.text' && isResponsesFormat(format) ? 'content' : 'summary'
+
 /** Seals entries. Their texts are left out. */
 export const sealEntries = (entries: ReasoningDetail[]): string =>
   PREFIX + Buffer.from(JSON.stringify({ entries: entries.map(sealEntry) })).toString('base64url')
@@ -45,12 +55,12 @@ export const isSealed = (encrypted: string): boolean => encrypted.startsWith(PRE
  * Opens a seal, and puts the texts back in their order. Undefined if either has been changed since
  * it was sealed.
  */
-export function openSeal(seal: string, texts: string[]): ReasoningDetail[] | undefined {
+export function openSeal(seal: string, texts: ReasoningTexts): ReasoningDetail[] | undefined {
   const json = Buffer.from(seal.slice(PREFIX.length), 'base64url').toString()
   const sealed = readObjects(parseObject(json)?.entries)
-  const left = [...texts]
-  const entries = sealed.map(entry => openEntry(entry, left))
-  const isWhole = sealed.length > 0 && left.length === 0
+  const left = { summary: [...texts.summary], content: [...texts.content] }
+  const entries = sealed.map(entry => openEntry(entry, left[pickList(entry)]))
+  const isWhole = sealed.length > 0 && left.summary.length + left.content.length === 0
   return isWhole ? entries.reduce(addEntry, []) : undefined
 }
 
