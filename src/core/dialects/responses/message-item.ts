@@ -136,10 +136,16 @@ const copyPart = (part: TextContent | RefusalContent): Json =>
     ? { ...part }
     : { ...part, annotations: [...part.annotations], logprobs: [...part.logprobs] }
 
-// The format requires the range of the text that a source supports: all of it, if none is known.
+// The format requires a title, and the range of the text that a source supports: all of it, if none
+// is known.
 const completeRange = (source: Json, length: number): Json =>
   source.type === 'url_citation'
-    ? { ...source, start_index: source.start_index ?? 0, end_index: source.end_index ?? length }
+    ? {
+        ...source,
+        title: source.title ?? '',
+        start_index: source.start_index ?? 0,
+        end_index: source.end_index ?? length,
+      }
     : source
 
 /** Converts a source in the chat API's form. Undefined for what this format cannot express. */

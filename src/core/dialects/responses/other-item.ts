@@ -1,4 +1,4 @@
-import { isObject, type Json, readObject, readString } from '../../kernel/json.ts'
+import { getOwn, isObject, type Json, readObject, readString } from '../../kernel/json.ts'
 import { type ItemEvent, type ItemPlace, renderAdded, renderDone } from './events.ts'
 
 /**
@@ -49,6 +49,22 @@ const MAKINGS: Record<string, Making> = {
     streamed: { event: 'response.mcp_call_arguments', member: 'arguments' },
   },
 }
+
+/**
+ * The members that clients expect of items of these types. Some servers of this API leave them out,
+ * and clients then refuse the whole answer.
+ */
+const REQUIRED: Record<string, Json> = {
+  code_interpreter_call: { code: null, container_id: '', outputs: null },
+  file_search_call: { queries: [] },
+  image_generation_call: { result: null },
+}
+
+/** Returns the item as clients of this API expect it. Members that it has are not changed. */
+export const completeItem = (item: Json): Json => ({
+  ...getOwn(REQUIRED, item.type),
+  ...item,
+})
 
 /** Renders every event of an item of which there were no previews: its whole life. */
 export function renderLife(place: ItemPlace, item: Json): ItemEvent[] {

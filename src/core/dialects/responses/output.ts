@@ -5,7 +5,7 @@ import { CallItem } from './call-item.ts'
 import type { ItemEvent, ItemPlace, ItemStatus, OpenItem } from './events.ts'
 import { renderDone } from './events.ts'
 import { MessageItem, toSource } from './message-item.ts'
-import { readPreviewPlace, renderLife, renderPreview } from './other-item.ts'
+import { completeItem, readPreviewPlace, renderLife, renderPreview } from './other-item.ts'
 import { ReasoningItem } from './reasoning-item.ts'
 import { findTextField } from './seal.ts'
 import { toNativeItem } from './server-items.ts'
@@ -134,7 +134,7 @@ export class ResponseOutput {
     if (!isObject(value)) return []
     if (isPreview) return this.#addPreview(value)
     const item = dialect === 'responses' ? value : toNativeItem(value)
-    return item ? this.#addWhole(item) : []
+    return item ? this.#addWhole(completeItem(item)) : []
   }
 
   /** Adds an item that is whole, with its whole life, or with its end if it was previewed. */
@@ -166,7 +166,7 @@ export class ResponseOutput {
   }
 
   #beginPreviewed(event: Json): ItemEvent[] {
-    const item = readObject(event, 'item')
+    const item = completeItem(readObject(event, 'item'))
     const id = readString(item.id)
     if (id === null) return []
     const ended = this.#endOpen()
@@ -175,7 +175,7 @@ export class ResponseOutput {
     if (key !== null) this.#previewed.set(key, place)
     this.#previewed.set(`id ${id}`, place)
     this.items.push(item)
-    return [...ended, renderPreview(place, event)]
+    return [...ended, renderPreview(place, { ...event, item })]
   }
 
   #endOpen(status: ItemStatus = 'completed'): ItemEvent[] {
