@@ -85,7 +85,7 @@ export class ResponseBuilder {
       incomplete_details: status === 'incomplete' ? { reason: this.#reason } : null,
       error: null,
       ...(status === 'failed' ? this.#renderError() : {}),
-      usage: receipt ? renderUsage(receipt.receipt) : null,
+      ...(receipt ? { usage: renderUsage(receipt.receipt) } : {}),
       ...receipt?.siblingFields,
     }
   }
