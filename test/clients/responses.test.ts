@@ -39,6 +39,15 @@ const SCENES: Record<string, Scenario> = {
     heard.tools.includes('json')
       ? { answer: { calls: [{ id: 'call_1', name: 'json', input: CITY }], finish: 'tool_calls' } }
       : { answer: { text: CITY, finish: 'stop' } },
+  patch: heard =>
+    heard.results.length > 0
+      ? { answer: { text: 'Done', finish: 'stop' } }
+      : {
+          answer: {
+            calls: [{ id: 'call_1', name: 'patch', input: '{"input":"+ \\"a\\""}' }],
+            finish: 'tool_calls',
+          },
+        },
   refusal: () => ({ answer: { finish: 'refusal' } }),
   length: () => ({ answer: { text: 'Hello th', finish: 'length' } }),
   broken: () => ({ failsAfter: 'Hello th' }),
@@ -193,6 +202,41 @@ describe.each(PROTOCOLS)('over %s, the client of OpenAI', protocol => {
     expect(types.at(-1)).toBe('response.failed')
   })
 })
+
+// The fake provider of the API itself knows no tools but functions.
+const FOREIGN = PROTOCOLS.filter(name => name !== 'openai-responses')
+
+test.each(FOREIGN)(
+  'over %s, a custom tool gets its text, and its result comes back',
+  async protocol => {
+    const grammar = { type: 'grammar' as const, syntax: 'lark' as const, definition: 'start: "+"' }
+    for (const stream of [false, true]) {
+      const body = {
+        model: `${protocol}/patch`,
+        tools: [{ type: 'custom' as const, name: 'patch', format: grammar }],
+      }
+      const ask = async (input: OpenAI.Responses.ResponseInput) =>
+        stream
+          ? openai.responses.stream({ ...body, input }).finalResponse()
+          : openai.responses.create({ ...body, input })
+      const { output } = await ask([{ role: 'user', content: 'Change it' }])
+      expect(output).toMatchObject([{ type: 'custom_tool_call', name: 'patch', input: '+ "a"' }])
+      const second = await ask([
+        { role: 'user', content: 'Change it' },
+        ...(output as OpenAI.Responses.ResponseInput),
+        { type: 'custom_tool_call_output', call_id: callIdOf(output), output: 'changed' },
+      ])
+      expect(second.output_text).toBe('Done')
+      const heard = upstream.getLastRequest(protocol)
+      expect(heard.tools).toEqual(['patch'])
+      expect(heard.calls.map(({ input }) => JSON.parse(input))).toEqual([{ input: '+ "a"' }])
+      expect(heard.results.map(({ text }) => text)).toEqual(['changed'])
+    }
+  },
+)
+
+const callIdOf = ([item]: OpenAI.Responses.ResponseOutputItem[]) =>
+  item?.type === 'custom_tool_call' ? item.call_id : ''
 
 describe.each(PROTOCOLS)('over %s, the AI SDK', protocol => {
   const tools = {

@@ -1,7 +1,9 @@
 import { isObject, type Json, readObject, readString } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { CallItem } from './call-item.ts'
+import { isCustomTool } from '../../language/tool.ts'
+import { createCallItem, type ToolCallItem } from './call-item.ts'
 import type { ItemEvent, ItemPlace, ItemStatus, OpenItem } from './events.ts'
 import { renderDone } from './events.ts'
 import { MessageItem, toSource } from './message-item.ts'
@@ -21,15 +23,17 @@ export class ResponseOutput {
   refused = false
   readonly #answerId: string
   readonly #hidesReasoning: boolean
+  readonly #customTools: Set<unknown>
   /** The message or reasoning that pieces are added to. */
   #current: MessageItem | ReasoningItem | null = null
-  readonly #calls = new Map<number, CallItem>()
+  readonly #calls = new Map<number, ToolCallItem>()
   /** The places of items that the provider has shown previews of, by its own places. */
   readonly #previewed = new Map<string, ItemPlace>()
 
-  constructor(answerId: string, hidesReasoning: boolean) {
+  constructor(answerId: string, { params, tools }: TextCall) {
     this.#answerId = answerId
-    this.#hidesReasoning = hidesReasoning
+    this.#hidesReasoning = params.reasoning?.exclude ?? false
+    this.#customTools = new Set(tools.filter(isCustomTool).map(({ value }) => value.name))
   }
 
   /** Returns the events of a part. A response has only the first of an answer's alternatives. */
@@ -124,7 +128,9 @@ export class ResponseOutput {
   #beginCall(part: Extract<TextPart, { type: 'tool-call-start' }>): ItemEvent[] {
     const ended = this.#endCurrent('completed')
     for (const [index, call] of this.#calls) if (call.isWhole) ended.push(...this.#endCall(index))
-    const call = new CallItem(this.#takePlace('fc', part.item?.id), part)
+    const isCustom = this.#customTools.has(part.name)
+    const place = this.#takePlace(isCustom ? 'ctc' : 'fc', part.item?.id)
+    const call = createCallItem(place, part, isCustom)
     this.#calls.set(part.index, call)
     this.items.push(call.value)
     return [...ended, call.begin()]

@@ -27,7 +27,7 @@ export class ResponseBuilder {
   #receipt: ReceiptPart | null = null
 
   constructor(header: AnswerHeader, call: TextCall, body: ResponsesRequest) {
-    this.output = new ResponseOutput(header.id, call.params.reasoning?.exclude ?? false)
+    this.output = new ResponseOutput(header.id, call)
     this.#settings = renderSettings(header, call, body)
   }
 

@@ -6,6 +6,7 @@ import { protocols } from '../../../protocols/registry.ts'
 import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
+import { replaceCustomTools } from './custom-tools.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -106,7 +107,9 @@ export function getLeastPrompt(call: TextCall): number {
 const MISSED = ['tools', 'response_format', 'verbosity']
 
 /** Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). */
-export function fitToEndpoint(call: TextCall, endpoint: Endpoint): TextCall {
+export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
+  const hasCustomTools = protocols.text[endpoint.protocol]?.acceptsCustomTools ?? false
+  const call = hasCustomTools ? given : replaceCustomTools(given)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
