@@ -10,7 +10,7 @@ import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 export const openaiResponses: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: false,
-  acceptsCustomTools: true,
+  acceptsResponsesTools: true,
   urlMedia: ['image', 'file'],
   supportsWebSearch: call =>
     hasOnlySearchOptions(call, [

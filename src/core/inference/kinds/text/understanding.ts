@@ -7,6 +7,7 @@ import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
 import { replaceCustomTools } from './custom-tools.ts'
+import { replaceWebSearch } from './web-search.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -108,8 +109,8 @@ const MISSED = ['tools', 'response_format', 'verbosity']
 
 /** Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
-  const hasCustomTools = protocols.text[endpoint.protocol]?.acceptsCustomTools ?? false
-  const call = hasCustomTools ? given : replaceCustomTools(given)
+  const hasOwnTools = protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false
+  const call = hasOwnTools ? given : replaceWebSearch(replaceCustomTools(given), endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
