@@ -40,14 +40,15 @@ function addMessage(messages: Message[], { role, content, phase }: MessageItem):
   const blocks = toBlocks(content)
   const message: Message = { role, blocks, ...(phase == null ? {} : { extra: { phase } }) }
   const last = messages.at(-1)
-  if (role === 'assistant' && last?.role === 'assistant' && continues(last, message))
-    messages[messages.length - 1] = { ...message, ...last, blocks: [...last.blocks, ...blocks] }
-  else messages.push(message)
+  if (role === 'assistant' && last?.role === 'assistant' && continues(last, message)) {
+    for (const block of blocks) last.blocks.push(block)
+    if (message.extra) last.extra = message.extra
+  } else messages.push(message)
 }
 
 // A message of another phase is another message: the model announces in one what it does next.
 const continues = (last: Message, { extra }: Message): boolean =>
-  !last.blocks.some(isSaid) || last.extra?.phase === extra?.phase
+  last.extra?.phase === extra?.phase || !last.blocks.some(isSaid)
 
 const isSaid = ({ type }: Block) => type === 'text' || type === 'refusal'
 

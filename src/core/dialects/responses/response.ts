@@ -1,4 +1,4 @@
-import type { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../errors.ts'
 import { type Json, omitUndefined } from '../../kernel/json.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -25,6 +25,8 @@ export class ResponseBuilder {
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
   #error: GatewayError | null = null
   #receipt: ReceiptPart | null = null
+  /** The characters that the response holds. */
+  #held = 0
 
   constructor(header: AnswerHeader, call: TextCall, body: ResponsesRequest) {
     this.output = new ResponseOutput(header.id, call)
@@ -52,8 +54,16 @@ export class ResponseBuilder {
         this.#receipt = part
         return this.output.end(this.status === 'completed' ? 'completed' : 'incomplete')
       default:
-        return this.output.read(part)
+        return this.#hold(part)
     }
+  }
+
+  // The last event has all of the output, so it is kept, and must not grow without end.
+  #hold(part: TextPart): ItemEvent[] {
+    this.#held += measureText(part)
+    if (this.#held <= MAX_HELD) return this.output.read(part)
+    this.#error ??= new GatewayError('provider_unavailable', 'The answer is too long')
+    return []
   }
 
   /** How the response stands. A broken answer is never complete. */
@@ -92,6 +102,24 @@ export class ResponseBuilder {
 
   #renderError(): Json {
     return this.#error ? renderResponseError(this.#error) : PROVIDER_ERROR
+  }
+}
+
+/** The most characters of one response. */
+const MAX_HELD = 64 * 1024 * 1024
+
+function measureText(part: TextPart): number {
+  switch (part.type) {
+    case 'text-delta':
+    case 'refusal-delta':
+    case 'reasoning-delta':
+      return part.text.length
+    case 'tool-call-delta':
+      return part.input.length
+    case 'image':
+      return part.url.length
+    default:
+      return 0
   }
 }
 

@@ -61,13 +61,8 @@ export function openSeal(seal: string, texts: ReasoningTexts): ReasoningDetail[]
   const left = { summary: [...texts.summary], content: [...texts.content] }
   const entries = sealed.map(entry => openEntry(entry, left[pickList(entry)]))
   const isWhole = sealed.length > 0 && left.summary.length + left.content.length === 0
-  return isWhole ? entries.reduce(addEntry, []) : undefined
+  return isWhole && entries.every(entry => entry !== undefined) ? entries : undefined
 }
-
-const addEntry = (
-  entries: ReasoningDetail[] | undefined,
-  entry: ReasoningDetail | undefined,
-): ReasoningDetail[] | undefined => (entries && entry ? [...entries, entry] : undefined)
 
 function openEntry({ digest, ...entry }: Json, texts: string[]): ReasoningDetail | undefined {
   if (typeof entry.type !== 'string') return undefined

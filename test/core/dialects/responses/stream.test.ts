@@ -216,6 +216,17 @@ describe('a streamed response', () => {
     ])
   })
 
+  test('that never ends fails before it fills the memory', async () => {
+    const piece = text('x'.repeat(16 * 1024 * 1024))
+    const batches = [...Array(5).keys()].map(() => [piece])
+    const response = await wholeOf(...batches, [finish, receipt])
+    expect(response).toMatchObject({
+      status: 'failed',
+      error: { message: 'The answer is too long' },
+    })
+    expect(String(response.output_text)).toHaveLength(64 * 1024 * 1024)
+  })
+
   test('ends an item of which the provider sent only the beginning', async () => {
     const item = { type: 'web_search_call', id: 'ws_1', status: 'in_progress' }
     const added = other({ type: 'response.output_item.added', output_index: 0, item }, true)
