@@ -4,8 +4,13 @@ import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { isCustomTool } from '../../language/tool.ts'
 import { createCallItem, type ToolCallItem } from './call-item.ts'
-import type { ItemEvent, ItemPlace, ItemStatus, OpenItem } from './events.ts'
-import { renderDone } from './events.ts'
+import {
+  type ItemEvent,
+  type ItemPlace,
+  type ItemStatus,
+  type OpenItem,
+  renderDone,
+} from './events.ts'
 import { MessageItem, toSource } from './message-item.ts'
 import { completeItem, readPreviewPlace, renderLife, renderPreview } from './other-item.ts'
 import { ReasoningItem } from './reasoning-item.ts'

@@ -219,7 +219,8 @@ describe('a streamed response', () => {
   test('that never ends fails before it fills the memory', async () => {
     const piece = text('x'.repeat(16 * 1024 * 1024))
     const batches = [...Array(5).keys()].map(() => [piece])
-    const response = await wholeOf(...batches, [finish, receipt])
+    const answer = createAnswer(...batches, [finish, receipt])
+    const response = await collectResponse(answer, call, BODY)
     expect(response).toMatchObject({
       status: 'failed',
       error: { message: 'The answer is too long' },
