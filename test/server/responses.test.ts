@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { sealEntries } from '../../src/core/dialects/responses/seal.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { type Json, readObject, readObjects } from '../../src/core/kernel/json.ts'
@@ -261,6 +262,35 @@ describe('a provider of the same API', () => {
     provider.output = [message('Hello', { content })]
     for (const { output } of [await stream(), (await ask({})).json()])
       expect(readObjects(output)[0]?.content).toEqual(content)
+  })
+})
+
+describe('reasoning of another provider', () => {
+  const summary = [{ type: 'summary_text', text: 'Hm' }]
+  const entry = { type: 'reasoning.summary', summary: 'Hm', signature: 's', index: 0 }
+  const sealed = (format: string) => ({
+    type: 'reasoning',
+    id: 'rs_1',
+    summary,
+    encrypted_content: sealEntries([{ ...entry, format }]),
+  })
+  const conversation = (item: Json) => [
+    { role: 'user', content: 'Hi' },
+    item,
+    { role: 'assistant', content: 'Hello' },
+    { role: 'user', content: 'And then?' },
+  ]
+
+  test.each([
+    sealed('anthropic-claude-v1'),
+    sealed('google-gemini-v1'),
+    sealed('azure-openai-responses-v1'),
+    { type: 'reasoning', id: 'rs_1', summary, encrypted_content: 'x', format: 'xai-responses-v1' },
+  ])('is dropped, and the call succeeds (%#)', async item => {
+    const { status } = await ask({ input: conversation(item) })
+    expect(status).toBe(200)
+    const types = readObjects(lastAsked().input).map(({ type }) => type)
+    expect(types).toEqual(['message', 'message', 'message'])
   })
 })
 

@@ -181,7 +181,7 @@ const readType = ({ type, role }: Json): string =>
 function findRow(type: string, field: string): ItemRow {
   if (type === 'item_reference')
     throw invalid(
-      `${field}: expected the item itself, as nothing is stored here to which it could refer`,
+      `${field}: expected the item itself, as nothing is stored here; clients with store: false send it`,
       field,
     )
   const rows = Object.hasOwn(OWN_ITEMS, type) ? OWN_ITEMS : NATIVE_ITEMS
