@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 import type { Gateway } from '../core/gateway.ts'
+import { findId, type Naming } from './names.ts'
 import { type CommonOptions, findWorkspaceId, parseNumber } from './options.ts'
 
 /** The flags that Commander read from a command line, by Commander's option names. */
@@ -16,7 +17,9 @@ export interface Fields {
   /** Reads fields from options and arguments before a gateway is opened. */
   read?(flags: Flags, args: unknown[]): Values | Promise<Values>
   /** Finds fields that need an open gateway. */
-  find?(gateway: Gateway, flags: Flags): Values | Promise<Values>
+  find?(gateway: Gateway, flags: Flags, args: unknown[]): Values | Promise<Values>
+  /** How its list goes on: by pages of the core, or not, so that pages are cut from all of it. */
+  pages?: 'core' | 'here'
 }
 
 /**
@@ -61,6 +64,49 @@ export const demand = (fields: Fields): Fields => ({
   ),
 })
 
+/** Declares an option that names something, for the field that has its id. */
+export function fillNamed(
+  field: string,
+  flags: string,
+  description: string,
+  naming: Naming,
+): Fields {
+  const option = new Option(flags, description)
+  const name = option.attributeName()
+  const find = async (gateway: Gateway, { [name]: text }: Flags) =>
+    text === undefined ? {} : { [field]: await findOwnId(naming, gateway, String(text)) }
+  return { options: [option], flags: { [field]: option.long ?? option.flags }, find }
+}
+
+/**
+ * Declares an option that names several things, with commas between, for the field that has their
+ * ids. `none` means null.
+ */
+export function fillAllNamed(
+  field: string,
+  flags: string,
+  description: string,
+  naming: Naming,
+): Fields {
+  const option = new Option(flags, description)
+  const name = option.attributeName()
+  const find = async (gateway: Gateway, { [name]: text }: Flags) => {
+    if (text === undefined) return {}
+    const names = splitList(String(text))
+    return { [field]: names && (await findIds(naming, gateway, names)) }
+  }
+  return { options: [option], flags: { [field]: option.long ?? option.flags }, find }
+}
+
+/** Finds the ids that texts name, as the operator. */
+export const findIds = (naming: Naming, gateway: Gateway, texts: string[]): Promise<string[]> =>
+  Promise.all(texts.map(text => findOwnId(naming, gateway, text)))
+
+async function findOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
+  const { getOperator } = await import('../core/identity/actor.ts')
+  return findId(naming, gateway, getOperator(gateway), text)
+}
+
 /** Declares `--workspace`, an id or a slug, for `workspace_id`. Throws 404 for a missing one. */
 export const fillWorkspace = (description: string): Fields => ({
   options: [new Option('--workspace <id>', description)],
@@ -94,11 +140,21 @@ export const USD_OR_NULL: ValueReader = {
 /** A comma-separated list, where `none` means null. */
 export const LIST: ValueReader = { read: splitList }
 
-/** The options of a list with pages. */
+/** The options of a list whose core returns pages. */
 export const PAGE: Fields[] = [
   fill('offset', '--offset <n>', 'how many to skip', NUMBER),
   fill('limit', '--limit <n>', 'how many at most (50)', NUMBER),
+  { ...offer('--all', 'all of them'), pages: 'core' },
 ]
+
+/** The options of a list whose core returns all of it: a page is cut from that. */
+export const CUT: Fields = {
+  options: [
+    new Option('--offset <n>', 'how many to skip').argParser(parseNumber),
+    new Option('--limit <n>', 'how many at most (all)').argParser(parseNumber),
+  ],
+  pages: 'here',
+}
 
 function parseYesOrNo(text: string): boolean {
   if (text !== 'yes' && text !== 'no') throw new InvalidArgumentError('expected yes or no')

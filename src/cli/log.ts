@@ -20,7 +20,7 @@ interface LogOptions {
   /** Lines below it are not written. */
   level: Level
   now(): Date
-  write(text: string): void
+  write(text: string, level: Level): void
 }
 
 /** Creates a log whose lines begin with their time and level. Below its level it costs nothing. */
@@ -29,12 +29,16 @@ export function createLog({ format, level, now, write }: LogOptions): Log {
   const render = format === 'json' ? renderJson : renderText
   return (of, event, facts) => {
     if (LEVELS.indexOf(of) < lowest) return
-    write(`${render(now().toISOString(), of, event, facts)}\n`)
+    write(`${render(now().toISOString(), of, event, facts)}\n`, of)
   }
 }
 
-const renderJson = (time: string, level: Level, event: string, facts: Facts): string =>
-  toPrintableJson({ time, level, event, ...facts })
+// Two texts are joined: to copy the facts into one object costs more.
+function renderJson(time: string, level: Level, event: string, facts: Facts): string {
+  const head = JSON.stringify({ time, level, event })
+  const rest = toPrintableJson(facts)
+  return rest === '{}' ? head : `${head.slice(0, -1)},${rest.slice(1)}`
+}
 
 function renderText(time: string, level: Level, event: string, facts: Facts): string {
   let line = `${time} ${level} ${event}`
@@ -49,21 +53,28 @@ function renderValue(value: unknown): string {
   return /[\s"=]/.test(text) && typeof value !== 'object' ? JSON.stringify(text) : text
 }
 
+/** In milliseconds: how long lines are collected before they are written at once. */
+const COLLECTED = 20
+
 /**
- * Opens a writer that collects the lines of one turn of the event loop and writes them at once, so
- * that calls which end together cost one write. What is left is written when the process exits.
+ * Opens a writer that collects lines, so that calls which end together cost one write. A warning or
+ * an error is written at once, with what waits before it, and what is left when the process exits.
  */
-export function openLineWriter(descriptor: number): (text: string) => void {
+export function openLineWriter(descriptor: number): LogOptions['write'] {
   let pending = ''
+  let timer: NodeJS.Timeout | undefined
   const flush = () => {
+    clearTimeout(timer)
+    timer = undefined
     const text = pending
     pending = ''
     if (text !== '') writeWhole(descriptor, text)
   }
   process.on('exit', flush)
-  return text => {
-    if (pending === '') setImmediate(flush)
+  return (text, level) => {
     pending += text
+    if (level === 'warn' || level === 'error') flush()
+    else timer ??= setTimeout(flush, COLLECTED)
   }
 }
 

@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import { toPrintable } from '../core/kernel/printable.ts'
 import { VERSION } from '../core/kernel/version.ts'
 import { createAuditCommand } from './commands/audit.ts'
@@ -20,7 +20,12 @@ import { createPresetsCommand } from './commands/presets.ts'
 import { createProvidersCommand } from './commands/providers.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
+import { createStatusCommand } from './commands/status.ts'
+import { createUsageCommand } from './commands/usage.ts'
+import { createVersionCommand } from './commands/version.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
+import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
+import { COMMON_HEADING } from './options.ts'
 import { printFailure } from './output.ts'
 
 /**
@@ -28,7 +33,7 @@ import { printFailure } from './output.ts'
  * `--help` opens nothing.
  */
 export function createProgram(): Command {
-  return new Command('gateway')
+  const program = new Command('gateway')
     .description('One API in front of every model provider')
     .version(VERSION)
     .configureOutput({
@@ -36,6 +41,8 @@ export function createProgram(): Command {
         process.stderr.write(`gateway: ${joinLines(text.replace(/^error: /, ''))}\n`),
     })
     .exitOverride()
+    .configureHelp(HELP_LAYOUT)
+    .addHelpOption(new Option('-h, --help', 'show this help').helpGroup(COMMON_HEADING))
     .addCommand(createServeCommand())
     .addCommand(createInitCommand())
     .addCommand(createKeysCommand())
@@ -57,6 +64,12 @@ export function createProgram(): Command {
     .addCommand(createDoctorCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
+    .addCommand(createUsageCommand())
+    .addCommand(createStatusCommand())
+    .addCommand(createVersionCommand())
+    .addCommand(createHelpCommand())
+  addExamples(program)
+  return program
 }
 
 // Commander repeats the input, and puts its suggestion on a line of its own.

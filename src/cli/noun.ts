@@ -1,11 +1,14 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Command } from 'commander'
-import { GatewayError } from '../core/errors.ts'
+import { GatewayError, invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import type { Fields, Flags } from './fields.ts'
+import { printRest, readList } from './lists.ts'
+import type { Naming } from './names.ts'
 import { addCommonOptions, parseInput } from './options.ts'
-import { print, printFields, printResult, printTable } from './output.ts'
+import { print, printFields, printNote, printResult, printTable } from './output.ts'
+import { confirmRemoval, nameArguments } from './removal.ts'
 import { type Needs, withGateway } from './with-gateway.ts'
 
 type ArgumentType<Part> = Part extends `${string}...${string}`
@@ -50,6 +53,10 @@ interface PrintContext<Core, Arguments> {
   actor: Actor
   flags: Flags
   args: Arguments
+  /** What the first argument names, as it was named. */
+  named: string
+  /** Prints rows under headings; on stderr that there are none. */
+  printList(headings: string[], rows: Cell[][]): void
 }
 
 type Cell = string | number | null
@@ -62,9 +69,15 @@ type Printer<Answer, Context> =
   | ((answer: Answer, context: Context) => void | Promise<void>)
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
+/** Sentences about what a list hides. */
+type DescribeHidden<Answer, Context> = (
+  answer: Answer,
+  context: Context,
+) => string[] | Promise<string[]>
+
 /** A verb whose output for people can be set. */
 interface Printable<Answer, Context> {
-  printAs(printer: Printer<Answer, Context>): Command
+  printAs(printer: Printer<Answer, Context>, hides?: DescribeHidden<Answer, Context>): Command
 }
 
 /** A command that prints the fields of its answer's `data` if there are any. */
@@ -79,6 +92,8 @@ type VerbCommand<Answer, Context> = Printable<Answer, Context> &
 interface Shared {
   /** Descriptions of their arguments, for the help. */
   args?: Record<string, string>
+  /** What their arguments name by id, name or a beginning of one; not where they create it. */
+  names?: Record<string, Naming>
   /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
   /** What they need of the data directory and of the providers' secrets. */
@@ -109,11 +124,21 @@ export const defineVerbs =
       flags: KnownFlags,
     ) => CoreCall<ArgumentTypes<Signature>, Answer> | InputCall<ArgumentTypes<Signature>, Answer>,
   ): VerbCommand<Answer, PrintContext<Core, ArgumentTypes<Signature>>> => {
-    const verb = { load, fields, choose, printer: printData, ...shared } as unknown as Verb
+    const verb = {
+      load,
+      fields,
+      choose,
+      signature,
+      printer: printData,
+      ...shared,
+    } as unknown as Verb
     const command = createCommand(signature, description, fields, shared.args)
-    command.action(() => runVerb(verb, command.opts<Flags>(), command.processedArgs))
-    const printAs = (printer: Verb['printer']) => {
-      verb.printer = printer
+    command.action(() => {
+      verb.listed = command.parent?.parent ? command.parent.name() : command.name()
+      return runVerb(verb, command.opts<Flags>(), command.processedArgs)
+    })
+    const printAs = (printer: Verb['printer'], hides?: Verb['hides']) => {
+      Object.assign(verb, { printer }, hides && { hides })
       return command
     }
     // The compiler cannot tell which form of the type applies.
@@ -128,20 +153,30 @@ function createCommand(
 ): Command {
   const [name, ...args] = signature.split(' ')
   const command = addCommonOptions(new Command(name).description(description))
+  if (isRemoval(signature)) command.option('--yes', 'do not ask')
   for (const arg of args) command.argument(arg, meanings[arg.replace(/[^\w-]/g, '')])
   for (const option of fields.flatMap(({ options }) => options)) command.addOption(option)
   return command
 }
 
 /** A verb at run time. Its types were checked where it was defined. */
-interface Verb extends Shared {
+export interface Verb extends Shared {
+  signature: string
+  /** What it lists, for a sentence. */
+  listed: string
   load(): Promise<unknown>
   fields: Fields[]
   choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
   printer:
     | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void | Promise<void>)
     | Columns<unknown, unknown>
+  hides?: DescribeHidden<unknown, PrintContext<unknown, unknown[]>>
 }
+
+const REMOVALS = ['delete', 'revoke', 'deactivate']
+
+/** Whether a verb removes what its first argument names, so that it asks before. */
+const isRemoval = (signature: string): boolean => REMOVALS.includes(signature.split(' ')[0] ?? '')
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
   await performVerb(verb, flags, args).catch(thrown => {
@@ -158,16 +193,28 @@ function nameFlag(fields: Fields[], thrown: unknown): unknown {
   return thrown.with({ message: flag + thrown.message.slice(name.length) })
 }
 
-async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
+async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<void> {
   const core = await verb.load()
   const chosen = verb.choose(core, flags)
   const { run, schema } = typeof chosen === 'function' ? { run: chosen } : chosen
-  const fill = await prepareInput(verb.fields, flags, args, schema)
+  const fill = await prepareInput(verb, flags, given, schema)
+  const pages = verb.fields.find(field => field.pages)?.pages
   const task = async (gateway: Gateway, operator: Actor) => {
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
-    const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
-    const context = { core, gateway, actor, flags, args }
-    await printResult(flags.json, answer, () => printAnswer(verb.printer, answer, context))
+    const named = await nameArguments(verb, gateway, actor, given)
+    if (isRemoval(verb.signature) && !(await confirmRemoval(verb, flags, given, named))) return
+    const args = named.map(({ id }) => id)
+    const call = async (input: unknown[]) => run(gateway, actor, ...args, ...input)
+    const answer = await readList(pages, flags, await fill(gateway), call)
+    const printList = (headings: string[], rows: Cell[][]) =>
+      rows.length > 0 ? printTable(headings, rows) : printNote(`No ${verb.listed} found`)
+    const name = named[0]?.match?.isWhole ? given[0] : args[0]
+    const context = { core, gateway, actor, flags, args, named: String(name), printList }
+    await printResult(flags.json, answer, async () => {
+      await printAnswer(verb.printer, answer, context)
+      printRest(answer, flags, pages)
+      for (const hidden of (await verb.hides?.(answer, context)) ?? []) printNote(hidden)
+    })
   }
   await withGateway(flags, task, verb.needs)
 }
@@ -177,23 +224,34 @@ async function performVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<v
  * Throws what `parseInput` does before a gateway is opened, unless a field needs one.
  */
 async function prepareInput(
-  fields: Fields[],
+  { fields, signature }: Verb,
   flags: Flags,
   args: unknown[],
   schema: TSchema | undefined,
 ) {
   const values: Record<string, unknown> = {}
   for (const { read } of fields) Object.assign(values, removeUndefined(await read?.(flags, args)))
-  const check = () => (schema ? [parseInput(schema, values)] : [])
+  const check = () => {
+    if (signature.startsWith('update ')) refuseNoChange(fields, values)
+    return schema ? [parseInput(schema, values)] : []
+  }
   const finders = fields.flatMap(({ find }) => find ?? [])
   if (finders.length === 0) {
     const input = check()
     return () => input
   }
   return async (gateway: Gateway) => {
-    for (const find of finders) Object.assign(values, removeUndefined(await find(gateway, flags)))
+    for (const find of finders)
+      Object.assign(values, removeUndefined(await find(gateway, flags, args)))
     return check()
   }
+}
+
+/** Throws 400 for an update that names no change: it would only look as if it had done something. */
+function refuseNoChange(fields: Fields[], values: object): void {
+  if (Object.keys(values).length > 0) return
+  const flags = fields.flatMap(({ options }) => options.flatMap(({ long }) => long ?? []))
+  throw invalid(`update: expected a change: ${flags.join(', ')}`)
 }
 
 const removeUndefined = (values: Record<string, unknown> = {}): Record<string, unknown> =>
@@ -208,13 +266,13 @@ function printAnswer(
   printRows(printer, (answer as { data: unknown[] }).data, context)
 }
 
-function printRows<Row, Context>(
+function printRows<Row, Context extends Pick<PrintContext<unknown, unknown>, 'printList'>>(
   columns: Columns<Row, Context>,
   rows: Row[],
   context: Context,
 ): void {
   const cells = Object.values(columns)
-  printTable(
+  context.printList(
     Object.keys(columns),
     rows.map(row => cells.map(cell => cell(row, context))),
   )
@@ -224,5 +282,5 @@ function printRows<Row, Context>(
 export const printData = ({ data }: { data: object }): void => printFields({ ...data })
 
 /** Prints that the thing named by the first argument is deleted. */
-export const printDeleted = (_: unknown, { args: [id] }: { args: [string, ...unknown[]] }): void =>
-  print(`Deleted ${id}`)
+export const printDeleted = (_: unknown, { named }: { named: string }): void =>
+  print(`Deleted ${named}`)

@@ -13,15 +13,19 @@ export interface CommonOptions {
   config?: string
 }
 
+/** The heading of the options that every command has. */
+export const COMMON_HEADING = 'Options of every command:'
+
 /** Adds the options of every command. */
 export const addCommonOptions = (command: Command): Command =>
-  command
-    .option('--json', 'print exactly what the API would return')
-    .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
-    .option(
+  [
+    new Option('--json', 'print exactly what the API would return'),
+    new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)'),
+    new Option(
       '--config <file>',
       'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
-    )
+    ),
+  ].reduce((all, option) => all.addOption(option.helpGroup(COMMON_HEADING)), command)
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
 export const createDialectOption = (names: readonly string[]): Option =>
@@ -33,6 +37,16 @@ export function parseNumber(text: string): number {
   if (text.trim() === '' || !Number.isFinite(value))
     throw new InvalidArgumentError('expected a number')
   return value
+}
+
+const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+
+/** Parses a length of time on the command line, such as `24h`, to seconds. */
+export function parseDuration(text: string): number {
+  const [, count, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
+  if (text === '0') return 0
+  if (count === undefined) throw new InvalidArgumentError('expected a time such as 30m, 24h or 7d')
+  return Number(count) * (SECONDS[unit] ?? 0)
 }
 
 /** Converts flags to the API's input. Throws `invalid_request` with the same message as the API. */
@@ -74,14 +88,16 @@ export function toGatewayParts(
 }
 
 /**
- * Finds the id of the workspace that an option names by id or slug. Slugs are names for people; the
- * API takes ids. Throws 404.
+ * Finds the id of the workspace that an option names by id, slug, name, or a beginning of one. The
+ * API takes ids. Throws 404, and 400 where several are meant.
  */
 export async function findWorkspaceId(
   gateway: Gateway,
-  idOrSlug: string | undefined,
+  text: string | undefined,
 ): Promise<string | undefined> {
-  if (idOrSlug === undefined) return undefined
+  if (text === undefined) return undefined
   const { requireWorkspace } = await import('../core/identity/workspaces.ts')
-  return requireWorkspace(gateway, idOrSlug).id
+  const { getOperator } = await import('../core/identity/actor.ts')
+  const { findId, WORKSPACES } = await import('./names.ts')
+  return requireWorkspace(gateway, await findId(WORKSPACES, gateway, getOperator(gateway), text)).id
 }

@@ -46,21 +46,50 @@ export const printResult = <Answer>(
 ): void | Promise<void> => (json ? printJson(answer) : printText(answer))
 
 /**
- * Prints rows under headings, each column as wide as its widest cell. No control character of a
- * cell reaches the terminal.
+ * Prints rows under headings, each column as wide as its widest cell. On a terminal the widest are
+ * cut until a row fits on a line. No control character of a cell reaches the terminal.
  */
 export function printTable(headings: string[], rows: (string | number | null)[][]): void {
   const cells = [headings, ...rows].map(row => row.map(cell => toPrintable(String(cell ?? '-'))))
   const widths = headings.map((_, column) =>
     Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))),
   )
+  const room = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY
+  const fitting = fitWidths(widths, room)
   for (const row of cells)
     print(
       row
-        .map((cell, column) => pad(cell, widths[column] ?? 0))
-        .join('  ')
+        .map((cell, column) => fitCell(cell, fitting[column] ?? 0))
+        .join(GAP)
         .trimEnd(),
     )
+}
+
+const GAP = '  '
+const NARROWEST = 4
+
+/** Takes from the widest columns until all fit in a line, or until none can give any more. */
+function fitWidths(widths: number[], room: number): number[] {
+  const fitting = [...widths]
+  const space = room - GAP.length * (widths.length - 1)
+  for (let excess = fitting.reduce((a, b) => a + b, 0) - space; excess > 0; excess--) {
+    const widest = fitting.indexOf(Math.max(...fitting))
+    if ((fitting[widest] ?? 0) <= NARROWEST) break
+    fitting[widest] = (fitting[widest] ?? 0) - 1
+  }
+  return fitting
+}
+
+/** Pads a cell to a width, or cuts it there. */
+function fitCell(text: string, width: number): string {
+  const missing = width - Bun.stringWidth(text)
+  if (missing >= 0) return text + ' '.repeat(missing)
+  let cut = ''
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (Bun.stringWidth(cut + segment) >= width) break
+    cut += segment
+  }
+  return `${cut}…`.padEnd(cut.length + 1 + width - Bun.stringWidth(cut) - 1)
 }
 
 /** Prints the fields of an object, one per line. */
@@ -69,8 +98,6 @@ export function printFields(fields: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(fields))
     print(`${name.padEnd(width)}  ${renderValue(value)}`)
 }
-
-const pad = (text: string, width: number) => text + ' '.repeat(width - Bun.stringWidth(text))
 
 const renderValue = (value: unknown): string =>
   value === null || value === undefined

@@ -35,14 +35,24 @@ export interface BackupInput {
   force: boolean
   /** Includes `secret.key`. */
   withSecret: boolean
-  /** Includes the `gateway.yaml` of the data directory, with the keys that stand in it. */
+  /**
+   * Includes the `gateway.yaml` of the data directory, with the keys that stand in it, and the key
+   * files beside it that it names.
+   */
   withConfig: boolean
   /** The secret where it is not in the data directory. */
   secret: string | undefined
 }
 
-/** The files that a backup may hold beside the database. */
-export const PART_NAMES = ['ledger.head', 'holds.log', 'secret.key', 'gateway.yaml'] as const
+/** The files that a backup may hold beside the database, and the key files of the config. */
+const PART_NAMES = ['ledger.head', 'holds.log', 'secret.key', 'gateway.yaml']
+
+/** A file of a provider's key in the data directory, as `gateway init --provider` names it. */
+const KEY_FILE = /^[a-z0-9][a-z0-9._-]*\.key$/
+
+/** Whether a file may be part of a backup: a plain name, never a path. */
+export const isPartName = (name: string): boolean =>
+  PART_NAMES.includes(name) || KEY_FILE.test(name)
 
 /** What a backup holds. */
 export interface BackupSummary {
@@ -54,6 +64,8 @@ export interface BackupSummary {
   /** What the ledger has charged, in USD. */
   charged: number
   parts: string[]
+  /** Files that its config names and that it does not hold, as they are not in the directory. */
+  elsewhere: string[]
 }
 
 /**
@@ -77,7 +89,13 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
     const { nanos, ...counts } = summarizeStore(path)
     addParts(path, parts)
     publish(path, target, input.force)
-    const summary = { file: target, ...counts, charged: toUsd(nanos), parts: [...parts.keys()] }
+    const summary = {
+      file: target,
+      ...counts,
+      charged: toUsd(nanos),
+      parts: [...parts.keys()],
+      elsewhere: listFilesElsewhere(parts),
+    }
     return { data: summary }
   } finally {
     rmSync(staging, { recursive: true, force: true })
@@ -155,11 +173,13 @@ export async function checkStore(staging: string, secret: string | undefined): P
 function collectParts({ data, secret, ...input }: BackupInput, staging: string): Parts {
   if (input.withSecret && secret !== undefined)
     throw invalid('--with-secret: the secret is in GATEWAY_SECRET, not in the data directory')
-  const found: Record<(typeof PART_NAMES)[number], Buffer | null> = {
+  const config = input.withConfig ? readConfigFile(data) : null
+  const found: Record<string, Buffer | null> = {
+    ...(config ? readKeyFiles(data, config.toString()) : {}),
     'ledger.head': readDataFile(join(staging, 'ledger.head')),
     'holds.log': readDataFile(join(staging, 'holds.log')),
     'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
-    'gateway.yaml': input.withConfig ? readConfigFile(data) : null,
+    'gateway.yaml': config,
   }
   return new Map(
     Object.entries(found).flatMap(([name, content]) => (content ? [[name, content]] : [])),
@@ -171,6 +191,20 @@ function readConfigFile(data: string): Buffer {
   if (!content) throw notFound(`--with-config: there is no gateway.yaml in ${data}`)
   return content
 }
+
+/** Reads the key files of the data directory that a config names. Those elsewhere stay there. */
+function readKeyFiles(data: string, config: string): Record<string, Buffer | null> {
+  const names = listKeyFiles(config).filter(name => KEY_FILE.test(name))
+  const files = names.filter(name => name !== 'secret.key')
+  return Object.fromEntries(files.map(name => [name, readDataFile(join(data, name))]))
+}
+
+const listKeyFiles = (config: string): string[] =>
+  Array.from(config.matchAll(/\$\{file:(?:\.\/)?([^{}\n]+)\}/g), ([, name = '']) => name)
+
+/** Lists the files that a config names and that no backup carries, as they are elsewhere. */
+export const listFilesElsewhere = (parts: Parts): string[] =>
+  listKeyFiles(parts.get('gateway.yaml')?.toString() ?? '').filter(name => !parts.has(name))
 
 /** Gives the finished file its name. Without `force` it never replaces another. */
 function publish(path: string, target: string, force: boolean): void {

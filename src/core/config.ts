@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
+import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
@@ -7,7 +8,7 @@ import {
   substituteVariables,
   type VariableSources,
 } from './config/variables.ts'
-import { type GatewayError, invalid } from './errors.ts'
+import { invalid } from './errors.ts'
 import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
@@ -140,6 +141,7 @@ export const Config = Type.Object(
     service_name: Type.String({
       default: 'gateway',
       pattern: '^[a-z][a-z0-9_]*$',
+      title: 'lower-case letters, digits and _, a letter first',
       description: 'The name in headers and metadata',
     }),
     server: Type.Object(
@@ -431,54 +433,34 @@ export function parseConfig(
     throw invalid('The config file: expected a mapping of settings')
   const config = fillDefaults(Config, settings)
   const issues = findIssues(config, text)
-  if (issues.length > 0) throw invalidSettings(issues, config)
-  checkKeepAlive(config as Config)
-  refuseIneffective(config as Config)
+  if (issues.length > 0)
+    throw createConfigError(issues.map(issue => describeSetting(issue, config)))
+  const contradictions = listContradictions(config as Config)
+  if (contradictions.length > 0) throw createConfigError(contradictions)
   return config as Config
 }
 
-// A stream that writes nothing for so long looks like one whose reader takes nothing.
-function checkKeepAlive({ timeouts: { keep_alive_seconds, reader_seconds } }: Config): void {
-  const path = 'timeouts.keep_alive_seconds'
+/** Lists settings that are right alone, and wrong beside others. */
+function listContradictions(config: Config): FoundIssue[] {
+  const { keep_alive_seconds, reader_seconds } = config.timeouts
+  const hosts = Object.values(config.regions).flat()
+  const found: FoundIssue[] = []
+  // A stream that writes nothing for so long looks like one whose reader takes nothing.
   if (keep_alive_seconds >= reader_seconds)
-    throw invalid(
-      `${path}: expected less than timeouts.reader_seconds (${reader_seconds}), ` +
-        `found ${keep_alive_seconds}`,
-      path,
-    )
-}
-
-// An operator who names regions believes that they hold.
-function refuseIneffective({ regions, server }: Config): void {
-  const hosts = Object.values(regions).flat()
-  if (hosts.length > 0 && server.trusted_proxies.length === 0)
-    throw invalid(
-      'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
-      'regions',
-    )
-}
-
-/** Something that is wrong in the config: where, and a sentence. */
-export interface ConfigIssue {
-  message: string
-  /**
-   * Returns the names on the way to the setting, for its place in the file. A function, as a name
-   * that is not known may be a misplaced secret.
-   */
-  getNames(): string[]
-}
-
-function invalidSettings(found: SchemaIssue[], config: unknown): GatewayError {
-  const described = found.map(issue => describeSetting(issue, config))
-  const issues = described.map(
-    ({ names, message }): ConfigIssue => ({
-      message,
-      getNames: () => names,
-    }),
-  )
-  const message = issues.map(issue => issue.message).join('\n')
-  const error = invalid(message, described[0]?.field)
-  return error.with({ metadata: { ...error.metadata, issues } })
+    found.push({
+      names: ['timeouts', 'keep_alive_seconds'],
+      message:
+        'timeouts.keep_alive_seconds: expected less than timeouts.reader_seconds ' +
+        `(${reader_seconds}), found ${keep_alive_seconds}`,
+    })
+  // An operator who names regions believes that they hold.
+  if (hosts.length > 0 && config.server.trusted_proxies.length === 0)
+    found.push({
+      names: ['regions'],
+      message:
+        'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
+    })
+  return found
 }
 
 function describeSetting(issue: SchemaIssue, config: unknown) {

@@ -6,7 +6,7 @@ import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
-import type { Key } from './identity/keys/store.ts'
+import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
@@ -110,7 +110,7 @@ export interface Instance {
 export interface Memory {
   owner: Owner
   /** By hash. */
-  keys: Mirror<Key>
+  keys: KeyMirror
   /** By id. */
   workspaces: Mirror<Workspace>
   /** Callers' own provider keys, decrypted. */
@@ -268,11 +268,7 @@ async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Prom
   const memory: Memory = {
     owner,
     policies,
-    keys: await Mirror.open({
-      read: () => store.keys.all(),
-      getName: ({ hash }) => hash,
-      onChange,
-    }),
+    keys: await KeyMirror.openKeys(() => store.keys.all(), onChange),
     byok,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({

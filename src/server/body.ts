@@ -1,6 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { tooLarge } from '../core/errors.ts'
-import { parseBody, requireValid } from '../core/kernel/body.ts'
+import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../core/kernel/body.ts'
 import { yieldToEventLoop } from '../core/kernel/clock.ts'
 import { LARGEST_BODY } from '../core/kernel/schema-builders.ts'
 import { Pace } from './body/pace.ts'
@@ -8,19 +8,22 @@ import { findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
 /**
- * The bytes from which a body is large: parsing it and using it are two turns of the event loop.
+ * The bytes from which a body is large: decoding it, parsing it and using it are turns of their own.
  */
 const LARGE_BODY = 1024 * 1024
 
 /**
  * Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws.
- * Others get their turn after a large one has been parsed.
+ * Others get their turn before and after a large one is parsed.
  */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   const bytes = await readBytes(request)
   const isLarge = bytes.length > LARGE_BODY
   if (isLarge) await yieldToEventLoop()
-  const body = parseBody(schema, bytes)
+  const text = decodeBody(bytes)
+  releaseBytes(bytes)
+  if (isLarge) await yieldToEventLoop()
+  const body = parseBodyText(schema, text)
   if (isLarge) await yieldToEventLoop()
   return body
 }
@@ -47,7 +50,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
   const read = () =>
-    pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, pace))
+    pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, length, pace))
   const bytes = await (connection ? connection.runUnlimited(read) : read())
   connection?.finishBody()
   return bytes
@@ -59,14 +62,21 @@ const SMALL_BODY = 64 * 1024
 /** How many seconds a body may take without a server that says so. */
 const BODY_SECONDS = 30
 
-async function readLimitedBytes(request: Request, pace: Pace): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = []
-  let size = 0
-  for await (const bytes of request.body ?? []) {
-    size += bytes.length
-    pace.size = size
+/** Until so much has arrived, no more memory is taken: a head can promise any length. */
+const FIRST_BUFFER = 1024 * 1024
+
+async function readLimitedBytes(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
+  let bytes = new Uint8Array(Math.min(length || SMALL_BODY, FIRST_BUFFER))
+  for await (const piece of request.body ?? []) {
+    const size = pace.size + piece.length
     if (size > LARGEST_BODY) throw tooLarge()
-    pieces.push(bytes)
+    if (size > bytes.length) bytes = resize(bytes, Math.max(length || 2 * size, size))
+    bytes.set(piece, pace.size)
+    pace.size = size
+    releaseBytes(piece)
   }
-  return Buffer.concat(pieces)
+  return pace.size === bytes.length ? bytes : resize(bytes, pace.size)
 }
+
+const resize = ({ buffer }: Uint8Array<ArrayBuffer>, size: number) =>
+  new Uint8Array(buffer.transfer(size))

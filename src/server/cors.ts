@@ -20,8 +20,8 @@ const REMEMBERED = 7_200
  * Answers the preflight of a page that the config allows. Returns undefined for any other request.
  */
 export function answerPreflight(world: CorsWorld, request: Request): Response | undefined {
-  const method = request.headers.get('access-control-request-method')
-  if (request.method !== 'OPTIONS' || method === null) return undefined
+  if (request.method !== 'OPTIONS') return undefined
+  if (!request.headers.has('access-control-request-method')) return undefined
   if (findAllowedOrigin(world, request) === undefined) return undefined
   return new Response(null, {
     status: 204,

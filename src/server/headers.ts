@@ -98,14 +98,30 @@ export function refuseCacheHeaders(
   { headers }: Request,
   { config }: Pick<Gateway, 'config'>,
 ): void {
-  for (const service of new Set([...METADATA_NAMES, config.service_name])) {
-    const cache = headers.get(`x-${service}-cache`)?.trim().toLowerCase()
-    if (cache === 'false') continue
-    const asked = CACHE_HEADERS.find(name => headers.has(`x-${service}-${name}`))
-    if (asked === undefined) continue
-    const field = `x-${service}-${asked}`
+  for (const names of listCacheHeaders(config.service_name)) {
+    const field = names.find(name => headers.has(name))
+    if (
+      field === undefined ||
+      headers
+        .get(names[0] ?? '')
+        ?.trim()
+        .toLowerCase() === 'false'
+    )
+      continue
     throw invalid(`${field}: expected nothing, as answers are not cached yet`, field)
   }
 }
 
-const CACHE_HEADERS = ['cache', 'cache-ttl', 'cache-clear']
+/** Lists the names of each service's headers about caches: first the one that switches it. */
+function listCacheHeaders(service: string): string[][] {
+  const known = cacheHeaders.get(service)
+  if (known) return known
+  const names = [...new Set([...METADATA_NAMES, service])].map(name =>
+    ['cache', 'cache-ttl', 'cache-clear'].map(end => `x-${name}-${end}`),
+  )
+  cacheHeaders.set(service, names)
+  return names
+}
+
+/** By the name that the config gives the service. */
+const cacheHeaders = new Map<string, string[][]>()

@@ -1,5 +1,7 @@
 import type { Gateway } from '../core/gateway.ts'
 import { VERSION } from '../core/kernel/version.ts'
+import type { Connection } from './connections.ts'
+import { findUnreadiness } from './readiness.ts'
 
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
 <path fill="none" stroke="#2563eb" stroke-width="4" stroke-linecap="round"
@@ -27,7 +29,7 @@ const POLICY = [
  * Renders the page at the root: what this is, how it is, and how to call it. It shows nothing that
  * only some may know.
  */
-export function renderHomePage(gateway: Gateway): Response {
+export function renderHomePage(gateway: Gateway, connection?: Connection): Response {
   const name = Bun.escapeHTML(gateway.config.service_name)
   const url = Bun.escapeHTML(gateway.instance.siteUrl.replace(/\/$/, ''))
   const page = `<!doctype html>
@@ -41,14 +43,14 @@ export function renderHomePage(gateway: Gateway): Response {
 </head>
 <body>
 <h1>${name}</h1>
-<p>A model gateway: one API in front of every model provider. Version ${VERSION}, ${renderStatus(gateway)}.</p>
+<p>A model gateway: one API in front of every model provider. Version ${VERSION}, ${renderStatus(gateway, connection)}.</p>
 <ul>
 <li><a href="/docs">API reference</a>, to read and to try</li>
 <li><a href="/openapi.json">OpenAPI description</a></li>
 <li><a href="/api/v1/models">Models</a></li>
 </ul>
 <p>Every client of the OpenRouter or OpenAI API works with the base URL <code>${url}/api/v1</code>,
-and Anthropic’s with <code>${url}/api</code>. <code>gateway keys create --name me</code> makes a key:</p>
+and Anthropic’s with <code>${url}</code>. <code>gateway keys create --name me</code> makes a key:</p>
 <pre>curl ${url}/api/v1/chat/completions \\
   -H "Authorization: Bearer $KEY" \\
   -d '{"model":"${Bun.escapeHTML(gateway.config.default_model)}","messages":[{"role":"user","content":"Hello there"}]}'</pre>
@@ -64,14 +66,13 @@ and Anthropic’s with <code>${url}/api</code>. <code>gateway keys create --name
   })
 }
 
-const renderStatus = ({ traffic, recorder, instance: { configStatus } }: Gateway): string =>
-  traffic.calls.draining
-    ? 'about to stop'
-    : !recorder.healthy
-      ? 'not ready: the store takes no records'
-      : configStatus.rejected
-        ? 'ready; its changed config file is wrong and not used'
-        : 'ready'
+function renderStatus(gateway: Gateway, connection: Connection | undefined): string {
+  const reason = findUnreadiness(gateway, connection)
+  if (reason !== undefined) return `not ready: ${reason}`
+  return gateway.instance.configStatus.rejected
+    ? 'ready; its changed config file is wrong and not used'
+    : 'ready'
+}
 
 /** Renders the picture that browsers show beside the address. */
 export const renderFavicon = (): Response =>

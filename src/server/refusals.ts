@@ -22,12 +22,15 @@ export function noteRefusal(gateway: Gateway, request: Request, refused: Refused
   const error = toRefusal(refused.thrown)
   if (!error || error.isRecorded || error.status >= 500) return
   const secret = readSecret(request.headers)
-  const known = secret === null ? undefined : gateway.memory.keys.get(hashSecret(secret))
+  const known =
+    secret === null
+      ? undefined
+      : gateway.memory.keys.findBySecret(hashSecret(secret), gateway.clock.now())
   gateway.refusals.note(
     {
       id,
       path: readPath(request),
-      key: known?.label ?? (secret && maskSecret(secret)),
+      key: secret && maskSecret(secret),
       key_hash: actor?.key_hash ?? known?.hash ?? null,
       workspace_id: actor?.workspace_id ?? known?.workspace_id ?? null,
       model,

@@ -186,6 +186,45 @@ describe('the file', () => {
     expect(statSync(join(data, 'secret.key')).mode & 0o777).toBe(0o600)
   })
 
+  test('holds with --with-config the key files that the config names, and names those elsewhere', async () => {
+    const [source, file, data] = [newPath(), newPath('.backup'), newPath()]
+    expect((await run(['init', '--data', source])).code).toBe(0)
+    const config =
+      `providers:\n  openai: { api_key: "\${file:openai.key}" }\n` +
+      `  anthropic: { api_key: "\${file:../anthropic.key}" }\n`
+    writeFileSync(join(source, 'gateway.yaml'), config)
+    writeFileSync(join(source, 'openai.key'), 'sk-openai\n')
+    writeFileSync(join(source, 'other.key'), 'sk-other\n')
+    const args = ['--with-secret', '--with-config', '--data', source]
+    const { code, stdout } = await run(['backup', file, ...args])
+    expect([code, stdout]).toEqual([0, expect.stringContaining('elsewhere: ../anthropic.key\n')])
+    expect(readFileSync(file).includes('sk-other')).toBe(false)
+    expect((await run(['restore', file, '--data', data])).code).toBe(0)
+    expect(readFileSync(join(data, 'openai.key'), 'utf8')).toBe('sk-openai\n')
+    expect(statSync(join(data, 'openai.key')).mode & 0o777).toBe(0o600)
+    expect(existsSync(join(data, 'other.key'))).toBe(false)
+    const without = newPath('.backup')
+    await run(['backup', without, '--data', source])
+    expect(readFileSync(without).includes('sk-openai')).toBe(false)
+  })
+
+  test('replaces a key file on request only', async () => {
+    const [source, file, data] = [newPath(), newPath('.backup'), newPath()]
+    await run(['init', '--data', source])
+    writeFileSync(join(source, 'gateway.yaml'), `providers: { x: { api_key: "\${file:x.key}" } }`)
+    writeFileSync(join(source, 'x.key'), 'sk-x')
+    await run(['backup', file, '--with-secret', '--with-config', '--data', source])
+    mkdirSync(data, { mode: 0o700 })
+    writeFileSync(join(data, 'x.key'), 'sk-y', { mode: 0o600 })
+    const refused = await run(['restore', file, '--data', data])
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringContaining('another x.key than the backup'),
+    ])
+    expect((await run(['restore', file, '--force', '--data', data])).code).toBe(0)
+    expect(readFileSync(join(data, 'x.key'), 'utf8')).toBe('sk-x')
+  })
+
   test('is not overwritten without --force', async () => {
     const file = newPath('.backup')
     writeFileSync(file, 'mine')
@@ -220,7 +259,7 @@ describe('the file', () => {
 
   test('is not written of a store that is not in order', async () => {
     const [data, file] = [newPath(), newPath('.backup')]
-    cpSync(server.data, data, { recursive: true })
+    cpSync(server.data, data, { recursive: true, filter: path => !path.endsWith('.sock') })
     const db = new Database(join(data, 'gateway.db'))
     db.run("update keys set name = 'changed'")
     db.close()

@@ -289,8 +289,8 @@ describe('byok', () => {
     })
     expect((await run(['get', made.id])).stdout).toMatch(/label +gsk-...xyz/)
     expect(jsonOf(await run(['delete', made.id, '--json']))).toEqual({ deleted: true })
-    for (const verb of ['get', 'update', 'delete'])
-      expect(refusal(await run([verb, made.id]))).toEqual(refused(3))
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+      expect(refusal(await run([...line, made.id]))).toEqual(refused(3))
   })
 
   test('in a workspace that does not exist are not found', async () => {
@@ -391,7 +391,9 @@ describe('keys', () => {
     expect(await hashes()).not.toContain(made.hash)
     expect(await hashes('--all')).toContain(made.hash)
     const { stdout } = await keys('list', '--all')
-    expect(stdout).toMatch(new RegExp(`hidden +gw-v1-\\S+ +\\$0\\.00 +- +disabled +${made.hash}`))
+    expect(stdout).toMatch(
+      new RegExp(`hidden +inference +gw-v1-\\S+ +\\$0\\.00 +- +disabled +${made.hash}`),
+    )
   })
 
   test('delete confirms the deletion, and the key is gone', async () => {
@@ -475,8 +477,8 @@ describe('workspaces, members and budgets', () => {
     expect(changed).toMatchObject({ description: null, default_provider_sort: 'price' })
     expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
     expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
-    for (const verb of ['get', 'update', 'delete'])
-      expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+      expect(refusal(await run('workspaces', ...line, 'crew'))).toEqual(refused(3))
   })
 
   test('deleting a used, unknown or unconfirmed default workspace fails with 2', async () => {

@@ -203,7 +203,8 @@ describe('guardrails', () => {
     expect((await run('list')).stdout).toMatch(new RegExp(`rules +\\$2.50 weekly +${id}`))
     expect((await json('list', '--limit', '1', '--offset', '1')).data).toHaveLength(1)
     expect((await run('delete', id)).stdout).toBe(`Deleted ${id}\n`)
-    for (const verb of ['get', 'update', 'delete']) expect(codeOf(await run(verb, id))).toBe(3)
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+      expect(codeOf(await run(...line, id))).toBe(3)
   })
 
   test('refuses with the messages of the API', async () => {

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:tes
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { SCHEMA_LINE } from '../../src/core/config/editor-schema.ts'
 import { PROGRAM, runGateway } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
@@ -40,7 +41,10 @@ describe('init --provider', () => {
     expect(`${stdout}${stderr}${config()}`).not.toContain('canary')
     expect(readFileSync(join(data(), 'openai.key'), 'utf8')).toBe(`${SECRET}\n`)
     expect([modeOf('openai.key'), modeOf('gateway.yaml')]).toEqual([0o600, 0o600])
-    expect(config()).toContain('# ')
+    expect(config()).toStartWith(`${SCHEMA_LINE}\n`)
+    expect(JSON.parse(readFileSync(join(data(), 'gateway.schema.json'), 'utf8')).title).toBe(
+      'gateway.yaml',
+    )
     expect(Bun.YAML.parse(config())).toEqual({
       providers: { openai: { api_key: `\${file:openai.key}`, base_url: upstream.url } },
       default_model: expect.stringMatching(/^openai\//),

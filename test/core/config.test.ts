@@ -197,7 +197,10 @@ describe('an invalid setting is named with what was expected and found', () => {
       'provider: {}',
       'provider: expected no such field, found an object; did you mean "providers"?',
     ],
-    ['service_name: Gateway!', 'service_name: expected string, found a string'],
+    [
+      'service_name: Gateway!',
+      'service_name: expected string: lower-case letters, digits and _, a letter first, found a string',
+    ],
     [
       'default_model: ""',
       'default_model: expected string of at least 1 character, found an empty string',

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject, type Json } from '../../src/core/kernel/json.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
+import { createSeededIntegers } from '../support/random.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { completion, json, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -146,6 +147,27 @@ const cases = DOORS.flatMap(([path, model]) =>
   ),
 )
 
+/** Two fields at once, of which one may hide what the other does. */
+const random = createSeededIntegers(SEED)
+const pick = <One>(list: readonly One[]): One => list[random(list.length)] as One
+const pairs = Array.from({ length: 10_000 - cases.length }, () => {
+  const [first, second] = [pick(cases), pick(cases)]
+  const { path, model } = first
+  const body = mergeBodies(first.body, second.body)
+  const field = `${first.field} beside ${second.field} of ${JSON.stringify(second.value)}`
+  return { path, model, field, value: first.value, body }
+})
+
+/** Puts the lists of two bodies together, so that each of the fields is still there. */
+function mergeBodies(first: Json, second: Json): Json {
+  const merged = { ...second, ...first }
+  for (const [name, value] of Object.entries(second))
+    if (Array.isArray(value) && Array.isArray(first[name]))
+      merged[name] = [...value, ...first[name]]
+    else if (isObject(value) && isObject(first[name])) merged[name] = { ...value, ...first[name] }
+  return merged
+}
+
 /** Draws some of the cases, others for another seed; all of them in the long run. */
 function draw<Case>(all: Case[], count: number): Case[] {
   if (LONG) return all
@@ -167,7 +189,7 @@ test('a search without a number of its own is sent with the number that its hold
 
 describe(`no count of a request spends more than a limit (seed ${SEED})`, () => {
   test.each(
-    draw(cases, 150).map(
+    [...draw(cases, 150), ...draw(pairs, 50)].map(
       one => [one.path, one.model, one.field, JSON.stringify(one.value), one] as const,
     ),
   )(

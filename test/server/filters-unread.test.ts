@@ -104,9 +104,45 @@ const result = (id: string, content: string) => ({ role: 'tool', tool_call_id: i
 const proto = JSON.parse(`{"__proto__":{"x":"${WORD}"}}`)
 /** The word in escapes that JSON decodes. */
 const ESCAPED = `\\u0066${WORD.slice(1)}`
+const escapeAll = (text: string) =>
+  [...text].map(letter => `\\u00${letter.charCodeAt(0).toString(16)}`).join('')
+
+/** JSON texts whose reader alone sees the word: as a value, as a name, and deeper. */
+const JSON_TEXTS: Record<string, string> = {
+  'an escaped value': `{"name":"${ESCAPED}"}`,
+  'an escaped name': `{"${ESCAPED}":"x"}`,
+  'an escaped name in a list': `{"a":[{"b":{"${ESCAPED}":1}}]}`,
+  'an escaped value in a list': `{"a":["${ESCAPED}"]}`,
+  'a whole escaped': `{"${escapeAll(WORD)}":{"${escapeAll(WORD)}":"${escapeAll(WORD)}"}}`,
+  'a number': '{"a":4111111111111111}',
+  'a number as a name': '{"4111111111111111":"a"}',
+}
+
+/** JSON texts in the places that protocols read as JSON. */
+const JSON_CASES = Object.fromEntries(
+  Object.entries(JSON_TEXTS).flatMap(([what, json]): [string, Json][] => [
+    [`a result of ${what}`, { messages: [user, toolCall('c', 'f'), result('c', json), user] }],
+    [
+      `arguments of ${what}`,
+      { messages: [user, toolCall('c', 'f', json), result('c', 'ok'), user] },
+    ],
+    [
+      `a result in parts of ${what}`,
+      {
+        messages: [
+          user,
+          toolCall('c', 'f'),
+          { ...result('c', ''), content: [{ type: 'text', text: json }] },
+          user,
+        ],
+      },
+    ],
+  ]),
+)
 
 /** Fields of the chat dialect that hold the word, by their name. */
 const CHAT: Record<string, Json> = {
+  ...JSON_CASES,
   stop: { stop: [WORD] },
   'a tool’s name': { tools: [tool(WORD)] },
   tool_choice: {
@@ -145,12 +181,6 @@ const CHAT: Record<string, Json> = {
   },
   'a field of no meaning': { anything: { [WORD]: [WORD] } },
   __proto__: proto,
-  'a result with escapes': {
-    messages: [user, toolCall('c', 'f'), result('c', `{"name":"${ESCAPED}"}`), user],
-  },
-  'arguments with escapes': {
-    messages: [user, toolCall('c', 'f', `{"name":"${ESCAPED}"}`), result('c', 'ok'), user],
-  },
   'a text in two parts': {
     messages: [
       {

@@ -26,7 +26,7 @@ describe('GET /', () => {
       `Version ${VERSION}, ready.`,
       'href="/docs"',
       'curl https://gw.example/api/v1/chat/completions',
-      '<code>https://gw.example/api</code>',
+      '<code>https://gw.example</code>',
     ])
       expect(page).toContain(part)
   })

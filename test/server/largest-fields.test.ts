@@ -29,7 +29,19 @@ const CASES = LONG ? Number(process.env.CASES ?? 10_000) : 24
  * only finds what is far from linear, such as every planted bug.
  */
 const LONGEST = LONG ? 250 : 1_000
-const MEMORY = (LONG ? 200 : 800) * 1024 * 1024
+const MIB = 1024 * 1024
+const MEMORY = 200
+
+/**
+ * Cases that take more, as THREATS.md says: the platform keeps a text with one character beyond
+ * Latin-1 in twice the bytes, and JSON or a file within JSON is held as itself too.
+ */
+const MORE: [belongs: RegExp, memory: number][] = [
+  [/ full of (one ideograph|other alphabets)$/, 420],
+  [/(input|arguments|content|data) (as long as possible|full of line breaks)$/, 260],
+]
+const findMemory = ({ largest }: Target) =>
+  (MORE.find(([belongs]) => belongs.test(largest.name))?.[1] ?? MEMORY) * (LONG ? 1 : 4)
 
 /** Where a case is sent: its route, and the model where one is named. */
 interface Target {
@@ -146,7 +158,8 @@ test(`nobody waits for the largest values of ${CASES} fields of ${targets.length
     if (use.result.status >= 500 && use.result.status !== 503)
       found.push(`${name}: ${use.result.status} ${use.result.text.slice(0, 200)}`)
     if (use.longest > LONGEST) found.push(`${name}: others wait for ${Math.round(use.longest)} ms`)
-    if (use.memory > MEMORY) found.push(`${name}: ${Math.round(use.memory / 1024 / 1024)} MB`)
+    if (use.memory > findMemory(target) * MIB)
+      found.push(`${name}: ${Math.round(use.memory / MIB)} MB`)
   }
   expect(found).toEqual([])
 }, 3_600_000)

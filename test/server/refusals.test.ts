@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { getPolicy } from '../../src/core/policy/effective.ts'
+import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
 import type { Refusal } from '../../src/core/telemetry/refusals.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
@@ -14,9 +18,9 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]())
 
 /** Finds what `gateway logs` has of a request. */
-async function find(id: string): Promise<Refusal[]> {
+async function find(id: string, { data } = server): Promise<Refusal[]> {
   const read = async () =>
-    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', server.data])).stdout)
+    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', data])).stdout)
       .data as Refusal[]
   await waitUntil(async () => (await read()).length > 0, 20)
   return read()
@@ -57,6 +61,26 @@ describe('a refused call is found by the request id that its caller saw', () => 
       server.data,
     ])
     expect(listed.stdout).toContain('refused with 402: Key limit exceeded')
+  })
+
+  test('429, with the key and the model', async () => {
+    const limits = { requests_per_minute: 1 }
+    const config = buildLocalConfig('http://127.0.0.1:9/v1', { limits })
+    await using limited = await startServer({ config })
+    await sendChat(limited).outcome()
+    const options = { headers: { 'x-request-id': 'mine-429' } }
+    expect((await sendChat(limited, {}, options).outcome()).status).toBe(429)
+    expect(await find('mine-429', limited)).toMatchObject([
+      {
+        id: 'mine-429',
+        status: 429,
+        error_type: 'rate_limit_exceeded',
+        model: 'acme/small',
+        key_hash: expect.any(String),
+        workspace_id: expect.any(String),
+        path: '/api/v1/chat/completions',
+      },
+    ])
   })
 
   test('but not a call that became a generation', async () => {
@@ -104,4 +128,32 @@ describe.each([
     expect(await gateway.store.refusals.list(1_000)).toEqual(before)
     await gateway.close()
   })
+})
+
+test('a call is found too that is refused after its stream has begun to wait', async () => {
+  const config = buildLocalConfig('http://127.0.0.1:9/v1', {
+    timeouts: { keep_alive_seconds: 0.001 },
+  })
+  const gateway = await testGateway({ config })
+  const { key, data } = await createKey(gateway, getOperator(gateway), { name: 'long' })
+  const policy = getPolicy(gateway, { ...getOperator(gateway), key_hash: data.hash })
+  const rule = { guardrail_id: 'g', scope: 'key', action: 'flag', pattern: 'rare', label: 'R' }
+  const filters = openFilters([rule as FilterRule])
+  gateway.memory.policies.set(data.hash, { ...policy, filters })
+  const answer = await createApp(gateway).handle(
+    new Request('http://localhost/api/v1/chat/completions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify({
+        model: 'acme/small',
+        stream: true,
+        messages: [{ role: 'user', content: 'x'.repeat(4_000_000) }],
+      }),
+    }),
+  )
+  expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('"code":400')])
+  await gateway.refusals.flush()
+  expect(await gateway.store.refusals.list(10)).toMatchObject([
+    { id: answer.headers.get('x-request-id'), status: 400, key_hash: data.hash },
+  ])
 })

@@ -32,9 +32,16 @@ function replaceSurroundings(env: Record<string, string>, cwd: string): Disposab
   const before = { env: { ...process.env }, cwd: process.cwd() }
   Object.assign(process.env, env)
   process.chdir(cwd)
+  // Also where the tests run on a terminal: nobody is there to be asked.
+  const terminals = [process.stdin, process.stdout, process.stderr].map(stream => ({
+    stream,
+    isTTY: stream.isTTY,
+  }))
+  for (const { stream } of terminals) stream.isTTY = false
   return {
     [Symbol.dispose]() {
       process.chdir(before.cwd)
+      for (const { stream, isTTY } of terminals) stream.isTTY = isTTY
       for (const name of Object.keys(env))
         if (before.env[name] === undefined) delete process.env[name]
         else process.env[name] = before.env[name]

@@ -29,8 +29,39 @@ function* walk(schema: TSchema, name: string, wrap: Wrap): Generator<LargestCase
   } else if (schema.type === 'array') yield* walkArray(schema, label, wrap)
   else if (schema.type === 'object') yield* walkObject(schema, name, wrap)
   else if (schema.type === 'string' && schema.const === undefined)
-    yield { name: `${label} as long as possible`, build: () => wrap(buildText(schema, name)) }
+    yield* walkText(schema, name, label, wrap)
   else if (schema.type === undefined && schema.const === undefined) yield* walkUnknown(label, wrap)
+}
+
+/** Texts of which every character is more work than a letter: to decode, to write, to count. */
+const COSTLY: Record<string, string> = {
+  quotes: '"',
+  'line breaks': 'a b\n',
+  controls: '\u0001',
+  'other alphabets': 'привет, мир ',
+  'one ideograph': '',
+}
+
+function* walkText(
+  schema: TSchema,
+  name: string,
+  label: string,
+  wrap: Wrap,
+): Generator<LargestCase> {
+  yield { name: `${label} as long as possible`, build: () => wrap(buildText(schema, name)) }
+  if (schema.format || schema.pattern || /(url|data)$/.test(name)) return
+  for (const [of, unit] of Object.entries(COSTLY))
+    yield {
+      name: `${label} full of ${of}`,
+      build: () => wrap(buildCostlyText(unit, schema.maxLength ?? CHARACTERS)),
+    }
+}
+
+/** Builds a text that takes as many bytes of JSON as fit. */
+function buildCostlyText(unit: string, most: number): string {
+  if (unit === '') return `${'ab, c '.repeat(Math.min(most, CHARACTERS) / 6 - 1)}漢`
+  const bytes = Buffer.byteLength(JSON.stringify(unit)) - 2
+  return unit.repeat(Math.floor(CHARACTERS / bytes)).slice(0, most)
 }
 
 function* walkObject(schema: TSchema, name: string, wrap: Wrap): Generator<LargestCase> {

@@ -27,7 +27,7 @@ const endpoint = (provider: string) => ({
 })
 const textModel = (name: string) => ({
   id: `acme/${name}`,
-  context_length: 1_000_000,
+  context_length: 20_000_000,
   input_modalities: MODALITIES,
   endpoints: [endpoint(name)],
 })
@@ -91,9 +91,32 @@ export async function openLoopWorld(
       const headers = new Headers({ 'content-type': 'application/json' })
       if (key !== null) headers.set('authorization', `Bearer ${key ?? keys.inference}`)
       const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
-      const init = { method, headers, ...(text === undefined ? {} : { body: text }) }
+      const init = {
+        method,
+        headers,
+        ...(text === undefined ? {} : { body: arrive(text, headers) }),
+      }
       const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
       return { status: response.status, text: await response.text() }
     },
   }
 }
+
+/** Lets a body arrive as from a connection: in pieces, with its length before it. */
+function arrive(text: string, headers: Headers): ReadableStream<Uint8Array> {
+  headers.set('content-length', String(Buffer.byteLength(text)))
+  const encoder = new TextEncoder()
+  let at = 0
+  return new ReadableStream({
+    pull(controller) {
+      // A character of two units is not cut.
+      const end = at + PIECE + (isHighSurrogate(text.charCodeAt(at + PIECE - 1)) ? 1 : 0)
+      if (at < text.length) controller.enqueue(encoder.encode(text.slice(at, end)))
+      else controller.close()
+      at = end
+    },
+  })
+}
+
+const PIECE = 256 * 1024
+const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdbff

@@ -1,5 +1,6 @@
 import { Option } from 'commander'
-import { type Fields, fill, PAGE } from '../fields.ts'
+import { type Fields, fill, fillNamed, findIds, PAGE } from '../fields.ts'
+import { KEYS, MEMBERS, RESOURCES, WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 
 const verb = defineVerbs(() => import('../../core/identity/audit.ts'))
@@ -11,16 +12,22 @@ const WORKSPACE: Fields = {
       'the changes in one workspace, by id or slug; by id if it is deleted',
     ),
   ],
-  find: ({ memory: { workspaces } }, { workspace }) => ({
-    workspace_id: [...workspaces.values()].find(({ slug }) => slug === workspace)?.id ?? workspace,
-  }),
+  find: async (gateway, { workspace }) =>
+    workspace === undefined
+      ? {}
+      : { workspace_id: (await findIds(WORKSPACES, gateway, [String(workspace)]))[0] },
 }
 const CHANGES = [
   ...PAGE,
   fill('action', '--action <noun.verb>', 'one kind of change, such as keys.create'),
-  fill('resource_id', '--resource <id>', 'the changes of one resource, by its id or hash'),
-  fill('user_id', '--user <id>', 'the changes by this user'),
-  fill('key_hash', '--key <hash>', 'the changes made with this API key'),
+  fillNamed(
+    'resource_id',
+    '--resource <id>',
+    'the changes of one resource, by id or name',
+    RESOURCES,
+  ),
+  fillNamed('user_id', '--user <user>', 'the changes by this user', MEMBERS),
+  fillNamed('key_hash', '--key <key>', 'the changes made with this API key', KEYS),
   WORKSPACE,
   fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
   fill('until', '--until <time>', 'before this time'),

@@ -19,7 +19,7 @@ export const createBackupCommand = () =>
       .argument('<file>', 'the file to write'),
   )
     .option('--with-secret', 'include secret.key: the file then opens everything that is in it')
-    .option('--with-config', 'include gateway.yaml, with the keys that stand in it')
+    .option('--with-config', 'include gateway.yaml and the key files beside it that it names')
     .option('--force', 'replace the file if it exists')
     .action(backUp)
 
@@ -53,6 +53,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
   printResult(options.json, answer, ({ data }) => {
     print(`${data.file}: ${describe(data)}`)
     print(data.parts.includes('secret.key') ? WITH_SECRET : WITHOUT_SECRET)
+    printElsewhere(data)
   })
 }
 
@@ -72,7 +73,13 @@ async function restore(file: string, options: BackupOptions): Promise<void> {
   printResult(options.json, answer, ({ data }) => {
     print(`${getDataDirectory(options)}: ${describe(data)}`)
     if (data.moved) print(`What was there is in ${data.moved}`)
+    printElsewhere(data)
   })
+}
+
+function printElsewhere({ elsewhere }: BackupSummary): void {
+  if (elsewhere.length > 0)
+    print(`It does not hold what its gateway.yaml names elsewhere: ${elsewhere.join(', ')}`)
 }
 
 const describe = ({ keys, generations, audit_entries, charged }: BackupSummary): string =>

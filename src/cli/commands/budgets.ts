@@ -1,7 +1,8 @@
 import type { Gateway } from '../../core/gateway.ts'
 import { demand, fill, NUMBER, offer, YES_OR_NO } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
-import { formatDollars, print, printFields, printTable } from '../output.ts'
+import { findWorkspaceId } from '../options.ts'
+import { formatDollars, print, printFields } from '../output.ts'
 
 interface WorkspaceFlags {
   workspace?: string
@@ -39,10 +40,10 @@ export const createBudgetsCommand = () =>
       'list the budgets of a workspace',
       [WORKSPACE],
       (core, { workspace }: WorkspaceFlags) =>
-        (gateway, actor) =>
-          core.listBudgets(gateway, actor, getWorkspace(gateway, workspace)),
-    ).printAs(({ data, include_byok_in_budgets }) =>
-      printTable(
+        async (gateway, actor) =>
+          core.listBudgets(gateway, actor, await findWorkspace(gateway, workspace)),
+    ).printAs(({ data, include_byok_in_budgets }, { printList }) =>
+      printList(
         ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
         data.map(budget => [
           budget.reset_interval ?? 'lifetime',
@@ -57,16 +58,16 @@ export const createBudgetsCommand = () =>
       'show a budget',
       [WORKSPACE],
       (core, { workspace }: WorkspaceFlags) =>
-        (gateway, actor, interval) =>
-          core.getBudget(gateway, actor, getWorkspace(gateway, workspace), interval),
+        async (gateway, actor, interval) =>
+          core.getBudget(gateway, actor, await findWorkspace(gateway, workspace), interval),
     ).printAs(printBudget),
     verb(
       'set <interval>',
       'set a budget; the narrower the window, the lower its limit',
       BUDGET,
       (core, { workspace }: WorkspaceFlags) =>
-        withInput(core.BudgetInput, (gateway, actor, interval, input) =>
-          core.setBudget(gateway, actor, getWorkspace(gateway, workspace), interval, input),
+        withInput(core.BudgetInput, async (gateway, actor, interval, input) =>
+          core.setBudget(gateway, actor, await findWorkspace(gateway, workspace), interval, input),
         ),
     ).printAs(printBudget),
     verb(
@@ -74,13 +75,13 @@ export const createBudgetsCommand = () =>
       'delete a budget',
       [WORKSPACE],
       (core, { workspace }: WorkspaceFlags) =>
-        (gateway, actor, interval) =>
-          core.deleteBudget(gateway, actor, getWorkspace(gateway, workspace), interval),
+        async (gateway, actor, interval) =>
+          core.deleteBudget(gateway, actor, await findWorkspace(gateway, workspace), interval),
     ).printAs((_, { args: [interval] }) => print(`Deleted the ${interval} budget`)),
   ])
 
-const getWorkspace = (gateway: Gateway, workspace: string | undefined): string =>
-  workspace ?? gateway.memory.owner.workspace_id
+const findWorkspace = async (gateway: Gateway, workspace: string | undefined): Promise<string> =>
+  (await findWorkspaceId(gateway, workspace)) ?? gateway.memory.owner.workspace_id
 
 const printBudget = (budget: { data: object; include_byok_in_budgets: boolean }): void =>
   printFields({ ...budget.data, include_byok_in_budgets: budget.include_byok_in_budgets })

@@ -4,14 +4,17 @@ import {
   demand,
   type Fields,
   fill,
+  fillAllNamed,
   fillDisabled,
   fillWorkspace,
   LIST,
   offer,
   PAGE,
 } from '../fields.ts'
+import { BYOK_KEYS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { printFields } from '../output.ts'
+import { readSecret } from '../prompt.ts'
 
 /** The options that name where to read a key. */
 type KeySource = {
@@ -20,10 +23,13 @@ type KeySource = {
   keyStdin?: boolean
 }
 
-const verb = defineVerbs(async () => ({
-  ...(await import('../../core/catalog/byok.ts')),
-  ...(await import('../../core/catalog/byok/schema.ts')),
-}))
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/catalog/byok.ts')),
+    ...(await import('../../core/catalog/byok/schema.ts')),
+  }),
+  { args: { id: 'its id, name or label, or a beginning of one' }, names: { id: BYOK_KEYS } },
+)
 
 /** Declares the sources that a key may be read from, and reads it from stdin where that applies. */
 const createKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
@@ -58,8 +64,18 @@ const SETTINGS = [
     'for these models only, comma-separated; none for all',
     LIST,
   ),
-  fill('allowed_api_key_hashes', '--keys <hashes>', 'for these API keys only; none for all', LIST),
-  fill('allowed_user_ids', '--users <ids>', 'for these users only; none for all', LIST),
+  fillAllNamed(
+    'allowed_api_key_hashes',
+    '--keys <keys>',
+    'for these API keys only; none for all',
+    KEYS,
+  ),
+  fillAllNamed(
+    'allowed_user_ids',
+    '--users <users>',
+    'for these users only; none for all',
+    MEMBERS,
+  ),
 ]
 const NEW = [
   createKeyFields(() => true),
@@ -128,7 +144,7 @@ function parseDeclared(text: string): boolean | null {
 async function readKey({ keyFile, keyEnv }: KeySource, isFromStdin: boolean) {
   if (keyFile !== undefined) return (await readKeyFile(keyFile)).trim()
   if (keyEnv !== undefined) return readVariable(keyEnv)
-  return isFromStdin ? (await Bun.stdin.text()).trim() : undefined
+  return isFromStdin ? readSecret('Provider key') : undefined
 }
 
 const readKeyFile = (file: string): Promise<string> =>

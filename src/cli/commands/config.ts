@@ -1,8 +1,12 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { Command } from 'commander'
 import type { Catalog, Endpoint } from '../../core/catalog/models.ts'
+import { conflict, notFound } from '../../core/errors.ts'
 import type { ConfigFile } from '../config-file.ts'
+import { getDataDirectory, hasData } from '../data-directory.ts'
 import { addCommonOptions, type CommonOptions, loadConfig } from '../options.ts'
-import { print, printJson, printResult } from '../output.ts'
+import { print, printJson, printResult, printTable } from '../output.ts'
 
 /** `gateway config`: checks the config file, and prints its schema. */
 export const createConfigCommand = () =>
@@ -12,6 +16,20 @@ export const createConfigCommand = () =>
       addCommonOptions(
         new Command('check').description('check the config file').argument('[file]'),
       ).action(checkConfig),
+    )
+    .addCommand(
+      addCommonOptions(
+        new Command('init').description('write a commented config file with every default'),
+      ).action(initConfig),
+    )
+    .addCommand(
+      addCommonOptions(
+        new Command('show').description(
+          'show every setting in effect, where it comes from, and no secret',
+        ),
+      )
+        .option('--set', 'only those that are not the default')
+        .action(showConfig),
     )
     .addCommand(
       addCommonOptions(
@@ -40,6 +58,44 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
     },
   )
 }
+
+async function initConfig(options: CommonOptions): Promise<void> {
+  const { writeConfigFile } = await import('./init/provider.ts')
+  const { renderEmptyConfig } = await import('./init/config-text.ts')
+  const file = await chooseNewFile(options)
+  writeConfigFile(file, renderEmptyConfig())
+  printResult(options.json, { config: file }, () =>
+    print(`Wrote ${file}: gateway config check finds mistakes in it`),
+  )
+}
+
+// Where gateway serve reads it, without making a data directory.
+async function chooseNewFile(options: CommonOptions): Promise<string> {
+  const { listConfigPaths } = await import('../config-file.ts')
+  const data = getDataDirectory(options)
+  const { paths, isNamed } = listConfigPaths(options.config, data)
+  const existing = paths.find(path => existsSync(path))
+  if (existing !== undefined) throw conflict(`${resolve(existing)} exists already`)
+  const file = isNamed || hasData(data) ? paths[0] : paths[1]
+  if (file === undefined)
+    throw notFound(`There is no data of a gateway in ${resolve(data)}: gateway init makes it`)
+  return resolve(file)
+}
+
+async function showConfig(options: CommonOptions & { set?: boolean }): Promise<void> {
+  const { listEffectiveSettings } = await import('./config/effective.ts')
+  const all = listEffectiveSettings(await loadConfig(options, { withoutSecrets: true }))
+  const data = options.set ? all.filter(({ source }) => source !== 'default') : all
+  printResult(options.json, { data }, () =>
+    printTable(
+      ['SETTING', 'VALUE', 'FROM'],
+      data.map(({ setting, value, source }) => [setting, renderValue(value), source]),
+    ),
+  )
+}
+
+const renderValue = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
 
 async function openConfigCatalog({ config, file, text }: ConfigFile): Promise<Catalog> {
   const { nameConfigFile } = await import('../config-file.ts')

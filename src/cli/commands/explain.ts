@@ -7,6 +7,7 @@ import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/expl
 import type { Explanation } from '../../core/inference/explain.ts'
 import { DIALECTS, type DialectName } from '../../core/language/dialect.ts'
 import { REGIONS, type Region } from '../../core/language/region.ts'
+import { findId, KEYS } from '../names.ts'
 import {
   addCommonOptions,
   type CommonOptions,
@@ -30,7 +31,7 @@ export const createExplainCommand = () =>
     new Command('explain').description('explain what would happen to a call, without making it'),
   )
     .argument('<request>', 'the body of the request in JSON, or - for standard input')
-    .option('--key <hash>', 'call with this key')
+    .option('--key <key>', 'call with this key, by hash, name or label')
     .option('--workspace <id>', 'call from this workspace, by id or slug (default)')
     .addOption(createDialectOption(DIALECTS))
     .addOption(
@@ -56,7 +57,8 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
   const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
   const context = buildContext(options)
   const task = async (gateway: Gateway, asker: Actor) => {
-    const as = { key: options.key, workspace_id: await findWorkspaceId(gateway, options.workspace) }
+    const key = options.key && (await findId(KEYS, gateway, asker, options.key))
+    const as = { key, workspace_id: await findWorkspaceId(gateway, options.workspace) }
     const understand = (actor: Actor) => dialect.toCall(gateway, actor, body, context)
     printResult(
       options.json,

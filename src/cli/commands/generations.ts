@@ -1,6 +1,7 @@
 import type { Gateway } from '../../core/gateway.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
-import { type Fields, fill, NUMBER } from '../fields.ts'
+import { fill, fillNamed, NUMBER, offer } from '../fields.ts'
+import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print, printFields, printTable } from '../output.ts'
 
@@ -9,16 +10,9 @@ const verb = defineVerbs(async () => ({
   ...(await import('../../core/telemetry/generations/filter.ts')),
 }))
 
-const KEY: Fields = {
-  ...fill('key_hash', '--key <key>', 'calls of this API key, by hash, name or label'),
-  find: ({ memory: { keys } }, { key }) => ({
-    key_hash: [...keys.values()].find(one => key === one.name || key === one.label)?.hash,
-  }),
-}
-
 const LIST = [
   fill('id', '--id <id>', 'the call with this id or request id'),
-  KEY,
+  fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
   fill('model', '--model <id>', 'calls of this model'),
   fill('provider', '--provider <name>', 'calls that this provider answered'),
   fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
@@ -28,6 +22,7 @@ const LIST = [
   fill('session_id', '--session <id>', 'calls of this session'),
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),
   fill('cursor', '--cursor <id>', 'calls before the one with this id'),
+  { ...offer('--all', 'all of them'), pages: 'core' as const },
 ]
 
 type Call = Awaited<ReturnType<typeof getGeneration>>['data']
@@ -37,9 +32,9 @@ export const createGenerationsCommand = () =>
   defineNoun('generations', 'finished calls', [
     verb('list', 'list calls, newest first', LIST, core =>
       withInput(core.GenerationListQuery, core.listGenerations),
-    ).printAs(async ({ data, next_cursor }, { gateway, flags }) => {
+    ).printAs(async ({ data }, { gateway, flags, printList }) => {
       if (data.length === 0 && typeof flags.id === 'string') return printRefusals(gateway, flags.id)
-      printTable(
+      printList(
         ['WHEN', 'KEY', 'MODEL', 'PROVIDER', 'IN', 'OUT', 'COST', 'MS', 'END', 'ID'],
         data.map(call => [
           call.created_at,
@@ -54,7 +49,6 @@ export const createGenerationsCommand = () =>
           call.id,
         ]),
       )
-      if (next_cursor) print(`More: --cursor ${next_cursor}`)
     }),
     verb('get <id>', 'show a call', [], core => core.getGeneration).printAs(
       ({ data }, { gateway }) => printCall(gateway, data),

@@ -1,11 +1,11 @@
 import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
 import { parseObject } from '../../core/kernel/json.ts'
 import {
   type Fields,
   type Flags,
   fill,
+  fillAllNamed,
   fillWorkspace,
   LIST,
   OR_NULL,
@@ -14,23 +14,29 @@ import {
   splitList,
   USD_OR_NULL,
 } from '../fields.ts'
+import { GUARDRAILS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { formatDollars, print, printTable } from '../output.ts'
+import { formatDollars, print } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/policy/guardrails.ts')),
     ...(await import('../../core/policy/guardrails/schema.ts')),
-    ...(await import('../../core/identity/default-guardrail.ts')),
   }),
-  { args: { id: 'its id; the id or slug of a workspace for its default one' } },
+  {
+    args: { id: 'its id or name; the id or slug of a workspace for its default one' },
+    names: { id: GUARDRAILS },
+  },
 )
-const assignmentVerb = defineVerbs(async () => ({
-  ...(await import('../../core/policy/assignments.ts')),
-  ...(await import('../../core/policy/assignments/schema.ts')),
-  ...(await import('../../core/policy/guardrails/schema.ts')),
-  ...(await import('../../core/policy/guardrails.ts')),
-}))
+const assignmentVerb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/policy/assignments.ts')),
+    ...(await import('../../core/policy/assignments/schema.ts')),
+    ...(await import('../../core/policy/guardrails/schema.ts')),
+    ...(await import('../../core/policy/guardrails.ts')),
+  }),
+  { args: { id: 'its id or name' }, names: { id: GUARDRAILS } },
+)
 
 const WORDS: Fields = {
   options: [
@@ -110,8 +116,8 @@ const CHANGE = [
 const LIST_FIELDS = [...PAGE, fillWorkspace('another workspace, by id or slug')]
 const ASSIGNMENT_FIELDS = [...PAGE, offer('--members', 'members instead of keys')]
 const ASSIGNEES = [
-  fill('key_hashes', '--keys <hashes>', 'API keys, comma-separated', LIST),
-  fill('member_user_ids', '--members <ids>', 'members, comma-separated', LIST),
+  fillAllNamed('key_hashes', '--keys <keys>', 'API keys, comma-separated', KEYS),
+  fillAllNamed('member_user_ids', '--members <members>', 'members, comma-separated', MEMBERS),
 ]
 
 /** `gateway guardrails`: rules for calls, by the same functions and checks as over HTTP. */
@@ -131,29 +137,16 @@ export const createGuardrailsCommand = () =>
           limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
         ID: guardrail => guardrail.id,
       }),
-      verb(
-        'get <id>',
-        'show a guardrail',
-        [],
-        core => async (gateway, actor, name) =>
-          core.getGuardrail(gateway, actor, findId(core, gateway, name)),
-      ),
+      verb('get <id>', 'show a guardrail', [], core => core.getGuardrail),
       verb(
         'update <id>',
         'change a guardrail. The first change of a workspace’s default one creates it',
         CHANGE,
-        core =>
-          withInput(core.GuardrailChange, (gateway, actor, name, change) =>
-            core.updateGuardrail(gateway, actor, findId(core, gateway, name), change),
-          ),
+        core => withInput(core.GuardrailChange, core.updateGuardrail),
       ),
-      verb(
-        'delete <id>',
-        'delete a guardrail',
-        [],
-        core => (gateway, actor, name) =>
-          core.deleteGuardrail(gateway, actor, findId(core, gateway, name)),
-      ).printAs(printDeleted),
+      verb('delete <id>', 'delete a guardrail', [], core => core.deleteGuardrail).printAs(
+        printDeleted,
+      ),
       assignmentVerb(
         'assign <id>',
         'assign a guardrail to keys or members, replacing the one that they have',
@@ -182,8 +175,8 @@ export const createGuardrailsCommand = () =>
               ? core.listMemberAssignments(gateway, actor, page, id)
               : core.listKeyAssignments(gateway, actor, page, id),
           ),
-      ).printAs(({ data }, { flags: { members } }) =>
-        printTable(
+      ).printAs(({ data }, { flags: { members }, printList }) =>
+        printList(
           members ? ['MEMBER', 'GUARDRAIL'] : ['KEY', 'LABEL', 'GUARDRAIL', 'HASH'],
           data.map(one =>
             'user_id' in one
@@ -202,17 +195,6 @@ function namesKeys({ keys, members }: Assignees): boolean {
   if ((keys === undefined) === (members === undefined))
     throw invalid('assign: expected --keys or --members, one of the two')
   return keys !== undefined
-}
-
-/** Finds the id of a guardrail. A workspace's id or slug stands for its default one. */
-function findId(
-  { getDefaultGuardrailId }: { getDefaultGuardrailId(workspace: string): string },
-  gateway: Gateway,
-  name: string,
-): string {
-  const workspaces = [...gateway.memory.workspaces.values()]
-  const workspace = workspaces.find(({ id, slug }) => id === name || slug === name)
-  return workspace ? getDefaultGuardrailId(workspace.id) : name
 }
 
 /** The fields that each word of an option switches. */

@@ -1,19 +1,32 @@
+import { Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
 import {
   demand,
+  type Fields,
+  type Flags,
   fill,
   fillDisabled,
+  fillNamed,
   fillWorkspace,
   OR_NULL,
   offer,
+  PAGE,
   USD_OR_NULL,
 } from '../fields.ts'
+import { KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { formatDollars, print, printNote } from '../output.ts'
+import { findWorkspaceId, parseDuration } from '../options.ts'
+import { formatDollars, print, printFields, printNote } from '../output.ts'
 
-const verb = defineVerbs(async () => ({
-  ...(await import('../../core/identity/keys.ts')),
-  ...(await import('../../core/identity/keys/schema.ts')),
-}))
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/identity/keys.ts')),
+    ...(await import('../../core/identity/keys/schema.ts')),
+    ...(await import('../../core/identity/keys/rotation.ts')),
+  }),
+  { args: { hash: 'its hash, name or label, or a beginning of one' }, names: { hash: KEYS } },
+)
 
 const NAME = fill('name', '--name <name>', 'what it is for')
 const LIMITS = [
@@ -27,6 +40,8 @@ const NEW = [
   offer('--management', 'a management key, which cannot call models'),
   fill('expires_at', '--expires-at <time>', 'ISO 8601 in UTC with seconds'),
   fillWorkspace('its workspace, by id or slug'),
+  fillNamed('creator_user_id', '--creator <member>', 'whose key it is, by id or e-mail', MEMBERS),
+  createExternalFields(),
 ]
 const CHANGE = [
   ...LIMITS,
@@ -34,8 +49,22 @@ const CHANGE = [
   fillDisabled('disable it', 'enable it again'),
   offer('--no-byok-in-limit', 'do not count spending through own provider keys'),
 ]
+const OVERLAP: Fields = {
+  options: [
+    new Option('--overlap <time>', 'how long the secret so far stays valid: 90s, 30m, 24h, 7d or 0')
+      .argParser(parseDuration)
+      .default(24 * 60 * 60, '24h'),
+  ],
+  flags: { overlap_seconds: '--overlap' },
+  read: ({ overlap }) => ({ overlap_seconds: overlap }),
+}
 const LIST_FIELDS = [
-  fill('include_disabled', '--all', 'include disabled keys', { read: () => 'true' }),
+  ...PAGE,
+  {
+    ...offer('--disabled', 'also the disabled ones, as with --all'),
+    read: ({ all, disabled }: Flags): Record<string, unknown> =>
+      all || disabled ? { include_disabled: 'true' } : {},
+  },
   fillWorkspace('another workspace, by id or slug'),
 ]
 
@@ -55,18 +84,91 @@ export const createKeysCommand = () =>
       printNote(`This key is shown once. Its hash is ${data.hash}`)
     }),
     verb('list', 'list the keys of a workspace', LIST_FIELDS, core =>
-      withInput(core.KeyQuery, core.listKeys),
-    ).printAs({
-      NAME: key => key.name,
-      LABEL: key => key.label,
-      USED: key => formatDollars(key.usage),
-      LIMIT: key => formatDollars(key.limit),
-      STATE: key => (key.disabled ? 'disabled' : 'active'),
-      HASH: key => key.hash,
+      withInput(core.KeyListQuery, core.listKeys),
+    ).printAs(
+      {
+        NAME: key => key.name,
+        KIND: (key, { gateway }) => getKind(gateway, key.hash),
+        LABEL: key => key.label,
+        USED: key => formatDollars(key.usage),
+        LIMIT: key => formatDollars(key.limit),
+        STATE: key => (key.disabled ? 'disabled' : 'active'),
+        HASH: key => key.hash,
+      },
+      describeHidden,
+    ),
+    verb('get <hash>', 'show a key', [], core => core.getKey).printAs(({ data }, { gateway }) => {
+      const { hash, name, ...fields } = data
+      const { previous_secret_until } = gateway.memory.keys.get(hash) ?? {}
+      const rotation = previous_secret_until ? { previous_secret_until } : {}
+      printFields({ hash, name, kind: getKind(gateway, hash), ...fields, ...rotation })
     }),
-    verb('get <hash>', 'show a key', [], core => core.getKey),
     verb('update <hash>', 'change a key', CHANGE, core =>
       withInput(core.KeyChange, core.updateKey),
     ),
+    verb('rotate <hash>', 'give a key a new secret and print it, once', [OVERLAP], core =>
+      withInput(core.KeyRotation, core.rotateKey),
+    ).printAs(({ key, previous_valid_until }) => {
+      print(key)
+      printNote('This key is shown once. Name, limits and spending stay as they are')
+      printNote(
+        previous_valid_until === null
+          ? 'The secret so far is no longer valid'
+          : `The secret so far is valid until ${previous_valid_until}`,
+      )
+    }),
     verb('delete <hash>', 'delete a key', [], core => core.deleteKey).printAs(printDeleted),
   ])
+
+/** Declares whom a key stands for at a partner. That partner's own key is read like every secret. */
+function createExternalFields(): Fields {
+  return {
+    options: [
+      new Option('--external <user>', 'the user of a partner whom it stands for'),
+      new Option('--external-key', 'also read that user’s own key, to be recognized by'),
+    ],
+    flags: { external: '--external' },
+    read: async ({ external: user, externalKey }) => {
+      if (externalKey && user === undefined)
+        throw invalid('--external-key: expected --external beside it')
+      if (user === undefined) return {}
+      return { external: { user, ...(externalKey ? { api_key: await readPartnerKey() } : {}) } }
+    },
+  }
+}
+
+async function readPartnerKey(): Promise<string> {
+  const { readSecret } = await import('../prompt.ts')
+  return readSecret('Key of the partner’s user')
+}
+
+const getKind = ({ memory: { keys } }: Gateway, hash: string): string => keys.get(hash)?.kind ?? '-'
+
+interface Listed {
+  gateway: Gateway
+  flags: Flags
+}
+
+/** Says which keys a list leaves out: later ones, disabled ones, those of other workspaces. */
+async function describeHidden(
+  { data }: { data: unknown[] },
+  { gateway, flags }: Listed,
+): Promise<string[]> {
+  const { memory } = gateway
+  const workspace = flags.workspace === undefined ? undefined : String(flags.workspace)
+  const own = (await findWorkspaceId(gateway, workspace)) ?? memory.owner.workspace_id
+  const isIncluded = flags.all || flags.disabled
+  const here = memory.keys.filter(key => key.workspace_id === own)
+  const listed = isIncluded ? here : here.filter(({ disabled }) => !disabled)
+  const shown = Number(flags.offset ?? 0) + data.length
+  const elsewhere = memory.keys.size - here.length
+  return [
+    ...(listed.length > shown && data.length > 0
+      ? [`Shown: ${data.length} of ${listed.length}. --offset ${shown} shows the next, --all all`]
+      : []),
+    ...(here.length > listed.length
+      ? [`Hidden: ${here.length - listed.length} disabled. --disabled shows them`]
+      : []),
+    ...(elsewhere > 0 ? [`Hidden: ${elsewhere} in other workspaces. --workspace shows them`] : []),
+  ]
+}

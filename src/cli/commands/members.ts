@@ -1,6 +1,9 @@
-import { demand, type Fields, fill, OR_NULL, offer, PAGE } from '../fields.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import { demand, type Fields, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
+import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
-import { print, printTable } from '../output.ts'
+import { findWorkspaceId } from '../options.ts'
+import { print } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -9,7 +12,13 @@ const verb = defineVerbs(
     ...(await import('../../core/identity/members/view.ts')),
     ...(await import('../../core/identity/workspace-members.ts')),
   }),
-  { args: { id: 'the user’s id', ids: 'the users’ ids' } },
+  {
+    args: {
+      id: 'the member’s id or e-mail address, or a beginning of one',
+      ids: 'the members, in the same way',
+    },
+    names: { id: MEMBERS },
+  },
 )
 
 const EMAIL = fill('email', '--email <address>', 'the e-mail address')
@@ -28,7 +37,12 @@ const LIST_FIELDS = [
   ...PAGE,
   offer('--workspace <id>', 'the members of this workspace, by id or slug'),
 ]
-const IDS: Fields = { options: [], read: (_, [user_ids]) => ({ user_ids }) }
+const IDS: Fields = {
+  options: [],
+  find: async (gateway, _, [ids]) => ({
+    user_ids: await findIds(MEMBERS, gateway, ids as string[]),
+  }),
+}
 const PLACEMENT = [IDS, demand(offer('--workspace <id>', 'the workspace, by id or slug'))]
 
 /**
@@ -45,10 +59,15 @@ export const createMembersCommand = () =>
         withInput(core.MemberQuery, async (gateway, actor, query) =>
           workspace === undefined
             ? core.listMembers(gateway, actor, query)
-            : core.listWorkspaceMembers(gateway, actor, workspace, query),
+            : core.listWorkspaceMembers(
+                gateway,
+                actor,
+                await findWorkspace(gateway, workspace),
+                query,
+              ),
         ),
-    ).printAs(({ data }, { flags: { workspace } }) =>
-      printTable(
+    ).printAs(({ data }, { flags: { workspace }, printList }) =>
+      printList(
         workspace === undefined
           ? ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID']
           : ['USER', 'ROLE', 'SINCE'],
@@ -77,14 +96,14 @@ export const createMembersCommand = () =>
         await core.deactivateMember(gateway, actor, id)
         return { deactivated: true }
       },
-    ).printAs((_, { args: [id] }) => print(`Deactivated ${id}`)),
+    ).printAs((_, { named }) => print(`Deactivated ${named}`)),
     verb(
       'add <ids...>',
       'add members to a workspace',
       PLACEMENT,
       (core, { workspace }: { workspace: string }) =>
-        withInput(core.MemberIds, (gateway, actor, _, input) =>
-          core.addWorkspaceMembers(gateway, actor, workspace, input),
+        withInput(core.MemberIds, async (gateway, actor, _, input) =>
+          core.addWorkspaceMembers(gateway, actor, await findWorkspace(gateway, workspace), input),
         ),
     ).printAs(({ added_count }, { flags: { workspace } }) =>
       print(`Added ${added_count} to ${workspace}`),
@@ -94,13 +113,21 @@ export const createMembersCommand = () =>
       'remove members from a workspace',
       PLACEMENT,
       (core, { workspace }: { workspace: string }) =>
-        withInput(core.MemberIds, (gateway, actor, _, input) =>
-          core.removeWorkspaceMembers(gateway, actor, workspace, input),
+        withInput(core.MemberIds, async (gateway, actor, _, input) =>
+          core.removeWorkspaceMembers(
+            gateway,
+            actor,
+            await findWorkspace(gateway, workspace),
+            input,
+          ),
         ),
     ).printAs(({ removed_count }, { flags: { workspace } }) =>
       print(`Removed ${removed_count} from ${workspace}`),
     ),
   ])
+
+const findWorkspace = async (gateway: Gateway, text: string): Promise<string> =>
+  (await findWorkspaceId(gateway, text)) ?? text
 
 function parseRole(role: string): string {
   return role === 'admin' || role === 'member' ? `org:${role}` : role

@@ -3,6 +3,7 @@ import { invalid } from '../../core/errors.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
+import { PRESETS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { createDialectOption, findWorkspaceId } from '../options.ts'
 import { print, printFields, printTable } from '../output.ts'
@@ -16,7 +17,8 @@ const verb = defineVerbs(
     ...(await import('../../core/dialects/registry.ts')),
   }),
   {
-    args: { version: 'its number' },
+    args: { slug: 'its slug, or a beginning of one', version: 'its number' },
+    names: { slug: PRESETS },
     actAs: async (gateway, operator, { workspace }: { workspace?: string }) => ({
       ...operator,
       workspace_id: (await findWorkspaceId(gateway, workspace)) ?? operator.workspace_id,

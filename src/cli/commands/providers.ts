@@ -1,9 +1,8 @@
 import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import type { Fields } from '../fields.ts'
+import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 import { parseNumber } from '../options.ts'
-import { printTable } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
   needs: { data: false },
@@ -24,16 +23,23 @@ const TIMEOUT: Fields = {
 /** `gateway providers`: known providers, and which are configured. */
 export const createProvidersCommand = () =>
   defineNoun('providers', 'providers of models', [
-    verb('list', 'list the providers', [], core => core.listProviders).printAs(
-      (_, { gateway: { catalog } }) =>
-        printTable(
+    verb('list', 'list the providers', [CUT], core => core.listProviders).printAs(
+      ({ data }, { gateway: { catalog }, printList }) =>
+        printList(
           ['PROVIDER', 'NAME', 'PROTOCOL', 'STATE'],
-          [...catalog.providers.values()].map(({ slug, name, protocol, configured }) => [
-            slug,
-            name,
-            protocol,
-            configured ? 'configured' : '-',
-          ]),
+          data.flatMap(({ slug: listed }) => {
+            const provider = catalog.providers.get(listed)
+            return provider
+              ? [
+                  [
+                    listed,
+                    provider.name,
+                    provider.protocol,
+                    provider.configured ? 'configured' : '-',
+                  ],
+                ]
+              : []
+          }),
         ),
     ),
     checkVerb(

@@ -1,24 +1,31 @@
 import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import { demand, type Fields, fill, fillWorkspace, PAGE } from '../fields.ts'
+import { CUT, demand, type Fields, fill, fillNamed, fillWorkspace, PAGE } from '../fields.ts'
+import { MAPPINGS, SCIM_GROUPS, SCIM_TOKENS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { print, printNote } from '../output.ts'
 
-const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'))
+const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'), {
+  args: { id: 'its id, name or label, or a beginning of one' },
+  names: { id: SCIM_TOKENS },
+})
 const groupVerb = defineVerbs(async () => ({
   ...(await import('../../core/identity/scim/groups.ts')),
   ...(await import('../../core/identity/scim.ts')),
 }))
-const mappingVerb = defineVerbs(async () => ({
-  ...(await import('../../core/identity/scim/group-mappings.ts')),
-  ...(await import('../../core/identity/scim.ts')),
-}))
+const mappingVerb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/identity/scim/group-mappings.ts')),
+    ...(await import('../../core/identity/scim.ts')),
+  }),
+  { args: { id: 'its id, or a beginning of it' }, names: { id: MAPPINGS } },
+)
 const jobVerb = defineVerbs(() => import('../../core/identity/scim/sync-jobs.ts'))
 
 const NEW_TOKEN = [demand(fill('name', '--name <name>', 'its name'))]
 const ROLE = demand(fill('role', '--role <role>', 'admin or member'))
 const NEW_MAPPING = [
-  demand(fill('scim_group_id', '--group <id>', 'the group')),
+  demand(fillNamed('scim_group_id', '--group <group>', 'the group, by id or name', SCIM_GROUPS)),
   demand(fillWorkspace('the workspace, by id or slug')),
   ROLE,
 ]
@@ -54,7 +61,7 @@ const createTokenCommands = () =>
     tokenVerb(
       'list',
       'list the tokens, never their secrets',
-      [],
+      [CUT],
       core => core.listScimTokens,
     ).printAs({
       NAME: token => token.name,
@@ -63,7 +70,7 @@ const createTokenCommands = () =>
       ID: token => token.id,
     }),
     tokenVerb('revoke <id>', 'revoke a token', [], core => core.revokeScimToken).printAs(
-      (_, { args: [id] }) => print(`Revoked ${id}`),
+      (_, { named }) => print(`Revoked ${named}`),
     ),
   ])
 

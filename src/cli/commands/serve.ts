@@ -124,6 +124,12 @@ async function runServer(
     listen(gateway, host, port),
   )
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
+  const silence = await tellStatus(log, gateway, {
+    data: getDataDirectory(options),
+    url: server.url,
+    metrics_url: metrics?.url ?? null,
+    file: config.file,
+  })
   await logConfigFile(log, options, config)
   await announce(log, gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
     await server.stop(0)
@@ -138,6 +144,7 @@ async function runServer(
   await stopped
   log('info', 'draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
+  silence()
   await metrics?.stop()
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
@@ -164,6 +171,22 @@ async function announce(
   if (options.log === 'text') return printBanner(gateway, start)
   log('info', 'started', listStartFacts(gateway, start))
   print(toPrintableJson({ time: new Date().toISOString(), level: 'info', event: 'listening', url }))
+}
+
+// A file system without sockets serves all the same.
+async function tellStatus(
+  log: Log,
+  gateway: Gateway,
+  served: { data: string; url: string; metrics_url: string | null; file: string | null },
+): Promise<() => void> {
+  const core = await import('./serve/status.ts')
+  try {
+    return core.tellStatus(gateway, served)
+  } catch (thrown) {
+    const consequence = 'gateway status cannot ask this server'
+    log('warn', 'status.unavailable', { cause: getCause(thrown), consequence })
+    return () => undefined
+  }
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */

@@ -1,4 +1,5 @@
 import { demand, fill, LIST, NUMBER, OR_NULL, PAGE, YES_OR_NO } from '../fields.ts'
+import { WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 
 const verb = defineVerbs(
@@ -7,7 +8,8 @@ const verb = defineVerbs(
     ...(await import('../../core/identity/workspaces/schema.ts')),
   }),
   {
-    args: { id: 'its id or slug' },
+    args: { id: 'its id, slug or name, or a beginning of one' },
+    names: { id: WORKSPACES },
   },
 )
 

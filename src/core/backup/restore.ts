@@ -9,7 +9,13 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { type BackupSummary, checkStore, PART_NAMES, syncFile } from '../backup.ts'
+import {
+  type BackupSummary,
+  checkStore,
+  isPartName,
+  listFilesElsewhere,
+  syncFile,
+} from '../backup.ts'
 import { conflict, invalid, notFound } from '../errors.ts'
 import { toUsd } from '../kernel/money.ts'
 import { RESTORING } from '../store/data-directory.ts'
@@ -29,7 +35,8 @@ export interface RestoreInput {
 }
 
 /** What may be in a directory that counts as empty. */
-const HARMLESS = /^(serve\.lock.*|secret\.key|gateway\.yaml|lost\+found|before-restore-.*)$/
+const HARMLESS =
+  /^(serve\.lock.*|serve\.sock|[a-z0-9][a-z0-9._-]*\.key|gateway\.yaml|gateway\.schema\.json|lost\+found|before-restore-.*)$/
 
 /**
  * Puts a backup into a data directory. Everything is checked before anything there changes; killed
@@ -76,7 +83,14 @@ async function stageAndMove(
     isMoving = true
     const moved = replaceFiles(input.data, staging)
     rmSync(staging, { recursive: true })
-    return { file: input.file, ...counts, charged: toUsd(nanos), parts: [...parts.keys()], moved }
+    return {
+      file: input.file,
+      ...counts,
+      charged: toUsd(nanos),
+      parts: [...parts.keys()],
+      elsewhere: listFilesElsewhere(parts),
+      moved,
+    }
   } catch (error) {
     if (!isMoving) rmSync(staging, { recursive: true, force: true })
     throw error
@@ -89,7 +103,7 @@ function stageBackup({ data, file, force, secret }: RestoreInput, staging: strin
   copyFileSync(file, path)
   chmodSync(path, 0o600)
   const parts = takeParts(path)
-  const unknown = [...parts.keys()].find(name => !PART_NAMES.some(known => known === name))
+  const unknown = [...parts.keys()].find(name => !isPartName(name))
   if (unknown !== undefined) throw invalid('The backup holds a file that no backup has')
   refuseOtherFiles(data, parts, force)
   for (const [name, content] of parts) writeDataFile(join(staging, name), content)
@@ -100,7 +114,8 @@ function stageBackup({ data, file, force, secret }: RestoreInput, staging: strin
 
 /** A secret or a config that is there already is replaced on request only. */
 function refuseOtherFiles(data: string, parts: Parts, force: boolean): void {
-  for (const name of ['secret.key', 'gateway.yaml']) {
+  const kept = ['ledger.head', 'holds.log']
+  for (const name of [...parts.keys()].filter(one => !kept.includes(one))) {
     const [present, given] = [readDataFile(join(data, name)), parts.get(name)]
     if (present && given && !present.equals(given) && !force)
       throw conflict(`${data} has another ${name} than the backup: --force replaces it`)
@@ -114,7 +129,7 @@ const DATABASE = ['gateway.db-wal', 'gateway.db-shm', 'gateway.db-journal', 'gat
  * files to their places: the database last, since without it nothing is served.
  */
 function replaceFiles(data: string, staging: string): string | null {
-  const staged = readdirSync(staging).filter(name => PART_NAMES.some(known => known === name))
+  const staged = readdirSync(staging).filter(isPartName)
   const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', ...staged].filter(name =>
     existsSync(join(data, name)),
   )

@@ -1,3 +1,4 @@
+import { createConfigError, type FoundIssue } from '../config/issues.ts'
 import type { Config, ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -25,7 +26,7 @@ import {
 import { createParameterLookup } from './parameters.ts'
 import type { Preset } from './presets/store.ts'
 import type { Prices } from './prices.ts'
-import { openProviders, type Provider } from './providers.ts'
+import { openProviders, type Provider, type ProviderIssue } from './providers.ts'
 import { findRouterModel, listRouterModels } from './routers.ts'
 import type { CatalogWorld } from './world.ts'
 
@@ -160,16 +161,17 @@ export function openCatalog(
   } = before?.catalog ?? { since: now, getBuiltIn: createBuiltInReader(), edition: 0 }
   const edition = lastEdition + 1
   const { providers, issues } = openProviders(config.providers, protocols, edition, before)
-  const [issue] = issues
-  if (issue)
-    throw invalid(
-      `providers.${issue.slug}.${issue.field}: expected ${issue.expected}`,
-      `providers.${issue.slug}.${issue.field}`,
-    )
+  const wrong = [
+    ...issues.map(describeProviderIssue),
+    ...listRepeatedIds(config.models),
+    ...listWrongEndpoints(config.models, {
+      providers,
+      protocols,
+      broken: new Set(issues.map(({ slug }) => slug)),
+    }),
+  ]
+  if (wrong.length > 0) throw createConfigError(wrong)
   const configured = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
-  checkIds(config.models)
-  for (const [i, model] of config.models.entries())
-    checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(since.getTime() / 1000)
   const models = new LazyModels(configured, getBuiltIn, {
     providers,
@@ -189,40 +191,54 @@ export function openCatalog(
   return { models, providers, since, edition, getBuiltIn }
 }
 
-function checkIds(models: ModelConfig[]): void {
-  const seen = new Set<string>()
-  for (const [i, { id }] of models.entries()) {
-    if (seen.has(id))
-      throw invalid(
-        `models.${i}.id: expected one that no other model has, found ${id}`,
-        `models.${i}.id`,
-      )
-    seen.add(id)
-  }
+const createIssue = (names: (string | number)[], expected: string): FoundIssue => ({
+  names: names.map(String),
+  message: `${names.join('.')}: expected ${expected}`,
+})
+
+const describeProviderIssue = ({ slug, field, expected }: ProviderIssue): FoundIssue =>
+  createIssue(['providers', slug, ...field.split('.')], expected)
+
+function listRepeatedIds(models: ModelConfig[]): FoundIssue[] {
+  const first = new Map<string, number>()
+  for (const [i, { id }] of models.entries()) if (!first.has(id)) first.set(id, i)
+  return models.flatMap(({ id }, i) =>
+    first.get(id) === i
+      ? []
+      : createIssue(['models', i, 'id'], `one that no other model has, found ${id}`),
+  )
 }
 
-function checkEndpoints(
-  { endpoints }: ModelConfig,
-  path: string,
-  providers: Map<string, Provider>,
-  protocols: string[],
-): void {
-  for (const [i, { provider, protocol }] of endpoints.entries()) {
-    const endpointPath = `${path}.endpoints.${i}`
-    if (!providers.get(provider)?.configured) {
-      const configured = [...providers.values()].filter(one => one.configured).map(one => one.slug)
-      throw invalid(
-        `${endpointPath}.provider: expected one of ${configured.join(', ')}, found ${provider}`,
-        `${endpointPath}.provider`,
-      )
-    }
-    if (protocol && !protocols.includes(protocol))
-      throw unknownProtocol(`${endpointPath}.protocol`, protocols)
-  }
+/** What endpoints of the config may name. */
+interface Known {
+  providers: Map<string, Provider>
+  protocols: string[]
+  /** Providers whose own settings are wrong, which is said there. */
+  broken: Set<string>
 }
 
-const unknownProtocol = (path: string, protocols: string[]) =>
-  invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
+const listWrongEndpoints = (models: ModelConfig[], known: Known): FoundIssue[] =>
+  models.flatMap(({ endpoints }, i) =>
+    endpoints.flatMap((endpoint, j) =>
+      listEndpointIssues(endpoint, ['models', i, 'endpoints', j], known),
+    ),
+  )
+
+function listEndpointIssues(
+  { provider, protocol }: ModelConfig['endpoints'][number],
+  path: (string | number)[],
+  { providers, protocols, broken }: Known,
+): FoundIssue[] {
+  const configured = [...providers.values()].filter(one => one.configured).map(({ slug }) => slug)
+  const isKnown = configured.includes(provider) || broken.has(provider)
+  const names = `one of ${configured.join(', ')}, found ${provider}`
+  return [
+    ...(isKnown ? [] : [createIssue([...path, 'provider'], names)]),
+    ...(protocol && !protocols.includes(protocol)
+      ? [createIssue([...path, 'protocol'], `one of ${protocols.join(', ')}`)]
+      : []),
+  ]
+}
 
 /** Returns the model with this slug or alias, or a router. Throws 404. */
 export function getModel(world: CatalogWorld, id: string): Model {

@@ -2,8 +2,11 @@ import type { TSchema } from '@sinclair/typebox'
 
 type JsonSchema = Record<string, unknown>
 
+/** The file beside a config that has its schema. */
+export const SCHEMA_FILE = 'gateway.schema.json'
+
 /** The line that tells editors which schema a config file has; it belongs at its beginning. */
-export const SCHEMA_LINE = '# yaml-language-server: $schema=./gateway.schema.json'
+export const SCHEMA_LINE = `# yaml-language-server: $schema=./${SCHEMA_FILE}`
 
 /** A text with `${NAME}` in it, whose value is known only when the gateway starts. */
 const VARIABLE = '\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}'

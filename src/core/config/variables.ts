@@ -1,4 +1,4 @@
-import { invalid } from '../errors.ts'
+import { createConfigError, type FoundIssue } from './issues.ts'
 
 /** Where `${…}` in a config takes its texts from. */
 export interface VariableSources {
@@ -13,42 +13,50 @@ const FILE = 'file:'
 
 /**
  * Replaces the variables in all texts of a parsed config, after parsing, so that no value can add
- * settings. Throws `invalid_request` with the path of a variable that has no value.
+ * settings. Throws `invalid_request` with the path of every variable that has no value.
  */
-export function substituteVariables(value: unknown, sources: VariableSources, path = ''): unknown {
-  if (typeof value === 'string') return substituteText(value, sources, path)
+export function substituteVariables(value: unknown, sources: VariableSources): unknown {
+  const missing: FoundIssue[] = []
+  const replaced = substituteBelow(value, { ...sources, missing }, [])
+  if (missing.length > 0) throw createConfigError(missing)
+  return replaced
+}
+
+interface Substitution extends VariableSources {
+  /** What had no value so far. */
+  missing: FoundIssue[]
+}
+
+function substituteBelow(value: unknown, to: Substitution, names: string[]): unknown {
+  if (typeof value === 'string') return substituteText(value, to, names)
   if (Array.isArray(value))
-    return value.map((item, i) => substituteVariables(item, sources, `${path}.${i}`))
+    return value.map((item, i) => substituteBelow(item, to, [...names, String(i)]))
   if (!isMapping(value)) return value
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [
-      key,
-      substituteVariables(item, sources, path ? `${path}.${key}` : key),
-    ]),
+    Object.entries(value).map(([key, item]) => [key, substituteBelow(item, to, [...names, key])]),
   )
 }
 
-const substituteText = (text: string, sources: VariableSources, path: string): string =>
-  text.replace(VARIABLE, (_, name: string) =>
-    name.startsWith(FILE)
-      ? readSecret(name.slice(FILE.length), sources, path)
-      : readVariable(name, sources, path),
-  )
+const substituteText = (text: string, to: Substitution, names: string[]): string =>
+  text.replace(VARIABLE, (_, name: string) => {
+    const file = name.startsWith(FILE) ? name.slice(FILE.length) : undefined
+    const found = file === undefined ? to.env[name] : readSecret(file, to)
+    if (found !== undefined) return found
+    const expected =
+      file === undefined
+        ? `the environment variable ${name}, found nothing`
+        : `a file ${file} that can be read`
+    to.missing.push({ names, message: `${names.join('.')}: expected ${expected}` })
+    return ''
+  })
 
-function readVariable(name: string, { env }: VariableSources, path: string): string {
-  const value = env[name]
-  if (value === undefined)
-    throw invalid(`${path}: expected the environment variable ${name}, found nothing`, path)
-  return value
-}
-
-function readSecret(file: string, { readSecretFile }: VariableSources, path: string): string {
+function readSecret(file: string, { readSecretFile }: VariableSources): string | undefined {
   try {
-    if (readSecretFile) return readSecretFile(file).trim()
+    return readSecretFile?.(file).trim()
   } catch {
     // The reason may be the file's text. Its name is enough to mend it.
+    return undefined
   }
-  throw invalid(`${path}: expected a file ${file} that can be read`, path)
 }
 
 /**

@@ -28,8 +28,9 @@ export const parseBearerToken = (authorization: string): string =>
 export function authenticate(world: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
-  const key = world.memory.keys.get(hashSecret(parseBearerToken(authorization)))
-  if (!key || !isUsable(key, world.clock.now())) throw unauthenticated('Invalid API key')
+  const now = world.clock.now()
+  const key = world.memory.keys.findBySecret(hashSecret(parseBearerToken(authorization)), now)
+  if (!key || !isUsable(key, now)) throw unauthenticated('Invalid API key')
   return buildKeyActor(world, key)
 }
 

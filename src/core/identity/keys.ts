@@ -7,7 +7,7 @@ import { toPage } from '../kernel/pages.ts'
 import { compareNewestFirst } from '../kernel/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
-import { KeyChange, type KeyQuery, type NewKey } from './keys/schema.ts'
+import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
 import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { auditKey, showKey } from './keys/view.ts'
@@ -49,6 +49,9 @@ export async function createKey(
 /** Builds the fields of a new key that do not depend on its owner. */
 const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
   hash: hashSecret(plaintext),
+  secret_hash: null,
+  previous_secret_hash: null,
+  previous_secret_until: null,
   name: input.name,
   label: maskSecret(plaintext),
   external_user: input.external?.user ?? null,
@@ -96,11 +99,11 @@ async function assertCreatorAllowed(
 }
 
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
-export function listKeys(world: IdentityWorld, actor: Actor, query: KeyQuery) {
+export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
   const keys = world.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
-  const page = { offset: query.offset ?? 0, limit: LIST_SIZE }
+  const page = { offset: query.offset ?? 0, limit: query.limit ?? LIST_SIZE }
   return {
     data: toPage(keys.sort(compareNewestFirst('created_at', 'hash')), page, key =>
       showKey(world, key),
@@ -199,7 +202,9 @@ function countFreeModelRequests({ traffic: { rateLimits } }: IdentityWorld) {
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-const createPlaintext = (world: IdentityWorld) => addChecksum(`gw-v1-${world.ids.secret()}`)
+/** Creates the plaintext of a key. */
+export const createPlaintext = (world: IdentityWorld): string =>
+  addChecksum(`gw-v1-${world.ids.secret()}`)
 
 /** Returns a key that the actor may manage. Throws 404. */
 export const requireManagedKey = (world: IdentityWorld, actor: Actor, hash: string): Key =>

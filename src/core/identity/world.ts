@@ -4,7 +4,8 @@ import type { Fingerprint } from '../kernel/fingerprint.ts'
 import type { Ids } from '../kernel/ids.ts'
 import type { Mirror } from '../kernel/mirror.ts'
 import type { AuditStore } from './audit.ts'
-import type { Key, KeyStore } from './keys/store.ts'
+import type { KeyMirror } from './keys/mirror.ts'
+import type { KeyStore } from './keys/store.ts'
 import type { MemberStore } from './members/store.ts'
 import type { ScimStore } from './scim.ts'
 import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
@@ -22,7 +23,7 @@ export interface IdentityWorld {
   }
   memory: {
     owner: Owner
-    keys: Mirror<Key>
+    keys: KeyMirror
     workspaces: Mirror<Workspace>
     credits: bigint
     forgetWorkspace(id: string): void

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
-import { runInTurns } from '../kernel/turns.ts'
+import { handleEach, runInTurns } from '../kernel/turns.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -108,7 +108,8 @@ async function filterSegment(
   let { pieces } = segment
   if (filterSet) {
     const redacted = await runInTurns(redactSegment(segment, filterSet))
-    for (const match of redacted.matches) noteMatch(match, redacted.text, filtering, blocking)
+    const note = (match: Match) => noteMatch(match, redacted.text, filtering, blocking)
+    await runInTurns(handleEach(redacted.matches, note))
     pieces = redacted.pieces
   }
   await runInTurns(listTexts({ ...segment, pieces }, filtering.readTexts))
@@ -136,9 +137,11 @@ export async function filterRequest(
     filterSet.filterUnread({ body, headers }, filtering.readTexts),
   )
   const blocking: BlockingMatch[] = []
-  for (const { match, text } of found)
+  const note = ({ match, text }: (typeof found)[number]) => {
     if (match.rule.action !== 'flag' || !filtering.hasFound(match.rule, 'input'))
       noteMatch(match, text, filtering, blocking)
+  }
+  await runInTurns(handleEach(found, note))
   if (blocking.length > 0) {
     run.blocked = callBlocked(blocking)
     throw run.blocked

@@ -15,6 +15,13 @@ import {
 
 const MINUTE = 60_000
 
+/** An endpoint in a cooldown, by id, and when that ends in steady milliseconds. */
+export interface Cooldown {
+  endpoint: string
+  until: number
+  reason: CooldownReason
+}
+
 /** The health of one endpoint, about five kilobytes. */
 interface HealthRecord {
   circuit: Circuit
@@ -84,6 +91,16 @@ export class Health {
     return until === 0
       ? null
       : { until, reason: this.#records.get(endpoint.id)?.circuit.cooldownReason ?? 'failures' }
+  }
+
+  /** Lists the endpoints that are in a cooldown now. */
+  listCooldowns(): Cooldown[] {
+    const now = this.#clock.ticks()
+    return [...this.#records].flatMap(([endpoint, { circuit }]) =>
+      circuit.cooldownEnd > now
+        ? { endpoint, until: circuit.cooldownEnd, reason: circuit.cooldownReason }
+        : [],
+    )
   }
 
   /**

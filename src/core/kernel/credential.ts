@@ -54,8 +54,31 @@ const RANDOM_BITS = 2.9
 function isCredential(groups: Record<string, string | undefined>, value: string): boolean {
   if (groups.password !== undefined) return true
   if (groups.token !== undefined) return /[0-9=]/.test(value)
-  return /[0-9]/.test(value) && /[A-Za-z]/.test(value) && computeEntropy(value) >= RANDOM_BITS
+  if (!/[A-Za-z]/.test(value)) return false
+  return /[0-9]/.test(value) ? computeEntropy(value) >= RANDOM_BITS : areRandomLetters(value)
 }
+
+/** One key in 300 has letters alone. */
+const SHORTEST_OF_LETTERS = 32
+/**
+ * Words repeat letters, and have about three quarters of the bits that so many letters could have.
+ * Between these shares the capitals decide: a name in code has few next to each other.
+ */
+const [WORDS_SHARE, RANDOM_SHARE] = [0.81, 0.85]
+const CAPITALS_SHARE = 0.1
+
+function areRandomLetters(value: string): boolean {
+  if (value.length < SHORTEST_OF_LETTERS || !/[a-z]/.test(value)) return false
+  const share = computeEntropy(value) / Math.log2(Math.min(value.length, LETTERS))
+  const capitals = value.match(/[A-Z](?=[A-Z])/g)?.length ?? 0
+  return (
+    capitals > 0 &&
+    (share >= RANDOM_SHARE || (share >= WORDS_SHARE && capitals >= CAPITALS_SHARE * value.length))
+  )
+}
+
+/** The letters of both cases. */
+const LETTERS = 52
 
 /** Computes Shannon's entropy of the characters, in bits each. */
 function computeEntropy(value: string): number {

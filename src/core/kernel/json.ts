@@ -85,18 +85,30 @@ function isTooDeep(json: string): boolean {
   return false
 }
 
-// A quote belongs to the string when an odd number of backslashes precedes it.
+/** So many units after an escaped quote are read one by one: others may follow at once. */
+const STEP = 64
+
+// The native search jumps to the next quote. Between quotes that are close it is slow.
 function findTextEnd(json: string, start: number): number {
-  for (
-    let index = json.indexOf('"', start + 1);
-    index !== -1;
-    index = json.indexOf('"', index + 1)
-  ) {
-    let before = index - 1
-    while (json.charCodeAt(before) === 0x5c) before -= 1
-    if ((index - before) % 2 === 1) return index
+  let at = start + 1
+  for (;;) {
+    for (const end = at + STEP; at < end; at++) {
+      const code = json.charCodeAt(at)
+      if (code === 0x22) return at
+      if (code === 0x5c) at += 1
+    }
+    const quote = json.indexOf('"', at)
+    if (quote === -1) return json.length
+    if (!isEscaped(json, quote, at)) return quote
+    at = quote + 1
   }
-  return json.length
+}
+
+// A quote belongs to the string when an odd number of backslashes precedes it.
+function isEscaped(json: string, quote: number, start: number): boolean {
+  let before = quote - 1
+  while (before >= start && json.charCodeAt(before) === 0x5c) before -= 1
+  return (quote - before) % 2 === 0
 }
 
 const LONG_INTEGER = /^-?\d{16,}$/

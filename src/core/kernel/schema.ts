@@ -113,7 +113,7 @@ export function describeSchema(schema: TSchema): string {
   if (schema.type === 'string')
     return (
       `string${describeLength(schema.minLength, findOwnBound(schema.maxLength), 'characters')}` +
-      (schema.title ? `: ${schema.title}` : '')
+      describeForm(schema)
     )
   if (schema.type === 'array')
     return `array${describeLength(schema.minItems, schema.maxItems, 'items')}`
@@ -121,6 +121,10 @@ export function describeSchema(schema: TSchema): string {
     return `object${describeLength(undefined, schema.maxProperties, 'members')}`
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }
+
+// A form has a name, or is told as it is. What a text must not be is told by the other variants.
+const describeForm = ({ title, pattern }: TSchema): string =>
+  title ? `: ${title}` : pattern && !pattern.includes('(?!') ? ` in the form ${pattern}` : ''
 
 /** Describes a value without repeating texts. Only numbers, booleans and null are shown as is. */
 export function describeValue(value: unknown): string {

@@ -64,3 +64,60 @@ class EventLoop {
 
 // A process has one event loop, however many gateways share it.
 const eventLoop = new EventLoop()
+
+/** How many small items a work handles before others may have their turn. */
+export const ITEMS_AT_ONCE = 256
+
+/**
+ * Sorts like `toSorted`. What is sorted already, or consists of a few sorted lists, is merged in
+ * time linear in its length.
+ */
+export function* sortInTurns<T>(items: T[], compare: (a: T, b: T) => number): Work<T[]> {
+  let runs = yield* findRuns(items, compare)
+  while (runs.length > 1) {
+    const merged: T[][] = []
+    for (let i = 0; i < runs.length; i += 2)
+      merged.push(yield* mergeRuns(runs[i] ?? [], runs[i + 1] ?? [], compare))
+    runs = merged
+  }
+  return runs[0] ?? []
+}
+
+/** Cuts a list into parts that are sorted. Short ones are sorted together. */
+function* findRuns<T>(items: T[], compare: (a: T, b: T) => number): Work<T[][]> {
+  const runs: T[][] = []
+  for (let from = 0; from < items.length; ) {
+    let until = from + 1
+    while (until < items.length && compare(items[until - 1] as T, items[until] as T) <= 0) {
+      until += 1
+      if (until % ITEMS_AT_ONCE === 0) yield
+    }
+    const isShort = until - from < ITEMS_AT_ONCE
+    const run = items.slice(from, isShort ? from + ITEMS_AT_ONCE : until)
+    runs.push(isShort ? run.toSorted(compare) : run)
+    from += run.length
+    yield
+  }
+  return runs
+}
+
+function* mergeRuns<T>(first: T[], second: T[], compare: (a: T, b: T) => number): Work<T[]> {
+  if (second.length === 0) return first
+  const merged: T[] = []
+  for (let [a, b] = [0, 0]; a < first.length || b < second.length; ) {
+    const isFirst =
+      b >= second.length || (a < first.length && compare(first[a] as T, second[b] as T) <= 0)
+    merged.push((isFirst ? first[a++] : second[b++]) as T)
+    if (merged.length % ITEMS_AT_ONCE === 0) yield
+  }
+  return merged
+}
+
+/** Handles one item after the other, however many. */
+export function* handleEach<T>(items: Iterable<T>, handle: (item: T) => void): Work<void> {
+  let count = 0
+  for (const item of items) {
+    handle(item)
+    if (++count % ITEMS_AT_ONCE === 0) yield
+  }
+}

@@ -24,8 +24,9 @@ function hasImpossibleCount(usage: Json): boolean {
   let fields = 0
   for (let depth = 0; depth < DEEPEST && open.length > 0; depth++) {
     const deeper: unknown[] = []
-    for (const holder of open)
-      for (const [name, value] of Object.entries(holder as object)) {
+    for (const holder of open as Json[])
+      for (const name in holder) {
+        const value = holder[name]
         if (++fields > MAX_FIELDS) return true
         if (typeof value === 'object' && value !== null) deeper.push(value)
         else if (COUNT_NAME.test(name) && value != null && parseCount(value) === undefined)

@@ -1,11 +1,12 @@
 import { Type } from '@sinclair/typebox'
 import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { getOwn } from '../kernel/json.ts'
+import { getOwn, omitUndefined } from '../kernel/json.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { GenerationListQuery } from './generations/filter.ts'
 import type { RecorderEntry } from './recorder.ts'
+import type { UsageStore } from './usage.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
@@ -99,7 +100,7 @@ export interface Generation {
  * spending and the outbox. It throws 409 for what can never be stored: a generation that is on
  * record, a step that is already charged, an amount or a value that no column can hold.
  */
-export interface GenerationStore {
+export interface GenerationStore extends UsageStore {
   record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   /**
@@ -144,8 +145,13 @@ export async function listGenerations(
   actor: Actor,
   query: GenerationListQuery,
 ) {
-  const { limit = 20 } = query
-  const found = await world.store.generations.list(query, limit + 1)
+  const { limit = 20, since, until } = query
+  // In the format of the records: `00Z` is not before `00.500Z` as a text.
+  const times = omitUndefined({
+    since: since && new Date(since).toISOString(),
+    until: until && new Date(until).toISOString(),
+  })
+  const found = await world.store.generations.list({ ...query, ...times }, limit + 1)
   const page = found.slice(0, limit)
   return {
     data: page.map(generation => showGeneration(generation, actor)),

@@ -28,10 +28,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'gateway_implausible_usage_total',
     'Answers whose provider reported counts that they cannot have',
   )
-  const byModel = new Counter('gateway_calls_total', 'Finished calls by provider, model and status')
-  const tokensByModel = new Counter('gateway_model_tokens_total', 'Tokens by provider and model')
-  const costByModel = new Counter('gateway_model_cost_usd_total', 'Cost by provider and model')
-  const labels = new ModelLabels(world)
+  const models = new ModelCounters(world)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'Cost of calls in USD')
   const seconds = new Histogram(
@@ -59,11 +56,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('generation.finished', generation => {
     const provider = escapeLabel(generation.provider_name ?? 'none')
     calls.add(`provider="${provider}",outcome="${getOutcome(generation)}"`, 1)
-    const pair = labels.render(generation)
-    byModel.add(`${pair},status="${getCallStatus(generation)}"`, 1)
-    tokensByModel.add(`${pair},direction="input"`, generation.native_tokens_prompt)
-    tokensByModel.add(`${pair},direction="output"`, generation.native_tokens_completion)
-    costByModel.add(pair, toUsd(generation.total_cost ?? 0n))
+    models.count(generation)
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
     cost.add('', toUsd(generation.total_cost ?? 0n))
@@ -82,9 +75,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         implausible,
         tokens,
         cost,
-        byModel,
-        tokensByModel,
-        costByModel,
+        ...models.counters,
         seconds,
         firstPart,
         ...readGauges(world),
@@ -97,26 +88,72 @@ export function openMetrics(world: TelemetryWorld): Metrics {
 /** The most pairs of provider and model that have labels of their own. */
 const MAX_PAIRS = 500
 
-/** The labels of a provider and a model. Beyond the bound, and for unknown models, both are other. */
-class ModelLabels {
+/** What the calls of one pair of provider and model have come to. */
+interface ModelSums {
+  labels: string
+  calls: Map<string, Sum>
+  input: Sum
+  output: Sum
+  cost: Sum
+}
+
+/**
+ * Counts calls by provider and model. Beyond the bound, and for unknown models, both are other.
+ * The sums of a pair are looked up once for each call, as this is on every call's path.
+ */
+class ModelCounters {
   readonly #world: TelemetryWorld
-  readonly #known = new Map<string, string>()
+  readonly #calls = new Counter(
+    'gateway_calls_total',
+    'Finished calls by provider, model and status',
+  )
+  readonly #tokens = new Counter('gateway_model_tokens_total', 'Tokens by provider and model')
+  readonly #cost = new Counter('gateway_model_cost_usd_total', 'Cost by provider and model')
+  readonly #known = new Map<string, ModelSums>()
+  #other: ModelSums | undefined
+  readonly counters = [this.#calls, this.#tokens, this.#cost]
 
   constructor(world: TelemetryWorld) {
     this.#world = world
   }
 
-  render({ provider_name, model }: Generation): string {
+  count(generation: Generation): void {
+    const { labels, calls, input, output, cost } = this.#find(generation)
+    const status = String(getCallStatus(generation))
+    const sum = calls.get(status) ?? this.#calls.open(`${labels},status="${status}"`)
+    calls.set(status, sum)
+    sum.value += 1
+    input.value += generation.native_tokens_prompt
+    output.value += generation.native_tokens_completion
+    cost.value += toUsd(generation.total_cost ?? 0n)
+  }
+
+  #find({ provider_name, model }: Generation): ModelSums {
     const name = `${provider_name}\0${model}`
     const known = this.#known.get(name)
     if (known !== undefined) return known
     // A call that was blocked has the model that its caller named.
     const isKnown = this.#world.catalog.models.get(model) !== undefined
-    if (!isKnown || this.#known.size >= MAX_PAIRS) return 'provider="other",model="other"'
+    if (!isKnown || this.#known.size >= MAX_PAIRS) return this.#findOther()
     const provider = escapeLabel(provider_name ?? 'none')
-    const labels = `provider="${provider}",model="${escapeLabel(model)}"`
-    this.#known.set(name, labels)
-    return labels
+    const sums = this.#open(`provider="${provider}",model="${escapeLabel(model)}"`)
+    this.#known.set(name, sums)
+    return sums
+  }
+
+  #findOther(): ModelSums {
+    this.#other ??= this.#open('provider="other",model="other"')
+    return this.#other
+  }
+
+  #open(labels: string): ModelSums {
+    return {
+      labels,
+      calls: new Map(),
+      input: this.#tokens.open(`${labels},direction="input"`),
+      output: this.#tokens.open(`${labels},direction="output"`),
+      cost: this.#cost.open(labels),
+    }
   }
 }
 
@@ -129,10 +166,14 @@ const renderProviderLabel = ({ provider }: Endpoint) => `provider="${escapeLabel
 const escapeLabel = (label: string) =>
   label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
+interface Sum {
+  value: number
+}
+
 class Counter {
   readonly #name: string
   readonly #help: string
-  readonly #sums = new Map<string, number>()
+  readonly #sums = new Map<string, Sum>()
 
   constructor(name: string, help: string) {
     this.#name = name
@@ -140,11 +181,20 @@ class Counter {
   }
 
   add(labels: string, amount: number): void {
-    this.#sums.set(labels, (this.#sums.get(labels) ?? 0) + amount)
+    this.open(labels).value += amount
+  }
+
+  /** Returns the sum of these labels, to be added to. */
+  open(labels: string): Sum {
+    const sum = this.#sums.get(labels) ?? { value: 0 }
+    this.#sums.set(labels, sum)
+    return sum
   }
 
   renderText(): string {
-    const lines = [...this.#sums].map(([labels, sum]) => renderLine(this.#name, labels, sum))
+    const lines = [...this.#sums].map(([labels, { value }]) =>
+      renderLine(this.#name, labels, value),
+    )
     return renderHead(this.#name, this.#help, 'counter') + lines.join('')
   }
 }

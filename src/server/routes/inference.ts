@@ -135,7 +135,9 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       answerFailure(gateway, dialect, call, thrown),
     )
     if (call.stream && streaming) {
-      const pending = { call, body, answer, connection: findConnection(request) }
+      const noteFailure = (thrown: unknown) =>
+        noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
+      const pending = { call, body, answer, connection: findConnection(request), noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
@@ -188,6 +190,8 @@ interface PendingCall {
   body: DialectBody
   answer: Promise<Answer<Kind>>
   connection: Connection | undefined
+  /** Notes why the call failed after its response had begun. */
+  noteFailure(thrown: unknown): void
 }
 
 /**
@@ -198,7 +202,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection }: PendingCall,
+  { call, body, answer, connection, noteFailure }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -211,6 +215,7 @@ async function streamAnswer(
   const lateEvents = answer.then(
     opened => streaming.streamEvents(opened, call, body),
     thrown => {
+      noteFailure(thrown)
       const error = GatewayError.from(thrown)
       return yieldOnce(streaming.renderFailure(createHeading(gateway, call), error, call, body))
     },

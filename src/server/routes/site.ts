@@ -5,6 +5,7 @@ import { allowAnyone, identifyManager } from '../access.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { findUnreadiness } from '../readiness.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
@@ -15,7 +16,7 @@ export function createSiteRoutes(gateway: Gateway) {
     .use(allowAnyone())
     .get(
       '/',
-      () => renderHomePage(gateway),
+      ({ request }) => renderHomePage(gateway, findConnection(request)),
       describeSiteOperation({
         id: 'home',
         summary: 'See what this is',
@@ -95,13 +96,4 @@ const renderHealth = ({
 function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
   const reason = findUnreadiness(gateway, connection)
   return Response.json({ status: reason ?? 'ready' }, { status: reason ? 503 : 200 })
-}
-
-function findUnreadiness(
-  { traffic, recorder }: Gateway,
-  connection: Connection | undefined,
-): string | undefined {
-  if (traffic.calls.draining) return 'draining'
-  if (!recorder.healthy) return 'the store takes no records'
-  return connection?.lacksDescriptors ? 'too many connections' : undefined
 }

@@ -170,7 +170,7 @@ describe('a wrong config file', () => {
     [
       'does not match the schema',
       'service_name: 5',
-      'service_name: expected string, found a number',
+      'service_name: expected string: lower-case letters, digits and _, a letter first, found a number',
     ],
     [
       'names an unset variable',

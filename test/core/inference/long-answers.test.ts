@@ -90,6 +90,109 @@ const HOSTILE: [protocol: string, what: string, answer: (most: number) => object
       finish_reason: 'COMPLETE',
     }),
   ],
+  [
+    'openai-responses',
+    'texts',
+    most => ({
+      status: 'completed',
+      output: [
+        {
+          type: 'message',
+          role: 'assistant',
+          content: many(most, () => ({ type: 'output_text', text: 'x' })),
+        },
+      ],
+    }),
+  ],
+  [
+    'openai-responses',
+    'sources',
+    most => ({
+      status: 'completed',
+      output: [
+        {
+          type: 'message',
+          role: 'assistant',
+          content: [
+            {
+              type: 'output_text',
+              text: 'x',
+              annotations: many(most, i => ({
+                type: 'url_citation',
+                url: `http://a.b/${i}`,
+                title: 'x',
+                start_index: 0,
+                end_index: 1,
+              })),
+            },
+          ],
+        },
+      ],
+    }),
+  ],
+  [
+    'openai-responses',
+    'calls',
+    most => ({
+      status: 'completed',
+      output: many(most, i => ({
+        type: 'function_call',
+        id: `f${i}`,
+        call_id: `c${i}`,
+        name: 'f',
+        arguments: '{}',
+      })),
+    }),
+  ],
+  [
+    'openai-responses',
+    'reasoning',
+    most => ({
+      status: 'completed',
+      output: many(most, i => ({
+        type: 'reasoning',
+        id: `r${i}`,
+        summary: [{ type: 'summary_text', text: 'x' }],
+        encrypted_content: 'AA',
+      })),
+    }),
+  ],
+  [
+    'bedrock-converse',
+    'blocks',
+    most => ({
+      output: { message: { role: 'assistant', content: many(most, () => ({ text: 'x' })) } },
+      stopReason: 'end_turn',
+    }),
+  ],
+  [
+    'bedrock-converse',
+    'calls',
+    most => ({
+      output: {
+        message: {
+          role: 'assistant',
+          content: many(most, i => ({ toolUse: { toolUseId: `c${i}`, name: 'f', input: {} } })),
+        },
+      },
+      stopReason: 'tool_use',
+    }),
+  ],
+  [
+    'bedrock-converse',
+    'reasoning',
+    most => ({
+      output: {
+        message: {
+          role: 'assistant',
+          content: many(most, () => ({
+            reasoningContent: { reasoningText: { text: 'x', signature: 's' } },
+          })),
+        },
+      },
+      stopReason: 'end_turn',
+    }),
+  ],
 ]
 
 const isSettled = (thrown: unknown) => thrown instanceof GatewayError && thrown.status === 502
@@ -99,7 +202,14 @@ async function measure(protocol: string, answer: object, limits: object = {}) {
   const body = JSON.stringify(answer)
   const gateway = await testGateway({
     config: {
-      providers: { local: { protocol, base_url: 'http://127.0.0.1:9/v1', api_key: 'k' } },
+      providers: {
+        local: {
+          protocol,
+          base_url: 'http://127.0.0.1:9/v1',
+          api_key: 'k',
+          ...(protocol === 'bedrock-converse' ? { auth: 'bearer' } : {}),
+        },
+      },
       models: [{ id: 'acme/small', endpoints: [{ provider: 'local', model: 'm' }] }],
       limits,
     },

@@ -7,7 +7,8 @@ import {
 } from '../../../core/catalog/providers/environment.ts'
 import { PROVIDERS } from '../../../core/catalog/providers.data.ts'
 import type { ProviderRow } from '../../../core/catalog/providers.ts'
-import { type Config, createDefaultConfig, type ProviderConfig } from '../../../core/config.ts'
+import { buildEditorSchema, SCHEMA_FILE } from '../../../core/config/editor-schema.ts'
+import { Config, createDefaultConfig, type ProviderConfig } from '../../../core/config.ts'
 import { conflict, denied, invalid, notFound } from '../../../core/errors.ts'
 import { openGateway } from '../../../core/gateway.ts'
 import { getOwn } from '../../../core/kernel/json.ts'
@@ -64,8 +65,15 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
 /** Writes a prepared config and its secret, readable by their owner only. */
 export function writeConfig({ file, text, secret }: PreparedConfig): void {
   if (secret) writeNewFile(secret.file, secret.text)
+  writeConfigFile(file, text)
+}
+
+/** Writes a new config, and beside it the schema that its first line names for editors. */
+export function writeConfigFile(file: string, text: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   writeFileSync(file, text, NEW_FILE)
+  const schema = JSON.stringify(buildEditorSchema(Config), null, 2)
+  writeNewFile(join(dirname(file), SCHEMA_FILE), `${schema}\n`)
 }
 
 const NEW_FILE = { flag: 'wx', mode: 0o600 }

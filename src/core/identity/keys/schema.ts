@@ -53,3 +53,7 @@ export const KeyQuery = Type.Object({
   workspace_id: Type.Optional(Uuid),
 })
 export type KeyQuery = Static<typeof KeyQuery>
+
+/** The query of `keys list`. Over HTTP pages have one size. */
+export const KeyListQuery = Type.Composite([KeyQuery, Type.Pick(PageQuery, ['limit'])])
+export type KeyListQuery = Static<typeof KeyListQuery>

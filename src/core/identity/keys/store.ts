@@ -6,8 +6,13 @@ import type { AuditEntry } from '../audit.ts'
  * 8601.
  */
 export interface Key {
-  /** Lowercase hex SHA-256 of the plaintext. The key's public name. */
+  /** The key's public name: lowercase hex SHA-256 of the plaintext that it was created with. */
   hash: string
+  /** The hash of the plaintext since the last rotation; null if there was none. */
+  secret_hash: string | null
+  /** The hash of the plaintext before it, and until when that is valid too. */
+  previous_secret_hash: string | null
+  previous_secret_until: string | null
   name: string
   label: string
   kind: 'management' | 'inference'

@@ -45,7 +45,10 @@ export class FilterSet {
     const found: Match[] = []
     for (const rule of this.rules) {
       if (rule.find)
-        for (const { start, end } of yield* rule.find(text)) found.push({ rule, start, end })
+        for (const { start, end } of yield* rule.find(text)) {
+          found.push({ rule, start, end })
+          yield
+        }
       yield* this.#scanDetectors(rule, text, found)
     }
     yield* this.#addNormalMatches(text, found)
@@ -63,8 +66,11 @@ export class FilterSet {
     const search = new NormalSearch(this.rules)
     yield* search.read(text)
     this.steps += search.steps
-    const known = new MatchIndex(found)
-    for (const match of search.found) if (!known.includes(match.rule, match)) found.push(match)
+    const known = yield* MatchIndex.create(found)
+    for (const match of search.found) {
+      if (!known.includes(match.rule, match)) found.push(match)
+      yield
+    }
   }
 }
 
@@ -83,9 +89,10 @@ function* scanWith(
   const onMatch = (start: number, end: number) => candidates.push({ start, end })
   const steps = yield* searchText(program, text, onMatch, anchor)
   for (const { start, end } of candidates) {
-    for (const span of findSpans(text.slice(start, end)))
+    for (const span of findSpans(text.slice(start, end))) {
       if (span) found.push({ rule, start: start + span.start, end: start + span.end })
-      else yield
+      yield
+    }
     yield
   }
   return steps
@@ -165,10 +172,10 @@ class NormalSearch {
     for (const { start, end } of spans) {
       const from = Math.max(start, this.#base)
       const text = findSpans ? this.#window.slice(from - this.#base, end - this.#base) : ''
-      for (const span of findSpans?.(text) ?? [{ start: 0, end: end - from }])
+      for (const span of findSpans?.(text) ?? [{ start: 0, end: end - from }]) {
         if (span) this.#add(rule, { start: from + span.start, end: from + span.end })
-        else yield
-      yield
+        yield
+      }
     }
   }
 

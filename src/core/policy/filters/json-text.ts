@@ -1,7 +1,13 @@
 import type { Work } from '../../kernel/turns.ts'
 import { decodeToken, isJson, type JsonToken, readTokens } from './json-tokens.ts'
 import { MatchIndex } from './match-index.ts'
-import { listReplacements, type Replacement, redactText } from './redact.ts'
+import {
+  listReplacements,
+  type Replacement,
+  redactText,
+  replaceParts,
+  TextBuilder,
+} from './redact.ts'
 import type { Match } from './rule.ts'
 
 /** What finds the matches of rules in a text. */
@@ -22,13 +28,20 @@ export interface FilteredText {
  */
 export function* redactJson(json: string, scanner: Scanner): Work<FilteredText> {
   const matches = yield* scanner.scan(json)
-  if (!(yield* isJson(json))) return { text: redactText(json, matches), matches }
-  const rewriter = new JsonRewriter(json, matches)
+  if (!(yield* isJson(json))) return { text: yield* redactText(json, matches), matches }
+  const rewriter = new JsonRewriter(
+    json,
+    yield* MatchIndex.create(matches),
+    yield* listReplacements(matches),
+  )
   for (const token of readTokens(json)) {
-    rewriter.rewriteToken(token, token.isText ? yield* scanner.scan(decodeToken(json, token)) : [])
+    if (token) {
+      const decoded = token.isText ? yield* scanner.scan(decodeToken(json, token)) : []
+      yield* rewriter.rewriteToken(token, decoded)
+    }
     yield
   }
-  return { text: rewriter.end(), matches: [...matches, ...rewriter.hidden] }
+  return { text: rewriter.end(), matches: matches.concat(rewriter.hidden) }
 }
 
 /** Writes a JSON text with its matches replaced, token by token. */
@@ -38,38 +51,41 @@ class JsonRewriter {
   readonly #json: string
   readonly #visible: MatchIndex
   readonly #replacements: Replacement[]
+  readonly #result = new TextBuilder()
   #nextReplacement = 0
-  #result = ''
   #written = 0
 
-  constructor(json: string, rawMatches: Match[]) {
+  constructor(json: string, visible: MatchIndex, replacements: Replacement[]) {
     this.#json = json
-    this.#visible = new MatchIndex(rawMatches)
-    this.#replacements = listReplacements(rawMatches)
+    this.#visible = visible
+    this.#replacements = replacements
   }
 
   /** Writes the next token: with what was found in its decoded text, or in the JSON text. */
-  rewriteToken(token: JsonToken, decodedMatches: Match[]): void {
+  *rewriteToken(token: JsonToken, decodedMatches: Match[]): Work<void> {
     const replacement = this.#findReplacement(token)
-    if (decodedMatches.length > 0) this.#addHidden(token, decodedMatches)
+    if (decodedMatches.length > 0) yield* this.#addHidden(token, decodedMatches)
     if (!replacement && decodedMatches.length === 0) return
-    this.#result +=
-      this.#json.slice(this.#written, token.start) +
-      renderToken(this.#json, token, decodedMatches, replacement)
+    this.#result.add(
+      this.#json.slice(this.#written, token.start),
+      yield* renderToken(this.#json, token, decodedMatches, replacement),
+    )
     this.#written = token.end
   }
 
   end(): string {
-    return this.#result + this.#json.slice(this.#written)
+    this.#result.add(this.#json.slice(this.#written))
+    return this.#result.end()
   }
 
-  #addHidden(token: JsonToken, decodedMatches: Match[]): void {
-    const isHidden = ({ rule }: Match) => !this.#visible.overlaps(rule, token)
-    const hidden = decodedMatches.filter(isHidden)
-    if (hidden.length === 0) return
-    const text = decodeToken(this.#json, token)
-    for (const match of hidden)
+  *#addHidden(token: JsonToken, decodedMatches: Match[]): Work<void> {
+    let text: string | undefined
+    for (const match of decodedMatches) {
+      yield
+      if (this.#visible.overlaps(match.rule, token)) continue
+      text ??= decodeToken(this.#json, token)
       this.hidden.push({ ...match, matchedText: text.slice(match.start, match.end) })
+    }
   }
 
   /** Finds the first replacement that has a part of the token. Tokens come in order. */
@@ -81,15 +97,16 @@ class JsonRewriter {
   }
 }
 
-function renderToken(
+function* renderToken(
   json: string,
   token: JsonToken,
   decodedMatches: Match[],
   replacement: Replacement | undefined,
-): string {
+): Work<string> {
   const original = json.slice(token.start, token.end)
-  if (token.isText && listReplacements(decodedMatches).length > 0)
-    return JSON.stringify(redactText(decodeToken(json, token), decodedMatches))
+  const hidden = token.isText ? yield* listReplacements(decodedMatches) : []
+  if (hidden.length > 0)
+    return JSON.stringify(yield* replaceParts(decodeToken(json, token), hidden))
   if (!replacement) return original
   const isInside = replacement.start >= token.start && replacement.end <= token.end
   if (token.isName && !isInside) return original

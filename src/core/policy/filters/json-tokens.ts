@@ -16,24 +16,32 @@ export function* isJson(json: string): Work<boolean> {
   for (let count = 0; ; count++) {
     const step = tokens.next()
     if (step.done) return step.value
-    if (count % TOKENS_AT_ONCE === 0) yield
+    if (step.value === null || count % TOKENS_AT_ONCE === 0) yield
   }
 }
 
 const TOKENS_AT_ONCE = 1_000
+/** So many units are read before others may have their turn. */
+const UNITS_AT_ONCE = 16_384
 
 /** What may come next in a JSON text. */
 type Expected = 'value' | 'first value' | 'name' | 'first name' | 'colon' | 'more'
 
 /**
  * Reads every string, number and literal of a JSON text, in order, and returns whether it is JSON
- * up to its end.
+ * up to its end. Yields null where others may have their turn.
  */
-export function* readTokens(json: string): Generator<JsonToken, boolean> {
+export function* readTokens(json: string): Generator<JsonToken | null, boolean> {
   const closers: number[] = []
   let expected: Expected = 'value'
+  let pauseAt = UNITS_AT_ONCE
   for (let i = skipBlanks(json, 0); i < json.length; i = skipBlanks(json, i)) {
+    if (i >= pauseAt) {
+      pauseAt = i + UNITS_AT_ONCE
+      yield null
+    }
     const code = json.charCodeAt(i)
+    if (isBlank(code)) continue
     const wantsValue: boolean = expected === 'value' || expected === 'first value'
     if (code === closers.at(-1) && (expected === 'more' || expected.startsWith('first'))) {
       closers.pop()
@@ -51,8 +59,8 @@ export function* readTokens(json: string): Generator<JsonToken, boolean> {
       expected = code === OPEN_OBJECT ? 'first name' : 'first value'
       i += 1
     } else if (code === QUOTE && (wantsValue || expected.endsWith('name'))) {
-      const end = findTextEnd(json, i)
-      if (!isText(json, i, end)) return false
+      const end = yield* findTextEnd(json, i)
+      if (end === null) return false
       yield { start: i, end, isText: true, isName: !wantsValue }
       expected = wantsValue ? 'more' : 'colon'
       i = end
@@ -82,43 +90,41 @@ const CLOSE_OBJECT = 0x7d
 const OPEN_LIST = 0x5b
 const SCALAR = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
 
+/** Skips blanks, but not too many at once. */
 function skipBlanks(json: string, from: number): number {
+  const until = from + UNITS_AT_ONCE
   let at = from
-  while (isBlank(json.charCodeAt(at))) at += 1
+  while (at < until && isBlank(json.charCodeAt(at))) at += 1
   return at
 }
 
 const isBlank = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-/** Finds the offset after the closing quote; past the end of the text if there is none. */
-function findTextEnd(json: string, start: number): number {
-  for (let i = start + 1; i < json.length; i++) {
-    const code = json.charCodeAt(i)
-    if (code === BACKSLASH) i += 1
-    else if (code === QUOTE) return i + 1
+/**
+ * Finds the offset after the closing quote. Null if this is no whole string of JSON: its escapes
+ * are known, and it has no controls.
+ */
+function* findTextEnd(json: string, start: number): Generator<null, number | null> {
+  for (let at = start + 1; at < json.length; ) {
+    for (const until = at + UNITS_AT_ONCE; at < until; at++) {
+      const code = json.charCodeAt(at)
+      if (code === QUOTE) return at + 1
+      if (code === BACKSLASH) at += measureEscape(json, at + 1)
+      else if (!(code >= SMALLEST)) return null
+    }
+    yield null
   }
-  return json.length + 1
+  return null
 }
 
-/** Tells whether this is a whole string of JSON: its escapes are known, and it has no controls. */
-function isText(json: string, start: number, end: number): boolean {
-  if (end > json.length) return false
-  const inner = json.slice(start + 1, end - 1)
-  return !CONTROL.test(inner) && hasKnownEscapes(inner)
-}
+/** Other characters are controls, which JSON has only as escapes. */
+const SMALLEST = 0x20
+const ESCAPE = /["\\/bfnrt]|u[\da-fA-F]{4}/y
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON has none in its strings.
-const CONTROL = /[\x00-\x1f]/
-const ESCAPE = /^\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/
-const LONGEST_ESCAPE = 6
-
-function hasKnownEscapes(inner: string): boolean {
-  for (let at = inner.indexOf('\\'); at !== -1; ) {
-    const [known] = ESCAPE.exec(inner.slice(at, at + LONGEST_ESCAPE)) ?? []
-    if (known === undefined) return false
-    at = inner.indexOf('\\', at + known.length)
-  }
-  return true
+/** Measures what follows a backslash. Infinity if that is no escape of JSON. */
+function measureEscape(json: string, at: number): number {
+  ESCAPE.lastIndex = at
+  return ESCAPE.test(json) ? ESCAPE.lastIndex - at : Number.POSITIVE_INFINITY
 }
 
 function findScalarEnd(json: string, start: number): number {

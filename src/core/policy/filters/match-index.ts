@@ -1,3 +1,4 @@
+import { ITEMS_AT_ONCE, sortInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import type { CompiledRule, Match } from './rule.ts'
 
@@ -11,9 +12,14 @@ interface SortedSpans {
 export class MatchIndex {
   readonly #byRule = new Map<CompiledRule, SortedSpans>()
 
-  constructor(matches: Match[]) {
-    for (const [rule, ofRule] of Map.groupBy(matches, ({ rule }) => rule))
-      this.#byRule.set(rule, sortSpans(ofRule))
+  private constructor() {}
+
+  /** Creates an index of these matches. */
+  static *create(matches: Match[]): Work<MatchIndex> {
+    const index = new MatchIndex()
+    for (const [rule, ofRule] of yield* groupByRule(matches))
+      index.#byRule.set(rule, yield* sortSpans(ofRule))
+    return index
   }
 
   /** Tells whether a match of the rule includes this span. */
@@ -47,14 +53,26 @@ const compareSpans = (a: Span, b: Span): number => a.start - b.start || b.end - 
 export const compareMatches = (a: Match, b: Match): number =>
   compareSpans(a, b) || a.rule.order - b.rule.order
 
-function sortSpans(spans: Span[]): SortedSpans {
-  const sorted = spans.toSorted(compareSpans)
-  let furthest = Number.NEGATIVE_INFINITY
-  return {
-    starts: sorted.map(({ start }) => start),
-    furthestEnds: sorted.map(({ end }) => {
-      furthest = Math.max(furthest, end)
-      return furthest
-    }),
+function* groupByRule(matches: Match[]): Work<Map<CompiledRule, Span[]>> {
+  const groups = new Map<CompiledRule, Span[]>()
+  let count = 0
+  for (const match of matches) {
+    const group = groups.get(match.rule)
+    if (group) group.push(match)
+    else groups.set(match.rule, [match])
+    if (++count % ITEMS_AT_ONCE === 0) yield
   }
+  return groups
+}
+
+function* sortSpans(spans: Span[]): Work<SortedSpans> {
+  const starts: number[] = []
+  const furthestEnds: number[] = []
+  let furthest = Number.NEGATIVE_INFINITY
+  for (const { start, end } of yield* sortInTurns(spans, compareSpans)) {
+    furthest = Math.max(furthest, end)
+    starts.push(start)
+    if (furthestEnds.push(furthest) % ITEMS_AT_ONCE === 0) yield
+  }
+  return { starts, furthestEnds }
 }

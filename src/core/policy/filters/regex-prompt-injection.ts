@@ -1,4 +1,4 @@
-import type { Work } from '../../kernel/turns.ts'
+import { sortInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { compileProgram, type Program } from '../patterns/program.ts'
 import { searchText } from '../patterns/search.ts'
@@ -44,12 +44,12 @@ export const promptInjection: Builtin = {
     yield* findSpaced(text, found)
     yield* findScrambled(text, found)
     yield* findEncoded(text, found)
-    return found.toSorted((a, b) => a.start - b.start)
+    return yield* sortInTurns(found, (a, b) => a.start - b.start)
   },
 }
 
 /** Disguised phrases are sought in one part of the text after the other, to bound the memory. */
-const PART = 4_096
+const PART = 16_384
 /** A part is read on for this many units: no disguised phrase is longer. */
 const READ_ON = 512
 
@@ -144,7 +144,7 @@ function findWordEnd(text: string, start: number): number {
 }
 
 const unscrambleAt = (text: string, start: number, end: number): string | undefined =>
-  ENDS.has(nameEnds(text, start, end))
+  ENDS.has(nameEnds(text, start, end)) && SUMS.has(sumLetters(text, start, end))
     ? unscramble(text.slice(start, end).toLowerCase())
     : undefined
 
@@ -158,6 +158,14 @@ function unscramble(word: string): string | undefined {
 const nameEnds = (text: string, start: number, end: number): number =>
   ((end - start) << 16) | ((text.charCodeAt(start) | 0x20) << 8) | (text.charCodeAt(end - 1) | 0x20)
 const ENDS = new Set(SCRAMBLED.map(word => nameEnds(word, 0, word.length)))
+
+/** Adds up the letters, in either case: that is the same in any order, and fast. */
+function sumLetters(text: string, start: number, end: number): number {
+  let sum = 0
+  for (let i = start; i < end; i++) sum += (text.charCodeAt(i) | 0x20) ** 2
+  return sum
+}
+const SUMS = new Set(SCRAMBLED.map(word => sumLetters(word, 0, word.length)))
 
 const sortLetters = (word: string): string =>
   `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`

@@ -254,7 +254,7 @@ export class StreamScanner {
     const open = this.#ended ? Number.POSITIVE_INFINITY : this.#findOpen()
     const ready = this.#unreported.filter(({ start }) => start < open)
     if (ready.length > 0) {
-      const written = new MatchIndex(this.#written)
+      const written = runAtOnce(MatchIndex.create(this.#written))
       for (const match of ready) if (!written.includes(match.rule, match)) this.#onMatch(match)
       this.#unreported = this.#unreported.filter(({ start }) => start >= open)
     }

@@ -29,17 +29,18 @@ export function* redactSegment(
   }
   const matches = yield* filterSet.scan(text)
   if (pieces.length > 1) yield* addPieceMatches(pieces, matches, filterSet)
-  return { pieces: redactPieces(pieces, matches), text, matches }
+  return { pieces: yield* redactPieces(pieces, matches), text, matches }
 }
 
 /** Adds the matches that only appear in a single piece. */
 function* addPieceMatches(pieces: string[], matches: Match[], filterSet: FilterSet): Work<void> {
-  const joinedMatches = new MatchIndex(matches)
+  const joinedMatches = yield* MatchIndex.create(matches)
   let offset = 0
   for (const piece of pieces) {
     for (const { rule, start, end } of yield* filterSet.scan(piece)) {
       const match = { rule, start: offset + start, end: offset + end }
       if (!joinedMatches.includes(rule, match)) matches.push(match)
+      yield
     }
     offset += piece.length
     yield
@@ -58,7 +59,7 @@ export function* listTexts({ pieces, isJson }: TextSegment, into: Set<string>): 
 function* listStrings(json: string, into: Set<string>): Work<void> {
   if (!(yield* isJsonText(json))) return
   for (const token of readTokens(json)) {
-    if (token.isText) into.add(decodeToken(json, token))
+    if (token?.isText) into.add(decodeToken(json, token))
     yield
   }
 }

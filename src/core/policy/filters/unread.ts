@@ -32,8 +32,11 @@ export function* filterUnread<V>(
   const replacements = new Map<string, string>()
   for (const text of yield* collectTexts(value, known)) {
     const matches = yield* scanner.scan(text)
-    for (const match of matches) found.push({ match, text })
-    const redacted = matches.length > 0 ? redactText(text, matches) : text
+    for (const match of matches) {
+      found.push({ match, text })
+      yield
+    }
+    const redacted = matches.length > 0 ? yield* redactText(text, matches) : text
     if (redacted !== text) replacements.set(text, redacted)
     known.add(redacted)
     yield

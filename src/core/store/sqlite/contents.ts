@@ -26,6 +26,7 @@ import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'tex
 import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
+import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -81,4 +82,5 @@ export const MIGRATIONS: string[] = [
   seals,
   sealedScim,
   generationLists,
+  keyRotation,
 ]

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
 import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
 import type { FilterSet } from '../../../../src/core/policy/filters/filter-set.ts'
 import { redactText } from '../../../../src/core/policy/filters/redact.ts'
@@ -19,7 +20,7 @@ const screens = new Map(
 )
 
 function left(slug: BuiltinSlug, text: string): string {
-  return redactText(text, screens.get(slug)?.find(text) ?? [])
+  return runAtOnce(redactText(text, screens.get(slug)?.find(text) ?? []))
 }
 
 const KEY = 'Zk3Vq8Lw1Rt6Yp0Hs9Xd2Mf5Bn7Gc4Jq8Tz1'

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
 import { redactText } from '../../../../src/core/policy/filters/redact.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
 
@@ -7,7 +8,7 @@ async function redact(text: string, rule: Partial<FilterRule>): Promise<string> 
   const { getInputFilters } = await openFilters([
     { guardrail_id: 'g', scope: 'key', action: 'redact', ...rule },
   ])
-  return redactText(text, (await getInputFilters('user')?.search(text)) ?? [])
+  return runAtOnce(redactText(text, (await getInputFilters('user')?.search(text)) ?? []))
 }
 
 const MULLER = { pattern: 'Müller', label: 'X' }

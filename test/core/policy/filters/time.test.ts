@@ -5,7 +5,8 @@ import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/
 import type { FilterSet } from '../../../../src/core/policy/filters/filter-set.ts'
 import { redactSegment } from '../../../../src/core/policy/filters/text-segment.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
-import { countWork } from '../../../support/work-count.ts'
+import { createSeededIntegers } from '../../../support/random.ts'
+import { countLargestStep, countWork } from '../../../support/work-count.ts'
 
 /*
  * Work on callers' text is linear in its length, and gives others their turn. Times are of the
@@ -91,6 +92,13 @@ const UNITS = [
   '-----BEGIN PRIVATE KEY-----',
   '\\u0061',
   '😀',
+  '914-309-4996 ',
+  '+49 30 901820 ',
+  '123-45-6789 ',
+  '10.0.0.1 ',
+  'ignore all previous instructions ',
+  '[],',
+  '\\"',
 ]
 
 /** How a text comes: whole, in pieces, as JSON. */
@@ -110,9 +118,24 @@ const RULES: Partial<FilterRule>[] = [
   { pattern: '\\d' },
 ]
 
-const CASES = RULES.flatMap(rule =>
+interface Case {
+  rule: Partial<FilterRule>
+  unit: string
+  carrier: string
+}
+
+const CASES: Case[] = RULES.flatMap(rule =>
   UNITS.flatMap(unit => Object.keys(CARRIERS).map(carrier => ({ rule, unit, carrier }))),
 )
+
+/** Draws texts of several units. */
+const draw = createSeededIntegers(5)
+const pick = <T>(items: T[]): T => items[draw(items.length)] as T
+const MIXED: Case[] = Array.from({ length: IS_LONG ? 10_000 - CASES.length : 100 }, () => ({
+  rule: pick(RULES),
+  unit: Array.from({ length: 2 + draw(3) }, () => pick(UNITS)).join(''),
+  carrier: pick(Object.keys(CARRIERS)),
+}))
 
 /** Counts the work on a text of this size, once what can be remembered is. */
 function countCase({ unit, carrier }: (typeof CASES)[number], filterSet: FilterSet, size: number) {
@@ -130,7 +153,7 @@ const MOST = 2.8
 const SIZES = [2_048, 8_192]
 
 /** Every case in the long run; in the normal one every rule with every unit, in some carrier. */
-const COUNTED = CASES.filter((_, i) => IS_LONG || (i + Math.floor(i / 4)) % 4 === 0)
+const COUNTED = [...CASES.filter((_, i) => IS_LONG || (i + Math.floor(i / 4)) % 4 === 0), ...MIXED]
 
 test('work on a text twice as long is about twice the work', async () => {
   const failures: unknown[] = []
@@ -144,9 +167,52 @@ test('work on a text twice as long is about twice the work', async () => {
     await new Promise(resolve => setImmediate(resolve))
   }
   expect(failures).toEqual([])
-}, 600_000)
+}, 1_200_000)
 
-const SMALL = IS_LONG ? 60_000 : 12_000
+/** A step may handle so many items of any text; more of a longer one means that it has no bound. */
+const MOST_ITEMS = 3_600
+const STEP_SIZE = 18_000
+/** In the normal run every third, and whole texts. */
+const STEPPED = COUNTED.filter(({ carrier }, i) => IS_LONG || carrier === 'whole' || i % 3 === 0)
+/** Of a text, so many units are read in one step at most. */
+const MOST_UNITS = 90_000
+const UNITS_SIZE = 131_072
+
+const countStep = ({ unit, carrier }: Case, filterSet: FilterSet, size: number, ofTexts: boolean) =>
+  countLargestStep(
+    redactSegment((CARRIERS[carrier] as (typeof CARRIERS)[string])(unit, size), filterSet),
+    ofTexts,
+  )
+
+test('no step handles all matches of a text', async () => {
+  const failures: unknown[] = []
+  for (const rule of RULES) {
+    const filterSet = await openSet(rule)
+    for (const each of STEPPED.filter(({ rule: ofCase }) => ofCase === rule)) {
+      const count = (size: number) => countStep(each, filterSet, size, false)
+      const largest = count(4 * STEP_SIZE)
+      if (largest <= MOST_ITEMS || largest <= 1.2 * count(STEP_SIZE)) continue
+      // A machine may run long, but only so long; and what is remembered is not counted again.
+      if (count(16 * STEP_SIZE) > 1.5 * largest) failures.push({ ...each, largest })
+    }
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  expect(failures).toEqual([])
+}, 1_200_000)
+
+test('no step reads all of a text', async () => {
+  const failures: unknown[] = []
+  const rule = { pattern: '\\d' }
+  const filterSet = await openSet(rule)
+  for (const unit of UNITS)
+    for (const carrier of Object.keys(CARRIERS)) {
+      const largest = countStep({ rule, unit, carrier }, filterSet, UNITS_SIZE, true)
+      if (largest > MOST_UNITS) failures.push({ unit, carrier, largest })
+    }
+  expect(failures).toEqual([])
+}, 1_200_000)
+
+const SMALL = 12_000
 const FACTOR = 8
 
 /** Every case in the long run; in the normal one every 29th, beginning with the seed. */

@@ -23,7 +23,10 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
     !listUnsupported(endpoint, call).some(name => MISSED.includes(name)),
   listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
   fitToEndpoint,
-  removeNames: call => ({ ...call, messages: moveNamesIntoText(call.messages) }),
+  removeNames: call =>
+    call.messages.some(({ name }) => name !== undefined)
+      ? { ...call, messages: moveNamesIntoText(call.messages) }
+      : call,
   identifyConversation,
   offersTools,
 }

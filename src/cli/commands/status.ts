@@ -1,0 +1,75 @@
+import { join, resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { notFound } from '../../core/errors.ts'
+import { parseObject } from '../../core/kernel/json.ts'
+import { getDataDirectory } from '../data-directory.ts'
+import { COMMON_HEADING, type CommonOptions } from '../options.ts'
+import { print, printFields, printResult, printTable } from '../output.ts'
+import { readStatus } from '../status-socket.ts'
+import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
+import type { ServerStatus } from './serve/status.ts'
+
+/**
+ * `gateway status`: the server that runs on this data directory. Exits with 3 where none runs, and
+ * with 1 where something about it needs a look.
+ */
+export const createStatusCommand = () =>
+  new Command('status')
+    .description('show the server that runs on this data directory; exits with 3 if there is none')
+    .addOption(new Option('--json', 'print it as JSON').helpGroup(COMMON_HEADING))
+    .addOption(
+      new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
+        COMMON_HEADING,
+      ),
+    )
+    .action(showStatus)
+
+async function showStatus(options: CommonOptions): Promise<void> {
+  const data = getDataDirectory(options)
+  const text = await readStatus(data)
+  const status = text === undefined ? undefined : (parseObject(text) as ServerStatus | undefined)
+  if (!status) throw describeSilence(data)
+  if (status.config.rejected || status.draining) process.exitCode = 1
+  await printResult(options.json, { data: status }, ({ data }) => printStatus(data))
+}
+
+function describeSilence(data: string): Error {
+  const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
+  return holder
+    ? new Error(`${resolve(data)} is served${holder}, which does not tell its state`)
+    : notFound(`No server runs on ${resolve(data)}: gateway serve starts one`)
+}
+
+function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerStatus): void {
+  printFields({
+    state: status.draining ? 'draining: running answers finish' : 'serving',
+    address: status.url,
+    ...(status.metrics_url === null ? {} : { metrics: status.metrics_url }),
+    version: status.version,
+    process: status.pid,
+    uptime: `${formatLength(status.uptime_seconds)}, since ${status.started_at}`,
+    'running calls': status.running_calls,
+    cooldowns: cooldown_count,
+    config: `${config.file ?? 'none: the defaults'}, applied ${config.applied_at}`,
+    ...(config.rejected ? { rejected: config.reason ?? 'a newer config' } : {}),
+  })
+  if (cooldowns.length === 0) return
+  print('')
+  printTable(
+    ['COOLING DOWN', 'REASON', 'SECONDS LEFT'],
+    cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),
+  )
+}
+
+/** Formats a length of time by its two largest units: `3 h 20 min`. */
+function formatLength(seconds: number): string {
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'min'],
+    [seconds % 60, 's'],
+  ] as const
+  const first = parts.findIndex(([count]) => count > 0)
+  const shown = first === -1 ? parts.slice(3) : parts.slice(first, first + 2)
+  return shown.map(([count, unit]) => `${count} ${unit}`).join(' ')
+}

@@ -1,0 +1,69 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { runCommand } from '../support/commands.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-mistakes-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+/** Returns what `config check` says of a file, without its name. */
+async function check(text: string): Promise<string[]> {
+  const file = join(directory, 'gateway.yaml')
+  writeFileSync(file, text)
+  const { code, stdout, stderr } = await runCommand(['config', 'check', file])
+  expect([code, stdout]).toEqual([2, ''])
+  return stderr
+    .trim()
+    .split('\n')
+    .map(line => line.replace(`gateway: ${file}`, ''))
+}
+
+test('what the catalogue finds is told at once, each with its place', async () => {
+  const found = await check(`providers:
+  one: { protocol: telepathy, base_url: "https://one.example" }
+  aws.east: { protocol: bedrock-converse, aws: { access_key_id: a, secret_access_key: b } }
+  local: { protocol: openai-chat, base_url: "https://two.example", api_key: x }
+models:
+  - { id: acme/a, endpoints: [{ provider: nobody, model: m }, { provider: one, model: m }] }
+  - { id: acme/a, endpoints: [{ provider: local, model: m, protocol: smoke }] }
+`)
+  expect(found.map(line => line.slice(0, line.indexOf(' expected')))).toEqual([
+    ':2:10: providers.one.protocol:',
+    ':3:3: providers.aws.east.region:',
+    ':7:7: models.1.id:',
+    ':6:33: models.0.endpoints.0.provider:',
+    ':7:60: models.1.endpoints.0.protocol:',
+  ])
+})
+
+test('variables without a value are told at once, each with its place', async () => {
+  const name = 'GATEWAY_TEST_MISSING'
+  expect(
+    await check(`providers:
+  openai: { api_key: "\${${name}_A}" }
+  anthropic: { api_key: "\${file:nowhere.key}" }
+`),
+  ).toEqual([
+    `:2:13: providers.openai.api_key: expected the environment variable ${name}_A, found nothing`,
+    ':3:16: providers.anthropic.api_key: expected a file nowhere.key that can be read',
+  ])
+})
+
+test('settings that contradict each other are told at once', async () => {
+  expect(
+    await check(`timeouts: { keep_alive_seconds: 900, reader_seconds: 60 }
+regions: { europe: [eu.example] }
+`),
+  ).toEqual([
+    expect.stringMatching(/^:1:13: timeouts\.keep_alive_seconds: expected less than /),
+    expect.stringMatching(/^:2:1: regions: expected server\.trusted_proxies /),
+  ])
+})
+
+test('a wrong form is told by what it should be', async () => {
+  expect(await check('service_name: "My Gateway"')).toEqual([
+    ':1:1: service_name: expected string: lower-case letters, digits and _, a letter first, ' +
+      'found a string',
+  ])
+})

@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'bun:test'
+import type { Command } from 'commander'
+import { EXAMPLES } from '../../src/cli/help/examples.data.ts'
+import { findExamples } from '../../src/cli/help.ts'
+import { createProgram } from '../../src/cli/main.ts'
+import { VERSION } from '../../src/core/kernel/version.ts'
+import { runCommand } from '../support/commands.ts'
+
+/** Lists the commands that do something, each with its words. */
+function listVerbs(command: Command, words: string[] = []): [string, Command][] {
+  return command.commands.length === 0
+    ? [[words.join(' '), command]]
+    : command.commands.flatMap(child => listVerbs(child, [...words, child.name()]))
+}
+const verbs = listVerbs(createProgram())
+
+describe('the help', () => {
+  test.each(verbs)('of %s has examples, its own options, and then those of all', async words => {
+    const { stdout } = await runCommand([...words.split(' '), '--help'])
+    expect(stdout).toContain(`\nExamples:\n  gateway ${words}`)
+    const headings = [...stdout.matchAll(/^(Required|Options|Options of every command):$/gm)]
+    const rank = headings.map(([, name = '']) =>
+      ['Required', 'Options', 'Options of every command'].indexOf(name),
+    )
+    expect(rank).toEqual(rank.toSorted())
+  })
+
+  test('has no example of a command that is none', () => {
+    const names = verbs.map(([words]) => words)
+    expect(Object.keys(EXAMPLES).filter(words => !names.includes(words))).toEqual([])
+  })
+
+  test.each(verbs.flatMap(([, command]) => findExamples(command)))(
+    'gateway %s is understood',
+    line => {
+      const program = createProgram()
+      const words = line.split(' ')
+      let command: Command = program
+      while (command.commands.length > 0) command = takeChild(command, words)
+      command.exitOverride().configureOutput({ writeErr: () => undefined })
+      command.action(() => undefined)
+      expect(() => command.parse(words, { from: 'user' })).not.toThrow()
+    },
+  )
+
+  test('marks what is required, also in the usage', async () => {
+    const { stdout } = await runCommand(['keys', 'create', '--help'])
+    expect(stdout).toContain('Usage: gateway keys create --name <name> [options]\n')
+    expect(stdout).toMatch(/\nRequired:\n {2}--name <name> [^\n]+\n\nOptions:\n/)
+  })
+})
+
+function takeChild(command: Command, words: string[]): Command {
+  const word = words.shift()
+  const child = command.commands.find(one => one.name() === word)
+  if (!child) throw new Error(`${word} is no command`)
+  return child
+}
+
+describe('gateway help', () => {
+  test.each([[], ['keys'], ['keys', 'create'], ['scim', 'token', 'create']])(
+    '%p %p %p shows the same as --help',
+    async (...words) => {
+      const [help, option] = [
+        await runCommand(['help', ...words]),
+        await runCommand([...words, '--help']),
+      ]
+      expect([help.code, help.stdout]).toEqual([0, option.stdout])
+    },
+  )
+
+  test.each([[['nothing']], [['keys', 'crate']], [['keys', 'create', 'more']]])(
+    '%p is wrong usage, in one line',
+    async words => {
+      const { code, stdout, stderr } = await runCommand(['help', ...words])
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toBe(`gateway: unknown command '${words.join(' ')}'\n`)
+    },
+  )
+})
+
+test('gateway version prints the version alone, and with --json what it runs on', async () => {
+  expect(await runCommand(['version'])).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' })
+  expect(JSON.parse((await runCommand(['version', '--json'])).stdout)).toEqual({
+    version: VERSION,
+    bun: Bun.version,
+    platform: process.platform,
+    arch: process.arch,
+  })
+})

@@ -1,0 +1,333 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openGateway } from '../../src/core/gateway.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { runCommand } from '../support/commands.ts'
+import { buildGeneration } from '../support/generation.ts'
+import { runOnTerminal } from '../support/terminal.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-lists-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+const data = join(directory, 'many')
+const KEYS = 130
+/** Commands without a terminal. */
+const run = (...args: string[]) => runCommand([...args, '--data', data])
+const hashesOf = async (...args: string[]): Promise<string[]> =>
+  JSON.parse((await run('keys', 'list', '--json', ...args)).stdout).data.map(
+    ({ hash }: { hash: string }) => hash,
+  )
+
+beforeAll(async () => {
+  const gateway = await openGateway({ data })
+  for (let i = 0; i < KEYS; i++)
+    await createKey(gateway, getOperator(gateway), { name: `key-${i}` })
+  await gateway.close()
+})
+
+describe('a list', () => {
+  test('shows a page, says on stderr how much there is, and how to see more', async () => {
+    const { stdout, stderr } = await run('keys', 'list', '--limit', '2', '--offset', '3')
+    expect(stdout.trim().split('\n')).toHaveLength(3)
+    expect(stderr).toBe('Shown: 2 of 130. --offset 5 shows the next, --all all\n')
+  })
+
+  test('has everything with --all, each once', async () => {
+    const all = await hashesOf('--all')
+    expect([all.length, new Set(all).size]).toEqual([KEYS, KEYS])
+    expect((await run('keys', 'list', '--all')).stderr).toBe('')
+  })
+
+  test('of calls goes on by a cursor, or to the end with --all', async () => {
+    const calls = join(directory, 'calls')
+    const gateway = await openGateway({ data: calls })
+    for (let i = 0; i < 230; i++)
+      await gateway.store.generations.record([
+        { generation: buildGeneration({ id: `gen-${i}` }), charge: null },
+      ])
+    await gateway.close()
+    const list = (...args: string[]) =>
+      runCommand(['generations', 'list', ...args, '--data', calls])
+    const page = await list('--limit', '2')
+    expect(page.stderr).toBe('There are more: --cursor gen-228 shows the next, --all all\n')
+    const { data } = JSON.parse((await list('--all', '--json')).stdout)
+    expect(new Set(data.map(({ id }: { id: string }) => id)).size).toBe(230)
+    expect((await list('--all', '--cursor', 'gen-5')).code).toBe(2)
+  })
+
+  test.each<string[]>([
+    ['keys', 'list', '--all', '--limit', '2'],
+    ['keys', 'list', '--limit', '0'],
+    ['keys', 'list', '--limit', '1.5'],
+    ['keys', 'list', '--offset', '-1'],
+    ['keys', 'list', '--limit', '1e9'],
+    ['providers', 'list', '--limit', '-1'],
+    ['providers', 'list', '--offset', '0.5'],
+  ])('%s %s %s %s %s is refused', async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(...args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toMatch(/^gateway: --(all|limit|offset): expected [^\n]+\n$/)
+  })
+
+  test('that the core returns whole is cut here', async () => {
+    const whole = (await run('providers', 'list')).stdout.trim().split('\n')
+    const cut = await run('providers', 'list', '--offset', '1', '--limit', '2')
+    expect(cut.stdout.trim().split('\n').slice(1).map(firstWord)).toEqual(
+      whole.slice(2, 4).map(firstWord),
+    )
+    expect(cut.stderr).toContain(`Shown: 2 of ${whole.length - 1}. --offset 3 shows the next\n`)
+  })
+
+  test('says what it hides: disabled keys, and those of other workspaces', async () => {
+    const other = join(directory, 'hiding')
+    const at = (...args: string[]) => runCommand([...args, '--data', other])
+    await at('init')
+    await at('workspaces', 'create', '--name', 'Lab', '--slug', 'lab')
+    await at('keys', 'create', '--name', 'there', '--workspace', 'lab')
+    await at('keys', 'update', 'inference', '--disable')
+    expect((await at('keys', 'list')).stderr).toBe(
+      'Hidden: 1 disabled. --disabled shows them\n' +
+        'Hidden: 1 in other workspaces. --workspace shows them\n',
+    )
+    expect((await at('keys', 'list', '--disabled')).stdout).toMatch(
+      /inference +inference .*disabled/,
+    )
+  })
+
+  test.each<string[]>([
+    ['workspaces', 'list', '--offset', '9'],
+    ['budgets', 'list'],
+    ['presets', 'list'],
+    ['byok', 'list'],
+    ['guardrails', 'list'],
+    ['guardrails', 'assignments'],
+    ['credits', 'list'],
+    ['generations', 'list'],
+    ['logs'],
+    ['scim', 'token', 'list'],
+    ['scim', 'mappings', 'list'],
+  ])('that is empty says so on stderr: %s %s', async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(...args)
+    expect([code, stdout]).toEqual([0, ''])
+    expect(stderr).toMatch(/^No [\w ]+ found\n/)
+    expect(JSON.parse((await run(...args, '--json')).stdout)).toMatchObject({ data: [] })
+  })
+
+  test('fits the width of a terminal, and is whole elsewhere', async () => {
+    const line = ['keys', 'list', '--limit', '3', '--data', data]
+    const { shown } = await runOnTerminal(line, { cols: 60 })
+    const widths = shown
+      .trim()
+      .split('\r\n')
+      .slice(0, 4)
+      .map(row => Bun.stringWidth(row))
+    expect(Math.max(...widths)).toBe(60)
+    expect(shown).toContain('…')
+    const [hash = 'none'] = await hashesOf('--limit', '1')
+    expect((await run('keys', 'list', '--limit', '3')).stdout).toContain(hash)
+  })
+
+  test('shows the kind of each key', async () => {
+    const { stdout } = await run('keys', 'list', '--limit', '1')
+    expect(stdout).toMatch(/^NAME +KIND .*\nkey-\d+ +inference /)
+    expect((await run('keys', 'get', 'key-1')).stdout).toMatch(/\nkind +inference\n/)
+  })
+})
+
+const firstWord = (line: string) => line.split(' ')[0]
+
+describe('an id', () => {
+  test('may be a name, a label, or a beginning that only one has', async () => {
+    const [newest = ''] = await hashesOf('--limit', '1')
+    const get = async (name: string) => {
+      const { stdout } = await run('keys', 'get', name, '--json')
+      return JSON.parse(stdout).data
+    }
+    const { label, name: own } = await get(newest)
+    for (const name of [newest, newest.slice(0, 20), own, label])
+      expect((await get(name)).hash).toBe(newest)
+    expect((await get('key-12')).name).toBe('key-12')
+  })
+
+  test('that several have is an error with the candidates', async () => {
+    const wrong = await run('keys', 'update', 'key-', '--disable')
+    expect([wrong.code, wrong.stdout]).toEqual([2, ''])
+    expect(wrong.stderr).toMatch(
+      /^gateway: key-: expected one API key, found 130: [0-9a-f]{64} \(key-\d+\), .*, and 120 more\n$/,
+    )
+  })
+
+  test('that nothing has is what the core says, exit code 3', async () => {
+    expect(await run('keys', 'get', 'nothing')).toMatchObject({ code: 3, stdout: '' })
+    expect(await run('keys', 'get', '')).toMatchObject({ code: 3, stdout: '' })
+  })
+
+  test('is found so in options too, and of every noun', async () => {
+    const other = join(directory, 'nouns')
+    const at = async (...args: string[]) => {
+      const result = await runCommand([...args, '--data', other])
+      expect([args.join(' '), result.code, result.stderr]).toEqual([
+        args.join(' '),
+        0,
+        result.stderr,
+      ])
+      return result.stdout
+    }
+    const read = async (...args: string[]) => JSON.parse(await at(...args, '--json')).data
+    await at('init')
+    await at('workspaces', 'create', '--name', 'Research', '--slug', 'lab')
+    await at('members', 'create', '--email', 'ada@example.com')
+    await at('members', 'add', 'ada@', '--workspace', 'Research')
+    const made = JSON.parse(
+      await at(
+        'keys',
+        'create',
+        '--name',
+        'ci',
+        '--workspace',
+        'la',
+        '--creator',
+        'ada@example.com',
+        '--json',
+      ),
+    ).data
+    expect(made.creator_user_id).toStartWith('user_')
+    expect((await read('members', 'list', '--workspace', 'lab'))[0].user_id).toBe(
+      made.creator_user_id,
+    )
+    await at('guardrails', 'create', '--name', 'cheap')
+    await at('guardrails', 'assign', 'cheap', '--keys', 'inference')
+    expect((await read('guardrails', 'assignments', 'chea'))[0].key_name).toBe('inference')
+    expect((await read('guardrails', 'get', 'che')).name).toBe('cheap')
+    await at('guardrails', 'unassign', 'cheap', '--keys', 'infer')
+    await at('budgets', 'set', 'monthly', '--limit', '5', '--workspace', 'Research')
+    expect((await read('budgets', 'get', 'monthly', '--workspace', 'lab')).limit_usd).toBe(5)
+    expect((await read('audit', 'list', '--resource', 'ci'))[0].action).toBe('keys.create')
+    await at('scim', 'token', 'create', '--name', 'okta')
+    expect(await at('scim', 'token', 'revoke', 'okta')).toBe('Revoked okta\n')
+    const { stdout } = await runCommand(['generations', 'list', '--key', 'c', '--data', other])
+    expect(stdout).toBe('')
+  })
+})
+
+describe('a new key', () => {
+  test('has the creator and the partner’s user that it is made for', async () => {
+    await run('members', 'create', '--email', 'eve@example.com')
+    const { stdout } = await run(
+      'keys',
+      'create',
+      '--name',
+      'app',
+      '--creator',
+      'eve@',
+      '--external',
+      'user-17',
+      '--json',
+    )
+    expect(JSON.parse(stdout).data).toMatchObject({
+      creator_user_id: expect.stringMatching(/^user_/),
+      external_user: 'user-17',
+    })
+  })
+
+  test('takes the partner’s own key from stdin, and shows it nowhere', async () => {
+    const partner = `partner-canary-${'x'.repeat(32)}`
+    const line = ['keys', 'create', '--name', 'known', '--external', 'user-18', '--external-key']
+    const made = await runCommand([...line, '--data', data, '--json'], { stdin: partner })
+    expect([made.code, made.stdout.includes('canary')]).toEqual([0, false])
+    expect((await run('audit', 'list', '--json')).stdout).not.toContain('canary')
+    expect((await run('keys', 'create', '--name', 'x', '--external-key')).code).toBe(2)
+  })
+
+  test('names no stranger', async () => {
+    expect(await run('keys', 'create', '--name', 'x', '--creator', 'nobody')).toMatchObject({
+      code: 2,
+      stderr: 'gateway: --creator: expected a member of the organization\n',
+    })
+  })
+})
+
+test.each<string[]>([
+  ['keys', 'update', 'key-1'],
+  ['workspaces', 'update', 'default'],
+  ['members', 'update', 'owner@localhost'],
+  ['guardrails', 'update', 'default'],
+  ['byok', 'update', 'any'],
+])('%s %s %s without a change is refused, and says what could be', async (...args: string[]) => {
+  const { code, stdout, stderr } = await run(...args)
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(/^gateway: update: expected a change: .*--(first-)?name[^\n]*\n$/)
+})
+
+describe('a delete', () => {
+  const count = async () => (await hashesOf('--all')).length
+  const create = (name: string) => run('keys', 'create', '--name', name)
+
+  test('asks on a terminal with what is meant, and does nothing unless the answer is yes', async () => {
+    await create('doomed')
+    const before = await count()
+    const line = ['keys', 'delete', 'doom', '--data', data]
+    const no = await runOnTerminal(line, { answers: [['[y/N]', 'n\r']] })
+    expect([no.code, await count()]).toEqual([1, before])
+    expect(no.shown).toMatch(/Delete the API key [0-9a-f]{64} \(doomed\)\? \[y\/N\]/)
+    const yes = await runOnTerminal(line, { answers: [['[y/N]', 'y\r']] })
+    expect([yes.code, await count()]).toEqual([0, before - 1])
+  })
+
+  test('asks nobody with --yes', async () => {
+    await create('doomed-2')
+    const { code, shown } = await runOnTerminal([
+      'keys',
+      'delete',
+      'doomed-2',
+      '--yes',
+      '--data',
+      data,
+    ])
+    expect([code, shown]).toEqual([0, 'Deleted doomed-2\r\n'])
+  })
+
+  test('takes a whole name where nobody can be asked', async () => {
+    await create('doomed-3')
+    const before = await count()
+    const refused = await run('keys', 'delete', 'doomed')
+    expect([refused.code, await count()]).toEqual([2, before])
+    expect(refused.stderr).toContain('expected a whole id or name')
+    expect((await run('keys', 'delete', 'doomed', '--yes')).code).toBe(0)
+    expect(await count()).toBe(before - 1)
+  })
+})
+
+test('a provider key is typed without echo', async () => {
+  const secret = 'sk-canary-0123456789'
+  const { code, shown } = await runOnTerminal(
+    ['byok', 'create', '--provider', 'openai', '--data', data],
+    { answers: [['Provider key: ', `${secret}\r`]] },
+  )
+  expect([code, shown.includes('canary')]).toEqual([0, false])
+  expect((await run('byok', 'list')).stdout).toContain('openai')
+})
+
+describe('keys rotate', () => {
+  test('prints the new secret alone, and when the one so far ends', async () => {
+    await run('keys', 'create', '--name', 'turning')
+    const { code, stdout, stderr } = await run('keys', 'rotate', 'turning', '--overlap', '30m')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^gw-v1-[0-9a-f]{72}\n$/)])
+    expect(stderr).toMatch(/\nThe secret so far is valid until \d{4}-[^\n]+Z\n$/)
+    expect((await run('keys', 'get', 'turning')).stdout).toMatch(/previous_secret_until +\d{4}-/)
+    const now = await run('keys', 'rotate', 'turning', '--overlap', '0')
+    expect(now.stderr).toContain('The secret so far is no longer valid\n')
+  })
+
+  test.each(['-1h', '1.5h', '5', '1w', '', '91d', '999999999999999999999d'])(
+    'refuses --overlap %p',
+    async overlap => {
+      const { code, stdout, stderr } = await run('keys', 'rotate', 'key-1', `--overlap=${overlap}`)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^gateway: .*--overlap.*expected [^\n]+\n$/)
+    },
+  )
+})

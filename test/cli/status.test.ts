@@ -1,0 +1,107 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { VERSION } from '../../src/core/kernel/version.ts'
+import { runCommand } from '../support/commands.ts'
+import { buildLocalConfig, runGateway, startServer } from '../support/server.ts'
+import { completion, startUpstream, status } from '../support/upstream.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-status-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+const ask = (data: string, ...args: string[]) => runCommand(['status', '--data', data, ...args])
+const read = async (data: string) => JSON.parse((await ask(data, '--json')).stdout).data
+
+const call = { model: 'acme/small', messages: [{ role: 'user', content: 'Hello' }] }
+
+describe('gateway status', () => {
+  test('shows the server of a data directory: address, version, uptime, config', async () => {
+    await using server = await startServer()
+    expect(await read(server.data)).toEqual({
+      url: server.url,
+      metrics_url: null,
+      version: VERSION,
+      pid: server.process.pid,
+      started_at: expect.any(String),
+      uptime_seconds: expect.any(Number),
+      running_calls: 0,
+      draining: false,
+      cooldown_count: 0,
+      cooldowns: [],
+      config: {
+        file: join(server.data, 'gateway.yaml'),
+        applied_at: expect.any(String),
+        rejected: false,
+        reason: null,
+      },
+    })
+    const { code, stdout } = await ask(server.data)
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^state +serving\naddress +http:/)])
+    expect(statSync(join(server.data, 'serve.sock')).mode & 0o077).toBe(0)
+  })
+
+  test('counts running calls, and lists endpoints that are cooling down', async () => {
+    const upstream = await startUpstream()
+    const config = { ...buildLocalConfig(upstream.url), routing: { failures: 1 } }
+    await using server = await startServer({ config })
+    upstream.answer(() => status(500, 'Broken'))
+    await (await server.fetch('/chat/completions', { json: call })).text()
+    const { cooldowns, cooldown_count } = await read(server.data)
+    expect(cooldown_count).toBe(1)
+    expect(cooldowns).toMatchObject([{ endpoint: expect.stringContaining('acme/small') }])
+    expect(cooldowns[0].seconds_left).toBeGreaterThan(0)
+    expect((await ask(server.data)).stdout).toMatch(/\nCOOLING DOWN +REASON +SECONDS LEFT\n/)
+    upstream.answer(() => [{ wait: 'held' }, ...completion('Hello')])
+    const answer = server.fetch('/chat/completions', { json: call })
+    await upstream.reached('held')
+    expect((await read(server.data)).running_calls).toBe(1)
+    upstream.open('held')
+    await (await answer).text()
+    await upstream.close()
+  })
+
+  test('exits with 1 while a newer config is rejected, and says why', async () => {
+    await using server = await startServer()
+    writeFileSync(join(server.data, 'gateway.yaml'), 'limits: { max_tokens: none }')
+    server.process.kill('SIGHUP')
+    let result = await ask(server.data)
+    while (result.code === 0) result = await ask(server.data)
+    expect([result.code, result.stdout]).toEqual([
+      1,
+      expect.stringMatching(/\nrejected +.*gateway\.yaml:1:\d+: limits\.max_tokens: expected /),
+    ])
+  })
+
+  test('exits with 3 where no server runs: none yet, one stopped, one killed', async () => {
+    const data = join(directory, 'still')
+    await runCommand(['init', '--data', data])
+    const refusal = { code: 3, stdout: '', stderr: expect.stringContaining('No server runs on') }
+    expect(await ask(data)).toEqual(refusal)
+    expect(await ask(join(directory, 'nowhere'))).toEqual(refusal)
+    expect(existsSync(join(directory, 'nowhere'))).toBe(false)
+    const stopped = await startServer({ data })
+    await stopped.stop()
+    expect([existsSync(join(data, 'serve.sock')), (await ask(data)).code]).toEqual([false, 3])
+    const killed = await startServer({ data })
+    await killed.kill()
+    expect([existsSync(join(data, 'serve.sock')), (await ask(data)).code]).toEqual([true, 3])
+    await using again = await startServer({ data })
+    expect((await read(data)).pid).toBe(again.process.pid)
+  })
+
+  test('works in a directory with a long path', async () => {
+    const data = join(directory, 'd'.repeat(100), 'e'.repeat(100))
+    mkdirSync(data, { recursive: true, mode: 0o700 })
+    await using server = await startServer({ data })
+    expect((await read(data)).url).toBe(server.url)
+  })
+
+  test('says who holds a directory whose server does not tell', async () => {
+    await using server = await startServer()
+    rmSync(join(server.data, 'serve.sock'))
+    const { code, stderr } = await runGateway(['status', '--data', server.data])
+    expect(code).toBe(1)
+    expect(stderr).toContain(`(process ${server.process.pid}), which does not tell its state`)
+  })
+})
