@@ -1,4 +1,3 @@
-import { writeSync } from 'node:fs'
 import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
 
 /** How much a line matters, from the least to the most. */
@@ -56,38 +55,64 @@ function renderValue(value: unknown): string {
 /** In milliseconds: how long lines are collected before they are written at once. */
 const COLLECTED = 20
 
+/** In characters: what may wait for a reader. Further lines are dropped, and counted. */
+const MOST_PENDING = 256 * 1024
+
+/** Takes texts for a descriptor. `flush` returns a promise while its reader takes nothing. */
+export interface LineSink {
+  write(text: string): unknown
+  flush(): unknown
+}
+
 /**
  * Opens a writer that collects lines, so that calls which end together cost one write. A warning or
  * an error is written at once, with what waits before it, and what is left when the process exits.
+ * Never waits for a reader: what is too much for it is dropped, and `reportDropped` gets the number
+ * of those lines once it reads again.
  */
-export function openLineWriter(descriptor: number): LogOptions['write'] {
+export function openLineWriter(
+  sink: LineSink,
+  reportDropped: (lines: number) => void,
+): LogOptions['write'] {
   let pending = ''
+  let dropped = 0
+  let isStalled = false
   let timer: NodeJS.Timeout | undefined
+  const resume = () => {
+    isStalled = false
+    if (dropped > 0) reportDropped(dropped)
+    dropped = 0
+    flush()
+  }
   const flush = () => {
     clearTimeout(timer)
     timer = undefined
+    if (isStalled || pending === '') return
     const text = pending
     pending = ''
-    if (text !== '') writeWhole(descriptor, text)
+    const drained = writeAll(sink, text)
+    isStalled = drained !== undefined
+    drained?.then(resume)
   }
   process.on('exit', flush)
   return (text, level) => {
+    if (pending.length + text.length > MOST_PENDING) {
+      dropped += 1
+      return
+    }
     pending += text
     if (level === 'warn' || level === 'error') flush()
     else timer ??= setTimeout(flush, COLLECTED)
   }
 }
 
-/** A reader that takes nothing is given up after so many attempts: a log never stops calls. */
-const MOST_ATTEMPTS = 1_000
-
-function writeWhole(descriptor: number, text: string): void {
-  let bytes = Buffer.from(text)
-  for (let attempt = 0; bytes.length > 0 && attempt < MOST_ATTEMPTS; attempt++) {
-    try {
-      bytes = bytes.subarray(writeSync(descriptor, bytes))
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return
-    }
+/** Returns what settles when the reader has taken all; undefined if it has, or is gone. */
+function writeAll(sink: LineSink, text: string): Promise<unknown> | undefined {
+  try {
+    const waits = [sink.write(text), sink.flush()].filter(wait => wait instanceof Promise)
+    return waits.length > 0 ? Promise.allSettled(waits) : undefined
+  } catch {
+    // Its reader is gone, or the disk is full.
+    return undefined
   }
 }

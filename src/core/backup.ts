@@ -8,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  realpathSync,
   renameSync,
   rmSync,
 } from 'node:fs'
@@ -71,14 +72,15 @@ export interface BackupSummary {
 /**
  * Writes the data directory at one moment into one file, also while a server runs. The file is an
  * SQLite database, readable only by its owner, and appears under its name when it is complete and
- * checked: structure, seals, ledger and counters. Throws 404 where there is no data directory, 409
- * for a file that exists or a store that is not in order, and what a full disk throws; then nothing
- * is left.
+ * checked: structure, seals, ledger and counters. Throws 404 where there is no data directory, 400
+ * for a file of the gateway itself, 409 for a file that exists or a store that is not in order, and
+ * what a full disk throws; then nothing is left.
  */
 export async function backUp(input: BackupInput): Promise<{ data: BackupSummary }> {
   const target = resolve(input.file)
   if (!existsSync(join(input.data, 'gateway.db')))
     throw notFound(`There is no data directory ${input.data}`)
+  refuseOwnFile(target, input.data)
   refuseExisting(target, input.force)
   const staging = openStaging(target)
   try {
@@ -100,6 +102,16 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
   } finally {
     rmSync(staging, { recursive: true, force: true })
   }
+}
+
+/** Files of a data directory. A backup in the place of one would destroy what it has saved. */
+const OWN_FILE = /^(gateway\.db(-.*)?|serve\.lock.*)$/
+
+function refuseOwnFile(target: string, data: string): void {
+  const [directory, name] = [dirname(target), basename(target)]
+  const isOwn = OWN_FILE.test(name) || PART_NAMES.some(part => part === name)
+  if (isOwn && existsSync(directory) && realpathSync(directory) === realpathSync(data))
+    throw invalid(`${target} is a file of the gateway: expected another name`)
 }
 
 function refuseExisting(target: string, force: boolean): void {

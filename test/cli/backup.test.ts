@@ -235,6 +235,17 @@ describe('the file', () => {
     expect(readFileSync(file, 'latin1')).toStartWith('SQLite format 3')
   })
 
+  test('does not take the place of a file of the gateway, also with --force', async () => {
+    const link = newPath()
+    symlinkSync(server.data, link)
+    for (const directory of [server.data, link])
+      for (const name of ['gateway.db', 'gateway.db-wal', 'ledger.head', 'secret.key']) {
+        const { code, stderr } = await backUp(join(directory, name), '--force')
+        expect([code, stderr]).toEqual([2, expect.stringContaining('is a file of the gateway')])
+      }
+    await call()
+  })
+
   test('replaces a link, and not what the link names', async () => {
     const [file, other] = [newPath('.backup'), newPath()]
     writeFileSync(other, 'mine')

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { createLog, type Level } from '../../src/cli/log.ts'
+import { closeSync, mkdtempSync, openSync } from 'node:fs'
+import { createLog, type Level, openLineWriter } from '../../src/cli/log.ts'
 import { buildRoutesConfig, sendChat } from '../support/chat.ts'
 import { runGateway, startServer } from '../support/server.ts'
 import { completion, startUpstream } from '../support/upstream.ts'
@@ -34,6 +35,53 @@ describe('a line', () => {
   test('below the level is not written', () => {
     expect(write('text', {}, 'warn')).toBe('')
     expect(write('text', {}, 'debug')).not.toBe('')
+  })
+})
+
+describe('a reader that takes nothing', () => {
+  test('costs a bounded number of lines, and is told how many', async () => {
+    let resume: () => void = () => undefined
+    const taken: string[] = []
+    const sink = {
+      write: (text: string) => void taken.push(text),
+      flush: () => (taken.length === 1 ? new Promise<void>(done => (resume = done)) : 0),
+    }
+    const drained = Promise.withResolvers<number>()
+    const writeLine = openLineWriter(sink, drained.resolve)
+    for (let i = 0; i < 10_001; i++) writeLine(`${'x'.repeat(99)}\n`, 'error')
+    expect(taken).toHaveLength(1)
+    resume()
+    const dropped = await drained.promise
+    await Promise.resolve()
+    expect(taken.join('')).toHaveLength((10_001 - dropped) * 100)
+    expect(taken.join('').length).toBeLessThan(300_000)
+  })
+
+  test.each(['write', 'flush'])('and is gone stops nothing: %s', method => {
+    const sink = { write: () => 0, flush: () => 0 }
+    const fail = () => {
+      throw new Error('EPIPE')
+    }
+    const writeLine = openLineWriter({ ...sink, [method]: fail }, () => undefined)
+    expect(() => writeLine('a line\n', 'error')).not.toThrow()
+  })
+
+  test('does not stop the process', async () => {
+    const module = `${import.meta.dir}/../../src/cli/log.ts`
+    const script = `
+      const { openLineWriter } = await import(${JSON.stringify(module)})
+      const write = openLineWriter(Bun.stderr.writer(), () => undefined)
+      for (let i = 0; i < 5_000; i++) write('x'.repeat(199) + '\\n', i % 2 ? 'error' : 'info')
+      await Bun.sleep(0)
+      console.log('alive')
+      process.exit(0)`
+    const pipe = `${mkdtempSync('/tmp/gateway-log-')}/pipe`
+    expect((await Bun.$`mkfifo ${pipe}`).exitCode).toBe(0)
+    // Open for reading too, so that it has a reader: one that never reads.
+    const stalled = openSync(pipe, 'r+')
+    const run = Bun.spawn([process.execPath, '-e', script], { stderr: stalled })
+    expect(await new Response(run.stdout).text()).toBe('alive\n')
+    closeSync(stalled)
   })
 })
 

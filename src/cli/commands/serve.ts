@@ -131,9 +131,13 @@ async function runServer(
     file: config.file,
   })
   await logConfigFile(log, options, config)
-  await announce(log, gateway, options, config, { url: server.url, isNew }).catch(async thrown => {
-    await server.stop(0)
+  const stop = async (drain: number) => {
+    await server.stop(drain)
     await metrics?.stop()
+  }
+  const start = { url: server.url, isNew, configFile: config }
+  await announce(log, gateway, options, start).catch(async thrown => {
+    await stop(0)
     throw thrown
   })
   const timers = [
@@ -143,9 +147,8 @@ async function runServer(
   ]
   await stopped
   log('info', 'draining', { running: gateway.traffic.calls.size })
-  await server.stop(options.drain * 1000)
+  await stop(options.drain * 1000)
   silence()
-  await metrics?.stop()
   for (const timer of timers) clearInterval(timer)
   await gateway.recorder.flush()
   await markEnds(gateway)
@@ -157,8 +160,7 @@ async function announce(
   log: Log,
   gateway: Gateway,
   options: ServeOptions,
-  configFile: ConfigFile,
-  { url, isNew }: { url: string; isNew: boolean },
+  { url, isNew, configFile }: { url: string; isNew: boolean; configFile: ConfigFile },
 ): Promise<void> {
   const { listStartFacts, printBanner } = await import('./serve/banner.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
@@ -327,7 +329,7 @@ function logBugs(log: Log): void {
  * short cause, or as the cleaned reason of a provider.
  */
 function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gateway: Gateway): Log {
-  const write = openLineWriter(process.stderr.fd)
+  const write = openLineWriter(Bun.stderr.writer(), lines => log('warn', 'log.dropped', { lines }))
   const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
   if (accessLog) logEachCall(log, gateway)
   if (accessLog)

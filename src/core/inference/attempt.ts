@@ -20,7 +20,14 @@ import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import { limitToHold } from './reserve.ts'
-import { type Attempt, isAbandoned, type Run, type SentRequest, type Step } from './run.ts'
+import {
+  type Attempt,
+  isAbandoned,
+  isDeparture,
+  type Run,
+  type SentRequest,
+  type Step,
+} from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -125,12 +132,13 @@ export class AttemptQueue<K extends Kind> {
     return this.#isOver() ? undefined : this.#findAvailable(true)
   }
 
-  /** Records a failed attempt. */
+  /** Records a failed attempt. A client that leaves is no failure of the endpoint. */
   addFailure({ endpoint, status, request_id }: RunningAttempt, thrown: unknown): void {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
     const { id } = this.#run.call
-    this.#world.events.publish('attempt.failed', { id, endpoint, error, status, request_id })
+    if (!isDeparture(error))
+      this.#world.events.publish('attempt.failed', { id, endpoint, error, status, request_id })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
   }

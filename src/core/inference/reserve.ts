@@ -27,7 +27,7 @@ export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>
   try {
     reserveEstimate(world, step, plan, costEstimate)
   } catch (thrown) {
-    throw explainShortage(world, step, costEstimate, thrown, (way, nanos) =>
+    throw explainShortage(world, step, thrown, (way, nanos) =>
       computeFittingOutput(world, step, way, nanos),
     )
   }

@@ -41,8 +41,8 @@ const CREDENTIAL = new RegExp(
     '(?<=://[^\\s:@/]{0,100}:)(?<password>[^\\s:@/]+)@',
     '\\b(?:Bearer|bearer|BEARER|Basic|basic|BASIC)[ \\t]{1,4}(?<token>[A-Za-z0-9+/=._~-]{8,})',
     '(?<form>\\b(?:sk|pk|rk|xox[a-z]|xapp|gh[opsur]|github_pat|glpat|hf|gsk|npm|pypi|dop_v1|key|' +
-      'shpat|whsec|AKIA|ASIA|AIza|ya29|SG|eyJ|r8|tvly|pplx|nvapi|xai|lin_api)[-_.]?' +
-      '[A-Za-z0-9_-]{14,})',
+      'shpat|whsec|AKIA|ASIA|AIza|SG|eyJ|r8|tvly|pplx|nvapi|xai|lin_api)[-_.]?' +
+      '[A-Za-z0-9_-]{14,}(?:\\.[A-Za-z0-9_-]{14,}){0,4}|\\bya29\\.[A-Za-z0-9_.-]{14,})',
     '(?<random>[A-Za-z0-9+]{20,}={0,2})',
   ].join('|'),
   'g',

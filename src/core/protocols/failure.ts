@@ -1,7 +1,5 @@
 import { type ErrorType, GatewayError, type ProviderReason } from '../errors.ts'
-import { hideCredentials } from '../kernel/credential.ts'
 import { isObject } from '../kernel/json.ts'
-import { toPrintable } from '../kernel/printable.ts'
 
 /** An error as a provider reports it. */
 export interface ProviderError {
@@ -75,8 +73,8 @@ export function translateFailure(
 const MOST_READ = 4_000
 
 /**
- * Builds the reason that a provider gives: its message on one line, without control characters and
- * without what looks like a credential.
+ * Builds the reason that a provider gives: its message on one line. `cleanReason` removes what
+ * nobody may see of it.
  */
 export const buildReason = (code: unknown, message: unknown): ProviderReason => ({
   code: typeof code === 'number' ? String(code) : (readIdentifier(code) ?? null),
@@ -85,7 +83,8 @@ export const buildReason = (code: unknown, message: unknown): ProviderReason => 
 
 function readMessage(message: string): string | null {
   const line = message.slice(0, MOST_READ).replace(/\s+/g, ' ').trim()
-  return toPrintable(hideCredentials(line)) || null
+  // The last word is cut off, and a part of a credential is not found.
+  return (message.length > MOST_READ ? line.slice(0, line.lastIndexOf(' ') + 1) : line) || null
 }
 
 /**

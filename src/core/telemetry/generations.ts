@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { type ErrorType, isCallersFault, notFound, STATUS } from '../errors.ts'
+import { type ErrorType, isCallersFault, notFound, requireFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { getOwn, omitUndefined } from '../kernel/json.ts'
 import { toUsd } from '../kernel/money.ts'
@@ -105,7 +105,7 @@ export interface GenerationStore extends UsageStore {
   byId(id: string): Promise<Generation | undefined>
   /**
    * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
-   * a call.
+   * a call. Times have milliseconds, as in the records.
    */
   list(query: GenerationListQuery, limit: number): Promise<Generation[]>
   /** Counts the calls of free models that began at `moment` or later. */
@@ -138,20 +138,22 @@ export async function getGeneration(world: TelemetryWorld, actor: Actor, id: str
 
 /**
  * Lists the calls that match, newest first. `next_cursor` asks for the page after; it is null on
- * the last one.
+ * the last one. Throws 404 for a cursor that is no call.
  */
 export async function listGenerations(
   world: TelemetryWorld,
   actor: Actor,
   query: GenerationListQuery,
 ) {
-  const { limit = 20, since, until } = query
+  const { limit = 20, since, until, cursor } = query
+  const { generations } = world.store
+  if (cursor !== undefined) requireFound(await generations.byId(cursor), 'The call of the cursor')
   // In the format of the records: `00Z` is not before `00.500Z` as a text.
   const times = omitUndefined({
     since: since && new Date(since).toISOString(),
     until: until && new Date(until).toISOString(),
   })
-  const found = await world.store.generations.list({ ...query, ...times }, limit + 1)
+  const found = await generations.list({ ...query, ...times }, limit + 1)
   const page = found.slice(0, limit)
   return {
     data: page.map(generation => showGeneration(generation, actor)),

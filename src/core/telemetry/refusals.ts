@@ -105,12 +105,10 @@ export function openRefusalLog({ store, events, clock, readKeep }: RefusalWorld)
         return
       }
       const created_at = clock.now().toISOString()
-      const refusal = { ...request, created_at, status, error_type: type, message: cut(message) }
-      pending.push({
-        ...refusal,
-        path: cut(refusal.path),
-        model: refusal.model && cut(refusal.model),
-      })
+      const { path, model } = request
+      const callersWords = { path: cut(path), model: model && cut(model), message: cut(message) }
+      const refusal = { ...request, created_at, status, error_type: type, ...callersWords }
+      pending.push(refusal)
       events.publish('call.refused', refusal)
     },
     flush,

@@ -1,20 +1,20 @@
 import type { Provider } from '../catalog/providers.ts'
 import type { GatewayError } from '../errors.ts'
+import { hideCredentials } from '../kernel/credential.ts'
+import { toPrintable } from '../kernel/printable.ts'
 
 /**
- * Removes the credentials that a request carried from the reason of its failure, as some providers
- * repeat them, and cuts it after 500 characters. A credential of no known form is found by its
- * value.
+ * Removes from the reason of a failure the credentials that the request carried, as some providers
+ * repeat them, whatever else looks like a credential, and control characters, and cuts it after 500
+ * characters. Our own go first: a form ends where its characters do, which may be in the middle of
+ * a credential.
  */
 export function cleanReason(error: GatewayError, provider: Provider | null): GatewayError {
-  const message = error.reason?.message
-  if (!message || !provider || !error.reason) return error
-  const shown = cutMessage(
-    listCredentials(provider).reduce(
-      (text, credential) => text.replaceAll(credential, '[secret]'),
-      message,
-    ),
-  )
+  if (!error.reason?.message) return error
+  const { message } = error.reason
+  const own = provider ? listCredentials(provider) : []
+  const anonymous = own.reduce((text, value) => text.replaceAll(value, '[secret]'), message)
+  const shown = cutMessage(toPrintable(hideCredentials(anonymous)))
   return shown === message ? error : error.with({ reason: { ...error.reason, message: shown } })
 }
 
@@ -28,6 +28,7 @@ const cutMessage = (message: string): string =>
 /** A shorter value is no secret, and may be a word of the message. */
 const SHORTEST = 8
 
+/** Lists the provider's credentials in every form, the longest first: one may contain another. */
 function listCredentials({ api_key, aws, service_account, headers }: Provider): string[] {
   const secrets = [
     api_key,
@@ -35,7 +36,21 @@ function listCredentials({ api_key, aws, service_account, headers }: Provider): 
     aws?.session_token,
     service_account?.private_key,
   ].flatMap(secret => secret?.reveal() ?? [])
-  return [...secrets, aws?.access_key_id ?? '', ...Object.values(headers)].filter(
-    value => value.length >= SHORTEST,
-  )
+  return [...secrets, aws?.access_key_id ?? '', ...Object.values(headers)]
+    .filter(value => value.length >= SHORTEST)
+    .flatMap(listForms)
+    .sort((a, b) => b.length - a.length)
+}
+
+/** Lists the forms in which a server may repeat a value: on one line, in a URL, in JSON, encoded. */
+function listForms(value: string): string[] {
+  const base64 = Buffer.from(value).toString('base64')
+  const forms = [
+    value.replace(/\s+/g, ' ').trim(),
+    encodeURIComponent(value.toWellFormed()),
+    JSON.stringify(value).slice(1, -1),
+    base64.replace(/=+$/, ''),
+    base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''),
+  ]
+  return [...new Set(forms)]
 }

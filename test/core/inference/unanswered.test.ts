@@ -24,8 +24,8 @@ const CONFIG = {
   ],
 }
 
-/** Makes a call whose client leaves while the provider is silent, and returns its record. */
-async function recordAbandoned(isConnected: boolean): Promise<Generation | undefined> {
+/** Makes a call whose client leaves while the provider is silent. */
+async function abandonCall(isConnected: boolean) {
   const asked = Promise.withResolvers<void>()
   const egress: Send = ({ onSent }, cancellation) => {
     if (isConnected) onSent?.()
@@ -34,18 +34,20 @@ async function recordAbandoned(isConnected: boolean): Promise<Generation | undef
   }
   const gateway = await testGateway({ config: CONFIG, egress })
   const finished: Generation[] = []
+  const failed: string[] = []
   gateway.events.on('generation.finished', generation => finished.push(generation))
+  gateway.events.on('attempt.failed', ({ endpoint }) => failed.push(endpoint.provider.slug))
   const client = new AbortController()
   const answer = infer(gateway, getOperator(gateway), 'text', buildTextCall(), client.signal)
   await asked.promise
   client.abort()
   await expect(answer).rejects.toMatchObject({ status: 499 })
   await gateway.close()
-  return finished[0]
+  return { record: finished[0], failed }
 }
 
 test('a client that leaves pays for a prompt that a connection has taken', async () => {
-  const record = await recordAbandoned(true)
+  const { record } = await abandonCall(true)
   expect(record).toMatchObject({
     cancelled: true,
     usageSource: 'estimated',
@@ -56,6 +58,10 @@ test('a client that leaves pays for a prompt that a connection has taken', async
 })
 
 test('a client that leaves while no connection has taken the prompt pays nothing', async () => {
-  const record = await recordAbandoned(false)
+  const { record } = await abandonCall(false)
   expect(record).toMatchObject({ cancelled: true, usageSource: 'none', native_tokens_prompt: 0 })
+})
+
+test('a client that leaves is no failure of the provider', async () => {
+  expect((await abandonCall(true)).failed).toEqual([])
 })

@@ -114,7 +114,7 @@ function toSettings(row: ProviderRow, found: FoundValues): ProviderConfig {
 function addPath(text: string, { base_url, variables }: ProviderRow): string {
   if (!URL.canParse(text)) return text
   const url = new URL(text)
-  if (url.pathname !== '/' || url.search || url.hash) return text
+  if (url.pathname !== '/' || url.search || url.hash || url.username || url.password) return text
   const path = variables?.bare_path ?? (base_url?.includes('{') ? '' : toPath(base_url))
   return `${url.origin}${path}`
 }

@@ -21,12 +21,13 @@ interface Shortage {
 export function explainShortage<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
-  estimate: CostEstimate,
   thrown: unknown,
   computeFittingOutput: (way: keyof Amounts, nanos: bigint) => number | null,
 ): unknown {
+  const { run, costEstimate } = step
   if (!(thrown instanceof GatewayError) || thrown.type !== 'payment_required') return thrown
-  const shortage = findShortage(world.ledger, step.run.policy.bounds, estimate, thrown.message)
+  const shortage =
+    costEstimate && findShortage(world.ledger, run.policy.bounds, costEstimate, thrown.message)
   if (!shortage) return thrown
   const { bound, way, needed } = shortage
   const remaining = shortage.remaining > 0n ? shortage.remaining : 0n

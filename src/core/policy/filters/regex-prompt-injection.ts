@@ -1,4 +1,4 @@
-import { sortInTurns, type Work } from '../../kernel/turns.ts'
+import { handleEach, sortInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { compileProgram, type Program } from '../patterns/program.ts'
 import { searchText } from '../patterns/search.ts'
@@ -111,8 +111,9 @@ function* findScrambled(text: string, found: Span[]): Work<void> {
         if (start < PART) phrases.push({ start: from + start, end: from + end })
     yield
   }
+  const scrambled = phrases.length > 0 ? phrases : slips
   if (phrases.length > 0 || slips.length > 1)
-    for (const span of phrases.length > 0 ? phrases : slips) found.push(span)
+    yield* handleEach(scrambled, span => void found.push(span))
 }
 
 /** Replaces scrambled words by what they stand for, and lists where they were. */

@@ -64,6 +64,15 @@ describe('the environment', () => {
     )
   })
 
+  test.each(['http://user:secret@host', 'http://user@host', 'http://host/?key=secret'])(
+    'refuses a credential in the address %s, and does not drop it',
+    base_url => {
+      const { providers, ignored } = find({ OPENAI_API_KEY: 'k', OPENAI_BASE_URL: base_url })
+      expect([providers, ignored]).toMatchObject([[], [{ variable: 'OPENAI_BASE_URL' }]])
+      expect(JSON.stringify(ignored)).not.toContain('secret')
+    },
+  )
+
   test('overrides the address; a bare host gets the path of the provider', () => {
     const address = (prefix: string, base_url: string) =>
       find({ [`${prefix}_API_KEY`]: 'k', [`${prefix}_BASE_URL`]: base_url }).providers[0]?.settings
