@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
 import { createOracle } from '../support/oracles.ts'
@@ -15,12 +16,12 @@ import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 /*
- * A provider's own client and a client of the gateway read the same from an answer: text,
- * reasoning, tool calls, finish reason and usage. Both ask the same plain question, without tools
+ * A provider's own client and a client of each dialect read the same from an answer: text,
+ * reasoning, tool calls, finish reason and usage. All ask the same plain question, without tools
  * or response format. The answer is read as it is: a tool that a client would add to get JSON is an
  * ordinary tool here.
  *
- * Not compared, because the public chat format cannot express them: calls that the provider ran
+ * Not compared, because the chat format cannot express them: calls that the provider ran
  * itself (`providerExecuted`) and their results. Not compared, because this test is not about them:
  * sources, files, ids of messages, signatures.
  */
@@ -29,20 +30,45 @@ import { type Server, startServer } from '../support/server.ts'
 type Comparable = Partial<ReturnType<typeof flat>>
 type Aspect = keyof Comparable
 
-/** The accepted differences: the provider's client is wrong, or chat cannot express it. */
-const EXCEPTIONS: Record<string, { mode?: Mode; without: Aspect[]; why: string }> = {
-  'openai__openai-local-shell-tool.1': {
-    mode: 'whole',
-    without: ['calls'],
-    why: 'The client has other names for the arguments in a whole answer than in a streamed one',
+const EVERYTHING: Aspect[] = [
+  ...(['text', 'reasoning', 'calls', 'ids', 'finish', 'failure'] as const),
+  ...(['input', 'output', 'cached', 'reasoned'] as const),
+]
+
+type Exceptions = Record<string, { mode?: Mode; without: Aspect[]; why: string }>
+
+/** The accepted differences: the provider's client is wrong, or the format cannot express it. */
+const EXCEPTIONS: Record<string, Exceptions> = {
+  chat: {
+    'openai__openai-local-shell-tool.1': {
+      mode: 'whole',
+      without: ['calls'],
+      why: 'The client has other names for the arguments in a whole answer than in a streamed one',
+    },
+    'openai__openai-shell-container.1': {
+      without: ['calls'],
+      why: 'Unless it has asked for a container, the client takes one for its own',
+    },
+    'openai__programmatic-tool-calling.2': {
+      without: ['input', 'output'],
+      why: 'A count of nothing at all is estimated',
+    },
   },
-  'openai__openai-shell-container.1': {
-    without: ['calls'],
-    why: 'Unless it has asked for a container, the client takes one for its own',
-  },
-  'openai__programmatic-tool-calling.2': {
-    without: ['input', 'output'],
-    why: 'A count of nothing at all is estimated',
+  responses: {
+    'openai__programmatic-tool-calling.2': {
+      without: ['input', 'output'],
+      why: 'A count of nothing at all is estimated',
+    },
+    'xai__xai-file-search-tool.1': {
+      mode: 'whole',
+      without: EVERYTHING,
+      why: 'OpenAI’s client refuses results without attributes, and those of xAI have none',
+    },
+    'xai__xai-x-search-tool.1': {
+      mode: 'whole',
+      without: EVERYTHING,
+      why: 'OpenAI’s client refuses items of types that it does not know, such as xAI’s searches',
+    },
   },
 }
 
@@ -59,7 +85,7 @@ const played = listRecordings(...TEXT_PROTOCOLS)
 
 let replay: Replay
 let server: Server
-let client: ReturnType<typeof createOpenRouter>
+let doors: Record<string, (id: string) => Model>
 
 beforeAll(async () => {
   if (played.length === 0) return
@@ -67,11 +93,13 @@ beforeAll(async () => {
   server = await startServer({
     config: { providers: providersOf(played), models: buildModels(played, modelOf) },
   })
-  client = createOpenRouter({
-    baseURL: server.base,
-    apiKey: server.inference_key,
-    compatibility: 'strict',
-  })
+  const address = { baseURL: server.base, apiKey: server.inference_key }
+  const openrouter = createOpenRouter({ ...address, compatibility: 'strict' })
+  const openai = createOpenAI(address)
+  doors = {
+    chat: id => openrouter.chat(id) as Model,
+    responses: id => openai.responses(id) as Model,
+  }
 })
 
 afterAll(async () => {
@@ -82,43 +110,53 @@ afterAll(async () => {
 
 const named = (recording: Recording) => [recording.name, recording.mode, recording] as const
 
-for (const protocol of TEXT_PROTOCOLS) {
-  describe(`${protocol} recordings`, () => {
-    if (!hasRecordings)
-      test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-    else
-      test.each(listRecordings(protocol).map(named))(
-        '%s, %s, read the same as with the provider’s own client',
-        agree,
-      )
-  })
-}
+for (const door of Object.keys(EXCEPTIONS))
+  for (const protocol of TEXT_PROTOCOLS) {
+    describe(`${protocol} recordings through ${door}`, () => {
+      if (!hasRecordings)
+        test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+      else
+        test.each(listRecordings(protocol).map(named))(
+          '%s, %s, read the same as with the provider’s own client',
+          (_name, _mode, recording) => agree(door, recording),
+        )
+    })
+  }
 
 test.skipIf(!hasRecordings)('every exception is for an existing recording', () => {
   const all = listRecordings(...TEXT_PROTOCOLS)
   const names = new Set(all.flatMap(one => [one.name, one.package]))
   expect(
-    [...Object.keys(EXCEPTIONS), ...Object.keys(UNREAD)].filter(name => !names.has(name)),
+    [...Object.values(EXCEPTIONS).flatMap(Object.keys), ...Object.keys(UNREAD)].filter(
+      name => !names.has(name),
+    ),
   ).toEqual([])
 })
 
-async function agree(_name: string, _mode: string, recording: Recording): Promise<void> {
+async function agree(door: string, recording: Recording): Promise<void> {
   const own = await readAnswer(
     createOracle(recording, replay.base(recording.protocol)),
     recording.mode,
   )
-  const ours = await readAnswer(client.chat(idOf(recording)) as Model, recording.mode)
-  const [expected, given] = compared(recording, own, ours)
-  count(recording, Bun.deepEquals(given, expected))
+  const model = doors[door]
+  if (!model) throw new Error(`There is no client of ${door}`)
+  const ours = await readAnswer(model(idOf(recording)), recording.mode)
+  const [expected, given] = compared(door, recording, own, ours)
+  count(door, recording, Bun.deepEquals(given, expected))
   expect(given).toEqual(expected)
 }
 
 /** Returns the comparable fields of both readings. */
-function compared(recording: Recording, own: Reading, ours: Reading): [Comparable, Comparable] {
+function compared(
+  door: string,
+  recording: Recording,
+  own: Reading,
+  ours: Reading,
+): [Comparable, Comparable] {
   const joint =
     JOINTS.find(between => own.reasoning.join(between) === ours.reasoning.join('')) ?? ''
   const sides: [Comparable, Comparable] = [flat(own, joint), flat(ours, '')]
-  for (const aspect of leftOut(recording, own)) for (const side of sides) delete side[aspect]
+  for (const aspect of leftOut(door, recording, own)) for (const side of sides) delete side[aspect]
   return sides
 }
 
@@ -139,16 +177,16 @@ const flat = ({ text, reasoning, calls, finish, tokens, failure }: Reading, join
 })
 
 /** Finds the exception for this recording in its mode. */
-function exceptionOf({ name, mode }: Recording) {
-  const exception = EXCEPTIONS[name]
+function exceptionOf(door: string, { name, mode }: Recording) {
+  const exception = EXCEPTIONS[door]?.[name]
   return exception && (exception.mode ?? mode) === mode ? exception : undefined
 }
 
 const COUNTS: Aspect[] = ['input', 'output', 'cached', 'reasoned']
 
 // If the provider has not counted, the gateway estimates.
-const leftOut = (recording: Recording, own: Reading): Aspect[] => [
-  ...withIds(exceptionOf(recording)?.without ?? []),
+const leftOut = (door: string, recording: Recording, own: Reading): Aspect[] => [
+  ...withIds(exceptionOf(door, recording)?.without ?? []),
   ...(UNREAD[recording.package]?.without ?? []),
   ...(own.tokens === null ? COUNTS : []),
 ]
@@ -191,10 +229,10 @@ const providersOf = (recordings: Recording[]) =>
 
 const counts = new Map<string, { agreed: number; inPart: number; asked: number }>()
 
-function count(recording: Recording, agrees: boolean): void {
-  const { protocol } = recording
+function count(door: string, recording: Recording, agrees: boolean): void {
+  const protocol = `${recording.protocol} through ${door}`
   const { agreed, inPart, asked } = counts.get(protocol) ?? { agreed: 0, inPart: 0, asked: 0 }
-  const excepted = exceptionOf(recording) !== undefined
+  const excepted = exceptionOf(door, recording) !== undefined
   counts.set(protocol, {
     agreed: agreed + Number(agrees),
     inPart: inPart + Number(agrees && excepted),

@@ -57,6 +57,7 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
   sendChatCompletionRequest: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { messages } },
   sendCompletionRequest: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { prompt: 'Hi' } },
   createMessages: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { messages } },
+  createResponses: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { input: 'Hi' } },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }
 

@@ -3,6 +3,7 @@ import { protocols } from '../../src/core/protocols/registry.ts'
 import { chat } from '../support/dialects/chat.ts'
 import type { ClientReading, ClientRequest, DialectClient } from '../support/dialects/dialect.ts'
 import { messages } from '../support/dialects/messages.ts'
+import { responses } from '../support/dialects/responses.ts'
 import {
   type FakeProviderServer,
   type Scenario,
@@ -19,13 +20,14 @@ import { type Server, startServer } from '../support/server.ts'
  * table as soon as it is listed.
  */
 
-const DIALECTS: Record<string, DialectClient> = { chat, messages }
+const DIALECTS: Record<string, DialectClient> = { chat, messages, responses }
 const PROTOCOLS = Object.keys(protocols.text).filter(name => name !== 'sandbox')
 
 /** Combinations that are impossible, and why. */
 const HOLES: Record<string, string> = {
   'chat cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
   'messages cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
+  'responses cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
 }
 
 const INPUT = '{"city":"Paris","id":12345678901234567890}'

@@ -260,7 +260,8 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
-  [/^\/api\/v1\/(chat\/completions|completions|embeddings|generation|key|presets)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets)(\/|$)/, 'key'],
   [/^\/api\/v1\/messages(\/count_tokens)?$/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [

@@ -35,6 +35,11 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   toCall(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
   /** Collects the parts of an answer into one JSON value. Throws the error of a failed answer. */
   collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
+  /**
+   * Whether a call that failed for this reason is answered all the same, with an answer that says
+   * so. Absent if failures are always errors.
+   */
+  answersFailure?(error: GatewayError): boolean
   /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */

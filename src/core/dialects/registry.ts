@@ -4,17 +4,13 @@ import { chat, completions } from './chat.ts'
 import type { Dialect, PresetForm } from './dialect.ts'
 import { embeddings } from './embeddings.ts'
 import { messages } from './messages.ts'
-import { responsesPreset } from './responses/preset.ts'
+import { responses } from './responses.ts'
 
 /** Every dialect. The server adds their routes in this order. */
-export const dialects: readonly Dialect[] = [chat, completions, messages, embeddings]
+export const dialects: readonly Dialect[] = [chat, completions, messages, responses, embeddings]
 
 /** Every form of request that presets can be made from. */
-export const presetForms: readonly PresetForm[] = [
-  ...dialects.flatMap(({ preset }) => preset ?? []),
-  // The Responses API has no dialect yet.
-  responsesPreset,
-]
+export const presetForms: readonly PresetForm[] = dialects.flatMap(({ preset }) => preset ?? [])
 
 /** Finds a dialect by its name. Throws 400 if there is none. */
 export const findDialect = (name: DialectName): Dialect => findByName(dialects, name)

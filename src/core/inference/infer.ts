@@ -171,11 +171,19 @@ async function endAnswer<K extends Kind>(
   const ended = await closeRun(world, run, error && (await filterReason(run, error)))
   const failure = ended && exposeReason(ended)
   return buildLastParts(
-    sumRunReceipts(run),
+    {
+      type: 'receipt',
+      receipt: sumRunReceipts(run),
+      ended: computeEnd(run),
+      siblingFields: run.call.routingMetadata && renderAnsweredRouting(run, failure),
+    },
     failure,
-    run.call.routingMetadata && renderAnsweredRouting(run, failure),
   )
 }
+
+/** Computes when a run ended, in Unix seconds. */
+const computeEnd = ({ created, startedAt, ending }: Run): number =>
+  Math.floor((created.getTime() + (ending?.endedAt ?? startedAt) - startedAt) / 1000)
 
 function findRunError(run: Run, ending: SequenceEnding): GatewayError | null {
   if (ending.type === 'completed') return null
@@ -200,19 +208,8 @@ function renderAnsweredRouting(
 }
 
 /** Returns the last parts of an answer: its failure, if it has one, and its receipt. */
-function buildLastParts(
-  receipt: ReceiptPart['receipt'],
-  failure: GatewayError | null,
-  siblingFields: ReceiptPart['siblingFields'],
-): CommonPart[] {
-  const last: ReceiptPart = { type: 'receipt', receipt, siblingFields }
-  return failure
-    ? [
-        {
-          type: 'error',
-          error: siblingFields ? failure.with({ siblingFields }) : failure,
-        },
-        last,
-      ]
-    : [last]
+function buildLastParts(last: ReceiptPart, failure: GatewayError | null): CommonPart[] {
+  const { siblingFields } = last
+  if (!failure) return [last]
+  return [{ type: 'error', error: siblingFields ? failure.with({ siblingFields }) : failure }, last]
 }

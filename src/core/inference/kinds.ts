@@ -18,8 +18,10 @@ type Part<K extends Kind> = Work[K]['part']
 
 /** What differs between the kinds of work. The rest of the life of a call is the same for all. */
 export interface KindOfWork<K extends Kind> {
-  /** Its `api_type` on the record. */
+  /** Its `api_type` on the record, unless the dialect of a call has its own. */
   apiType: string
+  /** Returns the `api_type` on the record of a call. */
+  readApiType(call: Call<K>): string
   /** What it outputs, in a word for people. */
   outputName: string
   /** Tells whether a model with these output modalities does this kind of work. */

@@ -102,7 +102,7 @@ function toHeldCall<K extends Kind>(
     id: call.id,
     request_id: call.origin.request_id,
     created_at: run.createdAt,
-    api_type: kinds[run.kind].apiType,
+    api_type: kinds[run.kind].readApiType(call),
     model: first.model,
     streamed: call.stream,
     step: number,

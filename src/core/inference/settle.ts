@@ -356,7 +356,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     workspace_id: actor.workspace_id,
     key_hash: actor.key_hash,
     user_id: actor.user_id,
-    api_type: kinds[run.kind].apiType,
+    api_type: kinds[run.kind].readApiType(call),
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
     provider_responses: run.attempts.map(attempt => toProviderResponse(attempt, broken)),

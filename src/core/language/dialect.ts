@@ -1,5 +1,5 @@
 /** The names of all dialects. The CLI reads them here to avoid loading `dialects/registry.ts`. */
-export const DIALECTS = ['chat', 'completions', 'messages', 'embeddings'] as const
+export const DIALECTS = ['chat', 'completions', 'messages', 'responses', 'embeddings'] as const
 
 export type DialectName = (typeof DIALECTS)[number]
 
@@ -10,10 +10,10 @@ export type DialectName = (typeof DIALECTS)[number]
  */
 export const TEXT_DIALECTS = {
   /** Unknown fields are forwarded to any provider (specification E9). */
-  chat: { forwardsUnknown: true },
+  chat: { forwardsUnknown: true, apiType: 'completions' },
   /** Unknown fields mean something only to providers whose protocol speaks the same dialect. */
-  messages: { forwardsUnknown: false },
-  responses: { forwardsUnknown: false },
-} as const satisfies Record<string, { forwardsUnknown: boolean }>
+  messages: { forwardsUnknown: false, apiType: 'completions' },
+  responses: { forwardsUnknown: false, apiType: 'responses' },
+} as const satisfies Record<string, { forwardsUnknown: boolean; apiType: string }>
 
 export type TextDialect = keyof typeof TEXT_DIALECTS

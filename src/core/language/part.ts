@@ -16,8 +16,21 @@ export type FinishReason = (typeof FINISH_REASONS)[number]
  */
 export type TextPart =
   | StartPart
-  | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs; block?: number }
-  | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
+  | {
+      type: 'text-delta'
+      choice: number
+      text: string
+      logprobs?: Logprobs
+      block?: number
+      item?: OutputItem
+    }
+  | {
+      type: 'refusal-delta'
+      choice: number
+      text: string
+      logprobs?: Logprobs
+      item?: OutputItem
+    }
   /**
    * Reasoning: `text` to show, and `details`, the structured entries that clients send back. A
    * provider may send either, or both at once.
@@ -31,20 +44,31 @@ export type TextPart =
       id: string
       name: string
       extra?: Record<string, unknown>
+      item?: OutputItem
     }
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
   | { type: 'audio-delta'; choice: number; audio: AudioDelta }
   /**
    * A source: `annotation` in the chat API's form, `citation` in Anthropic's form if the provider
-   * sent that. Null if the form cannot express the source. `block` is the text that it supports.
+   * sent that, `source` in the form of the Responses API for clients of that. Null if the form
+   * cannot express the source. `block` is the text that it supports.
    */
-  | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown; block?: number }
+  | {
+      type: 'annotation'
+      choice: number
+      annotation: unknown
+      citation?: unknown
+      source?: unknown
+      block?: number
+      item?: OutputItem
+    }
   /**
    * A complete piece that only clients of this dialect have a type for: a search that the provider
-   * ran, and its results.
+   * ran, and its results. A preview is an event in the making of such a piece, which follows whole:
+   * a stage that cannot use it leaves it out.
    */
-  | { type: 'other'; choice: number; dialect: TextDialect; value: unknown }
+  | { type: 'other'; choice: number; dialect: TextDialect; value: unknown; isPreview?: true }
   /**
    * `sequence` is the stop sequence that ended the answer, if the provider reports it. `extra` has
    * further fields about the answer, under the provider's own names.
@@ -58,6 +82,16 @@ export type TextPart =
       extra?: Record<string, unknown>
     }
   | CommonPart
+
+/**
+ * The item of the provider's output that a piece belongs to, for clients whose format has items
+ * too.
+ */
+export interface OutputItem {
+  id: string | null
+  /** Whether a message announces what the model does next, or is its answer. */
+  phase?: string
+}
 
 /** The parts that answers of every kind of work may have besides their content. */
 export type CommonPart =
@@ -73,6 +107,8 @@ export type CommonPart =
 export interface ReceiptPart {
   type: 'receipt'
   receipt: Receipt
+  /** When the answer ended, in Unix seconds. */
+  ended?: number
   /** Fields to add next to the answer's own, for a caller who requested them. */
   siblingFields?: Record<string, unknown> | undefined
 }

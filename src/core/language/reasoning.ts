@@ -42,3 +42,17 @@ function mergeDetails(last: ReasoningDetail, piece: ReasoningDetail): ReasoningD
     [textField]: (readString(last[textField]) ?? '') + (readString(piece[textField]) ?? ''),
   }
 }
+
+/**
+ * Separates two blocks of the reasoning of providers that speak the Responses API, each of which
+ * begins with a heading. It belongs to neither, and is removed on the way back.
+ */
+export const BLOCK_SEPARATOR = '\n\n'
+
+/** Whether a provider that speaks the Responses API made the entries of this format. */
+export const isResponsesFormat = (format: unknown): boolean =>
+  typeof format === 'string' && format.endsWith('-responses-v1')
+
+/** Returns the text of a block of such an entry, without the separator before it. */
+export const stripSeparator = (text: string, { index }: ReasoningDetail): string =>
+  index !== 0 && text.startsWith(BLOCK_SEPARATOR) ? text.slice(BLOCK_SEPARATOR.length) : text

@@ -1,5 +1,6 @@
 /** The tools of a call. */
 
+import { isObject, type Json } from '../kernel/json.ts'
 import type { TextDialect } from './dialect.ts'
 import type { CacheControl } from './message.ts'
 
@@ -18,6 +19,18 @@ export type Tool =
       extra?: Record<string, unknown>
     }
   | { type: 'other'; dialect: TextDialect; value: unknown }
+
+/** The member of a function's arguments that holds the text for a custom tool in its place. */
+export const CUSTOM_INPUT = 'input'
+
+/** Whether this is a tool that takes a text instead of JSON, which only the Responses API has. */
+export const isCustomTool = (tool: Tool): tool is OtherTool & { value: Json } =>
+  tool.type === 'other' &&
+  tool.dialect === 'responses' &&
+  isObject(tool.value) &&
+  tool.value.type === 'custom'
+
+type OtherTool = Extract<Tool, { type: 'other' }>
 
 /** What the model may or must do with its tools. `function` names the tool that it must call. */
 export type ToolChoice =

@@ -10,6 +10,7 @@ import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 export const openaiResponses: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: false,
+  acceptsResponsesTools: true,
   urlMedia: ['image', 'file'],
   supportsWebSearch: call =>
     hasOnlySearchOptions(call, [

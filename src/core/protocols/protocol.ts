@@ -57,6 +57,8 @@ export interface Protocol<K extends Kind> {
    * and sends them as data URLs.
    */
   urlMedia: Media[]
+  /** Whether the tools of the Responses API that are no functions have a form here. */
+  acceptsResponsesTools?: boolean
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.

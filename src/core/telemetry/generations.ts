@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { type ErrorType, isCallersFault, notFound, requireFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { omitUndefined } from '../kernel/json.ts'
+import { getOwn, omitUndefined } from '../kernel/json.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { GenerationListQuery } from './generations/filter.ts'
@@ -161,6 +161,9 @@ export async function listGenerations(
   }
 }
 
+/** The public names of API types that the public API has no name for (wire reference B.4). */
+const PUBLIC_API_TYPES: Record<string, string> = { responses: 'completions' }
+
 /**
  * Shows a call. The operator sees why each attempt failed in the provider's words, as they may be
  * about the account there; others see those that are about the call. A key sees only its own hash.
@@ -172,6 +175,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     provider_responses,
     user_id: __,
     settled_at: ___,
+    api_type,
     title,
     total_cost,
     upstream_inference_cost,
@@ -180,6 +184,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
     app_id: null,

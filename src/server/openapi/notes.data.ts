@@ -46,6 +46,13 @@ export const NOTES: Record<string, OperationNote> = {
       'serves the model. Text, pictures, files, tools and thinking are translated.',
     body: { model: 'sandbox/echo', max_tokens: 100, messages: HELLO },
   },
+  createResponses: {
+    description:
+      'Answers in the format of OpenAI’s Responses API, by whichever provider serves the model. ' +
+      'Nothing is stored: send the whole conversation in `input`, with the items of the answers ' +
+      'as they came.',
+    body: { model: 'sandbox/echo', input: 'Hello there' },
+  },
   createEmbeddings: {
     description: 'Computes a vector for each text, in the format of OpenAI’s embeddings.',
     body: { model: 'sandbox/embed', input: 'Hello there' },
@@ -330,6 +337,7 @@ export const NOTES: Record<string, OperationNote> = {
 export const TAGS: { name: string; description: string }[] = [
   { name: 'Chat', description: 'Conversations in OpenAI’s format' },
   { name: 'Messages', description: 'Conversations in Anthropic’s format' },
+  { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },

@@ -1,5 +1,6 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { CallContext, Dialect, DialectBody, Streaming } from '../../core/dialects/dialect.ts'
+import { createFailedAnswer } from '../../core/dialects/failed-answer.ts'
 import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
 import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
@@ -130,7 +131,9 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
-    const answer = infer(gateway, actor, dialect.kind, call, request.signal)
+    const answer = infer(gateway, actor, dialect.kind, call, request.signal).catch(thrown =>
+      answerFailure(gateway, dialect, call, thrown),
+    )
     if (call.stream && streaming) {
       const noteFailure = (thrown: unknown) =>
         noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
@@ -143,6 +146,18 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const envelope = errorFormat && ((error: GatewayError) => errorFormat.renderError(error, id))
     return createErrorResponse(thrown, requestId, headers, envelope)
   }
+}
+
+/** Returns the answer to a failed call, where the dialect has one. Throws the failure otherwise. */
+function answerFailure(
+  gateway: Gateway,
+  { answersFailure }: Dialect,
+  call: Work[Kind]['call'],
+  thrown: unknown,
+): Answer<Kind> {
+  const error = GatewayError.from(thrown)
+  if (!answersFailure?.(error)) throw thrown
+  return createFailedAnswer(createHeading(gateway, call), error)
 }
 
 function readContext(

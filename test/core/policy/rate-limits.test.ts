@@ -70,6 +70,7 @@ const BODIES: Record<string, object> = {
   sendChatCompletionRequest: { messages },
   sendCompletionRequest: { prompt: 'Hi' },
   createMessages: { model: 'sandbox/echo', max_tokens: 50, messages },
+  createResponses: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
 }
 

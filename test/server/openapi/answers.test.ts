@@ -82,7 +82,7 @@ describe('every operation', () => {
       names.toSorted(),
     )
     expect(description.tags.map(({ name }) => name)).toEqual(names)
-    expect(names.slice(0, 3)).toEqual(['Chat', 'Messages', 'Embeddings'])
+    expect(names.slice(0, 4)).toEqual(['Chat', 'Messages', 'Responses', 'Embeddings'])
   })
 
   test('has an example of its body and of each parameter in its path', () => {

@@ -152,6 +152,7 @@ export const NAMED_FIELDS: NamedField[] = [
     body(slug => ({ model: `@preset/${slug}`, max_tokens: 5, messages })),
     404,
   ],
+  ['createResponses', 'preset', body(slug => ({ model: `@preset/${slug}`, input: 'Hi' })), 404],
   [
     'createMessages',
     'preset',

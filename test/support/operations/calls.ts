@@ -12,5 +12,6 @@ export const CALLS: Record<string, RequestBuilder> = {
   sendCompletionRequest: buildCall({ prompt: 'Hi' }),
   countMessageTokens: buildCall({ messages }),
   createMessages: buildCall({ max_tokens: 5, messages }),
+  createResponses: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
 }

@@ -2,6 +2,12 @@ import type { Json } from '../../kernel/json.ts'
 import { JsonTextScanner } from './json-text.ts'
 import { renderSignature } from './thinking.ts'
 
+/** The members of a compaction that a stream sends after it has begun. */
+export interface Compaction {
+  content: unknown
+  encrypted_content?: unknown
+}
+
 /** A piece of content that is added to an open block. */
 export type BlockDelta =
   | { type: 'text_delta'; text: string }
@@ -9,6 +15,8 @@ export type BlockDelta =
   | { type: 'thinking_delta'; thinking: string }
   | { type: 'signature_delta'; signature: string }
   | { type: 'input_json_delta'; partial_json: string }
+  /** The whole summary of a conversation, or null if there is none. */
+  | ({ type: 'compaction_delta' } & Compaction)
 
 /** An event in the making of a message's content. Streams and whole answers use the same ones. */
 export type BlockEvent =

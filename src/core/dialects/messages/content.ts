@@ -134,6 +134,16 @@ export class MessageContent {
     if (pending) this.#queue.addInput(pending, piece)
   }
 
+  // Clients read the summary from its delta, which sets it.
+  #addCompaction({ content = null, encrypted_content, ...block }: Json): void {
+    const hasSeal = encrypted_content !== undefined
+    const compaction = { content, ...(hasSeal ? { encrypted_content } : {}) }
+    const empty = { content: null, ...(hasSeal ? { encrypted_content: null } : {}) }
+    this.#queue.beginBlock({ name: '', block: { ...block, ...empty } }, [
+      { type: 'compaction_delta', ...compaction },
+    ])
+  }
+
   // A tool that the provider runs streams like any other: its name first, then its input.
   #addNativeBlock(block: Json): void {
     const { type, input } = block
@@ -143,7 +153,8 @@ export class MessageContent {
       readObject(block, 'content').type === 'web_fetch_result'
     )
       this.webFetches += 1
-    if (!isObject(input)) this.#queue.beginBlock({ name: '', block })
+    if (type === 'compaction') this.#addCompaction(block)
+    else if (!isObject(input)) this.#queue.beginBlock({ name: '', block })
     else
       this.#queue.beginBlock({ name: '', block: { ...block, input: {} } }, [
         { type: 'input_json_delta', partial_json: JSON.stringify(input) },

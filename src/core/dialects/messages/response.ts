@@ -83,6 +83,11 @@ class BlockAssembler {
       case 'citations_delta':
         this.#citations.push(delta.citation)
         break
+      case 'compaction_delta': {
+        const { type: _, ...compaction } = delta
+        for (const [name, value] of Object.entries(compaction)) this.#set(name, value)
+        break
+      }
       case 'signature_delta':
         this.#set('signature', delta.signature)
     }

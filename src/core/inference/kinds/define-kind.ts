@@ -25,6 +25,7 @@ export interface KindDefinition<K extends Kind> {
   /** Also the output modality of its models, unless `matchesModalities` says otherwise. */
   outputName: string
   understanding: Contents<K> & Partial<Understanding<K>>
+  readApiType?: KindOfWork<K>['readApiType']
   matchesModalities?: KindOfWork<K>['matchesModalities']
   isMeaningful?: IsMeaningful<K>
   costing?: Partial<Costing<K>>
@@ -42,10 +43,12 @@ type Contents<K extends Kind> = Pick<Understanding<K>, 'readContents' | 'replace
  */
 export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindOfWork<K> {
   const { apiType, outputName, isMeaningful = isContent } = definition
+  const { readApiType = () => apiType } = definition
   const matchesModalities =
     definition.matchesModalities ?? ((modalities: string[]) => modalities.includes(outputName))
   return {
     apiType,
+    readApiType,
     outputName,
     matchesModalities,
     isMeaningful,

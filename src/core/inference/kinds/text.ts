@@ -1,3 +1,4 @@
+import { TEXT_DIALECTS } from '../../language/dialect.ts'
 import { defineKind } from './define-kind.ts'
 import { costing } from './text/costing.ts'
 import { filtering } from './text/filtering.ts'
@@ -7,6 +8,7 @@ import { matchesModalities, understanding } from './text/understanding.ts'
 /** Conversations and completions: text in, text out, and whatever else models accept or return. */
 export const text = defineKind<'text'>({
   apiType: 'completions',
+  readApiType: ({ dialect }) => TEXT_DIALECTS[dialect].apiType,
   outputName: 'text',
   matchesModalities,
   isMeaningful,

@@ -2,10 +2,11 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
+import { isNative } from '../native.ts'
 import { MAX_CALLS } from '../reader.ts'
 import { buildCallId, readInputText, type ToolNames } from '../tools.ts'
 import type { ItemState } from './items.ts'
-import { createToolNames } from './messages.ts'
+import { createToolNames, NATIVE } from './messages.ts'
 
 /**
  * Reads the tool calls of one answer. Arguments may be streamed, sent whole at the end, or both;
@@ -85,6 +86,7 @@ export class ToolCallReader {
         id,
         name: this.#names.toClient(name),
         ...readSiblingFields(value),
+        ...(isNative(this.#call, NATIVE) ? { item: { id: item.id } } : {}),
       },
     ]
   }

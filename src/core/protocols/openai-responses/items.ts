@@ -11,6 +11,8 @@ export interface ItemState {
   pieces: Map<string, number>
   /** The index of the item's tool call, once that has begun. */
   callIndex: number | null
+  /** Whether a message announces what the model does next, or is its answer. */
+  phase: string | null
   isDone: boolean
 }
 
@@ -96,7 +98,7 @@ export class Items {
   #addItem({ output_index }: Json, id: string | null): ItemState {
     this.#countPiece()
     this.#lastLookup = NOTHING
-    const item: ItemState = { id, pieces: new Map(), callIndex: null, isDone: false }
+    const item: ItemState = { id, pieces: new Map(), callIndex: null, phase: null, isDone: false }
     if (typeof output_index === 'number') this.#items.set(buildPositionKey(output_index), item)
     if (id !== null) this.#items.set(buildIdKey(id), item)
     // Without position and id, an item must be the only one.

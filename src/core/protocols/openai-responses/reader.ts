@@ -10,7 +10,7 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import type { FinishReason, Logprobs, OutputItem, TextPart } from '../../language/part.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
@@ -143,7 +143,7 @@ export class EventReader implements Reader<TextPart> {
       case 'response.function_call_arguments.done':
         return this.#calls.readWholeInput(item, event.arguments)
       default:
-        return []
+        return this.#readPreview(type, event)
     }
   }
 
@@ -160,13 +160,33 @@ export class EventReader implements Reader<TextPart> {
 
   #readNewItem(event: Json): TextPart[] {
     const value = readObject(event, 'item')
-    return this.#calls.readNewItem(this.#items.begin(event, readString(value.id)), value)
+    const item = this.#items.begin(event, readString(value.id))
+    item.phase = readString(value.phase)
+    return STREAMED_ITEMS.has(readString(value.type) ?? '')
+      ? this.#calls.readNewItem(item, value)
+      : this.#readPreview('response.output_item.added', event)
+  }
+
+  /**
+   * Reads an event in the making of an item that clients of this dialect get whole. Such clients
+   * get the event too.
+   */
+  #readPreview(type: string, event: Json): TextPart[] {
+    if (!isNative(this.#call, NATIVE) || !isPreview(type)) return []
+    return [{ type: 'other', choice: 0, dialect: NATIVE, value: event, isPreview: true }]
+  }
+
+  /** Returns the item that a piece belongs to, as a field to spread, if the client's API has items. */
+  #readOwner({ id, phase }: ItemState): { item?: OutputItem } {
+    if (!isNative(this.#call, NATIVE)) return {}
+    return { item: phase === null ? { id } : { id, phase } }
   }
 
   #readDoneItem(event: Json): TextPart[] {
     const value = readObject(event, 'item')
     const item = this.#items.finish(event, readString(value.id))
     if (!item) return []
+    item.phase ??= readString(value.phase)
     switch (value.type) {
       case 'message':
         return this.#readMessage(item, readObjects(value.content))
@@ -213,7 +233,14 @@ export class EventReader implements Reader<TextPart> {
     this.#items.markReturned(item, piece, block)
     const logprobs = readLogprobs(rawLogprobs)
     return [
-      { type: 'text-delta', choice: 0, text: content, block, ...(logprobs ? { logprobs } : {}) },
+      {
+        type: 'text-delta',
+        choice: 0,
+        text: content,
+        block,
+        ...(logprobs ? { logprobs } : {}),
+        ...this.#readOwner(item),
+      },
     ]
   }
 
@@ -222,16 +249,24 @@ export class EventReader implements Reader<TextPart> {
     if (!content) return []
     this.#hasRefusal = true
     this.#items.markReturned(item, buildPieceKey('refusal', content_index))
-    return [{ type: 'refusal-delta', choice: 0, text: content }]
+    return [{ type: 'refusal-delta', choice: 0, text: content, ...this.#readOwner(item) }]
   }
 
   #readAnnotation(item: ItemState, { content_index }: Json, value: Json): TextPart[] {
-    const annotation = toAnnotation(value)
-    if (annotation === undefined) return []
+    const annotation = toAnnotation(value) ?? null
+    const isOwn = isNative(this.#call, NATIVE)
+    if (annotation === null && !isOwn) return []
     this.#items.markReturned(item, 'annotation')
     const block = item.pieces.get(buildPieceKey('text', content_index))
     return [
-      { type: 'annotation', choice: 0, annotation, ...(block === undefined ? {} : { block }) },
+      {
+        type: 'annotation',
+        choice: 0,
+        annotation,
+        ...(isOwn ? { source: value } : {}),
+        ...(block === undefined ? {} : { block }),
+        ...this.#readOwner(item),
+      },
     ]
   }
 
@@ -285,6 +320,15 @@ export class EventReader implements Reader<TextPart> {
     return [{ ...this.#start, service_tier }]
   }
 }
+
+/** The types of items whose pieces are returned as they stream. */
+const STREAMED_ITEMS = new Set(['message', 'reasoning', 'function_call'])
+
+/** The events of those items that say nothing that other parts do not. */
+const ENCLOSING = /^response\.(content_part|reasoning_summary_part|output_item)\.(added|done)$/
+
+const isPreview = (type: string): boolean =>
+  type === 'response.output_item.added' || (type.startsWith('response.') && !ENCLOSING.test(type))
 
 /** Our finish reasons for those of incomplete responses: OpenAI's, then xAI's. */
 const FINISH_REASONS: Record<string, FinishReason> = {

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { getOwn, type Json, readObjects, readString } from '../../kernel/json.ts'
 import type { Block } from '../../language/message.ts'
 import type { TextPart } from '../../language/part.ts'
-import type { ReasoningDetail } from '../../language/reasoning.ts'
+import { BLOCK_SEPARATOR, type ReasoningDetail, stripSeparator } from '../../language/reasoning.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { getCapabilities } from './capabilities.data.ts'
 import { buildPieceKey, type ItemState, type Items } from './items.ts'
@@ -25,12 +25,6 @@ const FORMATS: Record<string, string> = {
  */
 const getReasoningFormat = ({ provider }: Endpoint): string =>
   getOwn(FORMATS, provider.slug) ?? 'openai-responses-v1'
-
-/**
- * Separates two blocks of reasoning, each of which begins with a heading. It belongs to neither,
- * and is removed on the way back.
- */
-const SEPARATOR = '\n\n'
 
 /**
  * Returns the reasoning items that this endpoint made, from the entries of one block, in order
@@ -82,9 +76,6 @@ function addDetail(item: ReasoningItem, detail: ReasoningDetail): void {
     item.content.push({ type: 'reasoning_text', text: stripSeparator(text, detail) })
   if (type === 'reasoning.encrypted' && typeof data === 'string') item.encrypted = data
 }
-
-const stripSeparator = (text: string, { index }: ReasoningDetail) =>
-  index !== 0 && text.startsWith(SEPARATOR) ? text.slice(SEPARATOR.length) : text
 
 const renderItem = ({ id, summary, content, encrypted }: ReasoningItem): Json => ({
   type: 'reasoning',
@@ -165,7 +156,7 @@ export class ReasoningReader {
     const existing = item.pieces.get(piece)
     const index = existing ?? this.#blockCount++
     this.#items.markReturned(item, piece, index)
-    const separated = existing === undefined && this.#hasText ? SEPARATOR + content : content
+    const separated = existing === undefined && this.#hasText ? BLOCK_SEPARATOR + content : content
     this.#hasText = true
     return [this.#buildPart(item, separated, entry(separated), index)]
   }

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Json } from '../../kernel/json.ts'
+import { type Json, readObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ResponseFormat } from '../../language/params.ts'
 import { ANSWER_IN_JSON, mentionsJson } from '../json-answer.ts'
@@ -91,20 +91,29 @@ const acceptsSampling = (call: TextCall, capabilities: Capabilities) =>
   (capabilities.sampling === 'without-reasoning' && pickEffort(call, capabilities) === 'none')
 
 function renderReasoning(call: TextCall, capabilities: Capabilities): Json {
-  const reasoning = call.params.reasoning
-  if (!reasoning || capabilities.efforts === null) return {}
+  if (capabilities.efforts === null) return {}
   const effort = pickEffort(call, capabilities)
-  const hidden =
-    reasoning.exclude || toReasoningEffort(reasoning, call.params.max_tokens) === 'none'
-  const summary = hidden ? undefined : (reasoning.summary ?? capabilities.summary ?? undefined)
-  if (effort === undefined && summary === undefined) return {}
-  return {
-    reasoning: {
-      ...(effort === undefined ? {} : { effort }),
-      ...(summary === undefined ? {} : { summary }),
-    },
+  const summary = pickSummary(call, capabilities)
+  const fields = {
+    ...readOwnField(call, 'reasoning'),
+    ...(effort === undefined ? {} : { effort }),
+    ...(summary === undefined ? {} : { summary }),
   }
+  return Object.keys(fields).length > 0 ? { reasoning: fields } : {}
 }
+
+// A client of this dialect that wants to see reasoning says so. All others see it unasked.
+function pickSummary(call: TextCall, { summary }: Capabilities): string | undefined {
+  const { reasoning, max_tokens } = call.params
+  if (!reasoning) return undefined
+  const isHidden = reasoning.exclude || toReasoningEffort(reasoning, max_tokens) === 'none'
+  if (isHidden) return undefined
+  return reasoning.summary ?? (isNative(call, NATIVE) ? undefined : (summary ?? undefined))
+}
+
+/** Returns what a client of this dialect sent in an object that the gateway knows in part. */
+const readOwnField = (call: TextCall, name: string): Json =>
+  isNative(call, NATIVE) ? readObject(call.extra, name) : {}
 
 /**
  * Requests what is only sent on request: the reasoning to send back, as the provider stores
@@ -150,8 +159,9 @@ const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
  * Renders the options for the text. Here they are one object, and a schema has no nested one
  * (translation trap 44).
  */
-function renderTextOptions({ params }: TextCall, { verbosity }: Capabilities): Json {
-  const text: Json = {}
+function renderTextOptions(call: TextCall, { verbosity }: Capabilities): Json {
+  const { params } = call
+  const text: Json = { ...readOwnField(call, 'text') }
   if (params.response_format) text.format = renderFormat(params.response_format)
   if (params.verbosity !== undefined && verbosity) text.verbosity = params.verbosity
   return Object.keys(text).length > 0 ? { text } : {}

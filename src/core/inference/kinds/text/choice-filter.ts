@@ -46,6 +46,8 @@ export class ChoiceFilter {
 
   /** Returns what may go out once this part has come. */
   async read(part: ChoicePart): Promise<ChoicePart[]> {
+    // A preview may end within a match. The whole piece follows, and is filtered as a whole.
+    if (part.type === 'other' && part.isPreview) return []
     if (part.type === 'finish') return this.#finish(await this.#filterFields(part))
     if (part.type === 'tool-call-delta') return this.#addInput(part)
     const filteredPart = await this.#filterFields(await this.#filterWhole(part))
@@ -195,7 +197,11 @@ export class ChoiceFilter {
     if (part.type === 'annotation')
       return {
         ...part,
-        ...(await this.#filterValue({ annotation: part.annotation, citation: part.citation })),
+        ...(await this.#filterValue({
+          annotation: part.annotation,
+          citation: part.citation,
+          source: part.source,
+        })),
       }
     return part.type === 'other'
       ? { ...part, ...(await this.#filterValue({ value: part.value })) }

@@ -6,6 +6,8 @@ import { protocols } from '../../../protocols/registry.ts'
 import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
+import { replaceCustomTools } from './custom-tools.ts'
+import { replaceWebSearch } from './web-search.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -109,7 +111,9 @@ export function getLeastPrompt(call: TextCall): number {
 const MISSED = ['tools', 'response_format', 'verbosity']
 
 /** Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). */
-export function fitToEndpoint(call: TextCall, endpoint: Endpoint): TextCall {
+export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
+  const hasOwnTools = protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false
+  const call = hasOwnTools ? given : replaceWebSearch(replaceCustomTools(given), endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))

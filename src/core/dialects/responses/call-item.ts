@@ -1,0 +1,122 @@
+import { type Json, parseObject, readString } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
+import { CUSTOM_INPUT } from '../../language/tool.ts'
+import {
+  type ItemEvent,
+  type ItemPlace,
+  type ItemStatus,
+  type OpenItem,
+  renderAdded,
+  renderDone,
+} from './events.ts'
+
+/** A call of a tool of the client while it is made. */
+export interface ToolCallItem extends OpenItem {
+  /** Returns the event with which the call begins. */
+  begin(): ItemEvent
+  /** Whether the arguments are whole, so that another call may begin. */
+  readonly isWhole: boolean
+  /** Adds a piece of the arguments. */
+  addInput(delta: string): ItemEvent[]
+}
+
+/** Creates the call of a function, or of a custom tool for which a function stood in. */
+export const createCallItem = (
+  place: ItemPlace,
+  part: ToolCallStart,
+  isCustom: boolean,
+): ToolCallItem => (isCustom ? new CustomCallItem(place, part) : new CallItem(place, part))
+
+type ToolCallStart = Extract<TextPart, { type: 'tool-call-start' }>
+
+/** A call of a function while it is made. */
+class CallItem implements ToolCallItem {
+  readonly value: Json & { arguments: string }
+  readonly #place: ItemPlace
+  readonly #name: string
+
+  constructor(place: ItemPlace, { id, name, extra }: ToolCallStart) {
+    this.#place = place
+    this.#name = name
+    this.value = {
+      ...extra,
+      type: 'function_call',
+      id: place.item_id,
+      call_id: id,
+      name,
+      arguments: '',
+      status: 'in_progress',
+    }
+  }
+
+  /** Returns the event with which the call begins. */
+  begin(): ItemEvent {
+    return renderAdded(this.#place, this.value)
+  }
+
+  /** Whether the arguments are whole, so that another call may begin. */
+  get isWhole(): boolean {
+    return parseObject(this.value.arguments) !== undefined
+  }
+
+  /** Adds a piece of the arguments. */
+  addInput(delta: string): ItemEvent[] {
+    if (delta === '') return []
+    this.value.arguments += delta
+    return [{ type: 'response.function_call_arguments.delta', ...this.#place, delta }]
+  }
+
+  /** Ends the call. */
+  end(status: ItemStatus): ItemEvent[] {
+    this.value.status = status
+    return [
+      {
+        type: 'response.function_call_arguments.done',
+        ...this.#place,
+        name: this.#name,
+        arguments: this.value.arguments,
+      },
+      renderDone(this.#place, this.value),
+    ]
+  }
+}
+
+/**
+ * A call of a custom tool by a model that got a function in its place. The text is in its
+ * arguments, so it is known only when they are whole.
+ */
+class CustomCallItem implements ToolCallItem {
+  readonly value: Json
+  readonly #place: ItemPlace
+  #arguments = ''
+
+  constructor(place: ItemPlace, { id, name }: ToolCallStart) {
+    this.#place = place
+    this.value = { type: 'custom_tool_call', id: place.item_id, call_id: id, name, input: '' }
+    this.value.status = 'in_progress'
+  }
+
+  begin(): ItemEvent {
+    return renderAdded(this.#place, this.value)
+  }
+
+  get isWhole(): boolean {
+    return parseObject(this.#arguments) !== undefined
+  }
+
+  addInput(delta: string): ItemEvent[] {
+    this.#arguments += delta
+    return []
+  }
+
+  end(status: ItemStatus): ItemEvent[] {
+    const input = readString(parseObject(this.#arguments)?.[CUSTOM_INPUT]) ?? this.#arguments
+    Object.assign(this.value, { input, status })
+    const event = 'response.custom_tool_call_input'
+    return [
+      ...(input ? [{ type: `${event}.delta`, ...this.#place, delta: input }] : []),
+      { type: `${event}.done`, ...this.#place, input },
+      renderDone(this.#place, this.value),
+    ]
+  }
+}

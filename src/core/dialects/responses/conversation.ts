@@ -1,0 +1,82 @@
+import type { Json } from '../../kernel/json.ts'
+import type { Block, Message } from '../../language/message.ts'
+import { toBlocks } from './content.ts'
+import {
+  type CheckedItem,
+  checkItems,
+  type FunctionCallItem,
+  type FunctionCallOutputItem,
+  type MessageItem,
+} from './items.ts'
+import { type ReasoningItem, toReasoningBlock } from './reasoning.ts'
+
+/**
+ * Converts a request's input into messages. What the model said, thought and called in one turn is
+ * one message. Throws 400 naming an item that is invalid by its index.
+ */
+export function toMessages(input: string | Json[] | null | undefined): Message[] {
+  if (typeof input === 'string') return [{ role: 'user', blocks: [{ type: 'text', text: input }] }]
+  const messages: Message[] = []
+  for (const item of checkItems(input ?? [])) if (item.isForProviders) addItem(messages, item)
+  return messages
+}
+
+function addItem(messages: Message[], item: CheckedItem): void {
+  const { type, value, side } = item
+  if (type === 'message') addMessage(messages, value as MessageItem)
+  else if (type === 'function_call_output')
+    messages.push(toToolMessage(value as FunctionCallOutputItem))
+  else if (side === 'assistant') addOutput(messages, toBlock(item))
+  else messages.push({ role: side, blocks: [toBlock(item)] })
+}
+
+function toBlock({ type, value, field }: CheckedItem): Block {
+  if (type === 'reasoning') return toReasoningBlock(value as ReasoningItem, field)
+  if (type === 'function_call') return toToolCall(value as FunctionCallItem)
+  return { type: 'other', dialect: 'responses', value }
+}
+
+function addMessage(messages: Message[], { role, content, phase }: MessageItem): void {
+  const blocks = toBlocks(content)
+  const message: Message = { role, blocks, ...(phase == null ? {} : { extra: { phase } }) }
+  const last = messages.at(-1)
+  if (role === 'assistant' && last?.role === 'assistant' && continues(last, message)) {
+    for (const block of blocks) last.blocks.push(block)
+    if (message.extra) last.extra = message.extra
+  } else messages.push(message)
+}
+
+// A message of another phase is another message: the model announces in one what it does next.
+const continues = (last: Message, { extra }: Message): boolean =>
+  last.extra?.phase === extra?.phase || !last.blocks.some(isSaid)
+
+const isSaid = ({ type }: Block) => type === 'text' || type === 'refusal'
+
+/** Adds a block to the model's turn, or begins a turn with it. */
+function addOutput(messages: Message[], block: Block): void {
+  const last = messages.at(-1)
+  if (last?.role === 'assistant') last.blocks.push(block)
+  else messages.push({ role: 'assistant', blocks: [block] })
+}
+
+/** The fields of a call that only providers of this API know and want back. */
+const KEPT_FIELDS = ['namespace', 'caller', 'async']
+
+function toToolCall(item: FunctionCallItem): Block {
+  const kept = Object.entries(item).filter(
+    ([name, value]) => KEPT_FIELDS.includes(name) && value != null,
+  )
+  return {
+    type: 'tool-call',
+    id: item.call_id,
+    name: item.name,
+    input: item.arguments,
+    ...(kept.length > 0 ? { extra: Object.fromEntries(kept) } : {}),
+  }
+}
+
+const toToolMessage = ({ call_id, output }: FunctionCallOutputItem): Message => ({
+  role: 'tool',
+  tool_call_id: call_id,
+  blocks: toBlocks(output),
+})

@@ -1,0 +1,71 @@
+import type { ErrorType, GatewayError } from '../../errors.ts'
+import { getOwn } from '../../kernel/json.ts'
+import type { ErrorFormat } from '../dialect.ts'
+
+/** The codes of errors in a response (wire reference L.2). All others are a `server_error`. */
+const CODES: Partial<Record<ErrorType, string>> = {
+  rate_limit_exceeded: 'rate_limit_exceeded',
+  context_length_exceeded: 'invalid_prompt',
+  invalid_request: 'invalid_prompt',
+  invalid_prompt: 'invalid_prompt',
+  content_policy_violation: 'image_content_policy_violation',
+}
+
+/** The error types that are no failures here: the answer is incomplete (wire reference L.2). */
+const LENGTH_TYPES: readonly ErrorType[] = [
+  'context_length_exceeded',
+  'max_tokens_exceeded',
+  'token_limit_exceeded',
+  'string_too_long',
+]
+
+/** Whether this error makes a response incomplete rather than failed. */
+export const isLengthError = ({ type }: GatewayError): boolean => LENGTH_TYPES.includes(type)
+
+/** The error types that are not in the public list, and the one that stands for them. */
+const LISTED: Partial<Record<ErrorType, string>> = {
+  conflict: 'unmapped',
+  unavailable: 'provider_unavailable',
+}
+
+/** Renders the error of a response that has begun: its members `error` and `error_type`. */
+export const renderResponseError = ({ type, message }: GatewayError) => ({
+  error: { code: getOwn(CODES, type) ?? 'server_error', message },
+  error_type: LISTED[type] ?? type,
+})
+
+/** Renders an error in place of a response. `param` names the field that is wrong. */
+const renderError = (
+  { type, status, message, metadata, siblingFields }: GatewayError,
+  id: string | null,
+) => ({
+  error: {
+    code: status,
+    message,
+    param: typeof metadata.field === 'string' ? metadata.field : null,
+    metadata: { error_type: type, request_id: id, ...metadata },
+  },
+  ...siblingFields,
+})
+
+/** The usual error envelope, with the field that OpenAI's clients read. */
+export const RESPONSES_ERROR_FORMAT: ErrorFormat = {
+  name: 'ResponsesError',
+  schema: {
+    type: 'object',
+    required: ['error'],
+    properties: {
+      error: {
+        type: 'object',
+        required: ['code', 'message'],
+        properties: {
+          code: { type: 'integer' },
+          message: { type: 'string' },
+          param: { type: ['string', 'null'] },
+          metadata: { type: 'object' },
+        },
+      },
+    },
+  },
+  renderError,
+}

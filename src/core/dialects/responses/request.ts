@@ -1,0 +1,152 @@
+import { invalid } from '../../errors.ts'
+import type { Actor } from '../../identity/actor.ts'
+import type { Json } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Message } from '../../language/message.ts'
+import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
+import type { CallContext } from '../dialect.ts'
+import { buildCallBase } from '../routing.ts'
+import { readUnknownFields } from '../schema.ts'
+import { refuseServerTools } from '../server-tools.ts'
+import type { DialectWorld } from '../world.ts'
+import { toMessages } from './conversation.ts'
+import { type Format, ResponsesRequest } from './schema.ts'
+import { toTool, toToolChoice } from './tools.ts'
+
+/** Translates a checked body into a call. Throws 400 if fields contradict each other. */
+export function toResponsesCall(
+  world: DialectWorld,
+  actor: Actor,
+  body: ResponsesRequest,
+  context: CallContext,
+): TextCall {
+  refuseStored(body)
+  refuseServerTools(world, actor, body)
+  const user = body.user ?? body.safety_identifier ?? null
+  return {
+    ...buildCallBase(world, actor, { ...body, user }, context),
+    kind: 'text',
+    dialect: 'responses',
+    messages: readMessages(body),
+    tools: (body.tools ?? []).map(toTool),
+    params: toParams(body),
+    echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
+    extra: readExtra(body),
+    betas: context.betas,
+  }
+}
+
+// Nothing is stored here, so there is nothing to go on from and nowhere to look for an answer.
+function refuseStored(body: ResponsesRequest): void {
+  const { store, background, previous_response_id, conversation } = body
+  if (store === true)
+    throw invalid(
+      'store: expected false, as nothing is stored here; send the whole conversation in input',
+      'store',
+    )
+  if (background === true)
+    throw invalid(
+      'background: expected false, as nothing is stored here; wait for the answer, or stream it',
+      'background',
+    )
+  for (const [name, value] of Object.entries({ previous_response_id, conversation }))
+    if (value != null)
+      throw invalid(
+        `${name}: expected none, as nothing is stored here; send the whole conversation in input`,
+        name,
+      )
+}
+
+function readMessages({ instructions, input, prompt }: ResponsesRequest): Message[] {
+  const messages = toMessages(input)
+  if (messages.length === 0 && !prompt)
+    throw invalid('input: expected a text or at least one item', 'input')
+  return instructions
+    ? [{ role: 'system', blocks: [{ type: 'text', text: instructions }] }, ...messages]
+    : messages
+}
+
+/** The parameters that keep their names. */
+const UNCHANGED_PARAMS = [
+  'temperature',
+  'top_p',
+  'frequency_penalty',
+  'presence_penalty',
+  'parallel_tool_calls',
+  'modalities',
+  'image_config',
+  'cache_control',
+  'prompt_cache_key',
+  'prompt_cache_options',
+] as const satisfies readonly (keyof Params & keyof ResponsesRequest)[]
+
+/** What a client includes to get log probabilities. */
+const LOGPROBS = 'message.output_text.logprobs'
+
+function toParams(body: ResponsesRequest): Params {
+  const params: Record<string, unknown> = {}
+  for (const name of UNCHANGED_PARAMS) if (body[name] != null) params[name] = body[name]
+  if (body.max_output_tokens != null) params.max_tokens = body.max_output_tokens
+  // Zero is the public API's way to say "no limit".
+  if (body.top_k) params.top_k = body.top_k
+  if (body.top_logprobs || body.include?.includes(LOGPROBS))
+    Object.assign(params, { logprobs: true, top_logprobs: body.top_logprobs ?? 0 })
+  if (body.tool_choice != null) params.tool_choice = toToolChoice(body.tool_choice)
+  if (body.service_tier != null)
+    params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
+  if (body.text?.verbosity != null) params.verbosity = body.text.verbosity
+  const response_format = toResponseFormat(body.text?.format)
+  if (response_format) params.response_format = response_format
+  const reasoning = readReasoning(body)
+  if (reasoning) params.reasoning = reasoning
+  return params as Params
+}
+
+// A plain text is what every model answers without being asked.
+function toResponseFormat(format: Format | null | undefined): ResponseFormat | undefined {
+  if (!format || format.type === 'text') return undefined
+  if (format.type !== 'json_schema') return { type: format.type }
+  const { name, description, strict, schema } = format
+  return {
+    type: 'json_schema',
+    json_schema: {
+      name,
+      ...(description == null ? {} : { description }),
+      ...(strict == null ? {} : { strict }),
+      schema,
+    },
+  }
+}
+
+/** Throws 400 if the body has both an effort and a budget. */
+function readReasoning({ reasoning }: ResponsesRequest): Reasoning | undefined {
+  const { effort, max_tokens, enabled, summary } = reasoning ?? {}
+  if (effort != null && max_tokens != null)
+    throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
+  const known = Object.entries({ effort, max_tokens, enabled, summary })
+  const given = known.filter(([, value]) => value != null)
+  return given.length > 0 ? (Object.fromEntries(given) as Reasoning) : undefined
+}
+
+/** The fields that only providers of this API read, though the gateway knows them. */
+const NATIVE_FIELDS = ['include', 'max_tool_calls', 'truncation']
+
+const KNOWN_FIELDS = new Set(
+  Object.keys(ResponsesRequest.properties).filter(name => !NATIVE_FIELDS.includes(name)),
+)
+
+const REASONING_FIELDS = new Set(['effort', 'max_tokens', 'enabled', 'summary'])
+const TEXT_FIELDS = new Set(['format', 'verbosity'])
+
+/** Reads the fields that only providers of this API understand. */
+function readExtra(body: ResponsesRequest): Json {
+  const extra = omitNulls(readUnknownFields(body, KNOWN_FIELDS) ?? {})
+  const reasoning = omitNulls(readUnknownFields(body.reasoning ?? {}, REASONING_FIELDS) ?? {})
+  const text = omitNulls(readUnknownFields(body.text ?? {}, TEXT_FIELDS) ?? {})
+  if (Object.keys(reasoning).length > 0) extra.reasoning = reasoning
+  if (Object.keys(text).length > 0) extra.text = text
+  return extra
+}
+
+const omitNulls = (fields: Json): Json =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null))

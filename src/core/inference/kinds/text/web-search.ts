@@ -1,0 +1,37 @@
+import type { Endpoint } from '../../../catalog/models.ts'
+import { isObject, type Json, omitUndefined, readObject, readString } from '../../../kernel/json.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Tool } from '../../../language/tool.ts'
+import { protocols } from '../../../protocols/registry.ts'
+
+/** The tool of the Responses API, under every name that it has had (wire reference D.6). */
+const WEB_SEARCH = /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/
+
+/**
+ * Returns the call with search options in place of the search tool of the Responses API, if the
+ * endpoint's provider searches the web itself and reads them. Returns the call itself otherwise: its
+ * provider has the tool, or refuses it by its name.
+ */
+export function replaceWebSearch(call: TextCall, endpoint: Endpoint): TextCall {
+  const tool = call.dialect === 'responses' ? call.tools.find(isWebSearch) : undefined
+  if (tool?.type !== 'other' || call.params.web_search_options !== undefined) return call
+  const replaced: TextCall = {
+    ...call,
+    tools: call.tools.filter(other => other !== tool),
+    params: { ...call.params, web_search_options: readOptions(tool.value as Json) },
+  }
+  const { supportsWebSearch } = protocols.text[endpoint.protocol] ?? {}
+  return supportsWebSearch?.(replaced, endpoint) ? replaced : call
+}
+
+const isWebSearch = (tool: Tool): boolean =>
+  tool.type === 'other' &&
+  isObject(tool.value) &&
+  WEB_SEARCH.test(readString(tool.value.type) ?? '')
+
+const readOptions = (tool: Json): Json =>
+  omitUndefined({
+    search_context_size: tool.search_context_size ?? undefined,
+    user_location: tool.user_location ?? undefined,
+    allowed_domains: readObject(tool, 'filters').allowed_domains ?? undefined,
+  })
