@@ -191,7 +191,12 @@ test('commands of all nouns beside a server affect the next calls and stop no st
   await run(['keys', 'delete', data.hash])
   await until(401, chat(key))
   await run(['workspaces', 'update', 'team', '--text-model', 'none'])
-  for (const looks of [['doctor'], ['audit', 'list'], ['generations', 'list'], ['credits', 'show']])
+  for (const looks of [
+    ['doctor'],
+    ['audit', 'list'],
+    ['generations', 'list', '--all'],
+    ['credits', 'show'],
+  ])
     await run(looks)
 
   for (const stream of streams)

@@ -30,7 +30,7 @@ import { findAnswerTool } from './request.ts'
 import { mergeUsage, readUsage } from './usage.ts'
 
 /** The most sources of one answer: all of a whole answer are read in one turn. */
-const MAX_CITATIONS = 64 * 1024
+const MAX_CITATIONS = 16 * 1024
 
 /**
  * Returns the parts of a whole message. It is read like a stream whose first event contains
