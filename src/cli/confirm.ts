@@ -4,11 +4,11 @@ import { toPrintable } from '../core/kernel/printable.ts'
 
 /**
  * Asks on the terminal whether to go on. Returns false unless the answer is yes, and also where the
- * input ends. Throws 400 where nobody can be asked: the command then needs `--yes`.
+ * input ends. Throws 400 without a terminal: the command then needs `--yes`.
  */
 export async function confirm(question: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw invalid(`${question} Nobody can be asked here: --yes answers yes`)
+    throw invalid(`${question} There is no terminal to ask on: --yes answers yes`)
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   const ended = new Promise<string>(resolve => terminal.once('close', () => resolve('')))
   try {

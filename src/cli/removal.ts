@@ -40,7 +40,7 @@ export function nameArguments(
 }
 
 /**
- * Asks on a terminal whether to remove what the first argument names. Elsewhere nobody is asked,
+ * Asks on a terminal whether to remove what the first argument names. Elsewhere it does not ask,
  * and the whole id or name is needed: a script's beginning of an id may mean another thing tomorrow.
  * `--yes` answers yes. Returns whether to go on.
  */
@@ -55,7 +55,7 @@ export async function confirmRemoval(
   const noun = names[word.replace(/[^\w-]/g, '')]?.noun
   if (process.stdin.isTTY && process.stderr.isTTY) return ask(verb, noun, named)
   if (named?.match && !named.match.isWhole)
-    throw invalid(`${given[0]}: expected a whole id or name where nobody is asked, or --yes`)
+    throw invalid(`${given[0]}: expected a whole id or name without a terminal, or --yes`)
   return true
 }
 

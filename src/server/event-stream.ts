@@ -33,7 +33,7 @@ export function createEventStreamResponse(
     controller.enqueue(bytes)
     pace?.hand(bytes.length, performance.now())
   }
-  // Nobody tells the source that the client is gone if the stream itself breaks off.
+  // The source is not told that the client is gone if the stream itself breaks off.
   const cut = (controller: Controller) => {
     clearInterval(timer)
     controller.error(new Error('The client reads too slowly'))

@@ -22,7 +22,7 @@ export function findPortHolder(port: number): Holder | undefined {
 
 /** Finds the process that has locked a file, where the system shows it. Never throws. */
 export function findLockHolder(path: string): Holder | undefined {
-  const inode = tryTo(() => statSync(path).ino)
+  const inode = readIfPossible(() => statSync(path).ino)
   const line = readLines('/proc/locks').find(one => one.split(/\s+/)[5]?.endsWith(`:${inode}`))
   const pid = Number(line?.split(/\s+/)[4])
   return pid > 0 ? describeProcess(pid) : undefined
@@ -41,22 +41,22 @@ function readListener(line: string, port: number): string[] {
 }
 
 const listProcesses = (): number[] =>
-  (tryTo(() => readdirSync('/proc')) ?? []).map(Number).filter(pid => pid > 0)
+  (readIfPossible(() => readdirSync('/proc')) ?? []).map(Number).filter(pid => pid > 0)
 
 const listOpenFiles = (pid: number): string[] =>
-  (tryTo(() => readdirSync(`/proc/${pid}/fd`)) ?? []).flatMap(
-    descriptor => tryTo(() => readlinkSync(`/proc/${pid}/fd/${descriptor}`)) ?? [],
+  (readIfPossible(() => readdirSync(`/proc/${pid}/fd`)) ?? []).flatMap(
+    descriptor => readIfPossible(() => readlinkSync(`/proc/${pid}/fd/${descriptor}`)) ?? [],
   )
 
 const describeProcess = (pid: number): Holder => ({
   pid,
-  name: tryTo(() => readFileSync(`/proc/${pid}/comm`, 'utf8').trim()) ?? 'a program',
+  name: readIfPossible(() => readFileSync(`/proc/${pid}/comm`, 'utf8').trim()) ?? 'a program',
 })
 
 const readLines = (path: string): string[] =>
-  tryTo(() => readFileSync(path, 'utf8').split('\n')) ?? []
+  readIfPossible(() => readFileSync(path, 'utf8').split('\n')) ?? []
 
-function tryTo<T>(read: () => T): T | undefined {
+function readIfPossible<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch {

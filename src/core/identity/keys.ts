@@ -81,7 +81,7 @@ function resolveKeyWorkspace(
 }
 
 // A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
-// name only themselves or one of its members, and nobody may name a stranger.
+// name only themselves or one of its members, and no actor may name a stranger.
 async function assertCreatorAllowed(
   world: IdentityWorld,
   actor: Actor,

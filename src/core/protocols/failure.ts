@@ -74,7 +74,7 @@ const MOST_READ = 4_000
 
 /**
  * Builds the reason that a provider gives: its message on one line. `cleanReason` removes what
- * nobody may see of it.
+ * must not be shown.
  */
 export const buildReason = (code: unknown, message: unknown): ProviderReason => ({
   code: typeof code === 'number' ? String(code) : (readIdentifier(code) ?? null),

@@ -31,7 +31,7 @@ const object = (properties: JsonSchema, optional: string[] = []): JsonSchema => 
   required: Object.keys(properties).filter(name => !optional.includes(name)),
   properties,
 })
-const arrayOf = (items: JsonSchema): JsonSchema => ({ type: 'array', items })
+const array = (items: JsonSchema): JsonSchema => ({ type: 'array', items })
 const json = (schema: JsonSchema) => ({ 'application/json': schema })
 const refer = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
 const scim = (name: string) => ({ 'application/scim+json': refer(name) })
@@ -61,7 +61,7 @@ const AUDIT_ENTRY = object({
   resource_id: text,
   before: { type: ['object', 'null'] },
   after: { type: ['object', 'null'] },
-  changed: arrayOf(text),
+  changed: array(text),
 })
 
 const COMPLETION = object({
@@ -69,7 +69,7 @@ const COMPLETION = object({
   object: { ...text, enum: ['text_completion'] },
   created: integer,
   model: text,
-  choices: arrayOf(object({ text, index: integer, finish_reason: optionalText })),
+  choices: array(object({ text, index: integer, finish_reason: optionalText })),
   usage: refer('ChatUsage'),
 })
 
@@ -79,8 +79,8 @@ const OPENAI_MODEL = {
 }
 
 const META = object({ resourceType: text, location: text }, ['location'])
-const SCIM_SCHEMAS = arrayOf(text)
-const REFERENCES = arrayOf(object({ value: text, display: text }, ['display']))
+const SCIM_SCHEMAS = array(text)
+const REFERENCES = array(object({ value: text, display: text }, ['display']))
 
 const OWN_SCHEMAS: Answers['schemas'] = {
   ScimUser: object(
@@ -97,7 +97,7 @@ const OWN_SCHEMAS: Answers['schemas'] = {
       totalResults: integer,
       startIndex: integer,
       itemsPerPage: integer,
-      Resources: arrayOf({ type: 'object' }),
+      Resources: array({ type: 'object' }),
     },
     ['startIndex', 'itemsPerPage', 'Resources'],
   ),
@@ -110,7 +110,7 @@ const OWN: Answers['operations'] = {
   countMessageTokens: json(object({ input_tokens: integer })),
   retrieveModel: json(OPENAI_MODEL),
   retrieveModelById: json(OPENAI_MODEL),
-  listAudit: json(object({ data: arrayOf(AUDIT_ENTRY), total_count: integer })),
+  listAudit: json(object({ data: array(AUDIT_ENTRY), total_count: integer })),
   createScimSyncJob: json(object({ data: SYNC_JOB })),
   getScimSyncJob: json(object({ data: SYNC_JOB })),
   listScimUserResources: scim('ScimList'),

@@ -10,8 +10,8 @@ const NEWEST = 5
 export function findExampleModel({ models }: Catalog, provider: string): Model | undefined {
   const known = [...models.values()].filter(model => getPrice(model, provider) > 0n)
   const newest = known.toSorted((a, b) => (b.created ?? 0) - (a.created ?? 0)).slice(0, NEWEST)
-  const priceOf = (model: Model) => Number(getPrice(model, provider))
-  return newest.toSorted((a, b) => priceOf(a) - priceOf(b))[0]
+  const findPrice = (model: Model) => Number(getPrice(model, provider))
+  return newest.toSorted((a, b) => findPrice(a) - findPrice(b))[0]
 }
 
 function getPrice({ endpoints, output_modalities, router }: Model, provider: string): bigint {

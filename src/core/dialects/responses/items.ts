@@ -49,7 +49,7 @@ const FunctionCallOutputItem = Type.Object(
 export type FunctionCallOutputItem = Static<typeof FunctionCallOutputItem>
 
 /** Builds the schema of items of this type with these fields. */
-const itemOf = (type: string, fields: Record<string, TSchema> = {}): TSchema =>
+const buildItemSchema = (type: string, fields: Record<string, TSchema> = {}): TSchema =>
   Type.Object({ type: Type.Literal(type), ...fields }, open)
 
 const Operation = Type.Union([
@@ -81,21 +81,21 @@ interface ItemRow {
 }
 
 const call = (type: string, fields: Record<string, TSchema> = {}): ItemRow => ({
-  schema: itemOf(type, { call_id, ...fields }),
+  schema: buildItemSchema(type, { call_id, ...fields }),
   side: 'assistant',
   link: 'call',
 })
 const result = (type: string, fields: Record<string, TSchema> = {}): ItemRow => ({
-  schema: itemOf(type, { call_id, ...fields }),
+  schema: buildItemSchema(type, { call_id, ...fields }),
   side: 'user',
   link: 'result',
 })
 const ofModel = (type: string, fields: Record<string, TSchema> = {}): ItemRow => ({
-  schema: itemOf(type, fields),
+  schema: buildItemSchema(type, fields),
   side: 'assistant',
 })
 const ofClient = (type: string, fields: Record<string, TSchema> = {}): ItemRow => ({
-  schema: itemOf(type, fields),
+  schema: buildItemSchema(type, fields),
   side: 'user',
 })
 

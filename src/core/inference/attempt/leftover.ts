@@ -150,7 +150,7 @@ export class Leftover<Part> implements AsyncIterator<Part[]> {
   }
 }
 
-/** The reason of a connection that nobody needs any more. */
-const ENOUGH = new GatewayError('unmapped', 'Nobody reads the answer')
+/** The reason of a connection that is no longer needed. */
+const ENOUGH = new GatewayError('unmapped', 'The answer is no longer read')
 
 const END: IteratorReturnResult<undefined> = { done: true, value: undefined }

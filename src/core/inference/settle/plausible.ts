@@ -13,7 +13,7 @@ const MOST_CONTEXTS = 4
 /** The context of a model whose own is unknown, in tokens: no model has a larger one. */
 const LARGEST_CONTEXT = 10_000_000
 
-/** Units that a provider may count although nobody asked for any. */
+/** Units that a provider may count although the call asked for none. */
 const UNASKED_UNITS = 100
 
 /**

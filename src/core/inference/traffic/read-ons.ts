@@ -20,7 +20,7 @@ export class ReadOns {
     return isFull ? null : this.#running.add(readOn)
   }
 
-  /** Ends all of them for good: nobody waits for them, so the gateway does not stay for them. */
+  /** Ends all of them for good: no client waits, so a stopping gateway does not wait either. */
   cutAll(): void {
     this.#isOver = true
     for (const readOn of [...this.#running]) readOn.cut()

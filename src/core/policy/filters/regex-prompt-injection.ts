@@ -123,7 +123,7 @@ function correctWords(text: string): { corrected: string; slips: Span[] } {
   let at = 0
   for (let start = 0; start < text.length; ) {
     const end = findWordEnd(text, start)
-    const original = end - start < SHORTEST_WORD ? undefined : unscrambleAt(text, start, end)
+    const original = end - start < SHORTEST_WORD ? undefined : findOriginalWord(text, start, end)
     if (original !== undefined) {
       slips.push({ start, end })
       corrected += text.slice(at, start) + original
@@ -144,7 +144,7 @@ function findWordEnd(text: string, start: number): number {
   return end
 }
 
-const unscrambleAt = (text: string, start: number, end: number): string | undefined =>
+const findOriginalWord = (text: string, start: number, end: number): string | undefined =>
   ENDS.has(nameEnds(text, start, end)) && SUMS.has(sumLetters(text, start, end))
     ? unscramble(text.slice(start, end).toLowerCase())
     : undefined
