@@ -19,7 +19,7 @@ import {
   openLineWriter,
 } from '../log.ts'
 import {
-  addCommonOptions,
+  addPlaceOptions,
   type CommonOptions,
   loadConfig,
   parseNumber,
@@ -40,7 +40,7 @@ interface ServeOptions extends CommonOptions {
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
 export const createServeCommand = () =>
-  addCommonOptions(new Command('serve').description('serve the API'))
+  addPlaceOptions(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
     .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parseNumber)
     .option(
