@@ -360,7 +360,7 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, outgoing, sent)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -393,8 +393,7 @@ async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  outgoing: OutgoingRequest,
-  sent: SentRequest<K>,
+  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
   const connection = leftover?.connection ?? attempt.cancellation

@@ -47,7 +47,7 @@ export async function openSqlite({
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
   return {
-    ...openStores(db, kysely, write, sealing, secrets),
+    ...openStores({ db, kysely, write, sealing, secrets }),
     owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

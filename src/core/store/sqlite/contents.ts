@@ -37,14 +37,17 @@ import type { Tables } from './tables.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
+/** An open database: how it is read, written and sealed. */
+interface OpenDatabase {
+  db: Database
+  kysely: Kysely<Tables>
+  write: Write
+  sealing: Sealing
+  secrets: RecordSecrets
+}
+
 /** Opens the store of every noun over one database. */
-export const openStores = (
-  db: Database,
-  kysely: Kysely<Tables>,
-  write: Write,
-  sealing: Sealing,
-  secrets: RecordSecrets,
-) => ({
+export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
