@@ -396,8 +396,9 @@ async function openParts<K extends Kind>(
   { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
-  const connection = leftover?.connection ?? attempt.cancellation
-  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
+  const cancellation = leftover?.connection ?? attempt.cancellation
+  const expected = { protocol, endpoint, call, cancellation }
+  const opened = await openAnswer(world, outgoing, expected, {
     onHead({ status, request_id }) {
       attempt.status = status
       attempt.request_id = request_id
