@@ -36,19 +36,15 @@ export const createLogsCommand = () =>
       }),
   ).printAs((answer, { printList }) => {
     const refusals = answer?.data ?? []
+    const areCounted = refusals.some(({ left_out }) => left_out > 0)
     printList(
-      ['WHEN', 'KEY', 'STATUS', 'MODEL', 'MESSAGE', 'ALIKE', 'ID'],
-      refusals.map(refusal => [
-        refusal.created_at,
-        refusal.key,
-        refusal.status,
-        refusal.model,
-        refusal.message,
-        refusal.left_out > 0 ? `+${refusal.left_out}` : null,
-        refusal.id,
-      ]),
+      ['WHEN', 'KEY', 'STATUS', 'MODEL', 'MESSAGE', ...(areCounted ? ['ALIKE'] : []), 'ID'],
+      refusals.map(({ created_at, key, status, model, message, left_out, id }) => {
+        const alike = left_out > 0 ? `+${left_out}` : null
+        return [created_at, key, status, model, message, ...(areCounted ? [alike] : []), id]
+      }),
     )
-    if (refusals.some(({ left_out }) => left_out > 0))
+    if (areCounted)
       printNote('ALIKE: refusals of that hour with the same status that have no line of their own')
   })
 

@@ -98,7 +98,7 @@ export const createPresetsCommand = () =>
 async function readBody(file: string): Promise<Json> {
   const source = file === '-' ? Bun.stdin : Bun.file(file)
   const text = await source.text().catch(() => {
-    throw invalid('--body: the file cannot be read')
+    throw invalid(`--body: ${file} cannot be read`)
   })
   const body = parseObject(text)
   if (!body) throw invalid('--body: expected a JSON object')

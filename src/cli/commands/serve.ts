@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { Command, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
@@ -34,7 +34,7 @@ export const createServeCommand = () =>
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
-      parseNumber,
+      parseDrain,
       30,
     )
     .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
@@ -44,8 +44,18 @@ export const createServeCommand = () =>
     .option('--no-access-log', 'no line for each call')
     .action(serve)
 
+const LONGEST_DRAIN = 86_400
+
+function parseDrain(text: string): number {
+  const seconds = parseNumber(text)
+  if (seconds < 0 || seconds > LONGEST_DRAIN)
+    throw new InvalidArgumentError(`expected seconds from 0 to ${LONGEST_DRAIN}`)
+  return seconds
+}
+
 async function serve(options: ServeOptions): Promise<void> {
   const configFile = await loadConfig(options)
+  const place = readPlace(options, configFile)
   const parts = toGatewayParts(options, configFile)
   const { lockData } = await import('../../core/store/lock.ts')
   const isNew = !hasData(parts.data)
@@ -53,7 +63,6 @@ async function serve(options: ServeOptions): Promise<void> {
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0 })
   const log = createServerLog(options, gateway)
-  const place = readPlace(options, gateway)
   await runServer({ gateway, options, configFile, isNew, log, place })
   await gateway.close()
   unlock()
@@ -229,7 +238,7 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
     })
 }
 
-function readPlace(options: ServeOptions, { config }: Gateway): ListenPlace {
+function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
   const port =
     options.port ??

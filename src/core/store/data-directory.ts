@@ -1,6 +1,6 @@
 import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { conflict, denied } from '../errors.ts'
+import { conflict, denied, invalid } from '../errors.ts'
 import { hasCode, openDataFile } from './data-files.ts'
 
 /** What SQLite opens by name, so that it is looked at before. */
@@ -29,9 +29,17 @@ export const RESTORING = 'restore.part'
 
 /** Creates the directory and checks it, as `openDataDirectory` does, without a database. */
 export function makeDataDirectory(data: string): void {
-  mkdirSync(data, { recursive: true, mode: 0o700 })
+  makeDirectory(data)
   refuseForeignWriters(data, statSync(data))
   for (const name of DATABASES) checkDataFile(join(data, name))
+}
+
+function makeDirectory(data: string): void {
+  try {
+    mkdirSync(data, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw hasCode(cause, 'EEXIST') ? invalid(`${data}: expected a directory, found a file`) : cause
+  }
 }
 
 function checkDataFile(path: string): void {

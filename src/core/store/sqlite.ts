@@ -2,6 +2,7 @@ import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
+import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
@@ -34,10 +35,12 @@ export async function openSqlite({
   busyTimeout,
   secrets,
 }: SqliteOptions): Promise<Store> {
-  const db = new Database(path, { create: true, strict: true })
+  const db = nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
-    applyPragmas(db, durability)
-    migrate(db, secrets)
+    nameDatabase(path, () => {
+      applyPragmas(db, durability)
+      migrate(db, secrets)
+    })
   } catch (error) {
     db.close()
     throw error
