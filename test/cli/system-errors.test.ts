@@ -82,7 +82,7 @@ describe('a data directory that cannot be used', () => {
     writeFileSync(file, '')
     for (const line of [['init'], ['serve', '--port', '0']])
       expect(await run(line, file)).toEqual([
-        2,
+        1,
         '',
         `gateway: ${file}: expected a directory, found a file\n`,
       ])

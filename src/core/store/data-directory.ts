@@ -1,6 +1,6 @@
 import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { conflict, denied, invalid } from '../errors.ts'
+import { conflict, denied } from '../errors.ts'
 import { hasCode, openDataFile } from './data-files.ts'
 
 /** What SQLite opens by name, so that it is looked at before. */
@@ -38,7 +38,9 @@ function makeDirectory(data: string): void {
   try {
     mkdirSync(data, { recursive: true, mode: 0o700 })
   } catch (cause) {
-    throw hasCode(cause, 'EEXIST') ? invalid(`${data}: expected a directory, found a file`) : cause
+    throw hasCode(cause, 'EEXIST')
+      ? new Error(`${data}: expected a directory, found a file`, { cause })
+      : cause
   }
 }
 
