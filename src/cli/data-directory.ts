@@ -1,6 +1,5 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { hasCode } from '../core/store/data-files.ts'
 
 /** The data directory where neither the flag nor the environment names one. */
 export const DEFAULT_DATA = './gateway-data'
@@ -20,7 +19,12 @@ function isThere(path: string): boolean {
   try {
     return statSync(path) !== undefined
   } catch (thrown) {
-    if (hasCode(thrown, 'ENOENT') || hasCode(thrown, 'ENOTDIR')) return false
+    if (isAbsence(thrown)) return false
     throw thrown
   }
 }
+
+const isAbsence = (thrown: unknown): boolean =>
+  thrown instanceof Error &&
+  'code' in thrown &&
+  (thrown.code === 'ENOENT' || thrown.code === 'ENOTDIR')
