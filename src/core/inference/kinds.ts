@@ -10,6 +10,7 @@ import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
+import { rerank } from './kinds/rerank.ts'
 import { text } from './kinds/text.ts'
 import type { MediaReference } from './media.ts'
 
@@ -149,4 +150,4 @@ export interface AnswerFilter<Part> {
 }
 
 /** Every kind of work. */
-export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding }
+export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding, rerank }

@@ -2,10 +2,11 @@ import { expect, test } from 'bun:test'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import { sample as embedding } from '../../suites/kind/embedding.ts'
+import { sample as rerank } from '../../suites/kind/rerank.ts'
 import { sample as text } from '../../suites/kind/text.ts'
 import { type KindSample, testKind } from '../../suites/kind.ts'
 
-const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding }
+const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding, rerank }
 
 const names = Object.keys(kinds) as Kind[]
 
