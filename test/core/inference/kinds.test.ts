@@ -20,9 +20,10 @@ test('every kind has its own word on the record and for people', () => {
 })
 
 test('a model does the work of its output, and of no other kind', () => {
-  const modalities = ['text', 'embeddings']
+  const modalities = ['text', 'embeddings', 'rerank']
   const does = modalities.map(modality =>
     names.filter(name => kinds[name].matchesModalities([modality])),
   )
-  expect(does).toEqual([['text'], ['embedding']])
+  // A model that computes vectors ranks by them.
+  expect(does).toEqual([['text'], ['embedding', 'rerank'], ['rerank']])
 })

@@ -31,7 +31,7 @@ export async function collectRerankResponse(answer: Answer<'rerank'>, call: Rera
       .map(ranking => renderResult(ranking, call.documents)),
     // Ours, not in the public schema: the model only computes vectors, and these are their cosines.
     ...(method === undefined ? {} : { method }),
-    ...(receipt ? { usage: renderUsage(receipt) } : {}),
+    ...(receipt ? { usage: renderUsage(receipt), meta: renderMeta(receipt) } : {}),
   }
 }
 
@@ -43,6 +43,11 @@ const renderResult = ({ index, relevance_score }: Ranking, documents: RerankDocu
   index,
   relevance_score,
   document: documents[index] ?? {},
+})
+
+/** Renders what Cohere's clients require: the units that are charged for, in Cohere's form. */
+const renderMeta = ({ usage: { units } }: Receipt) => ({
+  billed_units: units?.search_unit ? { search_units: units.search_unit } : {},
 })
 
 /** Renders the usage: what the provider charges by, tokens or ranking units, and the cost. */
