@@ -256,6 +256,11 @@ describe('POST /rerank', () => {
   test('lists its models under their modality', async () => {
     const response = await server.fetch('/models?output_modalities=rerank')
     const { data } = (await response.json()) as { data: { id: string }[] }
-    expect(data.map(({ id }) => id).toSorted()).toEqual(['acme/sees', 'acme/tokens', 'acme/units'])
+    expect(data.map(({ id }) => id).toSorted()).toEqual([
+      'acme/sees',
+      'acme/tokens',
+      'acme/units',
+      'cohere/rerank-v3.5',
+    ])
   })
 })

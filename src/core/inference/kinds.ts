@@ -75,6 +75,8 @@ export interface Costing<K extends Kind> {
    * Returns the most tokens of its prompt, with what is sent unread and what is only referred to.
    */
   boundInput(call: Call<K>): ExpectedInput
+  /** Returns how many prompts the call consists of: each may fill the context. */
+  countPrompts(call: Call<K>): number
   /** Returns the units that are expected to be charged. */
   estimateUnits(call: Call<K>): Units
   /** Returns the most units that may be charged: what is set aside for it. */

@@ -1,7 +1,12 @@
 import type { Block } from '../../language/message.ts'
 import type { RerankCall, RerankDocument } from '../../language/rerank.ts'
 import type { Units } from '../../language/units.ts'
-import { computeLargestContent } from '../../tokenizers/prompt.ts'
+import {
+  computeContentBound,
+  computeLargestContent,
+  type ExpectedInput,
+  estimateContent,
+} from '../../tokenizers/prompt.ts'
 import { defineKind } from './define-kind.ts'
 
 /** Documents sorted by their relevance to a query. The charge is for tokens or ranking units. */
@@ -12,16 +17,41 @@ export const rerank = defineKind<'rerank'>({
     modalities.includes('rerank') || modalities.includes('embeddings'),
   isMeaningful: ({ type }) => type === 'ranking',
   understanding: { readContents, replaceContents },
-  costing: { estimateUnits: countUnits },
+  costing: {
+    estimateInput: call => repeatQuery(call, computeContentBound),
+    boundInput: call => repeatQuery(call, computeLargestContent),
+    countPrompts: ({ documents }) => documents.length,
+    estimateUnits: countUnits,
+  },
+  metering: {
+    async countInput({ query, documents }, count) {
+      const [one, all] = [await count([query]), await estimateContent(readAll(documents), count)]
+      return { ...all, text: all.text + one * documents.length }
+    },
+    countShares: ({ documents }) => documents.length,
+  },
 })
+
+const readAll = (documents: RerankDocument[]): Block[] => documents.flatMap(readDocument)
+
+/** Counts the query once with each document, as providers do that charge for tokens. */
+function repeatQuery(
+  { query, documents }: RerankCall,
+  countTokens: (blocks: Block[]) => ExpectedInput,
+): ExpectedInput {
+  const all = countTokens(readAll(documents))
+  return { ...all, text: all.text + documents.length * countTokens([toText(query)]).text }
+}
+
+const toText = (text: string): Block => ({ type: 'text', text })
 
 /** The query comes first; a document follows as its text, its picture or both. */
 function readContents({ query, documents }: RerankCall): Block[][] {
-  return [[{ type: 'text', text: query }], ...documents.map(readDocument)]
+  return [[toText(query)], ...documents.map(readDocument)]
 }
 
 const readDocument = ({ text, image }: RerankDocument): Block[] => [
-  ...(text === undefined ? [] : [{ type: 'text' as const, text }]),
+  ...(text === undefined ? [] : [toText(text)]),
   ...(image === undefined ? [] : [{ type: 'image' as const, url: image }]),
 ]
 
@@ -50,7 +80,7 @@ const TOKENS_PER_CHUNK = 500
  * every 500 tokens of it and the query (Cohere's pricing page).
  */
 function countUnits({ query, documents }: RerankCall): Units {
-  const queryTokens = countTokens([{ type: 'text', text: query }])
+  const queryTokens = countTokens([toText(query)])
   const chunks = documents.reduce(
     (sum, document) => sum + countChunks(queryTokens + countTokens(readDocument(document))),
     0,
