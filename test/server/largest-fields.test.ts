@@ -48,6 +48,10 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
   sendCompletionRequest: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { prompt: 'Hi' } },
   createMessages: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { messages } },
   createResponses: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { input: 'Hi' } },
+  createRerank: {
+    models: [...EMBEDDING_MODELS, 'sandbox/embed'],
+    base: { query: 'Hi', documents: ['Hi'] },
+  },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }
 

@@ -21,7 +21,12 @@ import { createTextUsage } from '../../../src/core/language/usage.ts'
 import { computeCost } from '../../../src/core/ledger/cost.ts'
 import { openLedger } from '../../../src/core/ledger/ledger.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
-import { buildEmbeddingCall, buildEndpoint, buildTextCall } from '../../support/call.ts'
+import {
+  buildEmbeddingCall,
+  buildEndpoint,
+  buildRerankCall,
+  buildTextCall,
+} from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildBound, buildPayer, createLedgerStore } from '../../support/ledger.ts'
 
@@ -176,6 +181,31 @@ describe('the units of a kind', () => {
   test('are absent if it has none', () => {
     expect(heldForVectors(call, at(IMAGES))).toBe(0n)
     expect(estimateUsage('embedding', call, 0)).toEqual(createTextUsage(0, 0))
+  })
+})
+
+describe('inputs that are read apart', () => {
+  const LONG = 'lorem ipsum '.repeat(500)
+  const TOKENS = BigInt(LONG.length / 3)
+  const small = at(INPUT, { context_length: 512 })
+
+  test('are each set aside up to the context', () => {
+    const call = buildEmbeddingCall({
+      inputs: Array.from({ length: 50 }, () => ({ type: 'text' as const, text: LONG })),
+    })
+    expect(heldForVectors(call, small)).toBe(50n * 512n * TOKEN)
+    expect(heldForVectors(call, at(INPUT))).toBe(50n * TOKENS * TOKEN)
+  })
+
+  test('are each set aside with the query, as rankings are counted', () => {
+    const call = buildRerankCall({
+      query: LONG,
+      documents: Array.from({ length: 50 }, () => ({ text: 'Hi.' })),
+    })
+    const held = (endpoint: Endpoint) =>
+      estimateCost(gateway, 'rerank', call, [endpoint]).maximum.own
+    expect(held(at(INPUT))).toBe(50n * (TOKENS + 1n) * TOKEN)
+    expect(held(small)).toBe(50n * 512n * TOKEN)
   })
 })
 

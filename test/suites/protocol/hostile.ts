@@ -2,10 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Json, parseExact } from '../../../src/core/kernel/json.ts'
+import { isObject, type Json, parseExact } from '../../../src/core/kernel/json.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { EmbeddingPart } from '../../../src/core/language/embedding.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
+import type { RerankPart } from '../../../src/core/language/rerank.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
@@ -14,6 +15,7 @@ import {
   buildEmbeddingCall,
   buildEndpoint,
   buildProvider,
+  buildRerankCall,
   buildTextCall,
 } from '../../support/call.ts'
 import type { FakeProvider, ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
@@ -188,6 +190,62 @@ function expectVectors(parts: EmbeddingPart[]): void {
   expect(vectors).toHaveLength(parts.length === 0 ? 0 : 1)
   for (const vector of vectors)
     expect(typeof vector === 'string' || vector.every(Number.isFinite)).toBe(true)
+}
+
+/** Tests that a protocol withstands whatever its providers answer instead of rankings. */
+export function testHostileRankings(
+  name: string,
+  protocol: Protocol<'rerank'>,
+  endpoint: Endpoint,
+  { answer, isCounted }: { answer: unknown; isCounted: boolean },
+): void {
+  const call = buildRerankCall()
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(`${name}, seed ${seed}`, () => {
+    test('reads its own answer: a score for each document, and its usage', () => {
+      const parts = read(answer)
+      const scores = parts.flatMap(part => (part.type === 'ranking' ? [part] : []))
+      expect(scores.toSorted((a, b) => b.relevance_score - a.relevance_score)).toMatchObject([
+        { index: 1 },
+        { index: 0 },
+      ])
+      expect(parts.some(({ type }) => type === 'usage')).toBe(isCounted)
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(
+        fc.property(changes, made => {
+          const changed = applyChanges({ answer }, made)
+          expectRankings(read((isObject(changed) ? changed.answer : changed) ?? null))
+        }),
+      )
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectRankings(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+
+    test('refuses a stream, which no provider sends', () => {
+      expect(() => protocol.createReader(call, endpoint)).toThrow('Provider returned')
+    })
+  })
+}
+
+/** Expects no part at all, or finite scores of different documents of the call. */
+function expectRankings(parts: RerankPart[]): void {
+  const rankings = parts.flatMap(part => (part.type === 'ranking' ? [part] : []))
+  expect(rankings.length === 0).toBe(parts.length === 0)
+  expect(new Set(rankings.map(({ index }) => index)).size).toBe(rankings.length)
+  for (const { index, relevance_score } of rankings) {
+    expect([0, 1]).toContain(index)
+    expect(Number.isFinite(relevance_score)).toBe(true)
+  }
 }
 
 function expectFailures<K extends Kind>(protocol: Protocol<K>): void {
