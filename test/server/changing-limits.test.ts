@@ -9,6 +9,7 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { RawCall } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
@@ -326,8 +327,9 @@ test('a key created again under the same name starts at zero, its member does no
 
 test('A-22 all reports of money agree', async () => {
   const caller = await newCaller({ limit: 5, limit_reset: 'weekly' })
+  const random = createSeededIntegers(SEED)
   upstream.answer(({ json }) => {
-    const tokens = 1 + Math.floor(Math.random() * BOUND)
+    const tokens = 1 + random(BOUND)
     const end = [delta('Hello'), finish('stop', usage(1, tokens)), done(), '0\r\n\r\n']
     return (json as { user?: string }).user
       ? [sseHead(), delta('Hello'), { end: 'rst' }]

@@ -11,6 +11,7 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
@@ -73,7 +74,8 @@ const config = (more: Record<string, unknown> = {}) => ({
 })
 
 /** The upstream decides what a call costs: from five to ten cents. */
-const tokens = () => BOUND / 2 + Math.floor((Math.random() * BOUND) / 2)
+const random = createSeededIntegers(SEED)
+const tokens = () => BOUND / 2 + random(BOUND / 2)
 
 const answer = (streamed: boolean): Script =>
   streamed

@@ -24,6 +24,7 @@ import { protocols } from '../../../src/core/protocols/registry.ts'
 import { buildEmbeddingCall, buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildBound, buildPayer, createLedgerStore } from '../../support/ledger.ts'
+import { createSeededIntegers, SEED } from '../../support/random.ts'
 
 const gateway = await testGateway()
 const strict = await testGateway({ config: { limits: { strict: true } } })
@@ -283,8 +284,6 @@ describe('the largest prompt', () => {
   })
 })
 
-/** For a run of your own: `SEED=7 bun test need`. */
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const CALLS = 1_500
 
 /** How each model is called, and which field of the body bounds the answer. */
@@ -311,18 +310,10 @@ const SENT: Record<string, { models: string[]; bound(body: Json): unknown }> = {
   'cohere-chat': { models: ['command-a-reasoning', 'command-r'], bound: body => body.max_tokens },
 }
 
-const chance = (seed: number) => {
-  let state = seed
-  return (below: number) => {
-    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
-    return ((state ^ (state >>> 13)) >>> 0) % below
-  }
-}
-
 describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound }) => {
   for (const [mode, { config }] of Object.entries({ 'in full': gateway, strict }))
     test(`the answer never costs more than was set aside, ${mode} (seed ${SEED})`, async () => {
-      const random = chance(SEED)
+      const random = createSeededIntegers(SEED)
       const oneOf = <T>(...values: T[]): T => values[random(values.length)] as T
       const ledger = await openLedger(createLedgerStore(), new TestClock())
       let [sent, shortened, refused] = [0, 0, 0]

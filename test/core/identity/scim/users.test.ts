@@ -103,7 +103,7 @@ describe('two processes on one data directory', () => {
 describe('a member', () => {
   test('has the primary address, else the first, else the user name', async () => {
     const addressOf = async (more: object) => {
-      const { user_id } = await newUser(one, `u${Math.random()}`, more)
+      const { user_id } = await newUser(one, `u${crypto.randomUUID()}`, more)
       return (await one.store.members.byIds([user_id]))[0]?.email
     }
     expect(await addressOf({ emails: [{ value: 'a@x' }, { value: 'b@x', primary: true }] })).toBe(
