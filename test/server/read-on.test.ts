@@ -149,6 +149,8 @@ describe('A-10 an answer whose provider charges for all of it is read on', () =>
     await Promise.all(calls.map(call => call.sees('"lo"')))
     for (const call of calls) call.hangUp('rst')
     await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 64)
+    // The provider learns of each closed connection a moment later.
+    await waitUntil(() => countOpen(upstream.hits) <= 64)
     expect(countOpen(upstream.hits)).toBe(64)
     upstream.open('many')
     await settled(server)

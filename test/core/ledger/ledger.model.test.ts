@@ -142,6 +142,7 @@ async function differenceIn(
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, Open>()
+  let written = Promise.resolve()
   let ledger = planted(await openLedger(store.ledger, clock))
   let count = 0
   try {
@@ -175,6 +176,8 @@ async function differenceIn(
     }
     return undefined
   } finally {
+    // The directory may be removed only after the last line was written.
+    await written
     await store.close()
   }
 
@@ -203,11 +206,9 @@ async function differenceIn(
       const hold = ledger.reserve(payer, toExactEstimate(amounts), bounds)
       if (!expected) return `${id} was let in`
       reference.holds.set(id, { ...payer, ...granted })
-      open.set(id, {
-        hold,
-        payer,
-        word: journal.append(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)),
-      })
+      const word = journal.append(heldCall(id, payer, granted.own ?? granted.byok ?? 0n))
+      written = word.written
+      open.set(id, { hold, payer, word })
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
