@@ -156,7 +156,10 @@ export async function readMetric(server: Server, line: string): Promise<number> 
 }
 
 /** Polls until the condition is true. Throws after `seconds`. */
-export async function waitUntil(isSo: () => boolean | Promise<boolean>, seconds = 20): Promise<void> {
+export async function waitUntil(
+  isSo: () => boolean | Promise<boolean>,
+  seconds = 20,
+): Promise<void> {
   const limit = performance.now() + seconds * 1000
   while (!(await isSo())) {
     if (performance.now() > limit) throw new Error(`Not so after ${seconds} seconds: ${isSo}`)

@@ -150,8 +150,12 @@ const MOST = 2.8
 /** What is remembered of a text can grow up to its bound, so a longer one has the last word. */
 const SIZES = [2_048, 8_192]
 
+/** Of cases in all four carriers, those of the normal run: each in one, by turns. */
+const inSomeCarrier = <T>(cases: T[]): T[] =>
+  cases.filter((_, i) => LONG || (i + Math.floor(i / 4)) % 4 === 0)
+
 /** Every case in the long run; in the normal one every rule with every unit, in some carrier. */
-const COUNTED = [...CASES.filter((_, i) => LONG || (i + Math.floor(i / 4)) % 4 === 0), ...MIXED]
+const COUNTED = [...inSomeCarrier(CASES), ...MIXED]
 
 test('work on a text twice as long is about twice the work', async () => {
   const failures: unknown[] = []
@@ -202,11 +206,11 @@ test('no step reads all of a text', async () => {
   const failures: unknown[] = []
   const rule = { pattern: '\\d' }
   const filterSet = await openSet(rule)
-  for (const unit of UNITS)
-    for (const carrier of Object.keys(CARRIERS)) {
-      const largest = countStep({ rule, unit, carrier }, filterSet, UNITS_SIZE, true)
-      if (largest > MOST_UNITS) failures.push({ unit, carrier, largest })
-    }
+  const cases = UNITS.flatMap(unit => Object.keys(CARRIERS).map(carrier => ({ unit, carrier })))
+  for (const { unit, carrier } of inSomeCarrier(cases)) {
+    const largest = countStep({ rule, unit, carrier }, filterSet, UNITS_SIZE, true)
+    if (largest > MOST_UNITS) failures.push({ unit, carrier, largest })
+  }
   expect(failures).toEqual([])
 }, 1_200_000)
 
