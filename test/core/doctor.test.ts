@@ -9,11 +9,11 @@ import { markEnds, verifyLedgerEnd } from '../../src/core/inference/recover.ts'
 import { hashLedgerRow, type LedgerRow } from '../../src/core/ledger/chain.ts'
 import { MIGRATIONS } from '../../src/core/store/sqlite/contents.ts'
 import { SEALED_TABLES } from '../../src/core/store/sqlite/seals/tables.ts'
+import { runCommand as run } from '../support/commands.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 import { openIdentityProvider } from '../support/scim.ts'
-import { runGateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

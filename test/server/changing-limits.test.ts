@@ -9,9 +9,10 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { RawCall } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   delta,
@@ -90,7 +91,7 @@ interface Caller {
 let made = 0
 async function newCaller(limits: object = { limit: 1 }): Promise<Caller> {
   const name = `w${++made}`
-  const { stdout } = await runGateway([
+  const { stdout } = await runCommand([
     'members',
     'create',
     '--email',
@@ -171,7 +172,7 @@ const CHANGES: [
   ],
   [
     'its member leaves',
-    c => runGateway(['members', 'deactivate', c.member, '--data', server.data]),
+    c => runCommand(['members', 'deactivate', c.member, '--data', server.data]),
     401,
     '',
   ],
@@ -358,7 +359,7 @@ test('A-22 all reports of money agree', async () => {
     .data
   const printed = JSON.parse(
     (
-      await runGateway([
+      await runCommand([
         'keys',
         'list',
         '--workspace',

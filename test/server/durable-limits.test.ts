@@ -25,9 +25,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-const { GATEWAY_TEST_BINARY } = process.env
-/** Starting from source takes ten times as long. */
-const KILLS = !GATEWAY_TEST_BINARY ? 20 : LONG ? 200 : 40
+const KILLS = LONG ? 200 : 20
 const PRICED = { prompt: 1, completion: 1 }
 const BOUND = 100_000
 
