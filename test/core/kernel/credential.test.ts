@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { findCredentials, replaceCredentials } from '../../../src/core/kernel/credential.ts'
+import { readCpu } from '../../support/cpu.ts'
 import { createSeededRandom, LONG, SEED } from '../../support/random.ts'
 
 const find = (text: string) => findCredentials(text).map(({ start, end }) => text.slice(start, end))
@@ -48,9 +49,9 @@ describe('findCredentials', () => {
       '.a1-',
     ]) {
       const text = piece.repeat(1_000_000 / piece.length)
-      const began = performance.now()
+      const began = readCpu()
       findCredentials(text)
-      expect([piece, performance.now() - began < 1_500]).toEqual([piece, true])
+      expect([piece, readCpu() - began < 1_500]).toEqual([piece, true])
     }
   })
 })

@@ -5,6 +5,7 @@ import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/
 import type { FilterSet } from '../../../../src/core/policy/filters/filter-set.ts'
 import { redactSegment } from '../../../../src/core/policy/filters/text-segment.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
+import { readCpu } from '../../../support/cpu.ts'
 import { createSeededIntegers, LONG } from '../../../support/random.ts'
 import { countLargestStep, countWork } from '../../../support/work-count.ts'
 
@@ -20,11 +21,6 @@ async function openSet(rule: Partial<FilterRule>) {
   const filterSet = filters.getInputFilters('user')
   if (!filterSet) throw new Error('No filters')
   return filterSet
-}
-
-const readCpu = () => {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
 }
 
 /** Returns how long a work took, and how long others waited at most, in milliseconds of CPU. */
