@@ -3,7 +3,7 @@ import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
 import { openStores } from './sqlite/contents.ts'
-import { migrate } from './sqlite/migrations.ts'
+import { migrate, openInMemory } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createWriter, type Write } from './sqlite/write.ts'
@@ -34,7 +34,8 @@ export async function openSqlite({
   busyTimeout,
   secrets,
 }: SqliteOptions): Promise<Store> {
-  const db = new Database(path, { create: true, strict: true })
+  const db =
+    path === ':memory:' ? openInMemory(secrets) : new Database(path, { create: true, strict: true })
   try {
     applyPragmas(db, durability)
     migrate(db, secrets)
