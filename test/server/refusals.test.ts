@@ -6,9 +6,10 @@ import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
 import { listRefusals, type Refusal, type RefusalQuery } from '../../src/core/telemetry/refusals.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
-import { buildLocalConfig, runGateway, type Server, startServer } from '../support/server.ts'
+import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 
 let server: Server
 beforeAll(async () => {
@@ -20,7 +21,7 @@ afterAll(() => server[Symbol.asyncDispose]())
 /** Finds what `gateway logs` has of a request. */
 async function find(id: string, { data } = server): Promise<Refusal[]> {
   const read = async () =>
-    JSON.parse((await runGateway(['logs', '--id', id, '--json', '--data', data])).stdout)
+    JSON.parse((await runCommand(['logs', '--id', id, '--json', '--data', data])).stdout)
       .data as Refusal[]
   await waitUntil(async () => (await read()).length > 0, 20)
   return read()
@@ -52,7 +53,7 @@ describe('a refused call is found by the request id that its caller saw', () => 
     expect(await find('mine-402')).toMatchObject([
       { status: 402, model: 'acme/small', key_hash: expect.any(String) },
     ])
-    const listed = await runGateway([
+    const listed = await runCommand([
       'generations',
       'list',
       '--id',
@@ -88,7 +89,7 @@ describe('a refused call is found by the request id that its caller saw', () => 
     expect(outcome.status).toBe(502)
     await sendChat(server, { n: 'x' }, { headers: { 'x-request-id': 'after' } }).outcome()
     await find('after')
-    const { stdout } = await runGateway(['logs', '--json', '--data', server.data])
+    const { stdout } = await runCommand(['logs', '--json', '--data', server.data])
     expect(stdout).not.toContain(outcome.headers['x-request-id'] ?? 'none')
   })
 })

@@ -4,7 +4,7 @@ import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
 import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
-import { migrate } from './sqlite/migrations.ts'
+import { migrate, openInMemory } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createWriter, type Write } from './sqlite/write.ts'
@@ -35,7 +35,10 @@ export async function openSqlite({
   busyTimeout,
   secrets,
 }: SqliteOptions): Promise<Store> {
-  const db = nameDatabase(path, () => new Database(path, { create: true, strict: true }))
+  const db =
+    path === ':memory:'
+      ? openInMemory(secrets)
+      : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
     nameDatabase(path, () => {
       applyPragmas(db, durability)
