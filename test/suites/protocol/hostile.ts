@@ -128,7 +128,7 @@ export function testHostileAnswers(
   protocol: TextProtocol,
   { fakeProvider, isRecorded }: { fakeProvider: FakeProvider; isRecorded: boolean },
 ): void {
-  describe(`${name}`, () => {
+  describe(name, () => {
     describe('hand-made answers', () =>
       testAnswers(protocol, renderHandMade(protocol, fakeProvider)))
 
@@ -160,7 +160,7 @@ export function testHostileVectors(
   const read = (body: unknown) =>
     readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
 
-  describe(`${name}`, () => {
+  describe(name, () => {
     test('reads its own answer: one vector, and its usage', () => {
       expect(read(answer).map(({ type }) => type)).toEqual(['start', 'embedding', 'usage'])
     })
@@ -202,7 +202,7 @@ export function testHostileRankings(
   const read = (body: unknown) =>
     readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
 
-  describe(`${name}, seed ${seed}`, () => {
+  describe(name, () => {
     test('reads its own answer: a score for each document, and its usage', () => {
       const parts = read(answer)
       const scores = parts.flatMap(part => (part.type === 'ranking' ? [part] : []))
