@@ -360,7 +360,7 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, outgoing, sent)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -393,12 +393,12 @@ async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  outgoing: OutgoingRequest,
-  sent: SentRequest<K>,
+  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
-  const connection = leftover?.connection ?? attempt.cancellation
-  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
+  const cancellation = leftover?.connection ?? attempt.cancellation
+  const expected = { protocol, endpoint, call, cancellation }
+  const opened = await openAnswer(world, outgoing, expected, {
     onHead({ status, request_id }) {
       attempt.status = status
       attempt.request_id = request_id
