@@ -55,7 +55,6 @@ const tool = (i: number) => ({
 })
 
 const BODIES: Record<string, () => object> = {
-  'a text of 30 MB': () => ({ input: 'long words '.repeat((30 * MIB) / 11) }),
   'a text of 30 MB in an item': () => ({
     input: [{ role: 'user', content: [{ type: 'input_text', text: 'a'.repeat(30 * MIB) }] }],
   }),
@@ -63,16 +62,11 @@ const BODIES: Record<string, () => object> = {
   '75,000 messages of the model': () => ({
     input: repeat(75_000, () => ({ role: 'assistant', content: 'x' })),
   }),
-  '20,000 calls and their outputs': () => ({
-    input: [...repeat(20_000, call), ...repeat(20_000, output)],
-  }),
+  '40,000 calls': () => ({ input: repeat(40_000, call) }),
   '20,000 calls, each with its output': () => ({
     input: repeat(20_000, i => [call(i), output(i)] as object[]),
   }),
   '20,000 thoughts': () => ({ input: repeat(20_000, thought) }),
-  '15,000 thoughts, each with its message': () => ({
-    input: repeat(15_000, i => [thought(i), { role: 'assistant', content: 'x' }] as object[]),
-  }),
   '20,000 outputs without their calls': () => ({ input: repeat(20_000, output) }),
   '20,000 items of the provider': () => ({
     input: repeat(20_000, i => ({ type: 'web_search_call', id: `ws_${i}`, status: 'completed' })),
@@ -86,10 +80,6 @@ const BODIES: Record<string, () => object> = {
     })),
   }),
   '2,048 tools': () => ({ input: 'Hi', tools: repeat(2_048, tool) }),
-  '2,048 custom tools': () => ({
-    input: 'Hi',
-    tools: repeat(2_048, i => ({ type: 'custom', name: `tool_${i}` })),
-  }),
 }
 
 for (const [name, build] of Object.entries(BODIES))
