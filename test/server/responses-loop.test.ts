@@ -63,8 +63,8 @@ const BODIES: Record<string, () => object> = {
     input: repeat(75_000, () => ({ role: 'assistant', content: 'x' })),
   }),
   '40,000 calls': () => ({ input: repeat(40_000, call) }),
-  '20,000 calls, each with its output': () => ({
-    input: repeat(20_000, i => [call(i), output(i)] as object[]),
+  '15,000 calls, each with its output': () => ({
+    input: repeat(15_000, i => [call(i), output(i)] as object[]),
   }),
   '20,000 thoughts': () => ({ input: repeat(20_000, thought) }),
   '20,000 outputs without their calls': () => ({ input: repeat(20_000, output) }),
