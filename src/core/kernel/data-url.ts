@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import { releaseBytes } from './body.ts'
 
 /** Bytes with their media type. */
 export interface Media {
@@ -68,7 +69,9 @@ export const readPlainText = (url: string, field?: string): string | undefined =
 export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): string {
   const bytes = Buffer.from(data, 'base64')
   const encoding = detectUtf16(bytes, charset.toLowerCase())
-  return encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+  const text = encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+  releaseBytes(bytes)
+  return text
 }
 
 /**
@@ -121,7 +124,11 @@ function normalizeBase64(body: string): string | null {
   const text = body.includes('%') ? decodePercent(body).toString('latin1') : body
   const bytes = decodeBase64(text)
   if (!bytes) return null
-  return isStandardBase64(text, bytes.length) ? text : Buffer.from(bytes).toString('base64')
+  const standard = isStandardBase64(text, bytes.length)
+    ? text
+    : Buffer.from(bytes).toString('base64')
+  releaseBytes(bytes)
+  return standard
 }
 
 const isStandardBase64 = (text: string, bytes: number) =>

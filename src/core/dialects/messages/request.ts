@@ -1,5 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
+import { releaseBytes } from '../../kernel/body.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
@@ -229,8 +230,12 @@ function toFileSource(
 
 const toDataUrl = (mediaType: string, base64: string) => `data:${mediaType};base64,${base64}`
 
-const toTextDataUrl = (text: string) =>
-  toDataUrl('text/plain', Buffer.from(text).toString('base64'))
+function toTextDataUrl(text: string): string {
+  const bytes = Buffer.from(text)
+  const url = toDataUrl('text/plain', bytes.toString('base64'))
+  releaseBytes(bytes)
+  return url
+}
 
 const TOOL_FIELDS = new Set([
   'type',
