@@ -9,8 +9,13 @@ import { ITEMS_AT_ONCE, type Work } from './turns.ts'
 const LARGE = 256 * 1024
 /** A text is written in slices of so many units. */
 const SLICE = 64 * 1024
+/** What is not larger, and has no text of several slices, takes the platform a few milliseconds. */
+const WHOLE = 4 * 1024 * 1024
 /** Shorter texts become bytes together. */
 const JOINED = 4 * 1024
+/** So many short items are written at once, of which a text counts for several. */
+const GROUP = 1024
+const TEXT = 16
 
 /** Tells whether a value is large. Looks at no more of it than that takes. */
 export const isLargeJson = (value: unknown): boolean => new Measure(LARGE).spend(value)
@@ -43,17 +48,33 @@ class Measure {
   }
 }
 
-/** Adds the lists and objects of a value that are large to `large`. Returns its size. */
+/**
+ * Adds the lists and objects of a value that are not to be written at once to `large`. Returns its
+ * size.
+ */
 function measureValue(value: unknown, large: Set<unknown>): number {
-  if (typeof value === 'string') return value.length
+  if (typeof value === 'string') return measureText(value)
   if (typeof value !== 'object' || value === null) return 1
   let size = 1
   if (Array.isArray(value)) for (const item of value) size += measureValue(item, large)
   else
     for (const name in value)
-      size += name.length + measureValue((value as Record<string, unknown>)[name], large)
-  if (size > LARGE) large.add(value)
+      size += measureText(name) + measureValue((value as Record<string, unknown>)[name], large)
+  if (size > WHOLE) large.add(value)
   return size
+}
+
+// What has a long text is too large for the platform, whatever its size.
+const measureText = ({ length }: string): number => (length > SLICE ? length + WHOLE : length)
+
+/** Tells whether a value has a text that is written in slices. */
+function hasLongText(value: unknown): boolean {
+  if (typeof value === 'string') return value.length > SLICE
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.some(hasLongText)
+  for (const name in value)
+    if (name.length > SLICE || hasLongText((value as Record<string, unknown>)[name])) return true
+  return false
 }
 
 /**
@@ -79,9 +100,10 @@ export function* writeJsonBytes(value: unknown): Work<Uint8Array[]> {
   return pieces
 }
 
-/** Counts the bytes of what JSON.stringify writes, and makes no copy of a large value. */
+/** Counts the bytes of what JSON.stringify writes, and makes no copy of long texts. */
 export function countJsonBytes(value: unknown): number {
-  if (!isLargeJson(value)) return Buffer.byteLength(JSON.stringify(value) ?? '')
+  if (!isLargeJson(value) || !hasLongText(value))
+    return Buffer.byteLength(JSON.stringify(value) ?? '')
   let bytes = 0
   for (const text of new Writer(value).writeAll()) bytes += Buffer.byteLength(text)
   return bytes
@@ -103,34 +125,82 @@ class Writer {
 
   *#write(value: unknown): Texts {
     if (typeof value === 'string') yield* writeText(value)
-    else if (!this.#large.has(value) || !isContainer(value)) yield JSON.stringify(value) ?? 'null'
+    else if (!this.#isWritten(value)) yield JSON.stringify(value) ?? 'null'
     else if (Array.isArray(value)) yield* this.#writeItems(value)
     else yield* this.#writeMembers(value)
   }
 
+  /** Tells whether a list or object is written here and not by the platform. */
+  #isWritten(value: unknown): value is unknown[] | Record<string, unknown> {
+    return this.#large.has(value) && isContainer(value)
+  }
+
+  /** Tells whether an item is written together with those beside it. */
+  #isShort(value: unknown): boolean {
+    return typeof value === 'string' ? value.length <= JOINED : !this.#large.has(value)
+  }
+
   *#writeItems(items: unknown[]): Texts {
     let separator = '['
-    for (const item of items) {
+    for (let at = 0; at < items.length; separator = ',') {
+      const end = this.#findGroupEnd(i => items[i], at, items.length)
       yield separator
-      yield* this.#write(item)
-      separator = ','
+      if (end === at) yield* this.#write(items[at])
+      else yield JSON.stringify(items.slice(at, end)).slice(1, -1)
+      at = Math.max(end, at + 1)
     }
     yield ']'
   }
 
   *#writeMembers(members: Record<string, unknown>): Texts {
+    const names = Object.keys(members)
     let separator = '{'
-    for (const name of Object.keys(members)) {
-      const value = members[name]
-      if (value === undefined || typeof value === 'function' || typeof value === 'symbol') continue
-      yield separator
-      yield* writeText(name)
-      yield ':'
-      yield* this.#write(value)
-      separator = ','
+    for (let at = 0; at < names.length; ) {
+      const name = names[at] ?? ''
+      const end = this.#findGroupEnd(i => members[names[i] ?? ''], at, names.length, names)
+      const group = writeGroup(members, names, at, end)
+      if (group !== '') yield separator + group
+      else if (end === at) {
+        yield separator
+        yield* writeText(name)
+        yield ':'
+        yield* this.#write(members[name])
+      }
+      if (group !== '' || end === at) separator = ','
+      at = Math.max(end, at + 1)
     }
     yield separator === '{' ? '{}' : '}'
   }
+
+  /** Finds the end of the short items from here on that are written together. */
+  #findGroupEnd(
+    read: (index: number) => unknown,
+    from: number,
+    length: number,
+    names: string[] = [],
+  ): number {
+    let end = from
+    for (let weight = 0; end < length && weight < GROUP; end++) {
+      const item = read(end)
+      if (!this.#isShort(item) || (names[end]?.length ?? 0) > JOINED) break
+      weight += isScalar(item) ? 1 : typeof item === 'string' ? TEXT : GROUP
+    }
+    return end
+  }
+}
+
+const isScalar = (value: unknown): boolean => typeof value !== 'object' && typeof value !== 'string'
+
+/** Writes some members. An object without a prototype has no setter that takes one of them. */
+function writeGroup(
+  members: Record<string, unknown>,
+  names: string[],
+  from: number,
+  end: number,
+): string {
+  const group: Record<string, unknown> = Object.create(null)
+  for (let i = from; i < end; i++) group[names[i] ?? ''] = members[names[i] ?? '']
+  return JSON.stringify(group).slice(1, -1)
 }
 
 type Texts = Generator<string, void, undefined>
