@@ -13,7 +13,7 @@ const ROUNDS = 5
 
 const document = await Bun.file(join(import.meta.dir, '../ARCHITECTURE.md')).text()
 const fill = (unit: string) =>
-  unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE - 1) + ' '
+  unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE)
 
 /** Text that is full of what filters look for, or of what nearly is. */
 const DENSE: string[] = [
