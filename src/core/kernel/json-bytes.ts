@@ -233,4 +233,7 @@ const MAY_BE_ESCAPED = /["\\\x00-\x1f\ud800-\udfff]/
 
 /** Finds the end of a slice that does not cut a character of two units. */
 const findSliceEnd = (text: string, end: number): number =>
-  (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 ? end + 1 : end
+  isHigh(text.charCodeAt(end - 1)) && isLow(text.charCodeAt(end)) ? end + 1 : end
+
+const isHigh = (code: number): boolean => (code & 0xfc00) === 0xd800
+const isLow = (code: number): boolean => (code & 0xfc00) === 0xdc00

@@ -51,6 +51,7 @@ describe('JSON in pieces', () => {
     ['members', Object.fromEntries(Array.from({ length: 3_000 }, (_, i) => [`x${i}`, i % 7]))],
     ['texts', Array.from({ length: 3_000 }, (_, i) => 'é"'.repeat(i % 90))],
     ['objects', Array.from({ length: 3_000 }, (_, i) => (i % 5 ? { i, x: undefined } : [i, null]))],
+    ['halves of characters', [`${long}\ud83d\ud83d\ude00${long}`, `${long}\ud83d${long}\ude00`]],
     ['numbered members', { 7: 'a', 3: 'b', x: 'c', 1: long.repeat(3), 'x\n': undefined, z: 1 }],
   ])('is what JSON.stringify writes of many %s', (_, many) => {
     const whole = { many, long: long.repeat(5), [long.repeat(2)]: many }
