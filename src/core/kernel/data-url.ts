@@ -53,6 +53,27 @@ const PICTURES = {
 export const detectImageType = (data: string): string | undefined =>
   Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
+/** A multiple of three bytes: their base64 needs no padding. */
+const PART = 48 * 1024
+
+/**
+ * Returns a plain text as a `data:` URL in base64. That of a large one is put together in place: as
+ * two texts that are joined it would be there twice.
+ */
+export function toTextUrl(text: string): string {
+  const bytes = Buffer.from(text)
+  const url = Buffer.allocUnsafe(TEXT_HEAD.length + 4 * Math.ceil(bytes.length / 3))
+  let end = url.write(TEXT_HEAD, 'latin1')
+  for (let at = 0; at < bytes.length; at += PART)
+    end += url.write(bytes.toString('base64', at, Math.min(at + PART, bytes.length)), end, 'latin1')
+  releaseBytes(bytes)
+  const result = url.toString('latin1', 0, end)
+  releaseBytes(url)
+  return result
+}
+
+const TEXT_HEAD = 'data:text/plain;base64,'
+
 const PLAIN = /^data:text\/plain[;,]/i
 
 /**

@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
-import { releaseBytes } from '../../kernel/body.ts'
+import { toTextUrl } from '../../kernel/data-url.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
@@ -220,22 +220,15 @@ function toFileSource(
     case 'file':
       return { file_id: source.file_id }
     case 'text':
-      return { file_data: toTextDataUrl(source.data) }
+      return { file_data: toTextUrl(source.data) }
     default:
       return typeof source.content === 'string'
-        ? { file_data: toTextDataUrl(source.content) }
+        ? { file_data: toTextUrl(source.content) }
         : undefined
   }
 }
 
 const toDataUrl = (mediaType: string, base64: string) => `data:${mediaType};base64,${base64}`
-
-function toTextDataUrl(text: string): string {
-  const bytes = Buffer.from(text)
-  const url = toDataUrl('text/plain', bytes.toString('base64'))
-  releaseBytes(bytes)
-  return url
-}
 
 const TOOL_FIELDS = new Set([
   'type',
