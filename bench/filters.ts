@@ -12,8 +12,7 @@ const MEGABYTE = 1_000_000
 const ROUNDS = 5
 
 const document = await Bun.file(join(import.meta.dir, '../ARCHITECTURE.md')).text()
-const fill = (unit: string) =>
-  unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE)
+const fill = (unit: string) => unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE)
 
 /** Text that is full of what filters look for, or of what nearly is. */
 const DENSE: string[] = [
