@@ -383,6 +383,7 @@ function createLeftover<K extends Kind>(
   return new Leftover({
     cancellation,
     hasClientLeft: () => isAbandoned(run),
+    key: run.actor.key_hash ?? '',
     readOns: world.traffic.readOns,
     getLimits: () => ({
       milliseconds: world.config.timeouts.read_on_seconds * 1000,
