@@ -29,6 +29,15 @@ const DESCRIPTIONS: Record<Router, Pick<Model, 'name' | 'description'>> = {
     name: 'Free Router',
     description: 'Chooses at random one of the free models that accept the call.',
   },
+  'pareto-code': {
+    name: 'Pareto Code Router',
+    description:
+      'Chooses the cheapest model that writes code as well as asked, by the scores of the config.',
+  },
+  switchyard: {
+    name: 'Switchyard Router',
+    description: 'Chooses by the algorithm that the call names.',
+  },
 }
 
 /** The date of this list, in Unix seconds. */

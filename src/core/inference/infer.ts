@@ -33,8 +33,9 @@ export async function infer<K extends Kind>(
 ): Promise<Answer<K>> {
   const run = startRun(world, actor, kind, call)
   try {
-    await runStages(world, world.stages.open, run)
+    // Before the stages: one of them may fetch what the call refers to.
     run.follow(signal)
+    await runStages(world, world.stages.open, run)
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
     await runStages(world, world.stages.step, step)
@@ -110,7 +111,7 @@ export function createRunAnswer<K extends Kind>(
     ? chainSteps(world, firstAnswer, { run, followUps, startMetering })
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
-  const filtered = filterAnswerParts(run, uses, chained, read)
+  const filtered = filterAnswerParts(world, run, uses, chained, read)
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
