@@ -39,13 +39,13 @@ export function buildPdf(content: string | Uint8Array, catalog = ''): Uint8Array
     ]),
     '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
   ]
-  const parts = [Buffer.from('%PDF-1.4\n')]
+  const parts: Buffer[] = [Buffer.from('%PDF-1.4\n')]
   const offsets: number[] = []
   const add = (bytes: Buffer) => parts.push(bytes)
   for (const [i, object] of objects.entries()) {
     offsets.push(Buffer.concat(parts).length)
     add(Buffer.from(`${i + 1} 0 obj\n`))
-    add(Buffer.from(object))
+    add(typeof object === 'string' ? Buffer.from(object) : object)
     add(Buffer.from('\nendobj\n'))
   }
   const table = offsets.map(offset => `${String(offset).padStart(10, '0')} 00000 n \n`).join('')

@@ -72,7 +72,7 @@ function parseJson(text: string): { value: unknown } | null {
 
 function repairJson(slice: string): { text: string; value: unknown } | null {
   try {
-    const text = jsonrepair(slice)
+    const text = jsonrepair(slice).trim()
     const value: unknown = JSON.parse(text)
     return isContainer(value) && isShallow(value) ? { text, value } : null
   } catch {

@@ -50,10 +50,10 @@ export interface Plugin<Options = unknown> {
    */
   fit?(call: Work[Kind]['call'], model: Model, options: Options | undefined): FittedCall
   /**
-   * Returns a number by which the models of a call that names the plugin are sorted, the smallest
-   * first. Models with the same number keep their order.
+   * Returns a number by which the models of a call are sorted, the smallest first. Models with the
+   * same number keep their order. `options` are undefined if the call does not mention the plugin.
    */
-  rank?(call: Work[Kind]['call'], model: Model, options: Options): number
+  rank?(call: Work[Kind]['call'], model: Model, options: Options | undefined): number
   /** Returns the call of the next step once a step is answered; null if there is none. */
   around?(
     world: InferenceWorld,
@@ -126,20 +126,20 @@ export function fitToModel<K extends Kind>(
 
 const NO_STAGES: PipelineStage[] = []
 
-/** Sorts the models of a call as its plugins ask for; without plugins it is the same list. */
+/** Sorts the models of a call as plugins ask for. Most calls have one model, and nothing to sort. */
 export function rankModels<Entry extends { model: Model }>(
-  world: Pick<InferenceWorld, 'plugins'>,
+  { plugins }: Pick<InferenceWorld, 'plugins'>,
   call: Work[Kind]['call'],
   models: Entry[],
 ): Entry[] {
-  if (!call.plugins || models.length < 2) return models
-  return listPluginUses(world, call).reduce(
-    (sorted, { plugin, options }) =>
-      plugin.rank
-        ? sortByNumber(sorted, ({ model }) => plugin.rank?.(call, model, options) ?? 0)
-        : sorted,
-    models,
-  )
+  if (models.length < 2) return models
+  let sorted = models
+  for (const { id, rank } of plugins) {
+    const options = call.plugins?.[id]
+    if (rank && options !== null)
+      sorted = sortByNumber(sorted, ({ model }) => rank(call, model, options))
+  }
+  return sorted
 }
 
 /** Throws 400 for an option that a plugin does not have. `at` is its entry's path in the body. */

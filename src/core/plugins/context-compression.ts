@@ -4,6 +4,7 @@ import type { FittedCall, Plugin } from '../inference/plugin.ts'
 import type { PipelineStage } from '../inference/routing-metadata.ts'
 import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
+import { computePromptBound } from '../tokenizers/prompt.ts'
 import { compressMessages, estimateTokens } from './context-compression/middle-out.ts'
 
 const ContextCompression = Type.Object(
@@ -36,9 +37,10 @@ export const contextCompression: Plugin<CompressionOptions> = {
     if (call.kind !== 'text' || context === null) return { call }
     return options || context <= SMALL_CONTEXT ? compress(call, model, context) : { call }
   },
-  rank(call, model) {
+  rank(call, model, options) {
     const context = getContext(model)
     if (call.kind !== 'text' || context === null) return 0
+    if (!options && context > SMALL_CONTEXT) return 0
     return Number(context < (estimateTokens(call) + getAnswerRoom(call, context)) / 2)
   },
 }
@@ -72,17 +74,28 @@ const getAnswerRoom = ({ params: { max_tokens } }: TextCall, context: number): n
 /** Anthropic's models take no more messages (OpenRouter's guide, "Message Transforms"). */
 const MOST_MESSAGES = 1_000
 
+/** The share of the context that a prompt has to have, or else it is not cut: 400 says why. */
+const LEAST_SHARE = 1 / 4
+
 function compress(call: TextCall, model: Model, context: number): FittedCall<'text'> {
+  const room = context - getAnswerRoom(call, context)
   const mostMessages = model.id.startsWith('anthropic/') ? MOST_MESSAGES : Infinity
-  const isTooLong = estimateTokens(call) + (call.params.max_tokens ?? 1) > context
-  if ((!isTooLong && call.messages.length <= mostMessages) || isImageOnly(call)) return { call }
+  const isTooLong = exceeds(call, context - (call.params.max_tokens ?? 1))
+  if (!isTooLong && call.messages.length <= mostMessages) return { call }
+  if (room < context * LEAST_SHARE || isImageOnly(call)) return { call }
   const messages = compressMessages(call, {
-    tokens: isTooLong ? context - getAnswerRoom(call, context) : Infinity,
+    tokens: isTooLong ? room : Infinity,
     messages: mostMessages,
   })
   return messages === call.messages
     ? { call }
     : { call: { ...call, messages }, stage: buildStage(call, messages, context) }
+}
+
+/** Tells whether the prompt is longer. The bound is quick, and most prompts are within it. */
+function exceeds(call: TextCall, tokens: number): boolean {
+  const { text, audio, video } = computePromptBound(call)
+  return text + audio + video > tokens && estimateTokens(call) > tokens
 }
 
 // A picture is made from all that is said about it.
