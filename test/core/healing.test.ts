@@ -28,7 +28,12 @@ describe('a text that should be JSON', () => {
     ['Use {braces}: {"a": 1}', '{"a": 1}', ['extracted']],
     ['{"a": 12345678901234567890}.', '{"a": 12345678901234567890}', ['extracted']],
   ])('%j is mended', (text, mended, steps) => {
-    expect(heal(text, SCHEMA)).toEqual({ outcome: 'mended', text: mended, steps, isChecked: true } as never)
+    expect(heal(text, SCHEMA)).toEqual({
+      outcome: 'mended',
+      text: mended,
+      steps,
+      isChecked: true,
+    } as never)
   })
 
   test.each(['{"a":1}', ' {"a": 1}\n'])('%j needs nothing', text => {
@@ -73,7 +78,21 @@ describe('a text that should be JSON', () => {
   })
 
   test('any text is answered', () => {
-    const pieces = fc.constantFrom('{', '}', '[', ']', '"', "'", ',', ':', '\\', 'a', '1', '\n', '`')
+    const pieces = fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      '"',
+      "'",
+      ',',
+      ':',
+      '\\',
+      'a',
+      '1',
+      '\n',
+      '`',
+    )
     fc.assert(
       fc.property(fc.array(pieces, { maxLength: 60 }), parts => {
         const healed = heal(parts.join(''))
