@@ -31,7 +31,6 @@ export const SAMPLES: Record<string, PluginSample> = {
     isDeterministic: true,
   },
   'auto-beta-router': { entry: routerEntry, options: routerOptions, isDeterministic: true },
-  'free-router': { entry: {}, options: {}, isDeterministic: false },
   'pareto-router': {
     entry: { max_price: 2.5, min_coding_score: 0.4, price_source: 'prompt' },
     options: { maxPrice: 2.5, least: 0.4, source: 'prompt' },
@@ -50,4 +49,5 @@ export const SAMPLES: Record<string, PluginSample> = {
     options: { engine: 'middle-out' },
   },
   moderation: { entry: {}, options: { provider: 'one', model: 'judge' } },
+  'free-router': { entry: {}, options: {}, isDeterministic: false },
 }
