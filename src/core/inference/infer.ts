@@ -10,6 +10,7 @@ import { getPolicy } from '../policy/effective.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import { filterAnswerParts } from './filters.ts'
 import { kinds } from './kinds.ts'
+import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
@@ -132,8 +133,10 @@ const NO_PLUGINS: PluginUse[] = []
 
 /** Starts to count the answer of a step and returns that answer. */
 function startMetering<K extends Kind>(step: Step<K>) {
-  const { answer, run, call } = step
+  const { answer, run, plan } = step
   if (!answer) throw new GatewayError('server', 'Internal Server Error')
+  // What the model got, not what the client sent: plugins may have added to it, or left out of it.
+  const call = getEffectiveCall(plan?.models ?? [], step.call, answer.endpoint)
   const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = answer.endpoint
   step.meter = meter

@@ -2,8 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { join } from 'node:path'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { getOperator } from '../../../src/core/identity/actor.ts'
+import { explain } from '../../../src/core/inference/explain.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { buildTextCall } from '../../support/call.ts'
 import {
   buildDocx,
   buildPageContent,
@@ -39,6 +41,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   gateway = await testGateway({
     config: {
+      security: { allow_private_urls: [new URL(upstream.url).host] },
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
       models: [
         buildModel('words', 100_000),
@@ -351,6 +354,34 @@ describe('files of a conversation', () => {
     }
   })
 
+  test('are fetched from a URL once, and not for a call that is only explained', async () => {
+    const url = `${upstream.url}/harvest.pdf`
+    const pdf = Buffer.from(PDF.url.slice(PDF.url.indexOf(',') + 1), 'base64')
+    upstream.answer(({ path }) =>
+      path.endsWith('.pdf')
+        ? [`HTTP/1.1 200 OK\r\ncontent-length: ${pdf.length}\r\n\r\n`, pdf]
+        : completion('Hello'),
+    )
+    const models = { models: ['acme/words', 'acme/eyes'], model: undefined }
+    await ask(at, { file: { name: 'a.pdf', url }, more: models })
+    expect(upstream.hits.map(({ method }) => method)).toEqual(['GET', 'POST'])
+    expect(upstream.hits[1]?.body).toContain('37 barrels')
+    upstream.hits.length = 0
+    const call = buildTextCall({
+      models: ['acme/words'],
+      messages: [{ role: 'user', blocks: [{ type: 'file', file: { file_data: url } }] }],
+    })
+    const explanation = await explain(gateway, getOperator(gateway), {}, 'text', () => call)
+    expect([explanation.error, explanation.endpoints.length]).toEqual([null, 1])
+    expect(upstream.hits).toEqual([])
+  })
+
+  test('a URL of the private network is a 400', async () => {
+    const url = 'http://10.0.0.1/a.pdf'
+    const { status } = await ask(at, { file: { name: 'a.pdf', url } })
+    expect([status, upstream.hits]).toEqual([400, []])
+  })
+
   test('a picture, or bytes of no type, is refused by name', async () => {
     const url = toUrl('application/octet-stream', new Uint8Array([1, 2, 3]))
     const { status, text } = await ask(at, { file: { name: 'a.bin', url } })
@@ -381,6 +412,31 @@ test('a call is charged for what its provider counted, mended or not', async () 
   }
   expect(costs[0]).toBeGreaterThan(0)
   expect(costs[1]).toBe(costs[0] ?? 0)
+})
+
+test('without a count, what the model got is estimated: words, and what is left of a prompt', async () => {
+  upstream.answer(() => completion('Hello', { usage: undefined }))
+  const at = { door: 'chat' as const, stream: false }
+  const readPrompt = async (call: Partial<DoorCall>) =>
+    JSON.parse((await ask(at, call)).raw).usage.prompt_tokens
+  // A page that is sent as it is counts as 1,500 tokens.
+  expect(await readPrompt({ file: PDF })).toBeLessThan(100)
+  const text = `first ${'word '.repeat(4_000)}last`
+  expect(await readPrompt({ model: 'acme/small', text })).toBeLessThan(2_000)
+  expect(await readPrompt({ text })).toBeGreaterThan(4_000)
+})
+
+test('presets carry plugins', async () => {
+  const { createPreset } = await import('../../../src/core/catalog/presets.ts')
+  await createPreset(gateway, getOperator(gateway), 'mending', {
+    system_prompt: null,
+    config: { model: 'acme/words', plugins: [{ id: 'response-healing' }] },
+  } as never)
+  answer = '{"a": 1,}'
+  const more = { model: '@preset/mending', response_format: { type: 'json_object' } }
+  expect((await ask({ door: 'chat', stream: false }, { more })).text).toBe('{"a": 1}')
+  const plugins = [{ id: 'response-healing', enabled: false }]
+  expect((await ask({ door: 'chat', stream: false }, { more, plugins })).text).toBe(answer)
 })
 
 /** Runs with a content filter for the key. */
