@@ -374,6 +374,9 @@ describe('files of a conversation', () => {
     const explanation = await explain(gateway, getOperator(gateway), {}, 'text', () => call)
     expect([explanation.error, explanation.endpoints.length]).toEqual([null, 1])
     expect(upstream.hits).toEqual([])
+    const read = { ...call, messages: [{ role: 'user' as const, blocks: [toFileBlock(PDF.url)] }] }
+    const { stages } = await explain(gateway, getOperator(gateway), {}, 'text', () => read)
+    expect(stages.map(({ name }) => name)).toEqual(['file-parser'])
   })
 
   test('a URL of the private network is a 400', async () => {
@@ -438,6 +441,8 @@ test('presets carry plugins', async () => {
   const plugins = [{ id: 'response-healing', enabled: false }]
   expect((await ask({ door: 'chat', stream: false }, { more, plugins })).text).toBe(answer)
 })
+
+const toFileBlock = (file_data: string) => ({ type: 'file' as const, file: { file_data } })
 
 /** Runs with a content filter for the key. */
 async function withFilter(
