@@ -33,7 +33,7 @@ export interface Healer {
 /** The longest text that is looked at, in characters. */
 export const LONGEST_HEALED = 2 * 1024 * 1024
 
-const TIMEOUT_MS = 3_000
+const TIMEOUT_MS = 5_000
 const IDLE_MS = 60_000
 const MAX_WAITING = 256
 const MAX_WAITING_SIZE = 64 * 1024 * 1024

@@ -13,7 +13,9 @@ import {
   buildZip,
 } from '../support/documents-of-office.ts'
 
-const documents: Documents = openDocuments()
+// The deadline is not what is tested: the machine may be busy.
+const PATIENT = { timeoutMs: 120_000 }
+const documents: Documents = openDocuments(PATIENT)
 afterAll(() => documents.close())
 
 const readFile = async (name: string) =>
@@ -217,7 +219,7 @@ describe('the reader', () => {
     const workers = [silent]
     const impatient = openDocuments({
       startWorker: () => workers.shift() ?? startWorker(),
-      timeoutMs: 20_000,
+      ...PATIENT,
     })
     const first = impatient.read(buildPdf(buildPageContent('Never')), 'a').catch(e => e.message)
     const second = impatient.read(buildPdf(buildPageContent('Next')), 'a')
@@ -236,7 +238,7 @@ describe('the reader', () => {
   })
 
   test('refuses more than may wait', async () => {
-    const small = openDocuments({ maxWaiting: 1 })
+    const small = openDocuments({ ...PATIENT, maxWaiting: 1 })
     const reads = Array.from({ length: 3 }, () =>
       small.read(buildPdf(buildPageContent('Hi')), 'a').then(
         () => 'read',

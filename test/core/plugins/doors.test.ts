@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { openDocuments } from '../../../src/core/documents.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
+import { openHealer } from '../../../src/core/healing.ts'
 import { getOperator } from '../../../src/core/identity/actor.ts'
 import { explain } from '../../../src/core/inference/explain.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
@@ -40,6 +42,9 @@ const buildModel = (name: string, context_length: number, more: object = {}) => 
 beforeAll(async () => {
   upstream = await startUpstream()
   gateway = await testGateway({
+    // Deadlines are not what is tested: the machine may be busy.
+    documents: openDocuments({ timeoutMs: 120_000 }),
+    healer: openHealer({ timeoutMs: 120_000 }),
     config: {
       security: { allow_private_urls: [new URL(upstream.url).host] },
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
