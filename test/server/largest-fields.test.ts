@@ -12,16 +12,14 @@ import {
   openLoopWorld,
   TEXT_MODELS,
 } from '../support/loop-world.ts'
-import { createSeededRandom } from '../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 
 /*
  * For every field of every schema (queries too) the largest legal value in count, length and depth,
  * on every protocol: no other connection waits more than 250 ms, and peak memory stays under 200 MB
- * above idle. The long run makes all cases; the short one some, other ones with each SEED.
+ * above idle. The long run makes all cases; the short one some, other ones with each seed.
  */
 
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const CASES = LONG ? Number(process.env.CASES ?? 10_000) : 24
 
 /**
@@ -48,6 +46,10 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
   sendCompletionRequest: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { prompt: 'Hi' } },
   createMessages: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { messages } },
   createResponses: { models: [...TEXT_MODELS, 'sandbox/echo'], base: { input: 'Hi' } },
+  createRerank: {
+    models: [...EMBEDDING_MODELS, 'sandbox/embed'],
+    base: { query: 'Hi', documents: ['Hi'] },
+  },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }
 

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
 import { redactText } from '../../../../src/core/policy/filters/redact.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
+import { LONG } from '../../../support/random.ts'
 
 async function redact(text: string, rule: Partial<FilterRule>): Promise<string> {
   const { getInputFilters } = await openFilters([
@@ -44,7 +45,7 @@ describe('text is compared in its normal form, and the right characters are cut'
     )
   })
 
-  test('wherever it stands in a long text, whatever surrounds it (seed 11)', async () => {
+  test('wherever it stands in a long text, whatever surrounds it', async () => {
     const filler = fc.constantFrom('word ', 'ﷺ ', 'é ', 'e\u0301 ', '😀 ', '漢字 ', 'ﬁ ', '\u200b')
     const hidden = fc.constantFrom('Mu\u0308ller', 'Ｍüｌｌｅｒ', 'M\u200büller', 'Mül\u00adler')
     await fc.assert(
@@ -58,7 +59,7 @@ describe('text is compared in its normal form, and the right characters are cut'
           expect(await redact(before + word + after, MULLER)).toBe(`${before}X${after}`)
         },
       ),
-      { numRuns: process.env.GATEWAY_TEST_LONG ? 2_000 : 60, seed: 11 },
+      { numRuns: LONG ? 2_000 : 60 },
     )
   }, 120_000)
 })

@@ -398,7 +398,7 @@ describe('a connection', () => {
     upstream.open('closed')
     expect(await answer).toBe('two')
     const before = performance.now()
-    expect((await hit.clientLeft) - before).toBeLessThan(1_000)
+    expect((await hit.clientLeft) - before).toBeLessThan(3_000)
   })
 })
 
@@ -515,7 +515,7 @@ describe('cancelled', () => {
     expect(await rejection(answer)).toBe(REASON)
     const before = performance.now()
     await until(() => server.open === 0)
-    expect(performance.now() - before).toBeLessThan(1_000)
+    expect(performance.now() - before).toBeLessThan(4_000)
   })
 
   test('while it is sent, a request closes its connection', async () => {

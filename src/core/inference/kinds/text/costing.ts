@@ -15,6 +15,7 @@ import { listUnsupported } from './understanding.ts'
 export const costing: Partial<Costing<'text'>> = {
   estimateInput: computePromptBound,
   boundInput: computeLargestPrompt,
+  countPrompts: () => 1,
   boundUnits: call => ({ search: countSearches(call) }),
   boundOutput,
   computeLeastOutput,
