@@ -81,7 +81,10 @@ function testEntry(
   const cases = Object.entries({ ...entry, enabled: true }).flatMap(([name, value]) => [
     ...VALUES.filter(other => getShape(other) !== getShape(value)).map(other => [name, other]),
     ...(typeof value === 'number'
-      ? COUNTS.filter(count => count !== 1.5 || !fractions.includes(name)).map(count => [name, count])
+      ? COUNTS.filter(count => count !== 1.5 || !fractions.includes(name)).map(count => [
+          name,
+          count,
+        ])
       : []),
   ]) as [name: string, value: unknown][]
   test.each(cases)('with %s: %j is a 400 that names the field', (name, value) => {
