@@ -135,6 +135,25 @@ const ModelConfig = Type.Object(
 )
 export type ModelConfig = Static<typeof ModelConfig>
 
+const PluginEntries = Type.Array(
+  Type.Object({ id: Text('The plugin') }, { additionalProperties: true }),
+  {
+    maxItems: 32,
+    description: 'Entries as in the plugins of a call, which its own entries replace',
+  },
+)
+const LockedPlugins = Type.Array(Type.String({ minLength: 1 }), {
+  maxItems: 32,
+  description: 'The plugins among them whose entries calls cannot replace or switch off',
+})
+
+/** The plugins of calls that do not name them. */
+export const PluginDefaults = Type.Object(
+  { defaults: Type.Optional(PluginEntries), prevent_overrides: Type.Optional(LockedPlugins) },
+  closed,
+)
+export type PluginDefaults = Static<typeof PluginDefaults>
+
 /** All settings: their names, defaults and meanings. */
 export const Config = Type.Object(
   {
@@ -253,6 +272,31 @@ export const Config = Type.Object(
         pause_seconds: Seconds(
           5,
           'How long it cools down; doubled at each further failure, up to five minutes',
+        ),
+      },
+      { ...closed, default: {} },
+    ),
+    plugins: Type.Object(
+      {
+        defaults: Type.Optional(PluginEntries),
+        prevent_overrides: Type.Optional(LockedPlugins),
+        workspaces: Type.Record(Type.String(), PluginDefaults, {
+          default: {},
+          description: 'By the slug of a workspace: its own defaults, instead of those above',
+        }),
+        coding_scores: Type.Record(Type.String(), Type.Number({ minimum: 0, maximum: 1 }), {
+          default: {},
+          description:
+            'How well models write code, from 0 to 1, by model: pareto-code picks from these alone',
+        }),
+        moderation: Type.Optional(
+          Type.Object(
+            {
+              provider: Text('A provider that speaks OpenAI’s /moderations'),
+              model: Text('The provider’s own name for the model that judges'),
+            },
+            { ...closed, description: 'Who judges calls with the plugin moderation' },
+          ),
         ),
       },
       { ...closed, default: {} },

@@ -5,13 +5,16 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
+import { type Healer, openHealer } from './healing.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
+import { checkPluginDefaults } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
@@ -72,6 +75,10 @@ export interface Gateway {
   recorder: Recorder
   /** Notes calls that are refused before any provider is asked. */
   refusals: RefusalLog
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
   /** Counts tokens when a provider does not report them. */
   tokenizers: Tokenizers
   /** The stages of a call. */
@@ -163,6 +170,8 @@ export interface GatewayParts {
   random: () => number
   egress: Send
   resolve: Resolve
+  documents: Documents
+  healer: Healer
   tokenizers: Tokenizers
   stages: Stages
   plugins: Plugin[]
@@ -178,6 +187,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     data,
     busyTimeout = 2_000,
     clock = systemClock,
+    documents = openDocuments(),
+    healer = openHealer(),
     tokenizers = openTokenizers(),
   } = overrides
   const ids = {
@@ -186,6 +197,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ...(overrides.random ? { random: overrides.random } : {}),
   }
   const catalog = openCatalog(config, protocolNames, clock.now())
+  checkPluginDefaults(config, overrides.plugins ?? PLUGINS)
   const secrets = openSecrets(data, overrides)
   const store =
     overrides.store ??
@@ -226,6 +238,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       clock,
       readKeep: () => gateway.config.storage.refusals,
     }),
+    documents,
+    healer,
     tokenizers,
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
@@ -247,6 +261,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
+      documents.close()
+      healer.close()
       tokenizers.close()
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()

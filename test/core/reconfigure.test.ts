@@ -20,6 +20,7 @@ import {
   delta,
   done,
   finish,
+  json,
   type Script,
   sseHead,
   startUpstream,
@@ -156,6 +157,12 @@ async function unlessWaiting<Outcome>(
 }
 
 const never: Script = { wait: 'never' }
+
+/** The text of an answer that should be JSON and is not quite. */
+const healedText = ({ ask }: House, plugins?: object[]) => {
+  first.answer(() => completion('{"a": 1,}'))
+  return textOf(ask({ response_format: { type: 'json_object' }, ...(plugins ? { plugins } : {}) }))
+}
 
 /** Assigns a guardrail with these fields to the inference key. */
 async function guard({ gateway }: House, rules: Json): Promise<void> {
@@ -406,6 +413,47 @@ const ROWS: Row[] = [
       seen: rest,
       was: 5_000,
       is: 7_000,
+    },
+  ),
+  row(
+    'plugins.defaults',
+    { plugins: { defaults: [{ id: 'response-healing' }] } },
+    { seen: healedText, was: '{"a": 1,}', is: '{"a": 1}' },
+  ),
+  row(
+    'plugins.prevent_overrides',
+    { plugins: { prevent_overrides: ['response-healing'] } },
+    {
+      before: { plugins: { defaults: [{ id: 'response-healing' }] } },
+      seen: house => healedText(house, [{ id: 'response-healing', enabled: false }]),
+      was: '{"a": 1,}',
+      is: '{"a": 1}',
+    },
+  ),
+  row(
+    'plugins.workspaces',
+    { plugins: { workspaces: { default: { defaults: [{ id: 'response-healing' }] } } } },
+    { seen: healedText, was: '{"a": 1,}', is: '{"a": 1}' },
+  ),
+  row(
+    'plugins.coding_scores',
+    { plugins: { coding_scores: { 'acme/single': 1 } } },
+    {
+      seen: ({ ask }) => statusOf(ask({ model: 'gateway/pareto-code' })),
+      was: 404,
+      is: 200,
+    },
+  ),
+  row(
+    'plugins.moderation',
+    { plugins: { moderation: { provider: 'one', model: 'judge' } } },
+    {
+      seen: async ({ ask }) => {
+        first.answer(() => json({ results: [{ flagged: true, categories: {} }] }))
+        return statusOf(ask({ plugins: [{ id: 'moderation' }] }))
+      },
+      was: 400,
+      is: 403,
     },
   ),
   row(

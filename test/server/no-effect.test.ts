@@ -102,10 +102,12 @@ describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank'])('%s'
   })
 })
 
-test('transforms are a plugin to come', async () => {
+test('transforms are a plugin by its older name', async () => {
   const at = '/chat/completions'
-  expect((await send(at, { transforms: ['middle-out'] })).field).toBe('transforms')
-  expect((await send(at, { transforms: [] })).status).toBe(200)
+  for (const transforms of ['middle-out', ['inside-out'], [7], {}])
+    expect((await send(at, { transforms })).field).toBe('transforms')
+  for (const transforms of [['middle-out'], [], null])
+    expect((await send(at, { transforms })).status).toBe(200)
 })
 
 test('a server tool that the workspace has disabled is a 403', async () => {

@@ -116,7 +116,11 @@ async function buildExplanation<K extends Kind>(
     requested: run?.call.models ?? [],
     models: candidates?.models.map(({ model }) => model.id) ?? [],
     strategy: candidates?.strategy ?? null,
-    stages: candidates?.stages ?? [],
+    stages: [
+      ...(candidates?.stages ?? []),
+      ...(candidates?.models[0]?.stages ?? []),
+      ...(run?.pluginStages ?? []),
+    ],
     endpoints: run?.step ? explainEndpoints(world, kind, run.step) : [],
     dropped: run?.step ? explainDropped(world, kind, run.step) : [],
     set_aside: amounts && { credits: toUsdOrNull(amounts.own), byok: toUsdOrNull(amounts.byok) },

@@ -61,7 +61,11 @@ export function inlineMedia<K extends Kind>(
     .then(urls => replaceUrls(call, urls))
 }
 
-async function fetchMissing(
+/**
+ * Fetches what is not in `media` yet, as data URLs by their URL, and returns `media`. Throws 400
+ * for media that cannot be fetched, and for too many.
+ */
+export async function fetchMissing(
   world: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,

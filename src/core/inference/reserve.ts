@@ -108,7 +108,7 @@ function toHeldCall<K extends Kind>(
     step: number,
     byok: first.is_byok,
     nanos,
-    spent: estimatePromptNanos(run.kind, call, first),
+    spent: estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first),
   }
 }
 

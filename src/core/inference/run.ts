@@ -11,6 +11,7 @@ import type { OpenedAnswer } from './attempt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import type { Meter } from './kinds.ts'
 import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
+import type { PipelineStage } from './routing-metadata.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -78,6 +79,8 @@ export class Run<K extends Kind = Kind> {
   readonly steps: Step<K>[] = []
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
+  /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
+  readonly pluginStages: PipelineStage[] = []
   /** The media that were fetched for the call, as data URLs by their URL. */
   readonly media = new Map<string, string>()
   readonly created: Date

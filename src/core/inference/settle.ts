@@ -21,7 +21,7 @@ import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
-import { findDecidingRouter } from './plan/resolve-models.ts'
+import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import {
   type Attempt,
@@ -112,7 +112,8 @@ async function settleSentRequest<K extends Kind>(
   step: Step<K>,
   { endpoint, leftover, received }: SentRequest<K>,
 ): Promise<Receipt> {
-  const { run, call } = step
+  const { run, plan } = step
+  const call = getEffectiveCall(plan?.models ?? [], step.call, endpoint)
   const meter = kinds[run.kind].metering.startMeter(call)
   const read = (parts: AnswerPart<K>[]) => meter.read(parts)
   const outcome = leftover ? await leftover.readOn(read) : 'cut'

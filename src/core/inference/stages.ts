@@ -3,6 +3,7 @@ import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
+import { prepareRun, reviewRun } from './prepare.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
 import { recordRun, settleLastStep } from './settle.ts'
@@ -37,8 +38,12 @@ export const STAGES: Stages = {
   open: [
     // Whether the call may be made at all, and now: 403, 503, 429.
     { name: 'admit', run: admitRun },
+    // What plugins have to read for it is read: 400.
+    { name: 'prepare', run: prepareRun },
     // Texts are redacted, refused or noted: 403.
     { name: 'filter', run: filterRun },
+    // Plugins may look at what is left: 403.
+    { name: 'review', run: reviewRun },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
   ],

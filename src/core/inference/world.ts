@@ -1,3 +1,5 @@
+import type { Documents } from '../documents.ts'
+import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { HoldJournal, LedgerStore } from '../ledger/ledger.ts'
@@ -32,6 +34,10 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   traffic: Traffic
   journal: Journal
   recorder: Recorder
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
   /** Counts tokens that providers did not count. */
   tokenizers: Tokenizers
   /** The life of a call. */

@@ -45,7 +45,10 @@ export async function estimateContent(
 }
 
 /** Computes a generous estimate of a prompt's tokens immediately, from the lengths of its texts. */
-export function computePromptBound({ messages, tools }: TextCall): ExpectedInput {
+export function computePromptBound({
+  messages,
+  tools,
+}: Pick<TextCall, 'messages' | 'tools'>): ExpectedInput {
   const described = tools.length > 0 ? boundJsonTokens(tools) : 0
   const bound = { text: described + PER_MESSAGE * messages.length + PER_ANSWER, audio: 0, video: 0 }
   for (const { blocks } of messages) addBlockBounds(bound, blocks)

@@ -21,9 +21,10 @@ export function toChatCall(
 ): TextCall {
   const body = modernizeRequest(request)
   refuseServerTools(world, actor, body)
-  refuseTransforms(body)
+  const base = buildCallBase(world, actor, body, context)
   return {
-    ...buildCallBase(world, actor, body, context),
+    ...base,
+    ...readTransforms(body, base),
     kind: 'text',
     dialect: 'chat',
     messages: toMessages(body),
@@ -46,10 +47,19 @@ const KNOWN_FIELDS = new Set([
   'transforms',
 ])
 
-// The older name of a plugin that is not here yet.
-function refuseTransforms({ transforms }: ChatRequest & { transforms?: unknown }): void {
-  const isEmpty = transforms == null || (Array.isArray(transforms) && transforms.length === 0)
-  if (!isEmpty) throw invalid('transforms: expected none, as they have no effect yet', 'transforms')
+/**
+ * Reads the older name of the plugin `context-compression`: a list with `middle-out` asks for it, and
+ * an empty one switches it off. An entry of `plugins` takes precedence.
+ */
+function readTransforms(
+  { transforms }: ChatRequest & { transforms?: unknown },
+  { plugins }: Pick<TextCall, 'plugins'>,
+): Pick<TextCall, 'plugins'> {
+  if (transforms == null || plugins?.['context-compression'] !== undefined) return {}
+  if (!Array.isArray(transforms) || transforms.some(name => name !== 'middle-out'))
+    throw invalid('transforms: expected a list of middle-out, or an empty one', 'transforms')
+  const options = transforms.length > 0 ? { engine: 'middle-out' } : null
+  return { plugins: { ...plugins, 'context-compression': options } }
 }
 
 function toMessages({ messages, prompt }: ChatRequest): Message[] {
