@@ -15,16 +15,22 @@ export function listUnreadOrigins(
 ): string[] {
   for (const { kind, url } of references)
     if (!isSentAsBytes(url)) throw invalid(`The ${kind}: expected an http, https or data URL`)
-  const origins = new Set<string>()
+  let origins: Set<string> | undefined
   for (const blocks of contents)
     for (const block of blocks) {
       const unread = listUnread(block)
-      if (unread !== undefined) collectOrigins(unread, origins)
+      if (unread === undefined) continue
+      origins ??= new Set()
+      collectOrigins(unread, origins)
     }
+  if (!origins) return NO_ORIGINS
   if (origins.size > MAX_ORIGINS)
     throw invalid(`The content: expected URLs of at most ${MAX_ORIGINS} hosts`)
   return [...origins]
 }
+
+// Most calls have no such fields.
+const NO_ORIGINS: string[] = []
 
 /** Each has to be looked up. */
 const MAX_ORIGINS = 64
