@@ -55,10 +55,8 @@ export async function attemptInOrder<K extends Kind>(
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
       const delay = computeHedgeDelay(world, step, attempt.endpoint)
-      const sendAttempt = (attempt: RunningAttempt) =>
-        tryEndpoint(world, step, attempt, queue.echoes)
-      if (delay === null) return await sendAttempt(attempt)
-      const answer = await raceEndpoints(world, attempt, { step, queue, delay, sendAttempt })
+      if (delay === null) return await tryEndpoint(world, step, attempt, queue.echoes)
+      const answer = await raceAttempt(world, attempt, { step, queue, delay })
       if (answer) return answer
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
@@ -68,6 +66,19 @@ export async function attemptInOrder<K extends Kind>(
   }
   throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
 }
+
+// A function of its own, so that calls without a hedge make no closure.
+const raceAttempt = <K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  { step, queue, delay }: { step: Step<K>; queue: AttemptQueue<K>; delay: number },
+): Promise<OpenedAnswer<K> | null> =>
+  raceEndpoints(world, attempt, {
+    step,
+    queue,
+    delay,
+    sendAttempt: racing => tryEndpoint(world, step, racing, queue.echoes),
+  })
 
 /**
  * Computes after how many milliseconds without a first part another endpoint is tried beside this

@@ -33,7 +33,8 @@ export async function infer<K extends Kind>(
 ): Promise<Answer<K>> {
   const run = startRun(world, actor, kind, call)
   try {
-    await runStages(world, world.stages.open, run)
+    const opening = runStages(world, world.stages.open, run)
+    if (opening) await opening
     run.follow(signal)
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)

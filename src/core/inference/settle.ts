@@ -331,9 +331,14 @@ const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && cost_details.prompt + cost_details.completion
 
 /** Sums what all steps of a run cost. */
-export const sumRunReceipts = ({ steps }: Run): Receipt =>
-  sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
-  createFreeReceipt(createTextUsage(0, 0))
+export function sumRunReceipts({ steps }: Run): Receipt {
+  const [first] = steps
+  if (steps.length === 1 && first?.receipt) return first.receipt
+  return (
+    sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
+    createFreeReceipt(createTextUsage(0, 0))
+  )
+}
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
