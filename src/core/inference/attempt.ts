@@ -7,7 +7,7 @@ import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
-import { openAnswer } from '../upstream/answer.ts'
+import { type AnswerObserver, openAnswer, type ResponseHead } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
@@ -409,15 +409,22 @@ async function openParts<K extends Kind>(
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
   const connection = leftover?.connection ?? attempt.cancellation
-  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
-    onHead({ status, request_id }) {
-      attempt.status = status
-      attempt.request_id = request_id
-    },
-    ...(leftover ? { onBytes: size => leftover.countBytes(size) } : {}),
-  })
+  const observer = createObserver(attempt, leftover)
+  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, observer)
   sent.received = opened.first
   return opened.first.some(kind.isMeaningful) ? opened : readUntilMeaningful(opened, kind)
+}
+
+/** Creates what notes the head of the answer, and counts its bytes if it may be read on. */
+function createObserver(
+  attempt: RunningAttempt,
+  leftover: Pick<Leftover<never>, 'countBytes'> | null,
+): AnswerObserver {
+  const onHead = ({ status, request_id }: ResponseHead) => {
+    attempt.status = status
+    attempt.request_id = request_id
+  }
+  return leftover ? { onHead, onBytes: size => leftover.countBytes(size) } : { onHead }
 }
 
 /** Reads on to the first part that a caller can use. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { toDayNumber } from '../kernel/clock.ts'
+import { renderTime, toDayNumber } from '../kernel/clock.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -294,7 +294,7 @@ type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
-  return { day: toDayNumber(now), settled_at: now.toISOString() }
+  return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
 
 /** Turns the hold of a step into its charge, once. */

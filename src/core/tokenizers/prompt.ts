@@ -160,6 +160,7 @@ export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): nu
 
 // Most calls have none of these fields.
 function boundJsonTokens(value: unknown): number {
+  if (value == null || (Array.isArray(value) && value.length === 0)) return 0
   for (const _ in value as object) return boundTokens(JSON.stringify(value))
   return 0
 }
