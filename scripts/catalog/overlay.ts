@@ -20,7 +20,12 @@ const createEmbeddingRow = ({
   output: ['embeddings'],
 })
 
-/** Read on 2026-11-21. */
+const createRerankRow = (row: Omit<OverlayRow, 'output'>): OverlayRow => ({
+  ...row,
+  output: ['rerank'],
+})
+
+/** Embeddings were read on 2026-11-21, ranking on 2026-11-22. */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({
     id: 'cohere/embed-english-v3.0',
@@ -37,6 +42,38 @@ export const OVERLAY: OverlayRow[] = [
     model: 'embed-multilingual-v3.0',
     context_length: 512,
     prompt: 0.1,
+  }),
+  createRerankRow({
+    id: 'cohere/rerank-v3.5',
+    name: 'Cohere: Rerank v3.5',
+    provider: 'cohere',
+    model: 'rerank-v3.5',
+    context_length: 4_096,
+    prices: { prompt: 0, completion: 0, per_search_unit: 0.002 },
+  }),
+  createRerankRow({
+    id: 'amazon/rerank-v1',
+    name: 'Amazon: Rerank v1',
+    provider: 'bedrock',
+    model: 'amazon.rerank-v1:0',
+    context_length: 4_096,
+    prices: { prompt: 0, completion: 0, per_search_unit: 0.001 },
+  }),
+  createRerankRow({
+    id: 'voyage/rerank-2.5',
+    name: 'Voyage AI: Rerank 2.5',
+    provider: 'voyage',
+    model: 'rerank-2.5',
+    context_length: 32_000,
+    prices: { prompt: 0.05, completion: 0 },
+  }),
+  createRerankRow({
+    id: 'voyage/rerank-2.5-lite',
+    name: 'Voyage AI: Rerank 2.5 Lite',
+    provider: 'voyage',
+    model: 'rerank-2.5-lite',
+    context_length: 32_000,
+    prices: { prompt: 0.02, completion: 0 },
   }),
 ]
 

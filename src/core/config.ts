@@ -425,20 +425,25 @@ export function parseConfig(
 ): Config {
   const sources = { env, readSecretFile }
   const parsed = parseYaml(text) ?? {}
-  const settings = substituteVariables(
+  const { replaced: settings, missing } = substituteVariables(
     withoutSecrets ? removeMissingSecrets(parsed, sources) : parsed,
     sources,
   )
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     throw invalid('The config file: expected a mapping of settings')
   const config = fillDefaults(Config, settings)
+  // What a variable without a value would be is not known, so nothing else is said of it.
   const issues = findIssues(config, text)
-  if (issues.length > 0)
-    throw createConfigError(issues.map(issue => describeSetting(issue, config)))
+    .map(issue => describeSetting(issue, config))
+    .filter(({ names }) => !missing.some(variable => isWithin(names, variable.names)))
+  if (missing.length > 0 || issues.length > 0) throw createConfigError([...missing, ...issues])
   const contradictions = listContradictions(config as Config)
   if (contradictions.length > 0) throw createConfigError(contradictions)
   return config as Config
 }
+
+const isWithin = (names: string[], outer: string[]): boolean =>
+  outer.every((name, i) => names[i] === name)
 
 /** Lists settings that are right alone, and wrong beside others. */
 function listContradictions(config: Config): FoundIssue[] {

@@ -16,13 +16,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  buildLocalConfig,
-  PROGRAM,
-  runGateway as run,
-  type Server,
-  startServer,
-} from '../support/server.ts'
+import { runCommand as run } from '../support/commands.ts'
+import { buildLocalConfig, PROGRAM, type Server, startServer } from '../support/server.ts'
 import { completion, delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-backup-'))

@@ -9,11 +9,11 @@ import { markEnds, verifyLedgerEnd } from '../../src/core/inference/recover.ts'
 import { hashLedgerRow, type LedgerRow } from '../../src/core/ledger/chain.ts'
 import { MIGRATIONS } from '../../src/core/store/sqlite/contents.ts'
 import { SEALED_TABLES } from '../../src/core/store/sqlite/seals/tables.ts'
+import { runCommand as run } from '../support/commands.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
-import { createSeededRandom } from '../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 import { openIdentityProvider } from '../support/scim.ts'
-import { runGateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -511,10 +511,9 @@ describe('what an attacker changes in the database', () => {
     await gateway.close()
   })
 
-  const seed = Number(process.env.GATEWAY_TEST_SEED ?? 13)
-  const cases = process.env.GATEWAY_TEST_LONG ? 10_000 : 40
-  test(`${cases} single changes of any value, row or seal (seed ${seed})`, async () => {
-    const random = createSeededRandom(seed)
+  const cases = LONG ? 10_000 : 40
+  test(`${cases} single changes of any value, row or seal (seed ${SEED})`, async () => {
+    const random = createSeededRandom(SEED)
     const data = copyData(original)
     const gateway = await opened(data)
     const db = new Database(join(data, 'gateway.db'))

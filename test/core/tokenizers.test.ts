@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { Tokenizer } from 'ai-tokenizer'
 import * as claude from 'ai-tokenizer/encoding/claude'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
@@ -63,18 +63,20 @@ const SAMPLES: [script: string, text: string][] = [
 ]
 
 describe('a count', () => {
+  const tokenizers = openTokenizers({ timeoutMs: PATIENT })
+  afterAll(() => tokenizers.close())
   const library = new Tokenizer(claude)
   const o200k = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
   const claudes = (text: string) => library.encode(text, 'all').length
 
   test.each(SAMPLES)('of %s for OpenAI’s models equals gpt-tokenizer’s', async (_, text) => {
-    expect(await open().count('openai', [text, text])).toBe(2 * o200k(text))
+    expect(await tokenizers.count('openai', [text, text])).toBe(2 * o200k(text))
   })
 
   test.each(SAMPLES)(
     'of %s for Anthropic’s models is that of ai-tokenizer, times the factor of later models',
     async (_, text) => {
-      expect(await open().count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
+      expect(await tokenizers.count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
     },
   )
 
@@ -82,7 +84,7 @@ describe('a count', () => {
     'of %s for other models is that of tokenx, times the factor of their family, without a Worker',
     async (_, text) => {
       const { workers, start } = counted()
-      const tokenizers = open({ startWorker: start })
+      const counting = open({ startWorker: start })
       for (const family of [
         'gemini',
         'llama',
@@ -92,7 +94,7 @@ describe('a count', () => {
         'cohere',
         'unknown',
       ] as const)
-        expect(await tokenizers.count(family, [text])).toBe(
+        expect(await counting.count(family, [text])).toBe(
           Math.round(estimateTokenCount(text) * FAMILIES[family].multiplier),
         )
       expect(workers).toEqual([])
@@ -108,7 +110,7 @@ describe('a count', () => {
   test('of a longer text than is encoded adds the rule of thumb for the rest', async () => {
     const sentence = 'All work and no play makes Jack a dull boy. '
     const text = sentence.repeat(60_000)
-    const tokens = await open().count('openai', [text])
+    const tokens = await tokenizers.count('openai', [text])
     expect(text.length).toBeGreaterThan(2 * 1024 * 1024)
     expect(tokens / (o200k(sentence.repeat(100)) * 600)).toBeCloseTo(1, 1)
   })

@@ -7,8 +7,9 @@ import {
   readGenerationId,
   sendChat,
 } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -396,7 +397,7 @@ test('the free router’s calls count as free, whatever it picks', async () => {
 })
 
 test('the terminal lists the routers', async () => {
-  const { code, stdout } = await runGateway([
+  const { code, stdout } = await runCommand([
     'models',
     'list',
     '--q',

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createSeededRandom } from '../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -9,8 +9,6 @@ import { completion, startUpstream, type Upstream } from '../support/upstream.ts
  * provider holds none of them.
  */
 
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const CASES = LONG ? 10_000 : 600
 const CANARY = 'canary-7f3e'
 

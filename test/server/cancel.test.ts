@@ -11,7 +11,8 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -278,7 +279,7 @@ function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
  * id.
  */
 async function newest(limit: number): Promise<Generation[]> {
-  const { stdout } = await runGateway([
+  const { stdout } = await runCommand([
     'generations',
     'list',
     '--limit',

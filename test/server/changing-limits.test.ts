@@ -9,8 +9,10 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { RawCall } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   delta,
@@ -89,7 +91,7 @@ interface Caller {
 let made = 0
 async function newCaller(limits: object = { limit: 1 }): Promise<Caller> {
   const name = `w${++made}`
-  const { stdout } = await runGateway([
+  const { stdout } = await runCommand([
     'members',
     'create',
     '--email',
@@ -170,7 +172,7 @@ const CHANGES: [
   ],
   [
     'its member leaves',
-    c => runGateway(['members', 'deactivate', c.member, '--data', server.data]),
+    c => runCommand(['members', 'deactivate', c.member, '--data', server.data]),
     401,
     '',
   ],
@@ -326,8 +328,9 @@ test('a key created again under the same name starts at zero, its member does no
 
 test('A-22 all reports of money agree', async () => {
   const caller = await newCaller({ limit: 5, limit_reset: 'weekly' })
+  const random = createSeededIntegers(SEED)
   upstream.answer(({ json }) => {
-    const tokens = 1 + Math.floor(Math.random() * BOUND)
+    const tokens = 1 + random(BOUND)
     const end = [delta('Hello'), finish('stop', usage(1, tokens)), done(), '0\r\n\r\n']
     return (json as { user?: string }).user
       ? [sseHead(), delta('Hello'), { end: 'rst' }]
@@ -356,7 +359,7 @@ test('A-22 all reports of money agree', async () => {
     .data
   const printed = JSON.parse(
     (
-      await runGateway([
+      await runCommand([
         'keys',
         'list',
         '--workspace',

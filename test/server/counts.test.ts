@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject, type Json } from '../../src/core/kernel/json.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
-import { createSeededIntegers } from '../support/random.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { completion, json, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -13,8 +13,6 @@ import { completion, json, type Script, startUpstream, type Upstream } from '../
 
 const LIMIT = 0.01
 const AT_ONCE = 40
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 
 let upstream: Upstream
 let server: Server

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { closeSync, openSync } from 'node:fs'
 import { Descriptors } from '../../src/server/descriptors.ts'
 import { waitUntil } from '../support/chat.ts'
+import { LONG } from '../support/random.ts'
 import { buildLocalConfig, PROGRAM, type Server, startServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
 import { delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -59,7 +60,7 @@ const FLOODS: Flood[] = [
   ['wait for a stream', callFor, 3],
   // Bun ends these after twelve seconds, and not earlier.
   ['stop in the middle of a head', client => client.send('GET / HTT'), 15],
-  ...(process.env.GATEWAY_TEST_LONG === undefined ? [] : [SILENT]),
+  ...(LONG ? [SILENT] : []),
 ]
 
 test('/ready answers 503 while descriptors are scarce, and 200 again', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { VERSION } from '../../src/core/kernel/version.ts'
-import { type Browser, hasBrowser, startBrowser } from '../support/browser.ts'
+import { type Browser, hasBrowser, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 const found = await hasBrowser()
@@ -8,10 +8,13 @@ const found = await hasBrowser()
 describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   let server: Server
   let browser: Browser
+  /** The page that most tests share: a browser renders all operations for seconds. */
+  let docs: WatchedPage
 
   beforeAll(async () => {
     server = await startServer()
     browser = await startBrowser()
+    docs = await openDocs()
   })
 
   afterAll(async () => {
@@ -31,7 +34,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== url)
 
   test('shows every operation, without other hosts or errors', async () => {
-    const { page, requests, errors } = await openDocs()
+    const { page, requests, errors } = docs
     const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
       paths: Record<string, object>
     }
@@ -56,7 +59,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   })
 
   test('shows the version of the program, and inference first', async () => {
-    const { page } = await openDocs()
+    const { page } = docs
     const text = (selector: string) => page.locator(selector).first().textContent()
     expect((await text('.info .version'))?.trim()).toBe(VERSION)
     expect(await text('.opblock-tag')).toStartWith('Chat')
@@ -64,7 +67,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   })
 
   test('tries a chat completion out as prefilled, with the key that was entered', async () => {
-    const { page, requests, errors } = await openDocs()
+    const { page, requests, errors } = docs
     await page.locator('.auth-wrapper .authorize').first().click()
     const field = page.locator('.auth-container input').first()
     await field.fill(server.inference_key)
@@ -85,7 +88,7 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
 
   test.each(['127.0.0.1', 'localhost'])('tries an operation out, at %s', async host => {
     const url = server.url.replace('127.0.0.1', host)
-    const { page, requests, errors } = await openDocs(url)
+    const { page, requests, errors } = url === server.url ? docs : await openDocs(url)
     const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
     await health.locator('.opblock-summary').click()
     await health.getByRole('button', { name: 'Try it out' }).click()

@@ -12,7 +12,7 @@ import {
   readUsage,
   sendChat,
 } from '../support/chat.ts'
-import { createSeededIntegers } from '../support/random.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
@@ -25,11 +25,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-const { GATEWAY_TEST_BINARY, GATEWAY_TEST_LONG } = process.env
-/** Starting from source takes ten times as long. */
-const KILLS = !GATEWAY_TEST_BINARY ? 20 : GATEWAY_TEST_LONG ? 200 : 40
-/** When each round is killed. To repeat a run: `SEED=7 bun test durable-limits`. */
-const SEED = Number(process.env.SEED ?? 20_261_120)
+const KILLS = LONG ? 200 : 20
 const PRICED = { prompt: 1, completion: 1 }
 const BOUND = 100_000
 

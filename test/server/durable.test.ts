@@ -11,14 +11,12 @@ import {
   readGenerationId,
   sendChat,
 } from '../support/chat.ts'
-import { createSeededIntegers } from '../support/random.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, stream } from '../support/upstream.ts'
 
 const ROUNDS = 10
 const CLIENTS = 8
-/** After how many answers each round is killed. To repeat a run: `SEED=7 bun test durable`. */
-const SEED = Number(process.env.SEED ?? 20_261_120)
 
 const data = mkdtempSync(join(tmpdir(), 'gateway-durable-'))
 afterAll(() => rmSync(data, { recursive: true, force: true }))

@@ -3,6 +3,7 @@ import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { measureLoopUse } from '../support/event-loop.ts'
 import { type LoopWorld, openLoopWorld } from '../support/loop-world.ts'
+import { decodeOutgoing } from '../support/outgoing.ts'
 
 /*
  * Issue: "the loop and the memory". One request must not make everyone else wait. Each of these did
@@ -150,7 +151,7 @@ test('turns of one role become one message, with the fields and the content of a
   const { gateway, send } = await openLoopWorld()
   const { send: sendOut } = gateway.egress
   gateway.egress.send = (outgoing, cancellation) => {
-    sent.push(...JSON.parse(outgoing.body).messages)
+    sent.push(...JSON.parse(decodeOutgoing(outgoing.body)).messages)
     return sendOut(outgoing, cancellation)
   }
   await send('/chat/completions', {

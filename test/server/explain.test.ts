@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { Explanation } from '../../src/core/inference/explain.ts'
 import { findSchemaIssue } from '../../src/core/kernel/schema.ts'
 import { fetchGeneration } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import {
   KEYS,
   type KeyName,
@@ -10,7 +11,7 @@ import {
   SAMPLES,
   type Sample,
 } from '../support/explain/samples.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -178,7 +179,7 @@ async function explainedAtTerminal(sample: Sample): Promise<Explanation> {
     '--dialect',
     sample.dialect ?? 'chat',
   ]
-  const { stdout, stderr, code } = await runGateway(args, {
+  const { stdout, stderr, code } = await runCommand(args, {
     cwd: server.data,
     stdin: JSON.stringify(sample.body),
   })

@@ -41,7 +41,7 @@ class Sayer {
     const body = (await request.json()) as Json
     this.asked.push(body)
     const claude = request.url.endsWith('/messages')
-    if (request.url.endsWith('/embeddings')) return Response.json(VECTOR)
+    if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
     if (!body.stream)
       return Response.json(claude ? wholeClaude(this.pieces) : wholeChat(this.pieces))
     const events = claude ? claudeEvents(this.pieces) : chatEvents(this.pieces)
@@ -58,12 +58,12 @@ class Sayer {
   }
 }
 
-const VECTOR = {
+const answerVectors = ({ input }: Json) => ({
   object: 'list',
   model: 'e',
-  data: [{ object: 'embedding', index: 0, embedding: [1] }],
+  data: [input].flat().map((_, index) => ({ object: 'embedding', index, embedding: [1] })),
   usage: { prompt_tokens: 1, total_tokens: 1 },
-}
+})
 const USAGE = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
 const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
 const chunk = (more: object) =>
@@ -310,6 +310,8 @@ describe('a call', () => {
       },
     ],
     ['/embeddings', { model: 'acme/embed', input: [EMAIL] }],
+    ['/rerank', { model: 'acme/embed', query: EMAIL, documents: ['Hi'] }],
+    ['/rerank', { model: 'acme/embed', query: 'Hi', documents: ['Hi', { text: EMAIL }] }],
   ])('is redacted before it is sent, by %s: %j', async (path, body) => {
     guard({ slug: 'email' })
     const { status } = await ask(path, body)
@@ -324,6 +326,7 @@ describe('a call', () => {
     ['/chat/completions', say(EMAIL)],
     ['/messages', say(EMAIL)],
     ['/embeddings', { model: 'acme/embed', input: EMAIL }],
+    ['/rerank', { model: 'acme/embed', query: 'Hi', documents: [EMAIL] }],
   ])('is blocked before it is sent, costs nothing and is recorded: %s', async (path, body) => {
     guard({ slug: 'email', action: 'block' })
     const { status, text } = await ask(path, body)

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { buildRoutesConfig, readText, sendChat, waitUntil } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import { request } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import { completion, startUpstream, stream, type Upstream } from '../support/upstream.ts'
 
@@ -297,7 +298,7 @@ describe('a budget', () => {
 test('changes from the terminal apply to the server’s next calls', async () => {
   await rule({})
   const run = (args: string[]) =>
-    runGateway(['guardrails', ...args, '--data', server.data, '--json'])
+    runCommand(['guardrails', ...args, '--data', server.data, '--json'])
   expect((await ask()).status).toBe(200)
   const changed = await run(['update', guardrail, '--ignore-models', 'acme/small'])
   expect(JSON.parse(changed.stdout).data.ignored_models).toEqual(['acme/small'])

@@ -14,7 +14,7 @@ import {
   waitUntil,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -41,7 +41,7 @@ const SOON = { hedge: { after_ms: 40 } }
 const LATER = { hedge: { after_ms: 800 } }
 
 let upstreams: [Upstream, Upstream, Upstream]
-let server: Server
+let server: LocalServer
 let key: string
 
 beforeAll(async () => {
@@ -71,7 +71,7 @@ const start = async (routing: object = { failures: 0 }) => {
       return { ...endpoint, usd_per_million_tokens: { prompt: price, completion: price } }
     }),
   }))
-  server = await startServer({ config: { ...config, models } })
+  server = await startLocalServer({ ...config, models })
   key = await createLimitedKey(server)
 }
 

@@ -11,8 +11,10 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,
@@ -73,7 +75,8 @@ const config = (more: Record<string, unknown> = {}) => ({
 })
 
 /** The upstream decides what a call costs: from five to ten cents. */
-const tokens = () => BOUND / 2 + Math.floor((Math.random() * BOUND) / 2)
+const random = createSeededIntegers(SEED)
+const tokens = () => BOUND / 2 + random(BOUND / 2)
 
 const answer = (streamed: boolean): Script =>
   streamed
@@ -208,7 +211,7 @@ describe('A-03 limits within limits', () => {
   ) {
     const member = JSON.parse(
       (
-        await runGateway([
+        await runCommand([
           'members',
           'create',
           '--email',
@@ -276,7 +279,7 @@ describe('A-03 limits within limits', () => {
         new Set(refused.map(({ body }) => readRefusedLimit(JSON.parse(body).error.message))),
       ).toEqual(new Set([SAID[scope]]))
       await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
-      const { code } = await runGateway(['doctor', '--data', server.data])
+      const { code } = await runCommand(['doctor', '--data', server.data])
       expect(code).toBe(0)
     }, 60_000)
   }

@@ -77,8 +77,13 @@ describe.each(PATHS)('%s', path => {
   })
 })
 
-describe.each(['/chat/completions', '/messages', '/embeddings'])('%s', path => {
-  const body = path === '/embeddings' ? { model: 'sandbox/embed', input: 'Hello' } : {}
+const BODIES: Record<string, object> = {
+  '/embeddings': { model: 'sandbox/embed', input: 'Hello' },
+  '/rerank': { model: 'sandbox/embed', query: 'Hello', documents: ['Hi'] },
+}
+
+describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank'])('%s', path => {
+  const body = BODIES[path] ?? {}
 
   test.each([
     ['X-OpenRouter-Cache', 'true'],

@@ -144,6 +144,7 @@ describe('/openapi.json', () => {
       '/api/v1/completions',
       '/api/v1/messages',
       '/api/v1/embeddings',
+      '/api/v1/rerank',
     ]) {
       const content = description.paths[path]?.post?.responses['200']?.content as Record<
         string,

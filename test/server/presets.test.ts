@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { buildRoutesConfig, fetchGeneration, readGenerationId, sendChat } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let server: Server
@@ -124,7 +125,7 @@ describe('a preset is used', () => {
     const file = `${server.data}/body.json`
     await Bun.write(file, JSON.stringify({ model: 'acme/small', temperature: 0.25 }))
     expect(
-      (await runGateway(['presets', 'create', 'terminal', '--body', file, '--data', server.data]))
+      (await runCommand(['presets', 'create', 'terminal', '--body', file, '--data', server.data]))
         .code,
     ).toBe(0)
     let outcome = await sendChat(server, { model: '@preset/terminal' }).outcome()
@@ -339,7 +340,7 @@ describe('a call is refused', () => {
   test.each(['disabled', 'archived'])('that names a preset that is %s', async status => {
     await preset(status, { model: 'acme/small' })
     expect(
-      (await runGateway(['presets', 'update', status, '--status', status, '--data', server.data]))
+      (await runCommand(['presets', 'update', status, '--status', status, '--data', server.data]))
         .code,
     ).toBe(0)
     let outcome = await sendChat(server, { model: `@preset/${status}` }).outcome()

@@ -18,20 +18,16 @@ import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { type Send, toIncomingResponse } from '../../src/core/upstream/egress.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
+import { decodeOutgoing } from '../support/outgoing.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 import { completion, delta, done, finish, usage } from '../support/upstream.ts'
 
-/** Another run: `SEED=7 bun test race`. */
-const SEED = Number(process.env.SEED ?? 20_261_123)
 const CALLS = 1_000
 const CLIENTS = 100
 /** A dollar per million output tokens: a call holds ten cents, and costs any part of that. */
 const BOUND = 100_000
 
-let state = SEED
-const random = (below: number) => {
-  state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
-  return ((state ^ (state >>> 13)) >>> 0) % below
-}
+const random = createSeededIntegers(SEED)
 const soon = () => Bun.sleep(random(8))
 
 /** Returns the body of a scripted answer, without its head and its framing. */
@@ -45,7 +41,7 @@ const provider: Send = async ({ body }) => {
   if (fate === 0) throw new Error('The connection was refused')
   if (fate === 1) return toIncomingResponse(new Response('{}', { status: 500 }))
   const counts = usage(1, random(BOUND) + 1)
-  if (!(JSON.parse(body) as { stream?: boolean }).stream)
+  if (!(JSON.parse(decodeOutgoing(body)) as { stream?: boolean }).stream)
     return toIncomingResponse(Response.json(wholeWith(counts)))
   const events =
     fate === 2

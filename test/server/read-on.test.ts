@@ -9,7 +9,8 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -46,7 +47,7 @@ async function startDraining(more: Record<string, unknown> = {}): Promise<Server
 
 /** The newest call from the terminal: a client that leaves may never learn its id. */
 async function fetchNewest(server: Server) {
-  const { stdout } = await runGateway([
+  const { stdout } = await runCommand([
     ...['generations', 'list', '--limit', '1', '--json', '--data', server.data],
   ])
   return fetchGeneration(server, JSON.parse(stdout).data[0].id, key)
@@ -149,11 +150,31 @@ describe('A-10 an answer whose provider charges for all of it is read on', () =>
     await Promise.all(calls.map(call => call.sees('"lo"')))
     for (const call of calls) call.hangUp('rst')
     await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 64)
+    // The provider learns of each closed connection a moment later.
+    await waitUntil(() => countOpen(upstream.hits) <= 64)
     expect(countOpen(upstream.hits)).toBe(64)
     upstream.open('many')
     await settled(server)
     const { usage: charged } = await fetchKeyState(server, key)
     expect(charged).toBeGreaterThan((64 * (700 * PRICES.prompt + 30 * PRICES.completion)) / 1e6)
+  })
+
+  test('clients of one key that leave take no place from another key', async () => {
+    const wait = `${key} greedy`
+    upstream.answer(() => [words(), { wait }, finish(), usageChunk(usage(700, 30)), done()])
+    const calls = Array.from({ length: 80 }, () => sendChat(server, { stream: true }, { key }))
+    await Promise.all(calls.map(call => call.sees('"lo"')))
+    for (const call of calls) call.hangUp('rst')
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 64)
+    const other = await createLimitedKey(server, 10)
+    const call = sendChat(server, { stream: true }, { key: other })
+    await call.sees('"lo"')
+    call.hangUp('rst')
+    await waitUntil(() => Promise.resolve(countOpen(upstream.hits) === 64))
+    upstream.open(wait)
+    await settled(server)
+    const { usage: charged } = await fetchKeyState(server, other)
+    expect(charged).toBeCloseTo((700 * PRICES.prompt + 30 * PRICES.completion) / 1e6, 9)
   })
 
   test('clients that stay get their answers', async () => {
@@ -210,7 +231,7 @@ describe('A-10 reading on ends', () => {
     await leave(server, [words(), { wait: 'never' }])
     await server.stop()
     await upstream.hits[0]?.clientLeft
-    const { stdout } = await runGateway([
+    const { stdout } = await runCommand([
       ...['generations', 'list', '--limit', '1', '--json', '--data', server.data],
     ])
     expect(JSON.parse(stdout).data[0]).toMatchObject({ cancelled: true, usageSource: 'estimated' })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { buildRoutesConfig, readGenerationId, sendChat } from '../support/chat.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 import {
   body,
   errorBody,
@@ -53,7 +54,7 @@ async function call(script: Script, request: object = {}) {
   const read = async (response: Response) =>
     ((await response.json()) as { data: { provider_responses: Attempt[] } }).data
   const asCaller = await read(await server.fetch(`/generation?id=${id}`))
-  const shown = await runGateway(['generations', 'get', id, '--json', '--data', server.data])
+  const shown = await runCommand(['generations', 'get', id, '--json', '--data', server.data])
   const asOperator = JSON.parse(shown.stdout).data as { provider_responses: Attempt[] }
   return { id, outcome, asCaller, asOperator }
 }

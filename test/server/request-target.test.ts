@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
-import { createSeededRandom } from '../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 import { type Outcome, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -11,8 +11,6 @@ import { type Server, startServer } from '../support/server.ts'
  * compared with what the rules of proxies would have let through.
  */
 
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const CASES = LONG ? 10_000 : 1_500
 
 let server: Server

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { buildRoutesConfig, readText, sendChat } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -17,7 +17,7 @@ import {
 const NAMES = ['first', 'second', 'third'] as const
 
 let upstreams: Upstream[]
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   upstreams = await Promise.all(NAMES.map(() => startUpstream()))
@@ -32,9 +32,9 @@ const from =
 
 const start = async (routing: object = {}, more: object = {}) => {
   const urls = Object.fromEntries(NAMES.map((name, i) => [name, upstreams[i]?.url ?? '']))
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }),
+  )
 }
 
 beforeEach(() => {

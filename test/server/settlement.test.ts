@@ -18,7 +18,7 @@ import {
 
 /** A dollar per thousand tokens in or out, so that a single token shows. */
 const PRICES = { prompt: 1_000, completion: 1_000 }
-/** The cost of ten tokens in and five out; for embeddings of the ten in. */
+/** The cost of ten tokens in and five out; for vectors and rankings of the ten in. */
 const WHOLE = 15_000_000
 const VECTORS = 10_000_000
 const LIMIT = 1
@@ -44,6 +44,8 @@ beforeAll(async () => {
         model('acme/text-closed', 'closed'),
         model('acme/vectors', 'local', vectors),
         model('acme/vectors-closed', 'closed', vectors),
+        model('acme/ranks', 'local', { output_modalities: ['rerank'] }),
+        model('acme/ranks-closed', 'closed', { output_modalities: ['rerank'] }),
       ],
       limits: { max_tokens: 100 },
     },
@@ -62,7 +64,7 @@ afterEach(() => upstream.emptied())
 interface Way {
   path: string
   body: { model: string; stream?: boolean; [name: string]: unknown }
-  kind: 'stream' | 'whole' | 'vectors'
+  kind: 'stream' | 'whole' | 'vectors' | 'rankings'
 }
 
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
@@ -81,6 +83,14 @@ const WAYS: [name: string, way: Way][] = [
   [
     '/embeddings',
     { path: '/embeddings', body: { model: 'acme/vectors', input: 'Hi' }, kind: 'vectors' },
+  ],
+  [
+    '/rerank',
+    {
+      path: '/rerank',
+      body: { model: 'acme/ranks', query: 'Hi', documents: ['Hello', 'Bye'] },
+      kind: 'rankings',
+    },
   ],
 ]
 
@@ -106,9 +116,11 @@ const ANSWERS: Record<Way['kind'], () => Script> = {
       data: [{ object: 'embedding', index: 0, embedding: [1] }],
       usage: { prompt_tokens: 10, total_tokens: 10 },
     }),
+  rankings: () =>
+    json({ results: [{ index: 1, relevance_score: 0.5 }], usage: { total_tokens: 10 } }),
 }
 
-const costOf = ({ kind }: Way) => (kind === 'vectors' ? VECTORS : WHOLE)
+const costOf = ({ kind }: Way) => (kind === 'vectors' || kind === 'rankings' ? VECTORS : WHOLE)
 
 /** What a provider sends until it breaks off, and what that costs: nothing, something, or all. */
 const BREAKS: [
@@ -254,9 +266,8 @@ describe('A-04 while another process holds the store', () => {
   }, 30_000)
 })
 
-const kindOf = (path: string, body: unknown): Way['kind'] =>
-  path.endsWith('/embeddings')
-    ? 'vectors'
-    : (body as { stream?: boolean }).stream
-      ? 'stream'
-      : 'whole'
+const kindOf = (path: string, body: unknown): Way['kind'] => {
+  if (path.endsWith('/embeddings')) return 'vectors'
+  if (path.endsWith('/rerank')) return 'rankings'
+  return (body as { stream?: boolean }).stream ? 'stream' : 'whole'
+}

@@ -2,8 +2,9 @@ import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { readGenerationId, readText, sendChat, waitUntil } from '../support/chat.ts'
+import { runCommand as terminal } from '../support/commands.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer, runGateway as terminal } from '../support/server.ts'
+import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { runCommand } from '../support/commands.ts'
+import { type Server, startServer } from '../support/server.ts'
 
 let server: Server
 beforeAll(async () => {
@@ -80,12 +81,12 @@ test.each([
     'gateway: --expires-at',
   ],
 ])('the terminal speaks of its flags: %j', async (args, message) => {
-  const { code, stderr } = await runGateway([...args, '--data', server.data])
+  const { code, stderr } = await runCommand([...args, '--data', server.data])
   expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
 })
 
 test('a wrong config has all its mistakes, each with its place', async () => {
-  const { code, stderr } = await runGateway(['config', 'check', '--config', '/dev/stdin'], {
+  const { code, stderr } = await runCommand(['config', 'check', '--config', '/dev/stdin'], {
     stdin: 'server:\n  prot: 80\ntimeout: {}\nrouting:\n  choice: wieghted\n',
   })
   expect(code).toBe(2)

@@ -60,6 +60,16 @@ const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
     batches: [[start], [{ type: 'embedding', index: 0, vector: [0.5, -0.25] }]],
     text: '[[0.5,-0.25]]',
   },
+  rerank: {
+    batches: [
+      [start],
+      [
+        { type: 'ranking', index: 1, relevance_score: 0.25 },
+        { type: 'ranking', index: 0, relevance_score: 0.5 },
+      ],
+    ],
+    text: '[[0,0.5],[1,0.25]]',
+  },
 }
 
 const CONTEXT: CallContext = {

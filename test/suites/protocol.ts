@@ -5,7 +5,7 @@ import type { Protocol } from '../../src/core/protocols/protocol.ts'
 import { buildEndpoint } from '../support/call.ts'
 import type { FakeProvider } from '../support/fake-providers/fake-provider.ts'
 import { testFraming } from './protocol/framing.ts'
-import { testHostileAnswers, testHostileVectors } from './protocol/hostile.ts'
+import { testHostileAnswers, testHostileRankings, testHostileVectors } from './protocol/hostile.ts'
 import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
 
 /** What the suite must be told of a protocol: how its providers answer. */
@@ -25,6 +25,16 @@ export interface ProtocolSamples {
     /** That model's answer to a call with one text. */
     answer: Json
   }
+  rerank: {
+    /** The provider's name of a model with which the protocol ranks. */
+    upstreamModel: string
+    /** What that model outputs. */
+    output_modalities: string[]
+    /** That model's answer to a call with two documents, of which the second is more relevant. */
+    answer: unknown
+    /** Whether it has a count of its own. */
+    isCounted: boolean
+  }
 }
 
 export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
@@ -38,11 +48,14 @@ export function testProtocol<K extends Kind>(
 ): void {
   if (!sample) throw new Error(`${name} has no sample for ${kind} in test/suites/protocol`)
   if (kind === 'text') testText(name, protocol as Protocol<'text'>, sample as TextSample)
-  else testVectors(name, protocol as Protocol<'embedding'>, sample as EmbeddingSample)
+  else if (kind === 'embedding')
+    testVectors(name, protocol as Protocol<'embedding'>, sample as EmbeddingSample)
+  else testRankings(name, protocol as Protocol<'rerank'>, sample as RerankSample)
 }
 
 type TextSample = ProtocolSample<'text'>
 type EmbeddingSample = ProtocolSample<'embedding'>
+type RerankSample = ProtocolSample<'rerank'>
 
 function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
   const endpoint = buildEndpoint({ max_completion_tokens: 8_000 })
@@ -76,4 +89,11 @@ function testVectors(
   const endpoint = buildEndpoint({ upstreamModel })
   testAnyRequest('embedding', `${name}: vectors`, protocol, endpoint)
   testHostileVectors(`${name}: vectors`, protocol, endpoint, answer)
+}
+
+function testRankings(name: string, protocol: Protocol<'rerank'>, sample: RerankSample): void {
+  const { upstreamModel, output_modalities } = sample
+  const endpoint = buildEndpoint({ upstreamModel, output_modalities })
+  testAnyRequest('rerank', `${name}: rankings`, protocol, endpoint)
+  testHostileRankings(`${name}: rankings`, protocol, endpoint, sample)
 }

@@ -261,7 +261,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
-  [/^\/api\/v1\/(generation|key|presets)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets|rerank)(\/|$)/, 'key'],
   [/^\/api\/v1\/messages(\/count_tokens)?$/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [

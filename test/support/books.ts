@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { hashSecret } from '../../src/core/identity/keys/secret.ts'
 import type { HeldCall } from '../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
-import { runGateway, type Server } from './server.ts'
+import { runCommand } from './commands.ts'
+import type { Server } from './server.ts'
 
 /**
  * A key's books in a data directory: three sums that must be equal, and the calls with open holds.
@@ -72,7 +73,7 @@ export function lockStore({ data }: Pick<Server, 'data'>): () => void {
 
 /** Runs `gateway doctor` and returns its output if it finds faults; otherwise null. */
 export async function findFaults(data: string): Promise<string | null> {
-  const { code, stdout, stderr } = await runGateway(['doctor', '--data', data])
+  const { code, stdout, stderr } = await runCommand(['doctor', '--data', data])
   return code === 0 ? null : stdout + stderr
 }
 

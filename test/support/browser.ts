@@ -83,5 +83,7 @@ export async function startBrowser(): Promise<Browser> {
     headless: true,
     chromiumSandbox: false,
   })
+  // A busy machine takes long; the runner ends what does not end.
+  context.setDefaultTimeout(0)
   return new Browser(context, profile)
 }

@@ -5,6 +5,7 @@ import { NO_QUIRKS } from '../../src/core/config/quirks.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
 import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
+import type { RerankCall } from '../../src/core/language/rerank.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
@@ -59,6 +60,19 @@ export const buildEmbeddingCall = (more: Partial<EmbeddingCall> = {}): Embedding
   ...more,
 })
 
+/** Builds a call that ranks "Hi" and "Bye" by "Hello", with `more` applied. */
+export function buildRerankCall(more: Partial<RerankCall> = {}): RerankCall {
+  const { inputs: _, ...base } = buildEmbeddingCall({ models: ['acme/rank'] })
+  return {
+    ...base,
+    kind: 'rerank',
+    query: 'Hello',
+    documents: [{ text: 'Hi' }, { text: 'Bye' }],
+    params: {},
+    ...more,
+  }
+}
+
 /** Builds a provider `local` that speaks openai-chat, with `more` applied. */
 export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   slug: 'local',
@@ -85,6 +99,7 @@ export const buildEndpoint = (more: Partial<Endpoint> = {}): Endpoint => ({
   protocol: 'openai-chat',
   model: 'acme/small',
   upstreamModel: 'up-small',
+  output_modalities: ['text'],
   prices: toExactPrices({ prompt: 0.15, completion: 0.6 }),
   context_length: 128_000,
   max_completion_tokens: null,

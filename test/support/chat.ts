@@ -1,5 +1,5 @@
 import { type Outcome, type RawCall, request } from './raw-client.ts'
-import type { Server } from './server.ts'
+import type { Listener } from './server.ts'
 
 /** A `chat.completion.chunk`, with the fields that tests use. */
 export interface Chunk {
@@ -56,7 +56,7 @@ export interface ChatOptions {
 
 /** Sends a chat request on a new connection: "Hi" to `acme/small`, with `body` applied. */
 export function sendChat(
-  server: Server,
+  server: Listener,
   body: object = {},
   { key = server.inference_key, path = '/chat/completions', headers }: ChatOptions = {},
 ): RawCall {
@@ -124,7 +124,7 @@ export const readGenerationId = ({ headers }: Outcome): string => headers['x-gen
 
 /** Fetches the record of a finished call. Throws if there is none. */
 export async function fetchGeneration(
-  server: Server,
+  server: Listener,
   id: string,
   key = server.inference_key,
 ): Promise<Generation> {
@@ -134,13 +134,16 @@ export async function fetchGeneration(
 }
 
 /** Fetches what a key has spent and may still spend. */
-export async function fetchKeyState(server: Server, key = server.inference_key): Promise<KeyState> {
+export async function fetchKeyState(
+  server: Listener,
+  key = server.inference_key,
+): Promise<KeyState> {
   return ((await (await server.fetch('/key', { key })).json()) as { data: KeyState }).data
 }
 
 /** Creates a key with a limit in dollars. */
 export async function createLimitedKey(
-  server: Server,
+  server: Listener,
   limit = 1,
   management = server.management_key,
 ): Promise<string> {
@@ -149,14 +152,17 @@ export async function createLimitedKey(
 }
 
 /** Reads the value of a line of `/metrics`, by its name and labels; 0 if there is none. */
-export async function readMetric(server: Server, line: string): Promise<number> {
-  const text = await (await fetch(`${server.url}/metrics`)).text()
+export async function readMetric(server: Listener, line: string): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`, { keepalive: false })).text()
   const found = text.split('\n').find(one => one.startsWith(`${line} `))
   return Number(found?.slice(line.length + 1) ?? 0)
 }
 
 /** Polls until the condition is true. Throws after `seconds`. */
-export async function waitUntil(isSo: () => Promise<boolean>, seconds = 5): Promise<void> {
+export async function waitUntil(
+  isSo: () => boolean | Promise<boolean>,
+  seconds = 20,
+): Promise<void> {
   const limit = performance.now() + seconds * 1000
   while (!(await isSo())) {
     if (performance.now() > limit) throw new Error(`Not so after ${seconds} seconds: ${isSo}`)

@@ -1,11 +1,24 @@
+import { randomInt } from 'node:crypto'
+
 const PRIME = 2_147_483_647
+const { GATEWAY_TEST_LONG, GATEWAY_TEST_SEED } = process.env
+
+/** Whether many more cases are wanted than one change needs: `bun run test:long`. */
+export const LONG = Boolean(GATEWAY_TEST_LONG)
+
+/**
+ * The seed of all random cases, from 1 to `PRIME` - 1. It is always the same, so that no change is
+ * refused for a case that another one brought to light; the long run draws one, and
+ * `GATEWAY_TEST_SEED` repeats it.
+ */
+export const SEED = Number(GATEWAY_TEST_SEED ?? (LONG ? randomInt(1, PRIME) : 20_261_122))
 
 /**
  * Creates a reproducible source of numbers in [0, 1): Lehmer's generator with Park and Miller's
  * multiplier.
  */
 export function createSeededRandom(seed: number): () => number {
-  let state = seed
+  let state = seed % PRIME || 1
   return () => {
     state = (state * 48_271) % PRIME
     return (state - 1) / (PRIME - 1)

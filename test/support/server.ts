@@ -2,8 +2,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
-import { openGateway } from '../../src/core/gateway.ts'
+import { parseConfig } from '../../src/core/config.ts'
+import { type Gateway, openGateway } from '../../src/core/gateway.ts'
 import { createFirstKeys as createKeys } from '../../src/core/identity/workspaces.ts'
+import { listen, type RunningServer } from '../../src/server/listen.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 
@@ -63,28 +65,22 @@ export interface ServerOptions {
   program?: string[]
 }
 
-/** A gateway that listens on its own port in its own process. */
-export class Server {
-  readonly data: string
+/** The first keys of a gateway. */
+interface FirstKeys {
+  management_key: string
+  inference_key: string
+}
+
+/** A gateway that listens on its own port. */
+export class Listener {
   readonly url: string
   readonly management_key: string
   readonly inference_key: string
-  readonly process: Subprocess<'ignore', 'pipe', 'pipe'>
-  readonly #stderr: Promise<string>
 
-  constructor(
-    data: string,
-    url: string,
-    keys: { management_key: string; inference_key: string },
-    child: Subprocess<'ignore', 'pipe', 'pipe'>,
-    stderr: Promise<string>,
-  ) {
-    this.data = data
+  constructor(url: string, { management_key, inference_key }: FirstKeys) {
     this.url = url
-    this.management_key = keys.management_key
-    this.inference_key = keys.inference_key
-    this.process = child
-    this.#stderr = stderr
+    this.management_key = management_key
+    this.inference_key = inference_key
   }
 
   /** The base URL of the API. */
@@ -103,9 +99,31 @@ export class Server {
   ): Promise<Response> {
     const headers = new Headers(init.headers)
     if (key !== null) headers.set('authorization', `Bearer ${key}`)
-    if (json === undefined) return fetch(this.base + path, { ...init, headers })
+    // A kept connection would delay the end of a server in this process.
+    const sent = { keepalive: false, ...init, headers }
+    if (json === undefined) return fetch(this.base + path, sent)
     headers.set('content-type', 'application/json')
-    return fetch(this.base + path, { method: 'POST', ...init, headers, body: JSON.stringify(json) })
+    return fetch(this.base + path, { method: 'POST', ...sent, headers, body: JSON.stringify(json) })
+  }
+}
+
+/** A gateway in its own process. */
+export class Server extends Listener {
+  readonly data: string
+  readonly process: Subprocess<'ignore', 'pipe', 'pipe'>
+  readonly #stderr: Promise<string>
+
+  constructor(
+    data: string,
+    url: string,
+    keys: FirstKeys,
+    child: Subprocess<'ignore', 'pipe', 'pipe'>,
+    stderr: Promise<string>,
+  ) {
+    super(url, keys)
+    this.data = data
+    this.process = child
+    this.#stderr = stderr
   }
 
   /** Stops it as an operator would, and returns its exit code and stderr. */
@@ -161,16 +179,51 @@ export async function startServer({
   return new Server(directory, await readAddress(child, stderr), keys, child, stderr)
 }
 
+/** A gateway in the process of the tests. */
+export class LocalServer extends Listener {
+  readonly data: string
+  readonly #gateway: Gateway
+  readonly #running: RunningServer
+
+  constructor(data: string, keys: FirstKeys, gateway: Gateway, running: RunningServer) {
+    super(running.url, keys)
+    this.data = data
+    this.#gateway = gateway
+    this.#running = running
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#running.stop(0)
+    await this.#gateway.close()
+    rmSync(this.data, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Starts a server on a free port of this process: for tests of answers that need many servers, and
+ * nothing of a process. Disposing of it (`await using`) closes it.
+ */
+export async function startLocalServer(config: Record<string, unknown>): Promise<LocalServer> {
+  const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  const gateway = await openGateway({ data, config: parseConfig(JSON.stringify(config), {}) })
+  const keys = (await createKeys(gateway)) ?? NO_KEYS
+  return new LocalServer(data, keys, gateway, listen(gateway, '127.0.0.1', 0))
+}
+
+const NO_KEYS: FirstKeys = { management_key: '', inference_key: '' }
+
 /**
  * Creates the first keys of a new data directory, as `gateway init` does; a server shows them on a
  * terminal only. They are empty where the directory has its keys already.
  */
-async function createFirstKeys(data: string, { GATEWAY_SECRET }: Record<string, string>) {
-  const none = { management_key: '', inference_key: '' }
-  if (existsSync(join(data, 'gateway.db'))) return none
+async function createFirstKeys(
+  data: string,
+  { GATEWAY_SECRET }: Record<string, string>,
+): Promise<FirstKeys> {
+  if (existsSync(join(data, 'gateway.db'))) return NO_KEYS
   const gateway = await openGateway({ data, ...(GATEWAY_SECRET ? { secret: GATEWAY_SECRET } : {}) })
   try {
-    return (await createKeys(gateway)) ?? none
+    return (await createKeys(gateway)) ?? NO_KEYS
   } finally {
     await gateway.close()
   }

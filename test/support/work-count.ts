@@ -7,19 +7,21 @@ import type { Work } from '../../src/core/kernel/turns.ts'
  */
 
 type Method = (this: unknown, ...options: unknown[]) => unknown
-type Cost = (self: { length: number }, result: unknown, options: unknown[]) => number
+type Cost = (length: number, result: unknown, options: unknown[]) => number
 
 const lengthOf = (value: unknown): number => (value as { length?: number } | null)?.length ?? 0
-const whole: Cost = self => self.length
+const whole: Cost = length => length
 const one: Cost = () => 1
+/** As `one`, of methods with at most one option. Code calls them for each unit of a text. */
+const unit: Cost = () => 1
 const ofResult: Cost = (_, result) => lengthOf(result) + 1
-const upToResult: Cost = (self, result, [, from = 0]) =>
-  (result === -1 ? self.length : (result as number)) - (from as number) + 1
+const upToResult: Cost = (length, result, [, from = 0]) =>
+  (result === -1 ? length : (result as number)) - (from as number) + 1
 
 const STRINGS: Record<string, Cost> = {
-  charCodeAt: one,
-  codePointAt: one,
-  charAt: one,
+  charCodeAt: unit,
+  codePointAt: unit,
+  charAt: unit,
   slice: ofResult,
   substring: ofResult,
   indexOf: upToResult,
@@ -34,7 +36,7 @@ const LISTS: Record<string, Cost> = {
   push: one,
   slice: ofResult,
   concat: ofResult,
-  splice: (self, _, [start]) => Math.max(0, self.length - (start as number)) + 1,
+  splice: (length, _, [start]) => Math.max(0, length - (start as number)) + 1,
   shift: whole,
   unshift: whole,
   some: whole,
@@ -56,7 +58,7 @@ export const countWork = (work: () => void): number =>
   watchWork(work, { ofTexts: STRINGS, ofLists: LISTS, hasExpressions: true })
 
 /** What code does unit by unit or item by item; the platform itself copies and seeks fast. */
-const UNITS: Record<string, Cost> = { charCodeAt: one, codePointAt: one }
+const UNITS: Record<string, Cost> = { charCodeAt: unit, codePointAt: unit }
 const COPIES = new Set(['slice', 'concat', 'join'])
 const ITEMS = Object.fromEntries(Object.entries(LISTS).filter(([name]) => !COPIES.has(name)))
 
@@ -90,7 +92,7 @@ function watchWork(
   const restore = [
     ...Object.entries(ofTexts).map(([name, cost]) => watch(String.prototype, name, cost)),
     ...Object.entries(ofLists).map(([name, cost]) => watch(Array.prototype, name, cost)),
-    watch(Object.getPrototypeOf([].values()), 'next', one),
+    watch(Object.getPrototypeOf([].values()), 'next', unit),
     ...(hasExpressions ? [watchExpressions()] : []),
   ]
   try {
@@ -102,12 +104,18 @@ function watchWork(
 
   function watch(prototype: object, name: PropertyKey, cost: Cost): () => void {
     const original = Reflect.get(prototype, name) as Method
-    replace(prototype, name, function (this: unknown, ...options) {
-      const self = { length: lengthOf(this) }
-      const result = Reflect.apply(original, this, options)
-      count += cost(self, result, options)
-      return result
-    })
+    if (cost === unit)
+      replace(prototype, name, function (this: unknown, option) {
+        count += 1
+        return original.call(this, option)
+      })
+    else
+      replace(prototype, name, function (this: unknown, ...options) {
+        const length = lengthOf(this)
+        const result = Reflect.apply(original, this, options)
+        count += cost(length, result, options)
+        return result
+      })
     return () => replace(prototype, name, original)
   }
 

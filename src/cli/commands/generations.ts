@@ -1,14 +1,20 @@
 import type { Gateway } from '../../core/gateway.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import { fill, fillNamed, NUMBER, offer } from '../fields.ts'
-import { KEYS } from '../names.ts'
+import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print, printFields, printTable } from '../output.ts'
 
-const verb = defineVerbs(async () => ({
-  ...(await import('../../core/telemetry/generations.ts')),
-  ...(await import('../../core/telemetry/generations/filter.ts')),
-}))
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/telemetry/generations.ts')),
+    ...(await import('../../core/telemetry/generations/filter.ts')),
+  }),
+  {
+    args: { id: 'its id, a beginning of it, or the request id that its caller saw' },
+    names: { id: GENERATIONS },
+  },
+)
 
 const LIST = [
   fill('id', '--id <id>', 'the call with this id or request id'),

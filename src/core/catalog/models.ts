@@ -49,6 +49,8 @@ export interface Endpoint {
   model: string
   /** The provider's own name for it. */
   upstreamModel: string
+  /** What the model outputs: `text`, `embeddings`, … */
+  output_modalities: string[]
   prices: Prices | null
   context_length: number | null
   max_completion_tokens: number | null

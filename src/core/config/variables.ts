@@ -1,4 +1,4 @@
-import { createConfigError, type FoundIssue } from './issues.ts'
+import type { FoundIssue } from './issues.ts'
 
 /** Where `${…}` in a config takes its texts from. */
 export interface VariableSources {
@@ -13,13 +13,14 @@ const FILE = 'file:'
 
 /**
  * Replaces the variables in all texts of a parsed config, after parsing, so that no value can add
- * settings. Throws `invalid_request` with the path of every variable that has no value.
+ * settings. `missing` has an issue for every variable without a value, which becomes empty.
  */
-export function substituteVariables(value: unknown, sources: VariableSources): unknown {
+export function substituteVariables(
+  value: unknown,
+  sources: VariableSources,
+): { replaced: unknown; missing: FoundIssue[] } {
   const missing: FoundIssue[] = []
-  const replaced = substituteBelow(value, { ...sources, missing }, [])
-  if (missing.length > 0) throw createConfigError(missing)
-  return replaced
+  return { replaced: substituteBelow(value, { ...sources, missing }, []), missing }
 }
 
 interface Substitution extends VariableSources {
@@ -91,14 +92,8 @@ function removeSecrets(provider: Mapping, sources: VariableSources): Mapping {
 /** An address that no name server knows (RFC 2606). */
 const NOWHERE = 'http://missing.invalid'
 
-function hasValue(value: unknown, sources: VariableSources): boolean {
-  try {
-    substituteVariables(value, sources)
-    return true
-  } catch {
-    return false
-  }
-}
+const hasValue = (value: unknown, sources: VariableSources): boolean =>
+  substituteVariables(value, sources).missing.length === 0
 
 type Mapping = Record<string, unknown>
 

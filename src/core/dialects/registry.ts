@@ -4,10 +4,18 @@ import { chat, completions } from './chat.ts'
 import type { Dialect, PresetForm } from './dialect.ts'
 import { embeddings } from './embeddings.ts'
 import { messages } from './messages.ts'
+import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
 
 /** Every dialect. The server adds their routes in this order. */
-export const dialects: readonly Dialect[] = [chat, completions, messages, responses, embeddings]
+export const dialects: readonly Dialect[] = [
+  chat,
+  completions,
+  messages,
+  responses,
+  embeddings,
+  rerank,
+]
 
 /** Every form of request that presets can be made from. */
 export const presetForms: readonly PresetForm[] = dialects.flatMap(({ preset }) => preset ?? [])

@@ -274,7 +274,9 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const prepared = inlineMedia(world, buildUpstreamCall(world, step, endpoint, protocol), {
+  const fitted = buildUpstreamCall(world, step, endpoint, protocol)
+  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  const prepared = inlineMedia(world, fitted, {
     kind,
     takesUrls: protocol.urlMedia,
     fetchesUrls: endpoint.provider.fetchesUrls,
@@ -282,9 +284,10 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
+  const builtAt = world.clock.ticks()
   const built = protocol.buildRequest(call, endpoint)
   // It is written as text next, which takes as long again.
-  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
@@ -371,7 +374,7 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, outgoing, sent)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -391,6 +394,7 @@ function createLeftover<K extends Kind>(
   return new Leftover({
     cancellation,
     hasClientLeft: () => isAbandoned(run),
+    key: run.actor.key_hash ?? '',
     readOns: world.traffic.readOns,
     getLimits: () => ({
       milliseconds: world.config.timeouts.read_on_seconds * 1000,
@@ -404,13 +408,12 @@ async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  outgoing: OutgoingRequest,
-  sent: SentRequest<K>,
+  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
-  const connection = leftover?.connection ?? attempt.cancellation
-  const observer = createObserver(attempt, leftover)
-  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, observer)
+  const cancellation = leftover?.connection ?? attempt.cancellation
+  const expected = { protocol, endpoint, call, cancellation }
+  const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
   sent.received = opened.first
   return opened.first.some(kind.isMeaningful) ? opened : readUntilMeaningful(opened, kind)
 }

@@ -10,6 +10,7 @@ import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
+import { rerank } from './kinds/rerank.ts'
 import { text } from './kinds/text.ts'
 import type { MediaReference } from './media.ts'
 
@@ -74,6 +75,8 @@ export interface Costing<K extends Kind> {
    * Returns the most tokens of its prompt, with what is sent unread and what is only referred to.
    */
   boundInput(call: Call<K>): ExpectedInput
+  /** Returns how many prompts the call consists of: each may fill the context. */
+  countPrompts(call: Call<K>): number
   /** Returns the units that are expected to be charged. */
   estimateUnits(call: Call<K>): Units
   /** Returns the most units that may be charged: what is set aside for it. */
@@ -149,4 +152,4 @@ export interface AnswerFilter<Part> {
 }
 
 /** Every kind of work. */
-export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding }
+export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding, rerank }

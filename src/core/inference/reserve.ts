@@ -258,9 +258,9 @@ function quoteCall<K extends Kind>(
   endpoint: Endpoint,
 ): Quote {
   if (!endpoint.prices) return FREE
-  const bounded = limitToContext(input, endpoint)
-  const rates = computeHighestPrices(endpoint.prices, bounded.text + bounded.audio + bounded.video)
   const costing: Costing<K> = kinds[kind].costing
+  const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
+  const rates = computeHighestPrices(endpoint.prices, bounded.text + bounded.audio + bounded.video)
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =
@@ -270,9 +270,13 @@ function quoteCall<K extends Kind>(
 }
 
 // No prompt is larger than the context, whatever it refers to.
-function limitToContext(input: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
+function limitToContext(
+  input: ExpectedInput,
+  { context_length }: Endpoint,
+  prompts: number,
+): ExpectedInput {
   const { text, audio, video } = input
-  const most = context_length ?? Number.POSITIVE_INFINITY
+  const most = context_length === null ? Number.POSITIVE_INFINITY : context_length * prompts
   if (text <= most && audio <= most && video <= most) return input
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }

@@ -69,9 +69,10 @@ function settleAnswer<K extends Kind>(
   if (!answer || !meter) return
   const { endpoint } = answer
   const counted = readCount(world, step, endpoint, meter)
-  reportHealth(world, answer, meter, ending, counted)
+  const tokens = counted ? countOutputTokens(counted) : meter.tokensSoFar
+  reportHealth(world, answer, ending, tokens)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const receipt = computeReceipt(world, endpoint, meter, ending.error, counted)
+  const receipt = computeReceipt(world, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
@@ -136,16 +137,14 @@ function keepReceipt<K extends Kind>(
   if (receipt.cost_details === null) world.events.publish('price.missing', { endpoint })
 }
 
-/** Records how the answer ended as a sign of the endpoint's health. */
+/** Records how the answer ended, with its output tokens, as a sign of the endpoint's health. */
 function reportHealth(
   { traffic: { health } }: InferenceWorld,
   { endpoint, sentAt }: OpenedAnswer<Kind>,
-  { tokensSoFar }: Meter<never>,
   { error, cancelled }: RunEnding,
-  counted: Usage | null,
+  tokens: number,
 ) {
   if (error && !cancelled) return health.recordFailure(endpoint, error)
-  const tokens = counted ? countOutputTokens(counted) : tokensSoFar
   health.recordEnd(endpoint, sentAt, error ? null : tokens)
 }
 
@@ -181,6 +180,14 @@ function rememberSession<K extends Kind>(
     sessions.rememberModel(session, buildRouterMemoryKey(call, router.router), endpoint, usage)
 }
 
+/** An answer that has ended: what came of it, and what the provider says it counted. */
+interface MeteredAnswer {
+  endpoint: Endpoint
+  meter: Meter<never>
+  error: GatewayError | null
+  counted: Usage | null
+}
+
 /**
  * Computes the receipt. The provider's count takes precedence. Without one, what was delivered is
  * estimated, and so is what was delivered of an answer that broke off. Nothing delivered, or an
@@ -189,10 +196,7 @@ function rememberSession<K extends Kind>(
  */
 function computeReceipt(
   world: InferenceWorld,
-  endpoint: Endpoint,
-  meter: Meter<never>,
-  error: GatewayError | null,
-  counted: Usage | null,
+  { endpoint, meter, error, counted }: MeteredAnswer,
 ): Receipt | Promise<Receipt> {
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint

@@ -1,5 +1,12 @@
 /** The names of all dialects. The CLI reads them here to avoid loading `dialects/registry.ts`. */
-export const DIALECTS = ['chat', 'completions', 'messages', 'responses', 'embeddings'] as const
+export const DIALECTS = [
+  'chat',
+  'completions',
+  'messages',
+  'responses',
+  'embeddings',
+  'rerank',
+] as const
 
 export type DialectName = (typeof DIALECTS)[number]
 

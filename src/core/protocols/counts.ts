@@ -2,7 +2,7 @@ import { isObject, type Json, parseCount } from '../kernel/json.ts'
 import { createImpossibleUsage, type Usage } from '../language/usage.ts'
 
 /** The names of fields that count, whatever the provider: `prompt_tokens`, `promptTokenCount`, … */
-const COUNT_NAME = /(?:tokens?|tokencount|requests|queries)$/i
+const COUNT_NAME = /(?:tokens?|tokencount|requests|queries|search_units)$/i
 
 /** The deepest object within a usage, and the most fields, that are looked at. */
 const DEEPEST = 4

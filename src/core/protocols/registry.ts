@@ -10,6 +10,13 @@ import { gemini } from './gemini.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'
+import { bedrockRerank } from './rerank/bedrock.ts'
+import { cohereRerank } from './rerank/cohere.ts'
+import { nvidiaRerank } from './rerank/nvidia.ts'
+import { jinaRerank, openaiRerank, voyageRerank } from './rerank/openai.ts'
+import { teiRerank } from './rerank/tei.ts'
+import { rankByVectors } from './rerank/vectors.ts'
+import { vertexRerank } from './rerank/vertex.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -34,6 +41,19 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'voyage-rerank': voyageEmbeddings,
     'jina-rerank': jinaEmbeddings,
     sandbox: openaiEmbeddings,
+  },
+  // A model that only computes vectors ranks by them.
+  rerank: {
+    'openai-chat': rankByVectors(openaiEmbeddings, openaiRerank),
+    'cohere-chat': rankByVectors(cohereEmbeddings, cohereRerank),
+    gemini: rankByVectors(geminiEmbeddings),
+    'bedrock-converse': rankByVectors(bedrockEmbeddings, bedrockRerank),
+    'voyage-rerank': rankByVectors(voyageEmbeddings, voyageRerank),
+    'jina-rerank': rankByVectors(jinaEmbeddings, jinaRerank),
+    'nvidia-rerank': nvidiaRerank,
+    'tei-rerank': teiRerank,
+    'vertex-rerank': vertexRerank,
+    sandbox: rankByVectors(openaiEmbeddings, openaiRerank),
   },
 }
 

@@ -2,8 +2,9 @@ import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
+import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
-import { migrate } from './sqlite/migrations.ts'
+import { migrate, openInMemory } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createWriter, type Write } from './sqlite/write.ts'
@@ -34,10 +35,15 @@ export async function openSqlite({
   busyTimeout,
   secrets,
 }: SqliteOptions): Promise<Store> {
-  const db = new Database(path, { create: true, strict: true })
+  const db =
+    path === ':memory:'
+      ? openInMemory(secrets)
+      : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
-    applyPragmas(db, durability)
-    migrate(db, secrets)
+    nameDatabase(path, () => {
+      applyPragmas(db, durability)
+      migrate(db, secrets)
+    })
   } catch (error) {
     db.close()
     throw error
@@ -47,7 +53,7 @@ export async function openSqlite({
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
   return {
-    ...openStores(db, kysely, write, sealing, secrets),
+    ...openStores({ db, kysely, write, sealing, secrets }),
     owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

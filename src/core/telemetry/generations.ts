@@ -108,6 +108,8 @@ export interface GenerationStore extends UsageStore {
    * a call. Times have milliseconds, as in the records.
    */
   list(query: GenerationListQuery, limit: number): Promise<Generation[]>
+  /** Lists at most `limit` ids that begin with a text. */
+  listIds(beginning: string, limit: number): Promise<string[]>
   /** Counts the calls of free models that began at `moment` or later. */
   countFreeCalls(moment: Date): Promise<number>
 }

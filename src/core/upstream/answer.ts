@@ -27,6 +27,14 @@ export interface AnswerObserver {
   onBytes?(size: number): void
 }
 
+/** Whose answer a request expects, and what ends the wait for it. */
+export interface ExpectedAnswer<K extends Kind> {
+  protocol: Protocol<K>
+  endpoint: Endpoint
+  call: Work[K]['call']
+  cancellation: Cancellation
+}
+
 /**
  * Sends one request and opens its answer as batches of parts. Whether it streams is the provider's
  * choice: a streamed answer comes as it arrives, and its first batch is empty; a whole one comes at
@@ -35,10 +43,7 @@ export interface AnswerObserver {
 export async function openAnswer<K extends Kind>(
   world: UpstreamWorld,
   outgoing: OutgoingRequest,
-  protocol: Protocol<K>,
-  endpoint: Endpoint,
-  call: Work[K]['call'],
-  cancellation: Cancellation,
+  { protocol, endpoint, call, cancellation }: ExpectedAnswer<K>,
   { onHead, onBytes }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
   const limits = readLimits(world, call.stream)

@@ -57,6 +57,16 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Computes a vector for each text, in the format of OpenAI’s embeddings.',
     body: { model: 'sandbox/embed', input: 'Hello there' },
   },
+  createRerank: {
+    description:
+      'Sorts documents by their relevance to a query. A model that only computes vectors sorts ' +
+      'by their cosines, and `method` in the answer says so.',
+    body: {
+      model: 'sandbox/embed',
+      query: 'What colour is the sky?',
+      documents: ['Grass is green', 'The sky is blue'],
+    },
+  },
   getModels: {
     description: 'Lists models with their prices, limits and abilities. Every filter narrows it.',
     examples: { q: 'echo', limit: 10 },

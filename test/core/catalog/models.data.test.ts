@@ -76,7 +76,7 @@ describe('the built-in catalogue', () => {
   test('has prices within bounds, all zero only for models marked as free', () => {
     expect(endpoints.flatMap(wrongPrice)).toEqual([])
     const free = endpoints.filter(
-      ({ prices }) => prices && prices.prompt === 0 && prices.completion === 0,
+      ({ prices }) => prices && Object.values(prices).every(price => price === 0),
     )
     expect(free.filter(({ id }) => !id.endsWith(':free'))).toEqual([])
   })

@@ -389,6 +389,7 @@ describe('the asker', () => {
       '/chat/completions': BODY,
       '/messages': { ...BODY, max_tokens: 5 },
       '/embeddings': { model: 'sandbox/embed', input: 'Hi' },
+      '/rerank': { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
     }
     for (const [path, body] of Object.entries(bodies)) {
       const { status, json } = await ask('POST', path, { body: { ...body, debug } })

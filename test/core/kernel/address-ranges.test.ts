@@ -1,9 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { includesAddress, isAddressRange } from '../../../src/core/kernel/address-ranges.ts'
-import { createSeededRandom } from '../../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../../support/random.ts'
 
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const CASES = LONG ? 100_000 : 5_000
 
 test.each(['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', '1.2.3.4/32', '::1', 'fd00::/8', '::/0'])(

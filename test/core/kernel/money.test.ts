@@ -8,15 +8,7 @@ import {
   toNanos,
   toUsd,
 } from '../../../src/core/kernel/money.ts'
-
-/** Returns the same pseudo-random numbers in every run. */
-function random(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32
-    return state / 2 ** 32
-  }
-}
+import { createSeededRandom, SEED } from '../../support/random.ts'
 
 describe('money', () => {
   test('a decimal number of dollars is an exact number of nano-dollars', () => {
@@ -80,7 +72,7 @@ describe('money', () => {
   })
 
   test('dollars survive the conversion to nano-dollars and back, up to a billion', () => {
-    const next = random(7)
+    const next = createSeededRandom(SEED)
     const wrong: [number, number][] = []
     for (let i = 0; i < 20_000; i++) {
       const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))
@@ -91,7 +83,7 @@ describe('money', () => {
   })
 
   test('a sum is shown as its decimal, without artefacts of binary fractions', () => {
-    const next = random(11)
+    const next = createSeededRandom(SEED)
     const wrong: [string, string][] = []
     for (let i = 0; i < 20_000; i++) {
       const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))

@@ -20,9 +20,8 @@ import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
 import { TEST_SECRETS, toExactEstimate } from '../../support/ledger.ts'
+import { createSeededIntegers, SEED } from '../../support/random.ts'
 
-/** To repeat a run: `SEED=7 bun test model`. */
-const SEED = Number(process.env.SEED ?? 20_261_121)
 const OPERATIONS = 10_000
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-model-'))
@@ -117,14 +116,6 @@ const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
   }),
 }
 
-const chance = (seed: number) => {
-  let state = seed
-  return (below: number) => {
-    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
-    return ((state ^ (state >>> 13)) >>> 0) % below
-  }
-}
-
 /** A running call. */
 interface Open {
   hold: Hold
@@ -140,7 +131,7 @@ async function differenceIn(
   operations: number,
   planted: (ledger: Ledger) => Ledger = ledger => ledger,
 ): Promise<string | undefined> {
-  const random = chance(seed)
+  const random = createSeededIntegers(seed)
   const clock = new TestClock('2026-02-20T22:00:00.000Z')
   const store = await openSqlite({
     path: ':memory:',
@@ -151,6 +142,7 @@ async function differenceIn(
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, Open>()
+  let written = Promise.resolve()
   let ledger = planted(await openLedger(store.ledger, clock))
   let count = 0
   try {
@@ -184,6 +176,8 @@ async function differenceIn(
     }
     return undefined
   } finally {
+    // The directory may be removed only after the last line was written.
+    await written
     await store.close()
   }
 
@@ -212,11 +206,9 @@ async function differenceIn(
       const hold = ledger.reserve(payer, toExactEstimate(amounts), bounds)
       if (!expected) return `${id} was let in`
       reference.holds.set(id, { ...payer, ...granted })
-      open.set(id, {
-        hold,
-        payer,
-        word: journal.append(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)),
-      })
+      const word = journal.append(heldCall(id, payer, granted.own ?? granted.byok ?? 0n))
+      written = word.written
+      open.set(id, { hold, payer, word })
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown

@@ -72,6 +72,7 @@ const BODIES: Record<string, object> = {
   createMessages: { model: 'sandbox/echo', max_tokens: 50, messages },
   createResponses: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
+  createRerank: { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
 }
 
 const inference = listDescribedRoutes(createApp(await testGateway())).filter(

@@ -9,6 +9,7 @@ import { readUsage as cohere } from '../../../src/core/protocols/cohere-chat/usa
 import { readUsage as gemini } from '../../../src/core/protocols/gemini/usage.ts'
 import { readUsage as openai } from '../../../src/core/protocols/openai-chat/usage.ts'
 import { readUsage as responses } from '../../../src/core/protocols/openai-responses/usage.ts'
+import { createSeededIntegers, SEED } from '../../support/random.ts'
 
 /** Hostile values in place of a count. */
 const HOSTILE: unknown[] = [
@@ -148,19 +149,11 @@ const DEAREST = toExactPrices({
 })
 const ROUNDS = 300
 
-const chance = (seed: number) => {
-  let state = seed
-  return (below: number) => {
-    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
-    return ((state ^ (state >>> 13)) >>> 0) % below
-  }
-}
-
 describe('A-15 hostile counts of a provider', () => {
   test.each(READERS)(
     '%s: the cost is never negative and fits a column of 64 bits',
     (_, read, shape) => {
-      const random = chance(20_261_124)
+      const random = createSeededIntegers(SEED)
       let counted = 0
       for (let round = 0; round < ROUNDS; round++) {
         // Each value in all places first, then all of them mixed.

@@ -9,6 +9,9 @@ for (const [name, protocol] of Object.entries(protocols.text))
 for (const [name, protocol] of Object.entries(protocols.embedding))
   testProtocol('embedding', name, protocol, SAMPLES.embedding[name])
 
+for (const [name, protocol] of Object.entries(protocols.rerank))
+  testProtocol('rerank', name, protocol, SAMPLES.rerank[name])
+
 test('every kind of work has protocols, and each is named once', () => {
   const names = Object.values(protocols).map(byName => Object.keys(byName))
   expect(names.every(list => list.length > 0)).toBe(true)

@@ -119,7 +119,7 @@ describe('SQLite in a file', () => {
     expect(await store.generations.record([buildRecordEntry('a')]).catch(() => 'refused')).toBe(
       'refused',
     )
-    expect(performance.now() - began).toBeLessThan(500)
+    expect(performance.now() - began).toBeLessThan(4_000)
     other.run('commit')
     await store.generations.record([buildRecordEntry('a')])
     expect((await store.generations.byId('a'))?.id).toBe('a')

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fetchKeyState, readMetric, waitUntil } from '../../support/chat.ts'
-import { createSeededRandom } from '../../support/random.ts'
+import { createSeededRandom, LONG, SEED } from '../../support/random.ts'
 import { buildLocalConfig, type Server, startServer } from '../../support/server.ts'
 import { frameChunk, StubbornClient } from '../../support/stubborn-client.ts'
 import {
@@ -19,8 +19,6 @@ import {
  * connection, has read no more than it should, and keeps nothing of it.
  */
 
-const LONG = process.env.GATEWAY_TEST_LONG !== undefined
-const SEED = Number(process.env.SEED ?? 20_261_122)
 const ROUNDS = LONG ? 20 : 1
 const AT_ONCE = LONG ? 500 : 80
 

@@ -8,6 +8,7 @@ import type { IncomingResponse } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
+import { LONG } from '../../support/random.ts'
 import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 import { renderWire } from '../../support/replay.ts'
 
@@ -66,7 +67,7 @@ const MOST_CUTS = 500
 
 /** Lists where a stream is cut: at a sample of its places, or at all if the tests may run long. */
 const listCuts = (bytes: Uint8Array): number[] =>
-  process.env.GATEWAY_TEST_LONG ? listAllCuts(bytes) : listSampledCuts(bytes)
+  LONG ? listAllCuts(bytes) : listSampledCuts(bytes)
 
 function listAllCuts({ length }: Uint8Array): number[] {
   const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MOST_CUTS)

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Json, parseExact } from '../../../src/core/kernel/json.ts'
+import { isObject, type Json, parseExact } from '../../../src/core/kernel/json.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { EmbeddingPart } from '../../../src/core/language/embedding.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
+import type { RerankPart } from '../../../src/core/language/rerank.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
@@ -14,6 +15,7 @@ import {
   buildEmbeddingCall,
   buildEndpoint,
   buildProvider,
+  buildRerankCall,
   buildTextCall,
 } from '../../support/call.ts'
 import type { FakeProvider, ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
@@ -25,17 +27,16 @@ import {
   hostileValue,
 } from '../../support/hostile.ts'
 import { Grammar } from '../../support/language.ts'
+import { LONG } from '../../support/random.ts'
 import { hasRecordings, listRecordings } from '../../support/recordings.ts'
 import { renderWire } from '../../support/replay.ts'
 
 /*
  * Answers of providers are untrusted. Translating any of them returns parts or throws a
  * GatewayError: no other exception, no more content than was sent, and nothing after the end.
- * HOSTILE_SEED and HOSTILE_RUNS choose other answers.
  */
 
-const seed = Number(process.env.HOSTILE_SEED ?? 20_261_121)
-const numRuns = Number(process.env.HOSTILE_RUNS ?? 300)
+const numRuns = LONG ? 10_000 : 300
 
 type TextProtocol = Protocol<'text'>
 
@@ -127,7 +128,7 @@ export function testHostileAnswers(
   protocol: TextProtocol,
   { fakeProvider, isRecorded }: { fakeProvider: FakeProvider; isRecorded: boolean },
 ): void {
-  describe(`${name}, seed ${seed}`, () => {
+  describe(name, () => {
     describe('hand-made answers', () =>
       testAnswers(protocol, renderHandMade(protocol, fakeProvider)))
 
@@ -159,7 +160,7 @@ export function testHostileVectors(
   const read = (body: unknown) =>
     readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
 
-  describe(`${name}, seed ${seed}`, () => {
+  describe(name, () => {
     test('reads its own answer: one vector, and its usage', () => {
       expect(read(answer).map(({ type }) => type)).toEqual(['start', 'embedding', 'usage'])
     })
@@ -188,6 +189,62 @@ function expectVectors(parts: EmbeddingPart[]): void {
   expect(vectors).toHaveLength(parts.length === 0 ? 0 : 1)
   for (const vector of vectors)
     expect(typeof vector === 'string' || vector.every(Number.isFinite)).toBe(true)
+}
+
+/** Tests that a protocol withstands whatever its providers answer instead of rankings. */
+export function testHostileRankings(
+  name: string,
+  protocol: Protocol<'rerank'>,
+  endpoint: Endpoint,
+  { answer, isCounted }: { answer: unknown; isCounted: boolean },
+): void {
+  const call = buildRerankCall()
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(name, () => {
+    test('reads its own answer: a score for each document, and its usage', () => {
+      const parts = read(answer)
+      const scores = parts.flatMap(part => (part.type === 'ranking' ? [part] : []))
+      expect(scores.toSorted((a, b) => b.relevance_score - a.relevance_score)).toMatchObject([
+        { index: 1 },
+        { index: 0 },
+      ])
+      expect(parts.some(({ type }) => type === 'usage')).toBe(isCounted)
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(
+        fc.property(changes, made => {
+          const changed = applyChanges({ answer }, made)
+          expectRankings(read((isObject(changed) ? changed.answer : changed) ?? null))
+        }),
+      )
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectRankings(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+
+    test('refuses a stream, which no provider sends', () => {
+      expect(() => protocol.createReader(call, endpoint)).toThrow('Provider returned')
+    })
+  })
+}
+
+/** Expects no part at all, or finite scores of different documents of the call. */
+function expectRankings(parts: RerankPart[]): void {
+  const rankings = parts.flatMap(part => (part.type === 'ranking' ? [part] : []))
+  expect(rankings.length === 0).toBe(parts.length === 0)
+  expect(new Set(rankings.map(({ index }) => index)).size).toBe(rankings.length)
+  for (const { index, relevance_score } of rankings) {
+    expect([0, 1]).toContain(index)
+    expect(Number.isFinite(relevance_score)).toBe(true)
+  }
 }
 
 function expectFailures<K extends Kind>(protocol: Protocol<K>): void {
@@ -234,10 +291,12 @@ const SHOWN = 4_000
 
 /** Throws with the smallest answer that breaks the property. */
 function checkProperty<T>(property: fc.IProperty<T>): void {
-  const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, {
-    seed,
-    numRuns,
-  })
+  const { failed, errorInstance, counterexample, counterexamplePath, seed } = fc.check<T>(
+    property,
+    {
+      numRuns,
+    },
+  )
   if (!failed) return
   throw new Error(
     `${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n` +

@@ -7,7 +7,7 @@ import type { Block } from '../../../src/core/language/message.ts'
 import type { Params } from '../../../src/core/language/params.ts'
 import type { Kind, Work } from '../../../src/core/language/work.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
-import { buildEmbeddingCall, buildTextCall } from '../../support/call.ts'
+import { buildEmbeddingCall, buildRerankCall, buildTextCall } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
 
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
@@ -43,6 +43,7 @@ const buildFullEmbeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCal
 const FULL_CALLS: { [K in Kind]: (more?: Partial<CallBase & Extra>) => Work[K]['call'] } = {
   text: buildFullTextCall,
   embedding: buildFullEmbeddingCall,
+  rerank: more => buildRerankCall({ params: { top_n: 1 }, ...more }),
 }
 
 type Extra = Pick<TextCall, 'extra'>
@@ -117,7 +118,11 @@ export function testAnyRequest<K extends Kind>(
 
     test('sends unknown parameters unchanged', () => {
       const unknown = { frobnicate: { level: [1, null, 'x'] } }
-      expect(send({ extra: unknown }).body).toMatchObject(unknown)
+      // Some have them in each of several requests within the body.
+      const [body] = [
+        send({ extra: unknown }).body.requests ?? send({ extra: unknown }).body,
+      ].flat()
+      expect(body).toMatchObject(unknown)
     })
 
     test('throws provider_unavailable for a body that is no answer', () => {

@@ -14,6 +14,19 @@ const VECTORS = {
 
 const openaiLike: ProtocolSample<'embedding'> = { upstreamModel: 'up', answer: VECTORS }
 
+const createRankings = (answer: unknown, isCounted: boolean): ProtocolSample<'rerank'> => ({
+  upstreamModel: 'rank-1',
+  output_modalities: ['rerank'],
+  answer,
+  isCounted,
+})
+
+const RESULTS = [
+  { index: 1, relevance_score: 0.9 },
+  { index: 0, relevance_score: 0.1 },
+]
+const TOKENS = { total_tokens: 12 }
+
 /** The sample of a protocol with a fake provider, whose real providers' answers are recorded. */
 function getRecordedSample(name: string): ProtocolSample<'text'> {
   const fakeProvider = fakeProviders[name]
@@ -53,6 +66,66 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
     'bedrock-converse': {
       upstreamModel: 'amazon.titan-embed-text-v2:0',
       answer: { embedding: [0.5, -0.25], inputTextTokenCount: 1 },
+    },
+  },
+  rerank: {
+    'openai-chat': createRankings({ id: 'r-1', results: RESULTS, usage: TOKENS }, true),
+    'voyage-rerank': createRankings({ object: 'list', data: RESULTS, usage: TOKENS }, true),
+    'jina-rerank': createRankings({ results: RESULTS, usage: TOKENS }, true),
+    'cohere-chat': createRankings(
+      { id: 'r-1', results: RESULTS, meta: { billed_units: { search_units: 1 } } },
+      true,
+    ),
+    'bedrock-converse': createRankings({ results: RESULTS }, false),
+    'nvidia-rerank': createRankings(
+      {
+        rankings: [
+          { index: 1, logit: 3.5 },
+          { index: 0, logit: -7.25 },
+        ],
+        usage: TOKENS,
+      },
+      true,
+    ),
+    'tei-rerank': createRankings(
+      [
+        { index: 1, score: 0.9 },
+        { index: 0, score: 0.1 },
+      ],
+      false,
+    ),
+    'vertex-rerank': createRankings(
+      {
+        records: [
+          { id: '1', score: 0.9 },
+          { id: '0', score: 0.1 },
+        ],
+      },
+      false,
+    ),
+    // These two rank by the vectors of the query and the documents.
+    gemini: {
+      upstreamModel: 'gemini-embedding-001',
+      output_modalities: ['embeddings'],
+      answer: {
+        embeddings: [{ values: [1, 0] }, { values: [0, 1] }, { values: [1, 1] }],
+        usageMetadata: { promptTokenCount: 3 },
+      },
+      isCounted: true,
+    },
+    sandbox: {
+      upstreamModel: 'embed',
+      output_modalities: ['embeddings'],
+      answer: {
+        object: 'list',
+        data: [
+          [1, 0],
+          [0, 1],
+          [1, 1],
+        ].map((embedding, index) => ({ index, embedding })),
+        usage: TOKENS,
+      },
+      isCounted: true,
     },
   },
 }

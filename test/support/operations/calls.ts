@@ -14,4 +14,5 @@ export const CALLS: Record<string, RequestBuilder> = {
   createMessages: buildCall({ max_tokens: 5, messages }),
   createResponses: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
+  createRerank: buildCall({ model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] }),
 }

@@ -1,5 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
+import { toTextUrl } from '../../kernel/data-url.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
@@ -219,18 +220,15 @@ function toFileSource(
     case 'file':
       return { file_id: source.file_id }
     case 'text':
-      return { file_data: toTextDataUrl(source.data) }
+      return { file_data: toTextUrl(source.data) }
     default:
       return typeof source.content === 'string'
-        ? { file_data: toTextDataUrl(source.content) }
+        ? { file_data: toTextUrl(source.content) }
         : undefined
   }
 }
 
 const toDataUrl = (mediaType: string, base64: string) => `data:${mediaType};base64,${base64}`
-
-const toTextDataUrl = (text: string) =>
-  toDataUrl('text/plain', Buffer.from(text).toString('base64'))
 
 const TOOL_FIELDS = new Set([
   'type',

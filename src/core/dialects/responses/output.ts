@@ -11,7 +11,7 @@ import {
   type OpenItem,
   renderDone,
 } from './events.ts'
-import { MessageItem, toSource } from './message-item.ts'
+import { MessageItem, toFileSource, toSource } from './message-item.ts'
 import { completeItem, readPreviewPlace, renderLife, renderPreview } from './other-item.ts'
 import { ReasoningItem } from './reasoning-item.ts'
 import { findTextField } from './seal.ts'
@@ -92,7 +92,9 @@ export class ResponseOutput {
   }
 
   #addAnnotation(part: Extract<TextPart, { type: 'annotation' }>): ItemEvent[] {
-    const source = isObject(part.source) ? part.source : toSource(part.annotation)
+    const source = isObject(part.source)
+      ? part.source
+      : (toSource(part.annotation) ?? toFileSource(part.citation))
     if (!source) return []
     return this.#inMessage(part.item, message => message.addAnnotation(source, part.block))
   }

@@ -96,6 +96,7 @@ function buildCosting<K extends Kind>(definition: KindDefinition<K>): Costing<K>
   return {
     estimateInput: call => computeContentBound(readContents(call).flat()),
     boundInput: call => computeLargestContent(readContents(call).flat()),
+    countPrompts: call => readContents(call).length,
     estimateUnits,
     boundUnits: estimateUnits,
     boundOutput: () => 0,

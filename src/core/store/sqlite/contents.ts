@@ -27,6 +27,7 @@ import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
+import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -36,14 +37,17 @@ import type { Tables } from './tables.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
+/** An open database: how it is read, written and sealed. */
+interface OpenDatabase {
+  db: Database
+  kysely: Kysely<Tables>
+  write: Write
+  sealing: Sealing
+  secrets: RecordSecrets
+}
+
 /** Opens the store of every noun over one database. */
-export const openStores = (
-  db: Database,
-  kysely: Kysely<Tables>,
-  write: Write,
-  sealing: Sealing,
-  secrets: RecordSecrets,
-) => ({
+export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
@@ -83,4 +87,5 @@ export const MIGRATIONS: string[] = [
   sealedScim,
   generationLists,
   keyRotation,
+  refusalCounts,
 ]

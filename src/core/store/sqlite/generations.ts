@@ -91,6 +91,15 @@ export function createGenerationStore(
       const rows = addFilters(selectGenerations(kysely), query)
       return (await rows.orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(toGeneration)
     },
+    // A range of the primary key: no character comes after the last one.
+    async listIds(beginning, limit) {
+      const ids = kysely
+        .selectFrom('generations')
+        .select('id')
+        .where('id', '>=', beginning)
+        .where('id', '<', `${beginning}\u{10ffff}`)
+      return (await ids.limit(limit).execute()).map(({ id }) => id)
+    },
     async sum(by, query) {
       const rows = await addUsageFilters(sumGenerations(kysely, by), query)
         .groupBy('group')

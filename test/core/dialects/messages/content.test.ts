@@ -3,6 +3,7 @@ import type { BlockEvent } from '../../../../src/core/dialects/messages/block-qu
 import { MessageContent } from '../../../../src/core/dialects/messages/content.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
+import { createSeededIntegers, SEED } from '../../../support/random.ts'
 
 const choice = 0
 const text = (said: string, block?: number): TextPart => ({
@@ -91,17 +92,13 @@ describe('blocks', () => {
   })
 
   test('are never open two at a time, whatever the order of the parts', () => {
-    for (let seed = 1; seed <= 300; seed++) expectOneAtATime(shuffled(seed))
+    for (let i = 0; i < 300; i++) expectOneAtATime(shuffled(SEED + i))
   })
 })
 
 /** Returns parts in an order that the seed determines. Every call begins before its input. */
 function shuffled(seed: number): TextPart[] {
-  let state = seed
-  const random = (below: number) => {
-    state = (state * 1103515245 + 12345) % 2147483648
-    return Math.floor((state / 2147483648) * below)
-  }
+  const random = createSeededIntegers(seed)
   const pieces = ['{"a":', '"}{"', ',"b":[', '1', ']', '}']
   const begun = new Map<number, number>()
   return Array.from({ length: 60 }, () => {

@@ -91,14 +91,19 @@ describe('the input', () => {
       ],
     })
     expect(message?.blocks).toEqual([
-      { type: 'image', url: 'https://a.example/b.png', detail: 'low' },
+      { type: 'image', url: 'https://a.example/b.png', detail: 'low', field: 'input.0.content.0' },
       {
         type: 'file',
         file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
+        field: 'input.0.content.1',
       },
-      { type: 'file', file: { file_data: 'https://a.example/b.pdf' } },
+      {
+        type: 'file',
+        file: { file_data: 'https://a.example/b.pdf' },
+        field: 'input.0.content.2',
+      },
       { type: 'audio', data: 'AAAA', format: 'wav' },
-      { type: 'video', url: 'https://a.example/b.mp4' },
+      { type: 'video', url: 'https://a.example/b.mp4', field: 'input.0.content.4' },
     ])
   })
 

@@ -65,7 +65,7 @@ describe('redaction in JSON leaves JSON', () => {
         )
         JSON.parse(text)
       }),
-      { numRuns: 400, seed: 3 },
+      { numRuns: 400 },
     )
   })
 })

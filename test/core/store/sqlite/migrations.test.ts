@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { buildDefaultWorkspace } from '../../../../src/core/identity/workspaces.ts'
 import { openMac } from '../../../../src/core/kernel/mac.ts'
 import { MIGRATIONS } from '../../../../src/core/store/sqlite/contents.ts'
-import { migrate } from '../../../../src/core/store/sqlite/migrations.ts'
+import { migrate, openInMemory } from '../../../../src/core/store/sqlite/migrations.ts'
 import { SealLog } from '../../../../src/core/store/sqlite/seals/log.ts'
 import { SEALED_TABLES } from '../../../../src/core/store/sqlite/seals/tables.ts'
 import { inspectRows } from '../../../../src/core/store/sqlite/seals/verify.ts'
@@ -118,3 +118,30 @@ test('tables that were not sealed are sealed as they stand, the others are not',
   )
   db.close()
 })
+
+test('a database in memory is what the migrations make of an empty one, each its own', () => {
+  const migrated = new Database(':memory:', { strict: true })
+  migrate(migrated, TEST_SECRETS)
+  const [one, other] = [openInMemory(TEST_SECRETS), openInMemory(TEST_SECRETS)]
+  for (const db of [one, other]) expect(describeDatabase(db)).toEqual(describeDatabase(migrated))
+  one.run("insert into meta (name, value) values ('user_id', 'u')")
+  expect(describeDatabase(other)).toEqual(describeDatabase(migrated))
+  const log = new SealLog(other, TEST_MAC)
+  expect(Object.values(inspectRows(other, log)).flat()).toEqual([])
+  expect(log.readOpening()?.ledger).toEqual({ seq: 0, hash: '' })
+})
+
+/** Returns the version, the schema, and the rows of all tables; of their seals, only how many. */
+function describeDatabase(db: Database) {
+  const schema = db
+    .query<{ type: string; name: string; sql: string }, []>(
+      'select type, name, tbl_name, sql from sqlite_schema order by name',
+    )
+    .all()
+  const tables = schema.filter(({ type }) => type === 'table').map(({ name }) => name)
+  const rows = tables.map(table => {
+    const all = db.query(`select * from "${table}"`).values()
+    return [table, table === 'seal_log' ? all.length : all]
+  })
+  return [db.query('pragma user_version').get(), schema, rows]
+}

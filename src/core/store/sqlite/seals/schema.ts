@@ -6,7 +6,7 @@ import { Database } from 'bun:sqlite'
  * spent; a missing one no longer protects the audit trail.
  */
 export function compareSchemas(db: Database, migrations: string[]): string[] {
-  const expected = readSchema(migrated(migrations))
+  const expected = readSchema(openMigrated(migrations))
   const found = readSchema(db)
   return [...new Set([...expected.keys(), ...found.keys()])].flatMap(name => {
     if (expected.get(name) === found.get(name)) return []
@@ -15,7 +15,8 @@ export function compareSchemas(db: Database, migrations: string[]): string[] {
   })
 }
 
-function migrated(migrations: string[]): Database {
+/** Opens a database in memory to which only these migrations were applied. */
+export function openMigrated(migrations: string[]): Database {
   const db = new Database(':memory:')
   for (const migration of migrations) db.run(migration)
   return db

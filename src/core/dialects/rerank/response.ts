@@ -1,0 +1,63 @@
+import { toUsd } from '../../kernel/money.ts'
+import type { Answer } from '../../language/answer.ts'
+import type { RerankCall, RerankDocument, RerankPart } from '../../language/rerank.ts'
+import { countInputTokens, type Receipt } from '../../language/usage.ts'
+
+type Ranking = Extract<RerankPart, { type: 'ranking' }>
+
+/**
+ * Collects the parts of an answer into one list, the most relevant document first, with the
+ * documents as they came and no more of them than requested. Throws the error of a failed answer.
+ */
+export async function collectRerankResponse(answer: Answer<'rerank'>, call: RerankCall) {
+  const rankings: Ranking[] = []
+  let method: string | undefined
+  let receipt: Receipt | null = null
+  for (const batch of await answer.parts.collect()) {
+    for (const part of batch) {
+      if (part.type === 'error') throw part.error
+      if (part.type === 'receipt') receipt = part.receipt
+      if (part.type === 'method') method = part.method
+      if (part.type === 'ranking') rankings.push(part)
+    }
+  }
+  return {
+    id: answer.id,
+    model: answer.model,
+    provider: answer.provider,
+    results: rankings
+      .toSorted(compareRelevance)
+      .slice(0, call.params.top_n)
+      .map(ranking => renderResult(ranking, call.documents)),
+    // Ours, not in the public schema: the model only computes vectors, and these are their cosines.
+    ...(method === undefined ? {} : { method }),
+    ...(receipt ? { usage: renderUsage(receipt), meta: renderMeta(receipt) } : {}),
+  }
+}
+
+// Documents of the same relevance keep their order, whatever order the provider gives them.
+const compareRelevance = (one: Ranking, other: Ranking): number =>
+  other.relevance_score - one.relevance_score || one.index - other.index
+
+const renderResult = ({ index, relevance_score }: Ranking, documents: RerankDocument[]) => ({
+  index,
+  relevance_score,
+  document: documents[index] ?? {},
+})
+
+/** Renders what Cohere's clients require: the units that are charged for, in Cohere's form. */
+const renderMeta = ({ usage: { units } }: Receipt) => ({
+  billed_units: units?.search_unit ? { search_units: units.search_unit } : {},
+})
+
+/** Renders the usage: what the provider charges by, tokens or ranking units, and the cost. */
+function renderUsage({ usage, cost }: Receipt) {
+  const total_tokens = countInputTokens(usage)
+  const search_units = usage.units?.search_unit ?? 0
+  return {
+    ...(search_units > 0 ? { search_units } : {}),
+    ...(total_tokens > 0 ? { total_tokens } : {}),
+    // Left out if unknown: the official clients accept a number or nothing.
+    ...(cost === null ? {} : { cost: toUsd(cost) }),
+  }
+}

@@ -1,0 +1,110 @@
+import { invalid } from '../errors.ts'
+import { isObject, parseCount, readObject } from '../kernel/json.ts'
+import type { RerankCall, RerankDocument, RerankPart } from '../language/rerank.ts'
+import { readUnits } from '../language/units.ts'
+import { createTextUsage, type Usage } from '../language/usage.ts'
+import { refuseImpossibleCounts } from './counts.ts'
+import { unreadableAnswer } from './failure.ts'
+import type { Protocol } from './protocol.ts'
+
+/**
+ * What the rerank protocols share: documents have no names that would need a field, and a streamed
+ * answer is an error.
+ */
+export const rerankDefaults = {
+  framing: 'sse',
+  acceptsNames: true,
+  urlMedia: [],
+  createReader: () => {
+    throw unreadableAnswer()
+  },
+} satisfies Partial<Protocol<'rerank'>>
+
+/** Throws 400 for more documents than the provider takes at once. */
+export function assertDocumentCount(most: number, { documents }: RerankCall): void {
+  if (documents.length <= most) return
+  throw invalid(
+    `documents: expected at most ${most} at a time for this model’s provider, ` +
+      `found ${documents.length}`,
+    'documents',
+  )
+}
+
+/** Returns the documents as texts, for providers that only take text. Throws 400 for pictures. */
+export const readTexts = ({ documents }: RerankCall): string[] => documents.map(readText)
+
+function readText({ text, image }: RerankDocument, index: number): string {
+  if (image === undefined) return text ?? ''
+  throw invalid(
+    `documents.${index}: an image is a kind of content that this model’s provider does not take`,
+    `documents.${index}`,
+  )
+}
+
+/** Returns the number of results to request: no more than there are documents. */
+export const countResults = ({ params: { top_n }, documents }: RerankCall): number =>
+  Math.min(top_n ?? documents.length, documents.length)
+
+/** One result as the provider sent it. */
+interface ProviderRanking {
+  index: unknown
+  relevance_score: unknown
+}
+
+/** The answer of a provider. */
+interface ProviderAnswer {
+  upstream_id?: string | null
+  rankings: ProviderRanking[]
+  usage: Usage | undefined
+}
+
+/**
+ * Returns an answer's parts. Throws `provider_unavailable` if there is no result, or if one names
+ * no document, names the same as another or has no score.
+ */
+export function toRerankParts(
+  { documents }: RerankCall,
+  { upstream_id = null, rankings, usage }: ProviderAnswer,
+): RerankPart[] {
+  const parts = rankings.map(ranking => toRankingPart(ranking, documents.length))
+  if (parts.length === 0 || new Set(parts.map(({ index }) => index)).size < parts.length)
+    throw unreadableAnswer()
+  return [
+    { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
+    ...parts,
+    ...(usage ? [{ type: 'usage' as const, usage }] : []),
+  ]
+}
+
+function toRankingPart({ index, relevance_score }: ProviderRanking, documents: number) {
+  const position = parseCount(index)
+  if (position === undefined || position >= documents) throw unreadableAnswer()
+  if (typeof relevance_score !== 'number' || !Number.isFinite(relevance_score))
+    throw unreadableAnswer()
+  return { type: 'ranking' as const, index: position, relevance_score }
+}
+
+/** Reads a usage in tokens: `total_tokens`, or `prompt_tokens` where there is no total. */
+export const readTokenUsage = refuseImpossibleCounts(usage => {
+  const tokens = parseCount(usage.total_tokens) ?? parseCount(usage.prompt_tokens)
+  return tokens === undefined ? undefined : withUnits(tokens, 0)
+})
+
+/** Reads Cohere's usage: the units and tokens that it charges for, in `meta.billed_units`. */
+export const readBilledUsage = refuseImpossibleCounts(meta => {
+  const { search_units, input_tokens } = readObject(meta, 'billed_units')
+  const units = parseCount(search_units)
+  const tokens = parseCount(input_tokens)
+  return units === undefined && tokens === undefined
+    ? undefined
+    : withUnits(tokens ?? 0, units ?? 0)
+})
+
+const withUnits = (tokens: number, search_unit: number): Usage => ({
+  ...createTextUsage(tokens, 0),
+  ...readUnits({ search_unit }),
+})
+
+/** Reads whichever usage the answer has. */
+export const readAnyUsage = (body: Record<string, unknown>): Usage | undefined =>
+  isObject(body.usage) ? readTokenUsage(body.usage) : readBilledUsage(body.meta)

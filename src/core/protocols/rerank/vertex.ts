@@ -1,0 +1,54 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { isObject, readObjects } from '../../kernel/json.ts'
+import type { RerankCall, RerankPart } from '../../language/rerank.ts'
+import { unreadableAnswer } from '../failure.ts'
+import { readFailure, readStreamFailure } from '../gemini/failure.ts'
+import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import {
+  assertDocumentCount,
+  countResults,
+  readTexts,
+  rerankDefaults,
+  toRerankParts,
+} from '../rerank.ts'
+
+/**
+ * Google's ranking: `POST {base_url}/rankingConfigs/default_ranking_config:rank`, where the address
+ * names a project: https://discoveryengine.googleapis.com/v1/projects/{project}/locations/global
+ * (https://cloud.google.com/generative-ai-app-builder/docs/ranking). It counts nothing.
+ */
+export const vertexRerank: Protocol<'rerank'> = {
+  ...rerankDefaults,
+  buildRequest,
+  parseAnswer,
+  readFailure,
+}
+
+const MAX_RECORDS = 200
+
+function buildRequest(call: RerankCall, { upstreamModel: model }: Endpoint): UpstreamRequest {
+  assertDocumentCount(MAX_RECORDS, call)
+  return {
+    path: '/rankingConfigs/default_ranking_config:rank',
+    body: {
+      ...call.extra,
+      model,
+      query: call.query,
+      records: readTexts(call).map((content, index) => ({ id: String(index), content })),
+      topN: countResults(call),
+      ignoreRecordDetailsInResponse: true,
+    },
+  }
+}
+
+function parseAnswer(body: unknown, call: RerankCall): RerankPart[] {
+  if (!isObject(body)) throw unreadableAnswer()
+  if (isObject(body.error)) throw readStreamFailure(body.error)
+  return toRerankParts(call, {
+    rankings: readObjects(body.records).map(({ id, score }) => ({
+      index: typeof id === 'string' && /^\d{1,9}$/.test(id) ? Number(id) : undefined,
+      relevance_score: score,
+    })),
+    usage: undefined,
+  })
+}
