@@ -193,6 +193,7 @@ export function filterAnswerParts<K extends Kind>(
   answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): PeekedSequence<AnswerPart<K>[]> | null {
+  if (uses.length === 0 && !run.filtering) return null
   let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
   for (const filter of listAnswerFilters(world, run, uses))
     filtered = filtered

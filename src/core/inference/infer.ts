@@ -36,7 +36,8 @@ export async function infer<K extends Kind>(
   try {
     // Before the stages: one of them may fetch what the call refers to.
     run.follow(signal)
-    await runStages(world, world.stages.open, run)
+    const opening = runStages(world, world.stages.open, run)
+    if (opening) await opening
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
     await runStages(world, world.stages.step, step)

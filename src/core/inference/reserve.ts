@@ -27,11 +27,15 @@ export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>
   try {
     reserveEstimate(world, step, plan, costEstimate)
   } catch (thrown) {
-    throw explainShortage(world, step, thrown, (way, nanos) =>
-      computeFittingOutput(world, step, way, nanos),
-    )
+    throw explainRefusal(world, step, thrown)
   }
 }
+
+// A function of its own, so that calls that can be paid make no closure.
+const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, thrown: unknown) =>
+  explainShortage(world, step, thrown, (way, nanos) =>
+    computeFittingOutput(world, step, way, nanos),
+  )
 
 function reserveEstimate<K extends Kind>(
   world: InferenceWorld,

@@ -2,6 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { renderTime } from '../kernel/clock.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
@@ -112,7 +113,7 @@ export class Run<K extends Kind = Kind> {
 
   /** When the run began, in ISO 8601. Cached, since it is written more than once. */
   get createdAt(): string {
-    this.#createdAt ??= this.created.toISOString()
+    this.#createdAt ??= renderTime(this.created)
     return this.#createdAt
   }
 

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { toDayNumber } from '../kernel/clock.ts'
+import { renderTime, toDayNumber } from '../kernel/clock.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -299,7 +299,7 @@ type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
-  return { day: toDayNumber(now), settled_at: now.toISOString() }
+  return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
 
 /** Turns the hold of a step into its charge, once. */
@@ -336,9 +336,14 @@ const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && cost_details.prompt + cost_details.completion
 
 /** Sums what all steps of a run cost. */
-export const sumRunReceipts = ({ steps }: Run): Receipt =>
-  sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
-  createFreeReceipt(createTextUsage(0, 0))
+export function sumRunReceipts({ steps }: Run): Receipt {
+  const [first] = steps
+  if (steps.length === 1 && first?.receipt) return first.receipt
+  return (
+    sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
+    createFreeReceipt(createTextUsage(0, 0))
+  )
+}
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>

@@ -78,24 +78,34 @@ export function runStages<Subject extends { isDry: boolean }>(
   const startedAt = world.clock.ticks()
   for (let index = from; index < stages.length; index++) {
     if (index > from && isLongTurn(world.clock, startedAt))
-      return yieldToEventLoop().then(() => runStages(world, stages, subject, index))
+      return resumeStages(world, stages, subject, index)
     const stage = stages[index]
     const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
-    if (pending) return pending.then(() => continueStages(world, stages, subject, index))
+    if (pending) return continueStages(world, stages, subject, index, pending)
     publishStageEvent(world, stages, subject, index)
   }
 }
 
-function continueStages<Subject extends { isDry: boolean }>(
+// Functions of their own: a closure in the loop would cost something in each of its turns.
+const resumeStages = <Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   index: number,
-) {
-  publishStageEvent(world, stages, subject, index)
-  return runStages(world, stages, subject, index + 1)
-}
+): Promise<void> => yieldToEventLoop().then(() => runStages(world, stages, subject, index))
+
+const continueStages = <Subject extends { isDry: boolean }>(
+  world: InferenceWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  index: number,
+  pending: Promise<void>,
+): Promise<void> =>
+  pending.then(() => {
+    publishStageEvent(world, stages, subject, index)
+    return runStages(world, stages, subject, index + 1)
+  })
 
 function publishStageEvent<Subject extends { isDry: boolean }>(
   world: InferenceWorld,

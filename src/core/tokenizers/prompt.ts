@@ -164,6 +164,7 @@ export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): nu
 
 /** Returns a generous estimate of the tokens of a value's JSON. Most calls have no such values. */
 export function boundJsonTokens(value: unknown): number {
+  if (value == null || (Array.isArray(value) && value.length === 0)) return 0
   for (const _ in value as object) return Math.ceil(countJsonBytes(value) / BYTES_PER_TOKEN)
   return 0
 }

@@ -238,6 +238,7 @@ function readReasoning({
   reasoning_effort,
   include_reasoning,
 }: ChatRequest): Reasoning | undefined {
+  if (reasoning == null && reasoning_effort == null && include_reasoning == null) return undefined
   if (reasoning?.effort != null && reasoning.max_tokens != null)
     throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
   const merged: Record<string, unknown> = {}
@@ -255,9 +256,13 @@ function readReasoning({
  * messages of role `function`, which old clients still send. Returns the body itself if it has
  * none.
  */
-export function modernizeRequest(body: ChatRequest): ChatRequest {
+export const modernizeRequest = (body: ChatRequest): ChatRequest =>
+  body.functions || body.function_call != null || body.messages?.some(isLegacy)
+    ? replaceFunctions(body)
+    : body
+
+function replaceFunctions(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
-  if (!functions && function_call == null && !messages?.some(isLegacy)) return body
   const tools = [
     ...(rest.tools ?? []),
     ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition })),

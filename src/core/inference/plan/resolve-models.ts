@@ -43,6 +43,23 @@ export function resolveModels<K extends Kind>(
   call: Work[K]['call'],
   inputs: PlanInputs,
 ): ModelResolution<K> {
+  const [first = ''] = call.models
+  // As most calls: one model, and no router.
+  if (call.models.length === 1 && !findRouterReference(world, first))
+    return {
+      models: [resolveModel(world, kind, call, first)],
+      strategy: findStrategy(world, first),
+      stages: [],
+    }
+  return resolveEach(world, kind, call, inputs)
+}
+
+function resolveEach<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  inputs: PlanInputs,
+): ModelResolution<K> {
   const models = new Map<string, ResolvedModel<K>>()
   const decisions: RouterDecisions = new Map()
   for (const slug of call.models) {

@@ -184,7 +184,11 @@ const isConstraint = (error: unknown) =>
 
 type Value = string | number | bigint | null
 
-const toValues = (generation: Generation): Value[] => VALUES.map(value => value(generation))
+function toValues(generation: Generation): Value[] {
+  const values: Value[] = []
+  for (const toValue of VALUES) values.push(toValue(generation))
+  return values
+}
 
 // Most calls of a batch share a few keys and one day, so there is one statement per key and day.
 function sumPerDay(charges: StepCharge[]): Iterable<DaySpend> {
