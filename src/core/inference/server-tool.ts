@@ -1,0 +1,76 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { Json } from '../kernel/json.ts'
+import type { Run } from './run.ts'
+import type { InferenceWorld } from './world.ts'
+
+/**
+ * A tool that the gateway runs itself when a model calls it (wire reference D.6). Clients name it
+ * `gateway:<name>` or `openrouter:<name>`. All of them are in a written list.
+ */
+export interface ServerTool<Options = unknown> {
+  /** Its name after the prefix: `web_search`. */
+  name: string
+  /** The schema of its `parameters` in a body. */
+  schema: TSchema
+  /** Reads its parameters, which are at `path` in the body. Throws 400 naming the field. */
+  readOptions(parameters: Json, path: string): Options
+  /** Returns why it does not work with this configuration; null if it does. */
+  findObstacle(world: InferenceWorld, options: Options): string | null
+  /** Lists the functions that a model is shown for it: one, or many for an MCP server. */
+  listFunctions(
+    world: InferenceWorld,
+    invocation: ToolContext<Options>,
+  ): ToolFunction[] | Promise<ToolFunction[]>
+  /**
+   * Runs it once. A failure that the model can do something about is a result with `isError`;
+   * throws only what ends the whole call: its cancellation, or a limit.
+   */
+  run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+}
+
+/** A function as models are shown it. */
+export interface ToolFunction {
+  name: string
+  description: string
+  /** JSON Schema of its arguments. */
+  parameters: Record<string, unknown>
+}
+
+/** The tool as one call asks for it. */
+export interface ToolContext<Options = unknown> {
+  options: Options
+  /** Its `cancellation` ends a running tool. */
+  run: Run
+}
+
+/** One use of a tool by a model. */
+export interface ToolInvocation<Options = unknown> extends ToolContext<Options> {
+  /** The function that the model called: one of `listFunctions`. */
+  name: string
+  /** The arguments, parsed. */
+  input: Json
+  /** How often the tool was used in this call before: from 0. */
+  uses: number
+}
+
+/** What came of one use. */
+export interface ToolResult {
+  /** What the model reads. */
+  text: string
+  /** Whether it failed, in a way that the model is told about. */
+  isError: boolean
+  /** What answers may cite, in the order in which the text names them. */
+  sources?: ToolSource[]
+  /** Further fields of its output item, by their names on the wire (wire reference D.4). */
+  item?: Record<string, unknown>
+  /** What it cost, in nano-dollars; absent if it has no price. */
+  cost?: bigint
+}
+
+/** A page that a result is taken from. */
+export interface ToolSource {
+  url: string
+  title: string | null
+  /** An excerpt. */
+  text?: string
+}
