@@ -4,6 +4,13 @@ import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
+  MCP_LABEL,
+  McpConfig,
+  McpServerConfig,
+  WebFetchConfig,
+  WebSearchConfig,
+} from './config/tools.ts'
+import {
   removeMissingSecrets,
   substituteVariables,
   type VariableSources,
@@ -256,6 +263,18 @@ export const Config = Type.Object(
         ),
       },
       { ...closed, default: {} },
+    ),
+    web_search: WebSearchConfig,
+    web_fetch: WebFetchConfig,
+    mcp: McpConfig,
+    mcp_servers: Type.Record(
+      Type.String({ pattern: MCP_LABEL, title: 'letters, digits, _ and -, at most 64' }),
+      McpServerConfig,
+      {
+        ...closed,
+        default: {},
+        description: 'MCP servers that callers may use by their label, without a URL',
+      },
     ),
     security: Type.Object(
       {

@@ -12,6 +12,10 @@ export interface ServerTool<Options = unknown> {
   name: string
   /** The schema of its `parameters` in a body. */
   schema: TSchema
+  /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
+  example?: Json
+  /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
+  listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
   /** Reads its parameters, which are at `path` in the body. Throws 400 naming the field. */
   readOptions(parameters: Json, path: string): Options
   /** Returns why it does not work with this configuration; null if it does. */
@@ -26,6 +30,13 @@ export interface ServerTool<Options = unknown> {
    * throws only what ends the whole call: its cancellation, or a limit.
    */
   run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+}
+
+/** Something that a tool works with: an engine, a server. */
+export interface ToolPart {
+  name: string
+  /** Why it cannot be used; null if it can. */
+  obstacle: string | null
 }
 
 /** A function as models are shown it. */
