@@ -1,4 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -10,6 +11,13 @@ import type { InferenceWorld } from './world.ts'
 export interface ServerTool<Options = unknown> {
   /** Its name after the prefix: `web_search`. */
   name: string
+  /** Further names after the prefix under which clients know it. */
+  aliases?: string[]
+  /**
+   * Types without a prefix that mean this tool in the chat API. Their options may stand beside the
+   * type instead of in `parameters`.
+   */
+  shorthands?: string[]
   /** The schema of its `parameters` in a body. */
   schema: TSchema
   /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
@@ -20,11 +28,21 @@ export interface ServerTool<Options = unknown> {
   readOptions(parameters: Json, path: string): Options
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
-  /** Lists the functions that a model is shown for it: one, or many for an MCP server. */
+  /**
+   * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
+   * Absent if the tool is free.
+   */
+  priceUse?(world: InferenceWorld, options: Options): bigint
+  /**
+   * Lists the functions that a model is shown for it: one, or many for an MCP server. In a dry run
+   * (`run.isDry`) it asks nobody.
+   */
   listFunctions(
     world: InferenceWorld,
     invocation: ToolContext<Options>,
   ): ToolFunction[] | Promise<ToolFunction[]>
+  /** Returns the fields of its output item that are known before it has run. */
+  describeUse?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json
   /**
    * Runs it once. A failure that the model can do something about is a result with `isError`;
    * throws only what ends the whole call: its cancellation, or a limit.
@@ -50,7 +68,6 @@ export interface ToolFunction {
 /** The tool as one call asks for it. */
 export interface ToolContext<Options = unknown> {
   options: Options
-  /** Its `cancellation` ends a running tool. */
   run: Run
 }
 
@@ -62,6 +79,11 @@ export interface ToolInvocation<Options = unknown> extends ToolContext<Options> 
   input: Json
   /** How often the tool was used in this call before: from 0. */
   uses: number
+  /**
+   * Ends this use: its time is over, the client left, or the gateway stops. Tools run side by side,
+   * so each has its own.
+   */
+  cancellation: Cancellation
 }
 
 /** What came of one use. */
@@ -76,6 +98,8 @@ export interface ToolResult {
   item?: Record<string, unknown>
   /** What it cost, in nano-dollars; absent if it has no price. */
   cost?: bigint
+  /** The names of deferred functions that the model is shown from now on. */
+  loads?: string[]
 }
 
 /** A page that a result is taken from. */
