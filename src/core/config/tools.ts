@@ -88,7 +88,7 @@ export const WebFetchConfig = Type.Object(
       description: 'Whether a site’s robots.txt decides which of its pages are read',
     }),
     max_uses: Count(20, 1_000, 'The most pages of one call'),
-    max_mib: Count(10, 100, 'The largest page or file, in MiB after decompression'),
+    max_mib: Count(5, 100, 'The largest page or file, in MiB after decompression'),
     max_content_tokens: Count(
       25_000,
       1_000_000,

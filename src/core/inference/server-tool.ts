@@ -41,6 +41,11 @@ export interface ServerTool<Options = unknown> {
     world: InferenceWorld,
     invocation: ToolContext<Options>,
   ): ToolFunction[] | Promise<ToolFunction[]>
+  /**
+   * Returns what the client must approve before this use may run; null if it may. A use that is not
+   * approved (`isApproved`) does not run: its result says so.
+   */
+  findApproval?(world: InferenceWorld, invocation: ToolInvocation<Options>): ToolApproval | null
   /** Returns the fields of its output item that are known before it has run. */
   describeUse?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json
   /**
@@ -55,6 +60,12 @@ export interface ToolPart {
   name: string
   /** Why it cannot be used; null if it can. */
   obstacle: string | null
+}
+
+/** A use that waits for the client: the fields of its `mcp_approval_request` but id and input. */
+export interface ToolApproval {
+  server_label: string
+  name: string
 }
 
 /** A function as models are shown it. */
@@ -79,6 +90,8 @@ export interface ToolInvocation<Options = unknown> extends ToolContext<Options> 
   input: Json
   /** How often the tool was used in this call before: from 0. */
   uses: number
+  /** Whether the client has approved this use. */
+  isApproved?: boolean
   /**
    * Ends this use: its time is over, the client left, or the gateway stops. Tools run side by side,
    * so each has its own.

@@ -48,7 +48,7 @@ function readDomain(value: unknown, field: string): string {
     throw refusal
   const rest = path.join('/').replace(/\/+$/, '')
   const parsed = URL.parse(`http://${url.hostname}/${rest}`)
-  if (!parsed || parsed.search !== '' || parsed.hash !== '' || parsed.username !== '') throw refusal
+  if (parsed?.search !== '' || parsed.hash !== '' || parsed.username !== '') throw refusal
   return rest === '' ? url.hostname : url.hostname + parsed.pathname
 }
 

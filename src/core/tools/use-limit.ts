@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { ToolContext, ToolResult } from '../inference/server-tool.ts'
+import type { ToolInvocation, ToolResult } from '../inference/server-tool.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 
 /** Why a use of a tool failed, in words for the model. Never has a secret or a third party's text. */
@@ -26,19 +26,23 @@ export const buildFailedResult = (
  * call's own cancellation.
  */
 export async function runUse(
-  context: ToolContext,
+  { cancellation: call }: ToolInvocation,
   milliseconds: number,
   work: (limit: UseLimit) => Promise<ToolResult>,
 ): Promise<ToolResult> {
-  const call = context.cancellation ?? context.run.cancellation
   try {
     return await runLimited(call, milliseconds, work)
   } catch (thrown) {
     if (call.reason) throw call.reason
-    if (thrown instanceof ToolFailure) return buildFailedResult(thrown.message, thrown.item)
-    return buildFailedResult(describeFailure(thrown))
+    return toFailedResult(thrown)
   }
 }
+
+/** Converts what a use threw to a result for the model. */
+export const toFailedResult = (thrown: unknown): ToolResult =>
+  thrown instanceof ToolFailure
+    ? buildFailedResult(thrown.message, thrown.item)
+    : buildFailedResult(describeFailure(thrown))
 
 /** Runs work under a limit of its own. Throws the limit's reason once it is reached. */
 export async function runLimited<T>(
@@ -58,11 +62,11 @@ export async function runLimited<T>(
 
 // What other code throws may hold a third party's text, so only our own sentences are repeated.
 function describeFailure(thrown: unknown): string {
-  if (thrown instanceof GatewayError) return thrown.message
+  if (thrown instanceof GatewayError) return `It failed: ${thrown.message}`
   return 'The connection failed'
 }
 
-const TIMED_OUT = new GatewayError('timeout', 'It did not answer in time')
+const TIMED_OUT = new GatewayError('timeout', 'there was no answer in time')
 const OVER = new GatewayError('unmapped', 'The use of the tool is over')
 
 /** The time of one use of a tool, and the connections that it has opened. */

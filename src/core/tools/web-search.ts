@@ -43,6 +43,18 @@ export const webSearch: ServerTool<WebSearchOptions> = {
   },
   listParts: ({ config }) =>
     ENGINES.map(engine => ({ name: engine.name, obstacle: findEngineObstacle(config, engine) })),
+  shorthands: [
+    ...['web_search', 'web_search_2025_08_26'],
+    ...['web_search_preview', 'web_search_preview_2025_03_11'],
+  ],
+  priceUse({ config }, options) {
+    const found = findOwnEngine(config, options)
+    return 'obstacle' in found ? 0n : toNanos(found.settings.usd_per_search ?? 0)
+  },
+  describeUse: (_, { input }) => {
+    const query = readQuery(input)
+    return query === null ? {} : { action: { type: 'search', query } }
+  },
   listFunctions: () => [FUNCTION],
   run: runSearch,
 }

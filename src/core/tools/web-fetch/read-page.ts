@@ -1,0 +1,92 @@
+import { isUtf8 } from 'node:buffer'
+import { ToolFailure } from '../use-limit.ts'
+import type { FetchedPage } from './fetch-page.ts'
+import { convertHtml, type ReadablePage } from './html-to-text.ts'
+
+/**
+ * Returns the text of a document: a PDF, or a file of an office program. Throws for one that it
+ * cannot read.
+ */
+export type ExtractText = (bytes: Uint8Array, type: string) => Promise<string>
+
+/** Returns what people read in a page or a file. Throws `ToolFailure` if that is not known. */
+export async function readFetchedPage(
+  page: FetchedPage,
+  mostCharacters: number,
+  extractText: ExtractText | null,
+): Promise<ReadablePage> {
+  const type = page.type === '' ? guessType(page.bytes) : page.type
+  if (HTML.has(type)) return convertHtml(decodeText(page), page.url, mostCharacters)
+  if (isTextType(type)) return { title: null, text: decodeText(page).slice(0, mostCharacters) }
+  if (DOCUMENTS.has(type) && extractText) return readDocument(page, type, extractText)
+  throw new ToolFailure(`Pages of the type ${describeType(type)} cannot be read`)
+}
+
+const HTML = new Set(['text/html', 'application/xhtml+xml'])
+
+const isTextType = (type: string): boolean =>
+  type.startsWith('text/') || TEXTS.has(type) || /\+(json|xml)$/.test(type)
+
+const TEXTS = new Set([
+  ...['application/json', 'application/xml', 'application/javascript', 'application/yaml'],
+  ...['application/x-yaml', 'application/x-ndjson', 'application/ld+json', 'application/toml'],
+])
+
+const OFFICE = 'application/vnd.openxmlformats-officedocument.'
+const DOCUMENTS = new Set([
+  'application/pdf',
+  ...['wordprocessingml.document', 'spreadsheetml.sheet', 'presentationml.presentation'].map(
+    kind => OFFICE + kind,
+  ),
+])
+
+// The server's own words may be anything.
+const describeType = (type: string): string =>
+  /^[a-z]+\/[a-z0-9.+-]{1,80}$/.test(type) ? type : 'that its server states'
+
+async function readDocument(
+  page: FetchedPage,
+  type: string,
+  extractText: ExtractText,
+): Promise<ReadablePage> {
+  if (page.isCut) throw new ToolFailure('The file is too large')
+  try {
+    return { title: null, text: await extractText(page.bytes, type) }
+  } catch {
+    throw new ToolFailure('The file cannot be read')
+  }
+}
+
+const SAMPLE = 1_024
+
+function guessType(bytes: Buffer): string {
+  const start = bytes.subarray(0, SAMPLE)
+  if (start.subarray(0, 5).toString('latin1') === '%PDF-') return 'application/pdf'
+  if (start.includes(0)) return 'application/octet-stream'
+  return /<(!doctype html|html|head|body)/i.test(start.toString('latin1'))
+    ? 'text/html'
+    : 'text/plain'
+}
+
+/** Decodes a text by its marks, its server's word or its own, in this order. */
+function decodeText({ bytes, charset, type }: FetchedPage): string {
+  const named = findMark(bytes) ?? charset ?? (HTML.has(type) ? findOwnCharset(bytes) : null)
+  if (named === null || isUtf8(bytes)) return UTF8.decode(bytes)
+  try {
+    return new TextDecoder(named).decode(bytes)
+  } catch {
+    return UTF8.decode(bytes)
+  }
+}
+
+const UTF8 = new TextDecoder()
+
+function findMark(bytes: Buffer): string | null {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le'
+  return bytes[0] === 0xfe && bytes[1] === 0xff ? 'utf-16be' : null
+}
+
+const findOwnCharset = (bytes: Buffer): string | null =>
+  /<meta[^>]{0,200}?charset\s{0,4}=\s{0,4}["']?([\w.:-]{1,40})/i.exec(
+    bytes.subarray(0, SAMPLE).toString('latin1'),
+  )?.[1] ?? null
