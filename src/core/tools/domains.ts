@@ -43,7 +43,7 @@ function readDomain(value: unknown, field: string): string {
   if (typeof value !== 'string' || value.length > LONGEST_DOMAIN) throw refusal
   const [host = '', ...path] = value.replace(/^(\*?\.)/, '').split('/')
   // The URL parser writes every host in one way: in lower case, and in ASCII.
-  const url = URL.canParse(`http://${host}/`) ? new URL(`http://${host}/`) : null
+  const url = /[\s:@?#%\\]/.test(host) ? null : URL.parse(`http://${host}/`)
   if (!url || !/^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(url.hostname) || url.host !== url.hostname)
     throw refusal
   const rest = path.join('/').replace(/\/+$/, '')
