@@ -74,39 +74,32 @@ describe('parameters', () => {
   })
 
   const many = Array.from({ length: 101 }, (_, i) => `a${i}.example`)
-  test.each<[string, unknown, string?]>([
-    ...([0, 26, -1, 1.5, 1e21, '5', [], {}] as unknown[]).map(
-      value => ['max_results', value] as [string, unknown],
+  const noDomains = ['', ' ', 'https://example.com', 'a b', 'a.example:80', 'u@a.example', '[::1]']
+  const wrong: Record<string, unknown[]> = {
+    max_results: [0, 26, -1, 1.5, 1e21, '5', [], {}],
+    max_characters: [0, 100_001, 2.5],
+    max_total_results: [0, 51],
+    max_uses: [0, -3],
+    engine: ['google', 7],
+    mode: ['sideways', 7],
+    search_context_size: ['huge'],
+    x_search: [{}],
+    hologram: [true],
+    allowed_domains: [[], 'example.com', many],
+    user_location: ['Bonn'],
+  }
+  const cases: [name: string, value: unknown, field: string][] = [
+    ...Object.entries(wrong).flatMap(([name, values]) =>
+      values.map(value => [name, value, name] as [string, unknown, string]),
     ),
-    ...([0, 100_001, 2.5] as unknown[]).map(
-      value => ['max_characters', value] as [string, unknown],
-    ),
-    ...([0, 51] as unknown[]).map(value => ['max_total_results', value] as [string, unknown]),
-    ...([0, -3] as unknown[]).map(value => ['max_uses', value] as [string, unknown]),
-    ...([
-      ['engine', 'google'],
-      ['engine', 7],
-      ['mode', 'sideways'],
-      ['mode', 7],
-    ] as const),
-    ...([
-      ['search_context_size', 'huge'],
-      ['x_search', {}],
-      ['hologram', true],
-    ] as const),
-    ...([
-      ['allowed_domains', []],
-      ['allowed_domains', 'example.com'],
-    ] as const),
-    ['allowed_domains', many],
-    ...['', ' ', 'https://example.com', 'a b', 'example.com:8080', 'user@example.com', '[::1]'].map(
-      domain => ['excluded_domains', [domain], 'excluded_domains.0'] as [string, unknown, string],
+    ...noDomains.map(
+      one => ['excluded_domains', [one], 'excluded_domains.0'] as [string, unknown, string],
     ),
     ['allowed_domains', ['a.example', 7], 'allowed_domains.1'],
-    ['user_location', 'Bonn'],
     ['user_location', { country: 'Germany' }, 'user_location.country'],
     ['user_location', { planet: 'Mars' }, 'user_location.planet'],
-  ])('%s: %j is a 400 that names the field', (name, value, field = name) => {
+  ]
+  test.each(cases)('%s: %j is a 400 that names the field', (name, value, field) => {
     const thrown = catchError(() => read({ [name]: value }))
     expect(thrown).toMatchObject({ type: 'invalid_request' })
     expect(String(thrown.metadata.field)).toBe(`tools.0.parameters.${field}`)

@@ -151,7 +151,7 @@ class HtmlReader {
     if (heading) this.#addMark(`${'#'.repeat(Number(heading))} `)
     else if (name === 'li') this.#addMark('- ')
     else if (name === 'br') this.#break(1)
-    else if (name === 'td' || name === 'th') this.#addMark('| ')
+    else if (name === 'td' || name === 'th') this.#addCell()
     else if (name === 'img' && alt) this.#addText(`[${alt}]`)
     if (name === 'p') this.#break(2)
   }
@@ -165,7 +165,6 @@ class HtmlReader {
     }
     if (name === 'a') this.#endLink()
     if (BLOCKS.has(name)) this.#break(name === 'p' || /^h[1-6]$/.test(name) ? 2 : 1)
-    if (name === 'td' || name === 'th') this.#addText(' ')
     if (name === 'pre') this.#preDepth = Math.max(0, this.#preDepth - 1)
     if (MAIN.has(name)) this.#mainDepth = Math.max(0, this.#mainDepth - 1)
   }
@@ -186,6 +185,11 @@ class HtmlReader {
   #addMark(mark: string): void {
     this.all.addMark(mark)
     if (this.#mainDepth > 0) this.main.addMark(mark)
+  }
+
+  #addCell(): void {
+    this.#addText(' ')
+    this.#addMark('| ')
   }
 
   #addText(raw: string): void {
