@@ -7,6 +7,7 @@ import type {
   ToolResult,
 } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
+import { checkUntrustedUrl } from '../upstream/untrusted-url.ts'
 import { type McpOptions, McpParameters, readMcpOptions } from './mcp/options.ts'
 import { renderContent } from './mcp/result.ts'
 import { findServerObstacle, type McpServer, needsApproval, resolveServer } from './mcp/server.ts'
@@ -73,17 +74,19 @@ async function listFunctions(
 
 const EMPTY_LIST: ToolList = { tools: [], leftOut: 0 }
 
-/** Lists the tools of a server. Throws 424 with a sentence of our own if that fails. */
+/**
+ * Lists the tools of a server. Throws 400 for a URL that may not be called, and 424 with a sentence
+ * of our own if its tools cannot be listed.
+ */
 async function readTools(
   world: InferenceWorld,
   server: McpServer,
   { path }: McpOptions,
 ): Promise<ToolList> {
+  if (!server.isConfigured) await checkUntrustedUrl(world, server.url, `${path}.server_url`)
   try {
     return await listServerTools(world, server)
   } catch (thrown) {
-    if (thrown instanceof GatewayError && thrown.type === 'invalid_request')
-      throw invalid(`${path}.server_url: ${thrown.message}`, `${path}.server_url`)
     const { text } = toFailedResult(thrown)
     throw new GatewayError('invalid_request', `${path}: its tools cannot be listed: ${text}`, {
       status: FAILED_DEPENDENCY,

@@ -1,7 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { hideSecrets } from '../../upstream/clean-reason.ts'
 import { cleanText, cutBytes } from '../untrusted-text.ts'
-import type { McpServer } from './server.ts'
+import { listSecrets, type McpServer } from './server.ts'
 
 type Content = CallToolResult['content'][number]
 
@@ -10,14 +10,14 @@ type Content = CallToolResult['content'][number]
  * and of pictures and sounds that they were there. Secrets of the server's own are hidden.
  */
 export function renderContent(
-  { headers }: McpServer,
+  server: McpServer,
   { content, structuredContent }: CallToolResult,
   mostBytes: number,
 ): string {
   const texts = content.map(renderPart).filter(text => text !== '')
   const text =
     texts.length === 0 && structuredContent ? JSON.stringify(structuredContent) : texts.join('\n\n')
-  const shown = hideSecrets(cleanText(text), Object.values(headers).flatMap(splitCredential))
+  const shown = hideSecrets(cleanText(text), listSecrets(server))
   const cut = cutBytes(shown, mostBytes)
   return cut.length < shown.length ? `${cut}\n[The rest was cut off.]` : cut
 }
@@ -28,6 +28,3 @@ function renderPart(part: Content): string {
   if (part.type === 'image' || part.type === 'audio') return `[${part.type}: not shown]`
   return 'text' in part.resource ? part.resource.text : `[file ${part.resource.uri}: not shown]`
 }
-
-// A server may repeat the token alone.
-const splitCredential = (value: string): string[] => [value, value.replace(/^Bearer /, '')]

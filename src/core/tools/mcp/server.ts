@@ -70,6 +70,10 @@ export function findServerObstacle({ mcp_servers }: Config, label: string): stri
   return settings.enabled === false ? `is switched off (mcp_servers.${label}.enabled)` : null
 }
 
+/** Lists what no result may show: the values of its headers, and the tokens in them. */
+export const listSecrets = ({ headers }: McpServer): string[] =>
+  Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')])
+
 /** Whether a tool may run only after the client has approved it. */
 export function needsApproval({ approval }: McpServer, tool: string): boolean {
   if (approval.always.includes(tool)) return true

@@ -6,7 +6,7 @@ import type { Egress, UpstreamWorld } from '../../upstream/world.ts'
 import { cleanText, cutText } from '../untrusted-text.ts'
 import { runLimited } from '../use-limit.ts'
 import type { AllowedTools } from './options.ts'
-import type { McpServer } from './server.ts'
+import { listSecrets, type McpServer } from './server.ts'
 import { runSession } from './session.ts'
 
 /** A tool of a server, checked. */
@@ -91,7 +91,7 @@ const LARGEST_SCHEMA = 32 * 1024
 const LARGEST_SCHEMAS = 512 * 1024
 const DEEPEST_SCHEMA = 32
 
-function checkTools({ headers }: McpServer, listed: Tool[]): ToolList {
+function checkTools(server: McpServer, listed: Tool[]): ToolList {
   const tools = new Map<string, McpTool>()
   let room = LARGEST_SCHEMAS
   for (const { name, description, inputSchema, annotations } of listed) {
@@ -102,7 +102,7 @@ function checkTools({ headers }: McpServer, listed: Tool[]): ToolList {
       name,
       description: hideSecrets(
         cutText(cleanText(description ?? ''), LONGEST_DESCRIPTION),
-        Object.values(headers),
+        listSecrets(server),
       ),
       inputSchema: inputSchema as Record<string, unknown>,
       isReadOnly: annotations?.readOnlyHint === true,
