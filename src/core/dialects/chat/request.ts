@@ -8,7 +8,7 @@ import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
 
@@ -20,17 +20,18 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, true)
   refuseTransforms(body)
   return {
     ...buildCallBase(world, actor, body, context),
     kind: 'text',
     dialect: 'chat',
     messages: toMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: omitStepLimit(serverTools, readUnknownFields(body, KNOWN_FIELDS) ?? {}),
     betas: context.betas,
   }
 }

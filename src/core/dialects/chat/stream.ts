@@ -4,7 +4,13 @@ import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import { type ChatShape, renderChatError, renderChatUsage, toReasoningDetail } from './response.ts'
+import {
+  type ChatShape,
+  renderChatError,
+  renderChatUsage,
+  toReasoningDetail,
+  toServerToolDetail,
+} from './response.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -45,6 +51,10 @@ export class ChatStreamWriter {
         return this.#renderDelta(part.choice, { refusal: part.text }, part.logprobs)
       case 'reasoning-delta':
         return this.#renderReasoning(part)
+      case 'server-tool-end':
+        return this.#shape.hidesReasoning
+          ? ''
+          : this.#renderDelta(part.choice, { reasoning_details: [toServerToolDetail(part)] })
       case 'tool-call-start':
         return this.#renderToolCall(
           part,

@@ -8,7 +8,7 @@ import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
   type AnthropicContentBlock,
@@ -29,7 +29,7 @@ export function toMessagesCall(
   context: CallContext,
 ): TextCall {
   const { models = [], fallbacks, metadata } = body
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body)
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
     ...buildCallBase(
@@ -41,9 +41,10 @@ export function toMessagesCall(
     kind: 'text',
     dialect: 'messages',
     messages: toMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
-    extra: readExtra(body),
+    extra: omitStepLimit(serverTools, readExtra(body)),
     betas: context.betas,
   }
 }

@@ -1,0 +1,5 @@
+import type { ServerTool } from '../inference/server-tool.ts'
+import { datetime } from './datetime.ts'
+
+/** Every tool that the gateway runs itself, in the order in which they are listed. */
+export const TOOLS: ServerTool[] = [datetime] as ServerTool[]
