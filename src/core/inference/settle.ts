@@ -33,6 +33,7 @@ import {
   type Step,
 } from './run.ts'
 import { isPlausible } from './settle/plausible.ts'
+import { listGenerationSteps } from './settle/steps.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -402,8 +403,12 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
     contentFilters: run.filtering?.findings ?? [],
+    steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }
 }
+
+const NO_STEPS: Generation['steps'] = []
+const isOneTurn = ({ steps, toolLoop }: Run): boolean => steps.length < 2 && toolLoop === null
 
 /** An answer that broke off, and why. */
 type BrokenAnswer = { step: Step; error: GatewayError } | null

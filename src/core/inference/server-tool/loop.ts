@@ -55,9 +55,13 @@ export class ToolLoop {
     this.#turn = this.#beginTurn()
   }
 
-  /** Lists the tools that the call asks for, as the client named them. */
-  get requested(): string[] {
-    return this.#options.request.requests.map(({ type }) => type)
+  /** Lists the tools that the call asks for, as the client named them, with their functions. */
+  listTools(): { name: string; functions: string[] }[] {
+    const functions = [...this.#options.functions]
+    return this.#options.request.requests.map(request => ({
+      name: request.type,
+      functions: functions.flatMap(([name, offered]) => (offered.request === request ? name : [])),
+    }))
   }
 
   /** Counts the calls and the uses of the tools. */

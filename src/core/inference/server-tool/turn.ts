@@ -87,15 +87,18 @@ export class Turn {
   #addContent(part: TextPart): void {
     switch (part.type) {
       case 'text-delta':
-        return this.#addText('text', part.text)
+        this.#addText('text', part.text)
+        break
       case 'refusal-delta':
-        return this.#addText('refusal', part.text)
+        this.#addText('refusal', part.text)
+        break
       case 'reasoning-delta':
-        return this.#addReasoning(part)
+        this.#addReasoning(part)
+        break
       case 'image':
         this.#hold(part.url)
         this.blocks.push({ type: 'image', url: part.url })
-        return
+        break
       case 'other':
         if (!part.isPreview)
           this.blocks.push({ type: 'other', dialect: part.dialect, value: part.value })
