@@ -3,7 +3,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ServerToolCounts, ServerTools } from '../../language/server-tools.ts'
-import type { Tool } from '../../language/tool.ts'
+import type { FunctionTool, Tool } from '../../language/tool.ts'
 import type { Run, Step } from '../run.ts'
 import type { ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle.ts'
@@ -24,7 +24,7 @@ interface LoopOptions {
   /** By the name of the function. */
   functions: Map<string, OfferedFunction>
   /** Functions of the client that the model is not shown yet, by name. */
-  deferred: Map<string, Tool>
+  deferred: Map<string, FunctionTool>
   /** The names of all functions that the client runs itself. */
   clientFunctions: Set<string>
   /** Whether the client has tools that are no functions, whose calls may have any name. */
@@ -37,7 +37,8 @@ interface LoopOptions {
  * chain of steps (`steps.ts`) asks it after each turn what comes next.
  */
 export class ToolLoop {
-  readonly deferred: Map<string, Tool>
+  /** The functions of the client that the model has not found yet, by name. */
+  readonly deferred: Map<string, FunctionTool>
   /** Every use so far, in the order in which the model asked for them. */
   readonly uses: ToolUse[] = []
   readonly #options: LoopOptions

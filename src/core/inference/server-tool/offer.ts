@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
-import type { Tool, ToolChoice } from '../../language/tool.ts'
+import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolFunction } from '../server-tool.ts'
@@ -104,8 +104,6 @@ function findDeferred({ tools, serverTools }: TextCall): Map<Tool, FunctionTool>
   }
   return deferred
 }
-
-type FunctionTool = Extract<Tool, { type: 'function' }>
 
 /** The tool that finds deferred functions. */
 const TOOL_SEARCH = 'tool_search'
