@@ -175,7 +175,7 @@ function testParameters(tool: ServerTool, { parameters, options }: ServerToolSam
     expect([status, field]).toEqual([400, expect.stringMatching(/^tools\.0\.parameters/)])
   })
 
-  test.each(['text', 7, [parameters]])('that are %j are a 400', async given => {
+  test.each([['text'], [7], [[parameters]]])('that are %j are a 400', async given => {
     expect((await send(given)).status).toBe(400)
   })
 }
