@@ -267,6 +267,53 @@ describe('a loop', () => {
 /** Names the parts of a stage that most tests use. */
 const bind = (stage: LoopStage) => ({ stage, ask: stage.ask.bind(stage) })
 
+describe('an answer that a client sends back', () => {
+  const scenario: Scenario = heard =>
+    heard.lines.includes('user: Again')
+      ? say('Again.')
+      : heard.results.length > 0
+        ? say('Done.')
+        : call('echo', 'echo')
+  const again = { role: 'user', content: 'Again' }
+  const protocols = ['openai-chat', 'anthropic-messages', 'gemini', 'openai-responses'] as const
+
+  test.each(protocols)('of chat tells the model what it called and got: %s', async protocol => {
+    const { ask, stage } = bind(await open(scenario, { tools: [echo] }))
+    const model = `acme/${protocol}`
+    for (const stream of [false, true]) {
+      const first = await ask('chat', { ...ECHO, model, stream })
+      const message = { role: 'assistant', content: first.text, reasoning_details: first.uses }
+      const messages = [{ role: 'user', content: 'Hi' }, message, again]
+      expect((await ask('chat', { ...ECHO, model, messages })).text).toBe('Again.')
+      const heard = stage.heard.at(-1)
+      expect(heard?.calls.map(({ name, input }) => [name, JSON.parse(input)])).toEqual([
+        ['echo', { n: 0 }],
+        ['echo', { n: 1 }],
+      ])
+      expect(heard?.results.map(({ text }) => JSON.parse(text))).toEqual([{ n: 0 }, { n: 1 }])
+      expect(heard?.lines).toEqual(['user: Hi', 'assistant: Done.', 'user: Again'])
+      // Without tools there are no calls either.
+      expect((await ask('chat', { model, messages })).text).toBe('Again.')
+      expect([stage.heard.at(-1)?.calls, stage.heard.at(-1)?.results]).toEqual([[], []])
+    }
+  })
+
+  test.each(protocols)('of messages and responses is taken back: %s', async protocol => {
+    const { ask, stage } = bind(await open(scenario, { tools: [echo] }))
+    const model = `acme/${protocol}`
+    const { raw } = await ask('messages', { ...ECHO, model })
+    const [{ content } = {}] = raw
+    const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content }, again]
+    expect((await ask('messages', { ...ECHO, model, messages })).text).toBe('Again.')
+    expect(stage.heard.at(-1)?.lines).toEqual(['user: Hi', 'assistant: Done.', 'user: Again'])
+    const answer = await ask('responses', { ...ECHO, model })
+    const output = (answer.raw[0]?.output ?? []) as Json[]
+    const input = [{ role: 'user', content: 'Hi' }, ...output, again]
+    expect((await ask('responses', { ...ECHO, model, input })).text).toBe('Again.')
+    expect(stage.heard.at(-1)?.lines).toEqual(['user: Hi', 'assistant: Done.', 'user: Again'])
+  })
+})
+
 describe('a loop stops', () => {
   /** The turns of the model, and whether the last had no tools. */
   const turns = ({ heard }: LoopStage) => [heard.length, heard.at(-1)?.choice === 'none']

@@ -11,6 +11,7 @@ import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.
 import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
+import { restoreToolUses } from './server-tool-details.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toChatCall(
@@ -53,10 +54,11 @@ function refuseTransforms({ transforms }: ChatRequest & { transforms?: unknown }
   if (!isEmpty) throw invalid('transforms: expected none, as they have no effect yet', 'transforms')
 }
 
-function toMessages({ messages, prompt }: ChatRequest): Message[] {
+function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
+  const hasTools = (tools?.length ?? 0) > 0
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
-  if (messages) return messages.map(toMessage)
+  if (messages) return messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]

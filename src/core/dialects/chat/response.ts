@@ -3,19 +3,13 @@ import { Base64Pieces } from '../../kernel/data-url.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
-import type {
-  AudioDelta,
-  Logprobs,
-  ReceiptPart,
-  ServerToolOutcome,
-  ServerToolUse,
-  TextPart,
-} from '../../language/part.ts'
+import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import { renderToolCounts } from '../tool-counts.ts'
 import type { ChatRequest } from './schema.ts'
+import { toServerToolDetail } from './server-tool-details.ts'
 
 /** The shape of an answer: where chat and text completions differ, and what the caller excluded. */
 export interface ChatShape {
@@ -218,24 +212,6 @@ const listReasoningDetails = ({
   details.length > toolDetails || reasoning === null
     ? details
     : [toReasoningDetail(reasoning), ...details]
-
-/**
- * Converts a use of one of the gateway's own tools into the form in which clients send it back
- * (wire reference C.2).
- */
-export const toServerToolDetail = ({
-  requestedAs,
-  id,
-  input,
-  output,
-}: ServerToolUse & ServerToolOutcome): ReasoningDetail => ({
-  type: 'reasoning.server_tool_call',
-  tool_name: requestedAs,
-  arguments: input,
-  result: output,
-  tool_call_id: id,
-  format: 'unknown',
-})
 
 /** Converts reasoning that came as bare text into the structured form that clients send back. */
 export const toReasoningDetail = (text: string): ReasoningDetail => ({

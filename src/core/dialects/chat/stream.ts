@@ -4,13 +4,8 @@ import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import {
-  type ChatShape,
-  renderChatError,
-  renderChatUsage,
-  toReasoningDetail,
-  toServerToolDetail,
-} from './response.ts'
+import { type ChatShape, renderChatError, renderChatUsage, toReasoningDetail } from './response.ts'
+import { toServerToolDetail } from './server-tool-details.ts'
 
 const DONE = 'data: [DONE]\n\n'
 

@@ -20,6 +20,7 @@ import {
   MessagesRequest,
 } from './schema.ts'
 import { toReasoningBlock, toRedactedBlock } from './thinking.ts'
+import { SERVER_TOOL_ID } from './tool-blocks.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toMessagesCall(
@@ -121,8 +122,18 @@ function toToolMessage({
 
 function toBlocks(content: AnthropicContentBlock[]): Block[] {
   let reasoningCount = 0
-  return content.map(block => toBlock(block, () => reasoningCount++))
+  const own = content.filter(block => !isServerToolBlock(block))
+  return own.map(block => toBlock(block, () => reasoningCount++))
 }
+
+// No provider knows the tools that the gateway has run, and the answer that was made of them follows.
+const isServerToolBlock = (block: AnthropicContentBlock): boolean => {
+  const { id, tool_use_id } = block as { id?: unknown; tool_use_id?: unknown }
+  return isServerToolId(id) || isServerToolId(tool_use_id)
+}
+
+const isServerToolId = (id: unknown): boolean =>
+  typeof id === 'string' && id.startsWith(SERVER_TOOL_ID)
 
 function toBlock(block: AnthropicContentBlock, nextReasoningIndex: () => number): Block {
   switch (block.type) {
