@@ -76,6 +76,7 @@ const WINGS = [
     'upstream',
     'inference',
     'plugins',
+    'tools',
     'dialects',
     'doctor',
     'store',

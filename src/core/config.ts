@@ -401,6 +401,18 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    server_tools: Type.Object(
+      {
+        timeout_seconds: Seconds(60, 'The longest time for one use of a tool of the gateway'),
+        max_result_characters: Type.Integer({
+          default: 200_000,
+          minimum: 100,
+          maximum: 10_000_000,
+          description: 'The most characters of a result; the model is told that the rest is cut',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     storage: Type.Object(
       {
         durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {

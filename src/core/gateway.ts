@@ -13,6 +13,7 @@ import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
+import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -51,6 +52,7 @@ import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
+import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
 import type { Egress } from './upstream/world.ts'
@@ -78,6 +80,8 @@ export interface Gateway {
   stages: Stages
   /** Plugins that calls may request. */
   plugins: Plugin[]
+  /** Tools that the gateway runs itself. */
+  tools: ServerTool[]
   egress: Egress
   secrets: Secrets
   /** Publishes what happens. */
@@ -166,6 +170,7 @@ export interface GatewayParts {
   tokenizers: Tokenizers
   stages: Stages
   plugins: Plugin[]
+  tools: ServerTool[]
 }
 
 /**
@@ -229,6 +234,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     tokenizers,
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
+    tools: overrides.tools ?? TOOLS,
     egress: {
       send,
       resolve: overrides.resolve ?? resolveHost,

@@ -33,8 +33,8 @@ export async function infer<K extends Kind>(
 ): Promise<Answer<K>> {
   const run = startRun(world, actor, kind, call)
   try {
-    await runStages(world, world.stages.open, run)
     run.follow(signal)
+    await runStages(world, world.stages.open, run)
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
     await runStages(world, world.stages.step, step)
@@ -105,7 +105,7 @@ export function createRunAnswer<K extends Kind>(
   const { endpoint } = firstAnswer
   const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
   const followUps = uses.filter(({ plugin }) => plugin.around)
-  const isChained = followUps.length > 0
+  const isChained = followUps.length > 0 || run.toolLoop !== null
   const chained = isChained
     ? chainSteps(world, firstAnswer, { run, followUps, startMetering })
     : firstAnswer

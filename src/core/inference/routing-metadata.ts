@@ -4,6 +4,7 @@ import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
 import type { Plan } from './plan.ts'
 import { buildGuardrailStages } from './routing-metadata/guardrail-stages.ts'
+import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models of a call were found (wire reference K.4). */
@@ -50,7 +51,7 @@ export interface RoutingMetadata {
 }
 
 /** The parts of a run that routing metadata reads. */
-export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
+export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering' | 'toolLoop'>
 
 /** The outcome of a run. */
 export interface RoutingOutcome {
@@ -98,7 +99,11 @@ export function buildRoutingMetadata(
   const served = outcome.isGood ? outcome.endpoint : null
   const selected = served ? `, selected=${served.provider.name}` : ''
   const params = renderParams(call.routing)
-  const pipeline = [...buildGuardrailStages(routed.filtering, outcome.error), ...plan.stages]
+  const pipeline = [
+    ...buildGuardrailStages(routed.filtering, outcome.error),
+    ...plan.stages,
+    ...buildToolStages(routed.toolLoop),
+  ]
   return {
     requested,
     strategy: pickStrategy(plan, served),

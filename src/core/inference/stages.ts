@@ -5,6 +5,7 @@ import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
+import { offerTools } from './server-tool/offer.ts'
 import { recordRun, settleLastStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -37,6 +38,8 @@ export const STAGES: Stages = {
   open: [
     // Whether the call may be made at all, and now: 403, 503, 429.
     { name: 'admit', run: admitRun },
+    // The gateway's own tools are shown to the model: 400.
+    { name: 'offer', run: offerTools },
     // Texts are redacted, refused or noted: 403.
     { name: 'filter', run: filterRun },
     // What holds now, after filters had time: 401.

@@ -53,6 +53,7 @@ const routed = (
   plan,
   attempts,
   filtering: null,
+  toolLoop: null,
 })
 
 const good = (endpoint: Endpoint): RoutingOutcome => ({

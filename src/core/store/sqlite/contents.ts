@@ -27,6 +27,7 @@ import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
+import steps from './migrations/017-steps.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -83,4 +84,5 @@ export const MIGRATIONS: string[] = [
   sealedScim,
   generationLists,
   keyRotation,
+  steps,
 ]
