@@ -28,19 +28,26 @@ export interface ServerToolSample {
   item: Json
   /** Arguments that the tool must answer with an error. */
   wrongInput: Json
-  /** Settings and worlds that it needs; called before the stage opens. */
-  open?: () => Promise<{ config?: Json; close(): Promise<void> }>
+  /** Parameters without which it does not work; none by default. */
+  needed?: Json
+  /**
+   * Settings and worlds that it needs; called before the stage opens. `input` replaces that of the
+   * sample.
+   */
+  open?: () => Promise<{ config?: Json; input?: Json; close(): Promise<void> }>
 }
 
 /** Tests what every tool promises, through every door. Throws if there is no sample of it. */
 export function testServerTool(tool: ServerTool, sample: ServerToolSample | undefined): void {
   if (!sample) throw new Error(`${tool.name} has no sample in test/suites/server-tool`)
   let stage: LoopStage
-  let input: Json = sample.input
+  let goodInput: Json = sample.input
+  let input: Json = goodInput
   let close: () => Promise<void> = async () => undefined
   beforeAll(async () => {
     const opened = await sample.open?.()
     close = opened?.close ?? close
+    goodInput = opened?.input ?? goodInput
     stage = await openLoopStage(
       ({ results }) =>
         results.length > 0
@@ -74,7 +81,7 @@ export function testServerTool(tool: ServerTool, sample: ServerToolSample | unde
   test.each(cases)(
     `${tool.name} runs on %s with %s, whole and streamed`,
     async (door, protocol) => {
-      input = sample.input
+      input = goodInput
       const readings: LoopReading[] = []
       for (const stream of [false, true]) {
         const { spent } = stage.money
@@ -91,7 +98,7 @@ export function testServerTool(tool: ServerTool, sample: ServerToolSample | unde
       }
       const [whole, streamed] = readings
       expect(forget(streamed)).toEqual(forget(whole))
-      expectUse(door, whole?.uses ?? [], entry.type, sample)
+      expectUse(door, whole?.uses ?? [], entry.type, { ...sample, input: goodInput })
     },
   )
 
@@ -146,7 +153,10 @@ function expectUse(
 const VALUES: unknown[] = ['hologram', 7.5, true, ['hologram'], [7], { hologram: 1 }]
 const COUNTS = [-1, 0.5, 1e21, 1e308]
 
-function testParameters(tool: ServerTool, { parameters, options }: ServerToolSample): void {
+function testParameters(
+  tool: ServerTool,
+  { parameters, options, needed = {} }: ServerToolSample,
+): void {
   let stage: LoopStage
   beforeAll(async () => {
     stage = await openLoopStage(() => ({ answer: { text: 'Done.', finish: 'stop' } }))
@@ -155,9 +165,9 @@ function testParameters(tool: ServerTool, { parameters, options }: ServerToolSam
   const send = async (given: unknown) =>
     stage.ask('chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
 
-  test('are read to the last one, and none is needed', async () => {
+  test('are read to the last one, and no other is needed', async () => {
     expect(tool.readOptions(parameters, 'tools.0.parameters')).toEqual(options)
-    expect(() => tool.readOptions({}, 'tools.0.parameters')).not.toThrow(GatewayError)
+    expect(() => tool.readOptions(needed, 'tools.0.parameters')).not.toThrow(GatewayError)
   })
 
   const cases: [name: string, value: unknown][] = [

@@ -1,6 +1,7 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type {
   ServerTool,
+  ToolApproval,
   ToolContext,
   ToolFunction,
   ToolInvocation,
@@ -30,6 +31,7 @@ import { buildFailedResult, runUse, toFailedResult, type UseLimit } from './use-
  */
 export const mcp: ServerTool<McpOptions> = {
   name: 'mcp',
+  shorthands: ['mcp'],
   schema: McpParameters,
   example: { server_label: 'example', server_url: 'https://mcp.example.com' },
   readOptions: readMcpOptions,
@@ -47,11 +49,11 @@ export const mcp: ServerTool<McpOptions> = {
     return 'obstacle' in server ? 0n : (server.price ?? 0n)
   },
   listFunctions,
-  describeUse: (world, { options, name }) => describeUse(world, options, name),
+  describeUse: (_, { options, name }) => toItem(describeUse(options, name)),
   findApproval(world, { options, name }) {
     const server = resolveServer(world.config, options)
     if ('obstacle' in server) return null
-    const { name: tool } = describeUse(world, options, name)
+    const { name: tool } = describeUse(options, name)
     return needsApproval(server, tool) ? { server_label: server.label, name: tool } : null
   },
   run: runTool,
@@ -140,14 +142,16 @@ function noteNames(server: McpServer, options: McpOptions, list: ToolList): void
 }
 
 /** Returns whose tool a function is, and its own name. */
-function describeUse(
-  _: InferenceWorld,
-  options: McpOptions,
-  functionName: string,
-): { server_label: string; name: string } {
+function describeUse(options: McpOptions, functionName: string): ToolApproval {
   const name = names.get(options)?.get(functionName) ?? functionName
   return { server_label: options.server_label, name }
 }
+
+/** Renders it under the names of the item `openrouter:mcp` (wire reference D.4). */
+const toItem = ({ server_label, name }: ToolApproval) => ({
+  serverLabel: server_label,
+  toolName: name,
+})
 
 async function runTool(
   world: InferenceWorld,
@@ -155,23 +159,24 @@ async function runTool(
 ): Promise<ToolResult> {
   const { options, uses } = invocation
   const server = resolveServer(world.config, options)
-  const item = describeUse(world, options, invocation.name)
+  const use = describeUse(options, invocation.name)
+  const item = toItem(use)
   const { max_uses } = world.config.mcp
-  if ('obstacle' in server) return failUse(server.obstacle, item)
-  if (uses >= max_uses) return failUse(`No more calls: this call may make ${max_uses}`, item)
-  if (!names.get(options)?.has(invocation.name)) return failUse('There is no such tool', item)
-  if (needsApproval(server, item.name) && invocation.isApproved !== true)
-    return failUse(NOT_APPROVED, item)
-  return runUse(invocation, server.timeoutMilliseconds, limit =>
-    callTool(world, server, invocation, item, limit),
-  ).then(result => ({ ...result, item: { ...item, ...result.item } }))
+  if ('obstacle' in server) return buildFailedResult(server.obstacle, item)
+  if (uses >= max_uses)
+    return buildFailedResult(`No more calls: this call may make ${max_uses}`, item)
+  if (!names.get(options)?.has(invocation.name))
+    return buildFailedResult('There is no such tool', item)
+  if (needsApproval(server, use.name) && invocation.isApproved !== true)
+    return buildFailedResult(NOT_APPROVED, item)
+  const result = await runUse(invocation, server.timeoutMilliseconds, limit =>
+    callTool(world, server, invocation, use, limit),
+  )
+  return { ...result, item }
 }
 
 const NOT_APPROVED =
   'This tool needs the approval of the user, which was not given: require_approval decides'
-
-const failUse = (text: string, item: Record<string, unknown>): ToolResult =>
-  buildFailedResult(text, { ...item, error: text })
 
 async function callTool(
   world: InferenceWorld,
@@ -182,11 +187,9 @@ async function callTool(
 ): Promise<ToolResult> {
   const result = await runSession(world, server, limit, session => session.callTool(name, input))
   const content = renderContent(server, result, world.config.mcp.max_result_kib * 1024)
-  const isError = result.isError === true
   return {
     text: markAsData(`the tool ${name} of the MCP server ${server.label}`, content),
-    isError,
-    item: isError ? { error: content } : { output: content },
+    isError: result.isError === true,
     ...(server.price === null ? {} : { cost: server.price }),
   }
 }

@@ -18,6 +18,7 @@ export const McpParameters = Type.Object(
     }),
     server_url: Type.Optional(Type.String({ minLength: 1, maxLength: 8_192 })),
     server_description: optional(Type.String({ maxLength: 2_000 })),
+    connector_id: Type.Optional(Type.Unknown()),
     authorization: Type.Optional(Type.String({ format: 'visible-ascii', maxLength: 16_384 })),
     headers: optional(Type.Record(Type.String(), Type.String({ maxLength: 8_192 }))),
     allowed_tools: optional(

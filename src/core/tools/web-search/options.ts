@@ -27,6 +27,7 @@ export const WebSearchParameters = Type.Object(
     excluded_domains: optional(Domains),
     search_context_size: optional(oneOf('low', 'medium', 'high')),
     mode: optional(Type.Union(MODES.map(mode => Type.Literal(mode)))),
+    x_search: Type.Optional(Type.Unknown()),
     user_location: optional(
       Type.Object(
         {
@@ -65,8 +66,7 @@ export function readWebSearchOptions(parameters: Json, path: string): WebSearchO
       `${path}.x_search: expected none: no engine of this gateway searches X`,
       `${path}.x_search`,
     )
-  const { x_search: _, ...rest } = parameters
-  const read = requireMatch(WebSearchParameters, rest, path)
+  const read = requireMatch(WebSearchParameters, parameters, path)
   return {
     engine: read.engine ?? 'auto',
     max_results: read.max_results ?? null,
