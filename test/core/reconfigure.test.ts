@@ -15,6 +15,16 @@ import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
+  hasFetchObstacle,
+  hasMcpObstacle,
+  hasSearchObstacle,
+  priceFetch,
+  readMcpTimeout,
+  readPage,
+  search,
+  useMcp,
+} from '../support/tool-settings.ts'
+import {
   chunkedEnd,
   completion,
   delta,
@@ -268,6 +278,9 @@ const PREFLIGHT = new Request('http://localhost/api/v1/key', {
   headers: { origin: 'https://app.example', 'access-control-request-method': 'GET' },
 })
 
+const SEARXNG = { searxng: { base_url: 'https://searxng.example' } }
+const MCP_SERVERS = { own: { url: 'https://mcp.example' } }
+
 const ROWS: Row[] = [
   row(
     'service_name',
@@ -407,6 +420,182 @@ const ROWS: Row[] = [
       was: 5_000,
       is: 7_000,
     },
+  ),
+  row(
+    'web_search.enabled',
+    { web_search: { enabled: false } },
+    { seen: async ({ gateway }) => hasSearchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'web_search.engines',
+    { web_search: { engines: SEARXNG } },
+    {
+      seen: async ({ gateway }) => hasSearchObstacle(gateway, { engine: 'searxng' }),
+      was: true,
+      is: false,
+    },
+  ),
+  row(
+    'web_search.max_uses',
+    { web_search: { max_uses: 1 } },
+    {
+      seen: async ({ gateway }) => (await search(gateway)).text.startsWith('No more searches'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'web_search.timeout_seconds',
+    { web_search: { engines: SEARXNG, timeout_seconds: 0.01 } },
+    {
+      before: { web_search: { engines: SEARXNG } },
+      seen: ({ gateway }) => unlessWaiting(async signal => (await search(gateway, signal)).isError),
+      was: 'waits',
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.enabled',
+    { web_fetch: { enabled: false } },
+    { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'web_fetch.robots',
+    { web_fetch: { robots: false } },
+    { seen: async ({ gateway }) => (await readPage(gateway)).isError, was: true, is: false },
+  ),
+  row(
+    'web_fetch.max_uses',
+    { web_fetch: { max_uses: 1 } },
+    {
+      seen: async ({ gateway }) =>
+        (await readPage(gateway, { uses: 1 })).text.startsWith('No more pages'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.max_mib',
+    { web_fetch: { robots: false, max_content_tokens: 1_000_000, max_mib: 1 } },
+    {
+      before: { web_fetch: { robots: false, max_content_tokens: 1_000_000 } },
+      seen: async ({ gateway }) => String((await readPage(gateway)).item?.content).length,
+      was: 1.5 * 1024 * 1024,
+      is: 1024 * 1024,
+    },
+  ),
+  row(
+    'web_fetch.max_content_tokens',
+    { web_fetch: { robots: false, max_content_tokens: 10 } },
+    {
+      before: { web_fetch: { robots: false } },
+      seen: async ({ gateway }) => String((await readPage(gateway)).item?.content).length,
+      was: 100_000,
+      is: 40,
+    },
+  ),
+  row(
+    'web_fetch.timeout_seconds',
+    { web_fetch: { robots: false, timeout_seconds: 0.01 } },
+    {
+      before: { web_fetch: { robots: false } },
+      seen: ({ gateway }) =>
+        unlessWaiting(
+          async signal => (await readPage(gateway, { isSilent: true }, signal)).isError,
+        ),
+      was: 'waits',
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.usd_per_fetch',
+    { web_fetch: { usd_per_fetch: 0.001 } },
+    { seen: async ({ gateway }) => priceFetch(gateway), was: 0n, is: 1_000_000n },
+  ),
+  row(
+    'mcp.enabled',
+    { mcp: { enabled: false } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => hasMcpObstacle(gateway),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.server_urls',
+    { mcp: { server_urls: false } },
+    {
+      seen: async ({ gateway }) =>
+        hasMcpObstacle(gateway, { server_label: 'a', server_url: 'https://a.example/' }),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.max_uses',
+    { mcp: { max_uses: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.text.startsWith('No more calls'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.max_tools',
+    { mcp: { max_tools: 2 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).tools,
+      was: 3,
+      is: 2,
+    },
+  ),
+  row(
+    'mcp.max_result_kib',
+    { mcp: { max_result_kib: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.text.length > 2_000,
+      was: true,
+      is: false,
+    },
+  ),
+  row(
+    'mcp.max_answer_mib',
+    { mcp: { max_answer_mib: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.isError,
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.list_seconds',
+    { mcp: { list_seconds: 0 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).listings,
+      was: 1,
+      is: 2,
+    },
+  ),
+  row(
+    'mcp.timeout_seconds',
+    { mcp: { timeout_seconds: 7 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => readMcpTimeout(gateway),
+      was: 60_000,
+      is: 7_000,
+    },
+  ),
+  row(
+    'mcp_servers',
+    { mcp_servers: MCP_SERVERS },
+    { seen: async ({ gateway }) => hasMcpObstacle(gateway), was: true, is: false },
   ),
   row(
     'security.allow_private_urls',
