@@ -593,7 +593,7 @@ const ROWS: Row[] = [
     },
   ),
   row(
-    'mcp_servers',
+    'mcp_servers.own',
     { mcp_servers: MCP_SERVERS },
     { seen: async ({ gateway }) => hasMcpObstacle(gateway), was: true, is: false },
   ),
@@ -917,7 +917,7 @@ describe('a changed setting applies to the next call:', () => {
         ? Object.keys(schema.properties as object).map(name => `${section}.${name}`)
         : [section],
     )
-    const shown = ROWS.map(({ setting }) => setting.replace(/^providers\..*/, 'providers'))
+    const shown = ROWS.map(({ setting }) => setting.replace(/^(providers|mcp_servers)\..*/, '$1'))
     expect([...shown, ...AT_START, ...WITH_THE_FILE].sort()).toEqual(names.sort())
   })
 })
