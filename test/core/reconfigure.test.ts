@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
 import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
@@ -7,8 +8,10 @@ import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
+import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
@@ -107,7 +110,12 @@ interface House {
 
 async function house(change: Json = {}): Promise<House> {
   const clock = new TestClock()
-  const gateway = await testGateway({ clock, random: () => 0.5, config: over(base(), change) })
+  const gateway = await testGateway({
+    clock,
+    random: () => 0.5,
+    config: over(base(), change),
+    tools: [...TOOLS, hanging],
+  })
   const keys = await createTestKeys(gateway)
   const limited = (await createKey(gateway, getOperator(gateway), { name: 'limited', limit: 0.5 }))
     .key
@@ -247,6 +255,35 @@ async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
   await left
   const id = response.headers.get('x-generation-id') ?? ''
   return (await gateway.store.generations.byId(id))?.usageSource
+}
+
+/** A tool that ends when it must. */
+const hanging: ServerTool = {
+  name: 'hanging',
+  schema: Type.Object({}),
+  readOptions: () => ({}),
+  findObstacle: () => null,
+  listFunctions: () => [{ name: 'hanging', description: '', parameters: { type: 'object' } }],
+  run: () => new Promise(() => undefined),
+}
+
+const CALLING = { index: 0, logprobs: null, finish_reason: 'tool_calls' }
+
+/** Lets a model call a tool of the gateway, and returns what it gets. */
+async function useTool({ ask }: House, name: string, input: object): Promise<string | undefined> {
+  const tool_calls = [
+    { id: 'a', type: 'function', function: { name, arguments: JSON.stringify(input) } },
+  ]
+  let result: string | undefined
+  first.answer(({ json }) => {
+    const { messages } = json as { messages: { role: string; content: string }[] }
+    result = messages.find(({ role }) => role === 'tool')?.content
+    return result === undefined
+      ? completion('', { choices: [{ ...CALLING, message: { role: 'assistant', tool_calls } }] })
+      : completion('Done.')
+  })
+  await statusOf(ask({ tools: [{ type: `gateway:${name}` }] }))
+  return result
 }
 
 interface Row {
@@ -683,6 +720,26 @@ const ROWS: Row[] = [
       seen: leaveCall,
       was: 'exact',
       is: 'estimated',
+    },
+  ),
+  row(
+    'server_tools.timeout_seconds',
+    { server_tools: { timeout_seconds: 0.02 } },
+    {
+      before: { server_tools: { timeout_seconds: 0.01 } },
+      seen: house => useTool(house, 'hanging', {}),
+      was: 'The tool took longer than 0.01 s.',
+      is: 'The tool took longer than 0.02 s.',
+    },
+  ),
+  row(
+    'server_tools.max_result_characters',
+    { server_tools: { max_result_characters: 100 } },
+    {
+      seen: async house =>
+        (await useTool(house, 'search_models', { query: 'acme' }))?.includes('was cut off'),
+      was: false,
+      is: true,
     },
   ),
   row(

@@ -31,6 +31,12 @@ const buildPages = (count: number, host = 'example.com'): PeerPage[] =>
     text: `Text ${i} `.repeat(400),
   }))
 
+const NO_SEARCH: PeerSearch = {
+  query: '',
+  ...{ count: null, country: null, mode: null, characters: null },
+  ...{ allowed: [], excluded: [] },
+}
+
 /** Tests what every search engine promises, against a peer with the form of its public API. */
 export function testSearchEngine(engine: SearchEngine): void {
   const peer = SEARCH_PEERS[engine.name]
@@ -202,9 +208,8 @@ export function testSearchEngine(engine: SearchEngine): void {
     })
 
     test('results of a wrong type are no pages', async () => {
-      const wrong = [null, 7, { url: 7, title: {}, text: [] }, { url: null }]
-      const answer = { success: true, type: 'search', results: wrong, data: { web: wrong } }
-      upstream.answer(() => json({ ...answer, web: { results: wrong } }))
+      const wrong = [{ url: 7, title: {}, text: [] }, { url: null }, {}] as unknown as PeerPage[]
+      upstream.answer(() => json(peer.render(wrong, NO_SEARCH)))
       expect(await search()).toMatchObject({ isError: false, sources: [] })
     })
 

@@ -45,16 +45,16 @@ function runDatetime(
   const zone = findZone(invocation)
   if (zone === null)
     return { text: 'There is no such time zone. Use an IANA name, as Asia/Tokyo.', isError: true }
-  const item = tellTime(clock.now(), zone)
-  const weekday = new Intl.DateTimeFormat('en', { weekday: 'long', timeZone: zone })
-  const told = { ...item, weekday: weekday.format(clock.now()) }
-  return { text: JSON.stringify(told), isError: false, item }
+  const now = clock.now()
+  const item = tellTime(now, zone)
+  const weekday = getFormats(zone)?.weekday.format(now)
+  return { text: JSON.stringify({ ...item, weekday }), isError: false, item }
 }
 
 /** Returns the zone that the model asks for, or else the call's; null if it does not exist. */
 function findZone({ input, options }: ToolInvocation<DatetimeOptions>): string | null {
   const asked = input.timezone ?? options.timezone
-  return typeof asked === 'string' && isZone(asked) ? asked : null
+  return typeof asked === 'string' && getFormats(asked) ? asked : null
 }
 
 const tellTime = (now: Date, timezone: string): Json => ({
@@ -63,29 +63,55 @@ const tellTime = (now: Date, timezone: string): Json => ({
 })
 
 /** Renders a moment in ISO 8601 with the offset of the zone. */
-function renderInZone(now: Date, timeZone: string): string {
-  // Sweden writes dates as ISO 8601 does.
-  const local = new Intl.DateTimeFormat('sv-SE', {
-    ...{ timeZone, year: 'numeric', month: '2-digit', day: '2-digit' },
-    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
-  })
-  const zone = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' })
-  const name = zone.formatToParts(now).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+function renderInZone(now: Date, timezone: string): string {
+  const formats = getFormats(timezone)
+  if (!formats) return now.toISOString()
+  const parts = formats.offset.formatToParts(now)
+  const name = parts.find(({ type }) => type === 'timeZoneName')?.value ?? ''
   const offset = name.replace(/^(GMT|UTC)/, '') || '+00:00'
-  return `${local.format(now).replace(' ', 'T')}${offset}`
+  return `${formats.local.format(now).replace(' ', 'T')}${offset}`
 }
 
 function readZone(value: unknown, path: string): string {
   const zone = readString(value)
-  if (zone !== null && isZone(zone)) return zone
+  if (zone !== null && getFormats(zone)) return zone
   throw invalid(`${path}: expected an IANA time zone, such as Europe/Berlin`, path)
 }
 
-function isZone(timeZone: string): boolean {
+/** How times of one zone are written. */
+interface ZoneFormats {
+  local: Intl.DateTimeFormat
+  offset: Intl.DateTimeFormat
+  weekday: Intl.DateTimeFormat
+}
+
+/** Making a format takes a thousand times as long as using it. */
+const formatsByZone = new Map<string, ZoneFormats>()
+
+/** There are about as many zones; each has many spellings. */
+const MAX_ZONES = 600
+
+/** Returns the formats of a zone; undefined if it does not exist. */
+function getFormats(zone: string): ZoneFormats | undefined {
+  const known = formatsByZone.get(zone)
+  if (known) return known
+  const made = createFormats(zone)
+  if (made && formatsByZone.size < MAX_ZONES) formatsByZone.set(zone, made)
+  return made
+}
+
+function createFormats(timeZone: string): ZoneFormats | undefined {
   try {
-    new Intl.DateTimeFormat('en', { timeZone })
-    return true
+    return {
+      // Sweden writes dates as ISO 8601 does.
+      local: new Intl.DateTimeFormat('sv-SE', {
+        ...{ timeZone, year: 'numeric', month: '2-digit', day: '2-digit' },
+        ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
+      }),
+      offset: new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' }),
+      weekday: new Intl.DateTimeFormat('en', { weekday: 'long', timeZone }),
+    }
   } catch {
-    return false
+    return undefined
   }
 }
