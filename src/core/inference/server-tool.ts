@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
+import type { TextCall } from '../language/call.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -28,6 +29,11 @@ export interface ServerTool<Options = unknown> {
   readOptions(parameters: Json, path: string): Options
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
+  /**
+   * Returns the call with which the model's provider does the work of the tool itself; null if the
+   * gateway does it. Then no function is shown to the model.
+   */
+  delegate?(world: InferenceWorld, call: TextCall, options: Options): TextCall | null
   /**
    * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
    * Absent if the tool is free.

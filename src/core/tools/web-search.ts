@@ -14,8 +14,10 @@ import {
   type ConfiguredEngine,
   findEngineObstacle,
   findOwnEngine,
+  findSearchObstacle,
   SWITCHED_OFF,
 } from './web-search/choose-engine.ts'
+import { addNativeSearch, isLeftToProvider } from './web-search/delegate.ts'
 import type { FoundPage, Search } from './web-search/engine.ts'
 import {
   readWebSearchOptions,
@@ -27,20 +29,16 @@ import { takeResults } from './web-search/result-budget.ts'
 import { askEngine } from './web-search/search.ts'
 
 /**
- * The tool that searches the web with an engine of the config (wire reference D.6). Whether the
- * model's provider searches instead is decided for each endpoint by `chooseEngine`.
+ * The tool that searches the web with an engine of the config, unless the model's provider searches
+ * itself (wire reference D.6).
  */
 export const webSearch: ServerTool<WebSearchOptions> = {
   name: 'web_search',
   schema: WebSearchParameters,
   readOptions: readWebSearchOptions,
-  findObstacle({ config }, options) {
-    if (!config.web_search.enabled) return SWITCHED_OFF
-    // The model's provider may search itself: only a named engine must be there.
-    if (options.engine === 'auto' || options.engine === 'native') return null
-    const found = findOwnEngine(config, options)
-    return 'obstacle' in found ? found.obstacle : null
-  },
+  findObstacle: ({ config }, options) => findSearchObstacle(config, options),
+  delegate: (world, call, options) =>
+    isLeftToProvider(world, call, options) ? addNativeSearch(call, options) : null,
   listParts: ({ config }) =>
     ENGINES.map(engine => ({ name: engine.name, obstacle: findEngineObstacle(config, engine) })),
   shorthands: [

@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { ServerToolRequest, ServerTools } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
@@ -18,13 +18,14 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
   if (run.call.kind === 'text' && run.call.serverTools) return offer(world, run, run.call)
 }
 
-async function offer(world: InferenceWorld, run: Run, call: TextCall): Promise<void> {
-  const { serverTools: request } = call
+async function offer(world: InferenceWorld, run: Run, given: TextCall): Promise<void> {
+  const { serverTools: request } = given
   if (!request) return
+  const { call, requests } = delegateTools(world, given, request)
   if (findHighestCount(call, 'answers') > 1)
     throw invalid('n: expected 1 beside tools that the gateway runs', 'n')
   const offers = await Promise.all(
-    request.requests.map(one => listFunctions(world, run, one, findTool(world, one))),
+    requests.map(one => listFunctions(world, run, one, findTool(world, one))),
   )
   const functions = new Map<string, OfferedFunction>()
   const clientFunctions = new Set(call.tools.flatMap(listNames))
@@ -57,6 +58,21 @@ async function offer(world: InferenceWorld, run: Run, call: TextCall): Promise<v
 interface Offer extends OfferedFunction {
   name: string
   definition: ToolFunction
+}
+
+/** Leaves to the model's provider what it does itself. Returns the other requests. */
+function delegateTools(
+  world: InferenceWorld,
+  given: TextCall,
+  { requests }: ServerTools,
+): { call: TextCall; requests: ServerToolRequest[] } {
+  let call = given
+  const kept = requests.filter(one => {
+    const delegated = findTool(world, one).delegate?.(world, call, one.options)
+    call = delegated ?? call
+    return !delegated
+  })
+  return { call, requests: kept }
 }
 
 async function listFunctions(

@@ -79,6 +79,18 @@ export const buildNativeOptions = (options: WebSearchOptions): Json =>
       : undefined,
   })
 
+/**
+ * Returns why nobody could search with this config, whatever the model; null if somebody might: the
+ * model's provider may search itself where the options have no more than its words.
+ */
+export function findSearchObstacle(config: Config, options: WebSearchOptions): string | null {
+  if (!config.web_search.enabled) return SWITCHED_OFF
+  const isForEngines = listOwnOptions(options).length > 0
+  if (options.engine === 'native') return isForEngines ? describeNoNative(options) : null
+  const own = findOwnEngine(config, options)
+  return 'obstacle' in own && (options.engine !== 'auto' || isForEngines) ? own.obstacle : null
+}
+
 /** An engine, and its settings. */
 export interface ConfiguredEngine {
   engine: SearchEngine

@@ -303,7 +303,7 @@ describe(':online', () => {
       const { status, message, metadata } = refusal([`${model}:online`])
       expect([status, message]).toEqual([
         404,
-        expect.stringContaining(':online and the web plugin ask for a provider that searches'),
+        expect.stringContaining(':online, the web plugin and web_search without an engine'),
       ])
       expect(metadata.excluded_by).toEqual(['web_search'])
     }
