@@ -1,3 +1,4 @@
+import { invalid } from '../../errors.ts'
 import { addRequiredCapability } from '../../inference/kinds/text/understanding.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import { isObject } from '../../kernel/json.ts'
@@ -18,6 +19,7 @@ export function isLeftToProvider(
 ): boolean {
   if (options.engine !== 'auto') return options.engine === 'native'
   if ('obstacle' in findOwnEngine(world.config, options)) return true
+  if (mustSearch(call)) return false
   const endpoints = call.models.map(model => world.catalog.models.get(model)?.endpoints ?? [])
   return (
     endpoints.length > 0 &&
@@ -40,8 +42,22 @@ const addOfferedTools = ({ params, tools, serverTools }: TextCall) => ({
 
 const OFFERED: Tool = { type: 'function', name: 'offered', parameters: {} }
 
-/** Returns the call with a search by its provider. The call's own options overrule the tool's. */
+/** Whether the model must call the function of this tool: providers cannot be told to search. */
+function mustSearch({ params: { tool_choice }, tools }: TextCall): boolean {
+  if (tool_choice === 'required') return tools.length === 0
+  return typeof tool_choice === 'object' && tool_choice.type.endsWith('web_search')
+}
+
+/**
+ * Returns the call with a search by its provider. The call's own options overrule the tool's. Throws
+ * 400 for a `tool_choice` that requires the search.
+ */
 export function addNativeSearch(call: TextCall, options: WebSearchOptions): TextCall {
+  if (mustSearch(call))
+    throw invalid(
+      'tool_choice: expected auto: a provider that searches itself cannot be told to search',
+      'tool_choice',
+    )
   const { web_search_options: callOptions } = call.params
   return addRequiredCapability('web_search', {
     ...call,

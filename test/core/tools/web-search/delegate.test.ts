@@ -24,7 +24,7 @@ afterAll(() => Promise.all([upstream.close(), gateway.close()]))
 const SEARXNG = { engines: { searxng: { base_url: 'https://searxng.example' } } }
 
 /** Calls a model whose providers search themselves or not, and returns what went out. */
-async function ask(searching: boolean[], parameters: Json, web_search: Json = {}) {
+async function ask(searching: boolean[], parameters: Json, web_search: Json = {}, more: Json = {}) {
   const providers = searching.map((web_search, i) => [
     `p${i}`,
     {
@@ -53,6 +53,7 @@ async function ask(searching: boolean[], parameters: Json, web_search: Json = {}
         model: 'acme/small',
         messages: [{ role: 'user', content: 'Hi' }],
         tools: [{ type: 'gateway:web_search', parameters }],
+        ...more,
       }),
     }),
   )
@@ -107,3 +108,12 @@ test.each<[searching: boolean[], parameters: Json, config: Json, reason: string]
   expect(message).toContain(reason)
   expect(upstream.hits).toHaveLength(0)
 })
+
+test.each(['required', { type: 'gateway:web_search' }])(
+  'a search that is required (%j) is the gateway’s, as no provider can be told to search',
+  async tool_choice => {
+    expect(await ask([true], {}, SEARXNG, { tool_choice })).toMatchObject(OWN)
+    const refused = await ask([true], {}, {}, { tool_choice })
+    expect([refused.status, refused.message]).toEqual([400, expect.stringContaining('tool_choice')])
+  },
+)

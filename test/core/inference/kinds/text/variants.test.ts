@@ -251,7 +251,7 @@ describe(':online', () => {
   test('keeps none for both allowed and excluded domains: a provider takes only one', () => {
     const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
     expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(
-      ':online and the web plugin',
+      ':online, the web plugin',
     )
   })
 
