@@ -10,6 +10,7 @@ import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
+import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
@@ -210,7 +211,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
-  const memory = await openMemory(store, owner, byok)
+  let endLoops: () => void = () => undefined
+  const memory = await openMemory(store, owner, byok, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -262,19 +264,31 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await store.close()
     },
   }
+  endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   return gateway
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
-async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Promise<Memory> {
+async function openMemory(
+  store: Store,
+  owner: Owner,
+  byok: DecryptedKeys,
+  onKeysChange: () => void,
+): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
   const memory: Memory = {
     owner,
     policies,
-    keys: await KeyMirror.openKeys(() => store.keys.all(), onChange),
+    keys: await KeyMirror.openKeys(
+      () => store.keys.all(),
+      () => {
+        onChange()
+        onKeysChange()
+      },
+    ),
     byok,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
-import { updateKey } from '../../src/core/identity/keys.ts'
+import { createKey, updateKey } from '../../src/core/identity/keys.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type {
   ServerTool,
@@ -627,22 +627,28 @@ describe('while a tool runs', () => {
     await expectBooks(stage)
   })
 
-  test('its key is disabled: no other turn follows', async () => {
-    const begun = Promise.withResolvers<void>()
-    const go = Promise.withResolvers<void>()
-    const tool = createTool('echo', async () => {
-      begun.resolve()
-      await go.promise
-      return { text: 'ok', isError: false }
-    })
+  test('its key is disabled: the loop ends at once', async () => {
+    const { tool, begun, ended } = waiting()
     const { ask, stage } = bind(await open(forever('echo'), { tools: [tool], limit: 1 }))
     const reading = ask('chat', ECHO)
-    await begun.promise
+    await begun
     await updateKey(stage.gateway, getOperator(stage.gateway), stage.key.hash, { disabled: true })
-    go.resolve()
+    expect(await ended).toBe('authentication')
     expect((await reading).error).toMatchObject({ code: 401 })
-    expect([stage.heard.length, stage.money.spent]).toEqual([1, TURN])
+    expect([stage.heard.length, stage.money.spent]).toEqual([1, TURN + 5_000n])
     await expectBooks(stage)
+  })
+
+  test('another key is disabled: it goes on', async () => {
+    const { tool, begun, ended } = waiting()
+    const { ask, stage } = bind(await open(forever('echo'), { tools: [tool], limit: 1 }))
+    const { gateway } = stage
+    const other = await createKey(gateway, getOperator(gateway), { name: 'other' })
+    const reading = ask('chat', ECHO)
+    await begun
+    await updateKey(gateway, getOperator(gateway), other.data.hash, { disabled: true })
+    await gateway.traffic.calls.drain(600_000)
+    expect([await ended, (await reading).status]).toEqual(['unavailable', 503])
   })
 })
 

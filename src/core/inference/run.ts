@@ -82,8 +82,8 @@ export class Run<K extends Kind = Kind> {
   readonly cancellation = new Cancellation()
   /** The gateway's own tools and their uses; null if the call asks for none. */
   toolLoop: ToolLoop | null = null
-  /** What the uses of tools cost, by turn; empty if they are free. */
-  readonly toolMoney: UsesMoney[] = []
+  /** What the uses of tools cost, by turn; null if they are free. */
+  toolMoney: UsesMoney[] | null = null
   /** The media that were fetched for the call, as data URLs by their URL. */
   readonly media = new Map<string, string>()
   readonly created: Date

@@ -276,7 +276,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release()
   await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
   for (const { journalEntry } of run.steps) journalEntry?.forget()
-  for (const { journalEntry } of run.toolMoney) journalEntry?.forget()
+  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
 }
 
 /**
@@ -345,8 +345,10 @@ const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
 
 /** Sums what all steps of a run and the uses of its tools cost. */
 export function sumRunReceipts({ steps, toolMoney, toolLoop }: Run): Receipt {
-  const receipts = [...toolMoney, ...steps].flatMap(({ receipt }) => receipt ?? [])
-  const sum = sumReceipts(receipts) ?? createFreeReceipt(createTextUsage(0, 0))
+  const turns = steps.flatMap(({ receipt }) => receipt ?? [])
+  const uses = toolMoney?.flatMap(({ receipt }) => receipt ?? [])
+  const sum =
+    sumReceipts(uses ? [...uses, ...turns] : turns) ?? createFreeReceipt(createTextUsage(0, 0))
   return toolLoop ? { ...sum, serverTools: toolLoop.counts } : sum
 }
 

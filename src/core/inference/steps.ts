@@ -160,6 +160,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   async #takeNextStep(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
     this.#endingParts = []
     this.#rest = null
+    this.#loop?.beginTurn()
     const taken = takeStep(this.#world, this.#run, call).then(this.#startMetering)
     this.#run.pendingStep = taken.then(
       ({ rest }) => {
@@ -209,6 +210,6 @@ async function endStep<K extends Kind>(
 }
 
 function forgetEarlierSteps(run: Run, next: Step): void {
-  for (const { journalEntry } of run.toolMoney) journalEntry?.forget()
+  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
   for (const step of run.steps) if (step !== next) step.journalEntry?.forget()
 }

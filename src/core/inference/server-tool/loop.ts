@@ -53,7 +53,7 @@ export class ToolLoop {
   constructor(options: LoopOptions) {
     this.#options = options
     this.deferred = options.deferred
-    this.#turn = this.#beginTurn()
+    this.#turn = this.#createTurn()
   }
 
   /** Lists the tools that the call asks for, as the client named them, with their functions. */
@@ -75,6 +75,11 @@ export class ToolLoop {
       searches: countOf('web_search'),
       fetches: countOf('web_fetch'),
     }
+  }
+
+  /** Begins another turn. Its answer is read from now on. */
+  beginTurn(): void {
+    this.#turn = this.#createTurn()
   }
 
   /** Reads parts of the current turn and returns them without the calls that are for the gateway. */
@@ -146,7 +151,6 @@ export class ToolLoop {
     const progress = { turns: run.steps.length, turn, receipt: sumRunReceipts(run) }
     const isCallOf = (name: string, tool: string) => this.#isCallOf(name, tool)
     this.#isLast = run.steps.length >= MAX_TURNS || shouldStop(stops, { ...progress, isCallOf })
-    this.#turn = this.#beginTurn()
     return {
       ...call,
       messages: [
@@ -179,7 +183,7 @@ export class ToolLoop {
     return [...this.#sources.values()].map(source => renderSource(source, text.text))
   }
 
-  #beginTurn(): Turn {
+  #createTurn(): Turn {
     const { functions, clientFunctions, hasOtherTools } = this.#options
     return new Turn(name => functions.has(name) || !(hasOtherTools || clientFunctions.has(name)))
   }

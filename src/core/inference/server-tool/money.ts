@@ -36,7 +36,7 @@ export async function reserveUses(
     ...{ run, uses, number: run.takeNumber() },
     ...{ hold: null, journalEntry: null, receipt: null, isCharged: false },
   }
-  run.toolMoney.push(money)
+  run.toolMoney = [...(run.toolMoney ?? []), money]
   const { key_hash, user_id, workspace_id } = run.actor
   if (key_hash === null) return money
   const payer = { key_hash, user_id, workspace_id }

@@ -5,7 +5,7 @@ import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
 import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
-type RunningCall = Pick<Run, 'cancellation' | 'progress'> & Partial<Pick<Run, 'endLoop'>>
+type RunningCall = Pick<Run, 'cancellation' | 'progress'> & Partial<Pick<Run, 'endLoop' | 'actor'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -15,6 +15,8 @@ export interface RunningCalls {
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
   listProgress(): { held: HeldCall; spent: bigint }[]
+  /** Ends the calls of these keys that use tools, as all others end with their turn. */
+  endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError): void
   /**
    * Accepts no more calls, ends those that use tools, waits at most this many milliseconds for the
    * other running ones, and then cancels the rest.
@@ -56,6 +58,12 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     },
     listProgress() {
       return [...running].flatMap(({ progress }) => progress ?? [])
+    },
+    endLoops(isGone, reason) {
+      for (const call of running) {
+        const hash = call.actor?.key_hash ?? null
+        if (hash !== null && isGone(hash)) call.endLoop?.(reason)
+      }
     },
     async drain(milliseconds) {
       draining = true
