@@ -98,7 +98,7 @@ async function runFetch(
   if (typeof url !== 'string') return buildFailedResult('url: expected a URL')
   const result = await runUse(invocation, settings.timeout_seconds * 1000, async limit => {
     const page = await fetchAllowed(world, url, options, limit)
-    return renderPage(page, options, settings, extractText)
+    return renderPage(world, page, options, extractText)
   })
   return toItem(result, url)
 }
@@ -136,14 +136,15 @@ const BYTES_PER_TOKEN = 4
 const LONGEST_TITLE = 300
 
 async function renderPage(
+  world: InferenceWorld,
   page: FetchedPage,
   options: WebFetchOptions,
-  { max_content_tokens: mostTokens, usd_per_fetch }: InferenceWorld['config']['web_fetch'],
   extractText: ExtractText | null,
 ): Promise<ToolResult> {
+  const { max_content_tokens: mostTokens, usd_per_fetch } = world.config.web_fetch
   const mostBytes = Math.min(options.max_content_tokens ?? mostTokens, mostTokens) * BYTES_PER_TOKEN
   // One character more shows that the text was cut.
-  const read = await readFetchedPage(page, mostBytes + 1, extractText)
+  const read = await readFetchedPage(world, page, mostBytes + 1, extractText)
   const whole = cleanText(read.text).trim()
   const content = cutBytes(whole, mostBytes)
   const title = read.title === null ? null : cutText(cleanText(read.title), LONGEST_TITLE)

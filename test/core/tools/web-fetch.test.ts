@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { parseConfig } from '../../../src/core/config.ts'
-import { GatewayError } from '../../../src/core/errors.ts'
+import { GatewayError, invalid } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { clientLeft } from '../../../src/core/inference/run.ts'
 import type { ToolResult } from '../../../src/core/inference/server-tool.ts'
@@ -164,7 +164,7 @@ describe('documents', () => {
   test('are read by what is handed in', async () => {
     pages['/a.pdf'] = answer('application/pdf')
     const asked: unknown[] = []
-    const tool = createWebFetch(async (bytes, type) => {
+    const tool = createWebFetch(async (_, bytes, type) => {
       asked.push([Buffer.from(bytes).toString(), type])
       return 'Text of the document'
     })
@@ -184,6 +184,10 @@ describe('documents', () => {
     expect(await textOf('/b')).toBe('Pages of the type that its server states cannot be read')
     const broken = createWebFetch(() => Promise.reject(new Error('/etc/secret')))
     expect((await fetchUrl(urlOf('/a.pdf'), {}, {}, broken)).text).toBe('The file cannot be read')
+    const encrypted = createWebFetch(() => Promise.reject(invalid('The file has a password')))
+    expect((await fetchUrl(urlOf('/a.pdf'), {}, {}, encrypted)).text).toBe(
+      'The file has a password',
+    )
   })
 })
 

@@ -1,16 +1,23 @@
 import { isUtf8 } from 'node:buffer'
+import { GatewayError } from '../../errors.ts'
+import type { InferenceWorld } from '../../inference/world.ts'
 import { ToolFailure } from '../use-limit.ts'
 import type { FetchedPage } from './fetch-page.ts'
 import { convertHtml, type ReadablePage } from './html-to-text.ts'
 
 /**
- * Returns the text of a document: a PDF, or a file of an office program. Throws for one that it
- * cannot read.
+ * Returns the text of a document: a PDF, or a file of an office program. The bytes are its own.
+ * Throws `invalid_request` with a sentence for one that it cannot read.
  */
-export type ExtractText = (bytes: Uint8Array, type: string) => Promise<string>
+export type ExtractText = (
+  world: InferenceWorld,
+  bytes: Uint8Array<ArrayBuffer>,
+  type: string,
+) => Promise<string>
 
 /** Returns what people read in a page or a file. Throws `ToolFailure` if that is not known. */
 export async function readFetchedPage(
+  world: InferenceWorld,
   page: FetchedPage,
   mostCharacters: number,
   extractText: ExtractText | null,
@@ -18,7 +25,7 @@ export async function readFetchedPage(
   const type = page.type === '' ? guessType(page.bytes) : page.type
   if (HTML.has(type)) return convertHtml(decodeText(page), page.url, mostCharacters)
   if (isTextType(type)) return { title: null, text: decodeText(page).slice(0, mostCharacters) }
-  if (DOCUMENTS.has(type) && extractText) return readDocument(page, type, extractText)
+  if (DOCUMENTS.has(type) && extractText) return readDocument(world, page, type, extractText)
   throw new ToolFailure(`Pages of the type ${describeType(type)} cannot be read`)
 }
 
@@ -34,7 +41,7 @@ const TEXTS = new Set([
 
 const OFFICE = 'application/vnd.openxmlformats-officedocument.'
 const DOCUMENTS = new Set([
-  'application/pdf',
+  ...['application/pdf', 'application/octet-stream'],
   ...['wordprocessingml.document', 'spreadsheetml.sheet', 'presentationml.presentation'].map(
     kind => OFFICE + kind,
   ),
@@ -45,15 +52,17 @@ const describeType = (type: string): string =>
   /^[a-z]+\/[a-z0-9.+-]{1,80}$/.test(type) ? type : 'that its server states'
 
 async function readDocument(
+  world: InferenceWorld,
   page: FetchedPage,
   type: string,
   extractText: ExtractText,
 ): Promise<ReadablePage> {
   if (page.isCut) throw new ToolFailure('The file is too large')
   try {
-    return { title: null, text: await extractText(page.bytes, type) }
-  } catch {
-    throw new ToolFailure('The file cannot be read')
+    return { title: null, text: await extractText(world, new Uint8Array(page.bytes), type) }
+  } catch (thrown) {
+    const isOurs = thrown instanceof GatewayError && thrown.type === 'invalid_request'
+    throw new ToolFailure(isOurs ? thrown.message : 'The file cannot be read')
   }
 }
 
