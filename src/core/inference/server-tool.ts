@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
+import type { TextCall } from '../language/call.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -18,12 +19,19 @@ export interface ServerTool<Options = unknown> {
    * type instead of in `parameters`.
    */
   shorthands?: string[]
+  /** Types without a prefix that mean this tool in every API, with their options beside the type. */
+  plainTypes?: string[]
   /** The schema of its `parameters` in a body. */
   schema: TSchema
   /** Reads its parameters, which are at `path` in the body. Throws 400 naming the field. */
   readOptions(parameters: Json, path: string): Options
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
+  /**
+   * Returns the call as a provider itself does this tool's work in it; null if the gateway runs it.
+   * Absent if no provider has such a tool.
+   */
+  delegate?(world: InferenceWorld, call: TextCall, options: Options): TextCall | null
   /**
    * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
    * Absent if the tool is free.
@@ -83,8 +91,13 @@ export interface ToolResult {
   isError: boolean
   /** What answers may cite, in the order in which the text names them. */
   sources?: ToolSource[]
-  /** Further fields of its output item, by their names on the wire (wire reference D.4). */
+  /**
+   * Further fields of its output item, by their names on the wire (wire reference D.4). A `type`
+   * replaces the name of the tool.
+   */
   item?: Record<string, unknown>
+  /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
+  pauses?: boolean
   /** What it cost, in nano-dollars; absent if it has no price. */
   cost?: bigint
   /** The names of deferred functions that the model is shown from now on. */

@@ -18,9 +18,13 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
   if (run.call.kind === 'text' && run.call.serverTools) return offer(world, run, run.call)
 }
 
-async function offer(world: InferenceWorld, run: Run, call: TextCall): Promise<void> {
+async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
+  const call = delegateTools(world, asked)
   const { serverTools: request } = call
-  if (!request) return
+  if (!request) {
+    run.call = call as typeof run.call
+    return
+  }
   if (findHighestCount(call, 'answers') > 1)
     throw invalid('n: expected 1 beside tools that the gateway runs', 'n')
   const offers = await Promise.all(
@@ -51,6 +55,21 @@ async function offer(world: InferenceWorld, run: Run, call: TextCall): Promise<v
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
     params: chooseTool(call, offers.flat()),
   } as typeof run.call
+}
+
+/** Returns the call without the tools that a provider has itself, and with what it asks for them. */
+function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
+  const { serverTools, ...rest } = call
+  if (!serverTools) return call
+  let delegated: TextCall = rest
+  const requests = serverTools.requests.filter(request => {
+    const changed = findTool(world, request).delegate?.(world, delegated, request.options)
+    delegated = changed ?? delegated
+    return !changed
+  })
+  return requests.length === 0
+    ? delegated
+    : { ...delegated, serverTools: { ...serverTools, requests } }
 }
 
 /** A function of one of the gateway's own tools, as a call asks for it. */
