@@ -740,3 +740,23 @@ test('the metadata names the tools and their uses', async () => {
   ])
   expect([runs, stage.generations.length]).toEqual([1, 1])
 })
+
+test('a dry run names the tools, and neither runs nor sends anything', async () => {
+  let runs = 0
+  const counted = createTool('echo', () => {
+    runs += 1
+    return { text: 'ok', isError: false }
+  })
+  const { stage } = bind(await open(() => call('echo'), { tools: [counted] }))
+  const { gateway } = stage
+  const { key } = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
+  const headers = { authorization: `Bearer ${key}` }
+  const response = await stage.send('chat', { ...ECHO, debug: { dry_run: true } }, { headers })
+  const { stages, error } = (await response.json()) as { stages: Json[]; error: Json | null }
+  expect([response.status, error, stages]).toMatchObject([
+    200,
+    null,
+    [{ type: 'server_tools', name: 'gateway:echo', data: { functions: ['echo'], uses: 0 } }],
+  ])
+  expect([runs, stage.heard.length]).toEqual([0, 0])
+})
