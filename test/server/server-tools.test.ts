@@ -235,6 +235,43 @@ describe('a loop', () => {
     expect(reading.calls).toMatchObject([{ name: 'get_weather' }])
   })
 
+  test('ends where its client must decide, and shows the item as its tool has it', async () => {
+    const asking = createTool('remote', () => ({
+      text: 'wait',
+      isError: false,
+      pauses: true,
+      item: { type: 'mcp_approval_request', name: 'delete' },
+    }))
+    const { ask, stage } = bind(
+      await open(() => call('remote'), { tools: [{ ...asking, plainTypes: ['remote'] }] }),
+    )
+    const { raw, finish } = await ask('responses', { tools: [{ type: 'remote' }] })
+    expect([raw[0]?.output, finish]).toMatchObject([
+      [{ type: 'mcp_approval_request', name: 'delete', status: 'completed' }],
+      'completed',
+    ])
+    expect(stage.heard).toHaveLength(1)
+  })
+
+  test('leaves to a provider what that does itself', async () => {
+    const native: ServerTool = {
+      ...echo,
+      name: 'native',
+      shorthands: ['web_search'],
+      delegate: (_, given) => ({ ...given, extra: { ...given.extra, searches: true } }),
+    }
+    const { ask, stage } = bind(
+      await open(heard => (heard.results.length > 0 ? say('Done.') : call('echo')), {
+        tools: [native, echo],
+      }),
+    )
+    const only = await ask('chat', { tools: [{ type: 'web_search' }] })
+    // Without a tool of the gateway a call of one is for the client.
+    expect([only.calls.length, stage.heard[0]?.tools, only.uses]).toEqual([1, [], []])
+    const both = await ask('chat', { tools: [{ type: 'web_search' }, ...ECHO.tools] })
+    expect([both.text, stage.heard.at(-1)?.tools]).toEqual(['Done.', ['echo']])
+  })
+
   test('cites what its tools found', async () => {
     const sources = [
       { url: 'https://a.example/page', title: 'A', text: 'About A' },
@@ -680,7 +717,7 @@ describe('rules', () => {
   })
 })
 
-test('the metadata and a dry run name the tools, and a dry run runs none', async () => {
+test('the metadata names the tools and their uses', async () => {
   let runs = 0
   const counted = createTool('echo', () => {
     runs += 1
@@ -702,4 +739,24 @@ test('the metadata and a dry run name the tools, and a dry run runs none', async
     },
   ])
   expect([runs, stage.generations.length]).toEqual([1, 1])
+})
+
+test('a dry run names the tools, and neither runs nor sends anything', async () => {
+  let runs = 0
+  const counted = createTool('echo', () => {
+    runs += 1
+    return { text: 'ok', isError: false }
+  })
+  const { stage } = bind(await open(() => call('echo'), { tools: [counted] }))
+  const { gateway } = stage
+  const { key } = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
+  const headers = { authorization: `Bearer ${key}` }
+  const response = await stage.send('chat', { ...ECHO, debug: { dry_run: true } }, { headers })
+  const { stages, error } = (await response.json()) as { stages: Json[]; error: Json | null }
+  expect([response.status, error, stages]).toMatchObject([
+    200,
+    null,
+    [{ type: 'server_tools', name: 'gateway:echo', data: { functions: ['echo'], uses: 0 } }],
+  ])
+  expect([runs, stage.heard.length]).toEqual([0, 0])
 })

@@ -108,7 +108,7 @@ function findServerTool(
   const name = readServiceName(world, type)
   return world.tools.find(tool =>
     name === undefined
-      ? knowsShorthands && tool.shorthands?.includes(type)
+      ? tool.plainTypes?.includes(type) || (knowsShorthands && tool.shorthands?.includes(type))
       : tool.name === name || tool.aliases?.includes(name),
   )
 }

@@ -19,6 +19,8 @@ export interface ServerTool<Options = unknown> {
    * type instead of in `parameters`.
    */
   shorthands?: string[]
+  /** Types without a prefix that mean this tool in every API, with their options beside the type. */
+  plainTypes?: string[]
   /** The schema of its `parameters` in a body. */
   schema: TSchema
   /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
@@ -30,8 +32,8 @@ export interface ServerTool<Options = unknown> {
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
   /**
-   * Returns the call with which the model's provider does the work of the tool itself; null if the
-   * gateway does it. Then no function is shown to the model.
+   * Returns the call as a provider itself does this tool's work in it; null if the gateway runs it.
+   * Absent if no provider has such a tool.
    */
   delegate?(world: InferenceWorld, call: TextCall, options: Options): TextCall | null
   /**
@@ -113,8 +115,13 @@ export interface ToolResult {
   isError: boolean
   /** What answers may cite, in the order in which the text names them. */
   sources?: ToolSource[]
-  /** Further fields of its output item, by their names on the wire (wire reference D.4). */
+  /**
+   * Further fields of its output item, by their names on the wire (wire reference D.4). A `type`
+   * replaces the name of the tool.
+   */
   item?: Record<string, unknown>
+  /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
+  pauses?: boolean
   /** What it cost, in nano-dollars; absent if it has no price. */
   cost?: bigint
   /** The names of deferred functions that the model is shown from now on. */

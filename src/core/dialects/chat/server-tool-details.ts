@@ -12,12 +12,15 @@ export const isServerToolDetail = ({ type }: ReasoningDetail): boolean => type =
 /** Converts a use of one of the gateway's own tools into the form in which clients send it back. */
 export const toServerToolDetail = ({
   requestedAs,
+  tool,
+  name,
   id,
   input,
   output,
 }: ServerToolUse & ServerToolOutcome): ReasoningDetail => ({
   type: TYPE,
-  tool_name: requestedAs,
+  // A tool of several functions is known by the one that was called.
+  tool_name: name === tool ? requestedAs : name,
   arguments: input,
   result: output,
   tool_call_id: id,

@@ -266,9 +266,9 @@ export class ResponseOutput {
   }
 }
 
-// An item has the name of the tool as its type, as the client gave it.
-const toServerItem = ({ requestedAs }: ServerToolUse, { item_id }: ItemPlace): Json => ({
-  type: requestedAs,
+// An item has the name of the tool as its type, as the client gave it, unless the tool has another.
+const toServerItem = ({ requestedAs, item }: ServerToolUse, { item_id }: ItemPlace): Json => ({
+  type: item.type ?? requestedAs,
   id: item_id,
 })
 

@@ -56,12 +56,13 @@ export class ToolLoop {
     this.#turn = this.#createTurn()
   }
 
-  /** Lists the tools that the call asks for, as the client named them, with their functions. */
-  listTools(): { name: string; functions: string[] }[] {
+  /** Lists the tools that the call asks for, as the client named them, and what they did. */
+  listTools(): { name: string; functions: string[]; uses: ToolUse[] }[] {
     const functions = [...this.#options.functions]
     return this.#options.request.requests.map(request => ({
       name: request.type,
       functions: functions.flatMap(([name, offered]) => (offered.request === request ? name : [])),
+      uses: this.uses.filter(({ offered }) => offered?.request === request),
     }))
   }
 
@@ -146,7 +147,8 @@ export class ToolLoop {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
-    if (uses.length === 0 || turn.hasClientCalls) return null
+    const isPaused = uses.some(({ result }) => result?.pauses)
+    if (uses.length === 0 || turn.hasClientCalls || isPaused) return null
     const { stops } = this.#options.request
     const progress = { turns: run.steps.length, turn, receipt: sumRunReceipts(run) }
     const isCallOf = (name: string, tool: string) => this.#isCallOf(name, tool)

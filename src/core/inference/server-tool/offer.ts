@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { ServerToolRequest, ServerTools } from '../../language/server-tools.ts'
+import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
@@ -18,14 +18,17 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
   if (run.call.kind === 'text' && run.call.serverTools) return offer(world, run, run.call)
 }
 
-async function offer(world: InferenceWorld, run: Run, given: TextCall): Promise<void> {
-  const { serverTools: request } = given
-  if (!request) return
-  const { call, requests } = delegateTools(world, given, request)
+async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
+  const call = delegateTools(world, asked)
+  const { serverTools: request } = call
+  if (!request) {
+    run.call = call as typeof run.call
+    return
+  }
   if (findHighestCount(call, 'answers') > 1)
     throw invalid('n: expected 1 beside tools that the gateway runs', 'n')
   const offers = await Promise.all(
-    requests.map(one => listFunctions(world, run, one, findTool(world, one))),
+    request.requests.map(one => listFunctions(world, run, one, findTool(world, one))),
   )
   const functions = new Map<string, OfferedFunction>()
   const clientFunctions = new Set(call.tools.flatMap(listNames))
@@ -54,25 +57,28 @@ async function offer(world: InferenceWorld, run: Run, given: TextCall): Promise<
   } as typeof run.call
 }
 
+/** Returns the call without the tools that a provider has itself, and with what it asks for them. */
+function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
+  const { serverTools, ...rest } = call
+  if (!serverTools) return call
+  let delegated: TextCall = rest
+  const requests = serverTools.requests.filter(request => {
+    const whole = { ...delegated, serverTools }
+    const changed = findTool(world, request).delegate?.(world, whole, request.options)
+    if (!changed) return true
+    const { serverTools: _, ...kept } = changed
+    delegated = kept
+    return false
+  })
+  return requests.length === 0
+    ? delegated
+    : { ...delegated, serverTools: { ...serverTools, requests } }
+}
+
 /** A function of one of the gateway's own tools, as a call asks for it. */
 interface Offer extends OfferedFunction {
   name: string
   definition: ToolFunction
-}
-
-/** Leaves to the model's provider what it does itself. Returns the other requests. */
-function delegateTools(
-  world: InferenceWorld,
-  given: TextCall,
-  { requests }: ServerTools,
-): { call: TextCall; requests: ServerToolRequest[] } {
-  let call = given
-  const kept = requests.filter(one => {
-    const delegated = findTool(world, one).delegate?.(world, call, one.options)
-    call = delegated ?? call
-    return !delegated
-  })
-  return { call, requests: kept }
 }
 
 async function listFunctions(
