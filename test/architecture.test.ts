@@ -77,6 +77,7 @@ const WINGS = [
     'upstream',
     'inference',
     'plugins',
+    'tools',
     'dialects',
     'doctor',
     'store',

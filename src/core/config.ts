@@ -4,6 +4,13 @@ import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
+  MCP_LABEL,
+  McpConfig,
+  McpServerConfig,
+  WebFetchConfig,
+  WebSearchConfig,
+} from './config/tools.ts'
+import {
   removeMissingSecrets,
   substituteVariables,
   type VariableSources,
@@ -301,6 +308,18 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    web_search: WebSearchConfig,
+    web_fetch: WebFetchConfig,
+    mcp: McpConfig,
+    mcp_servers: Type.Record(
+      Type.String({ pattern: MCP_LABEL, title: 'letters, digits, _ and -, at most 64' }),
+      McpServerConfig,
+      {
+        ...closed,
+        default: {},
+        description: 'MCP servers that callers may use by their label, without a URL',
+      },
+    ),
     security: Type.Object(
       {
         allow_private_urls: Type.Array(Type.String(), {
@@ -423,6 +442,18 @@ export const Config = Type.Object(
           60,
           'Until a client that takes nothing of a streamed answer is cut',
         ),
+      },
+      { ...closed, default: {} },
+    ),
+    server_tools: Type.Object(
+      {
+        timeout_seconds: Seconds(60, 'The longest time for one use of a tool of the gateway'),
+        max_result_characters: Type.Integer({
+          default: 200_000,
+          minimum: 100,
+          maximum: 10_000_000,
+          description: 'The most characters of a result; the model is told that the rest is cut',
+        }),
       },
       { ...closed, default: {} },
     ),

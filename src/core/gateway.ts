@@ -12,10 +12,12 @@ import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
+import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { checkPluginDefaults } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
+import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -54,6 +56,7 @@ import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
+import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
 import type { Egress } from './upstream/world.ts'
@@ -85,6 +88,8 @@ export interface Gateway {
   stages: Stages
   /** Plugins that calls may request. */
   plugins: Plugin[]
+  /** Tools that the gateway runs itself. */
+  tools: ServerTool[]
   egress: Egress
   secrets: Secrets
   /** Publishes what happens. */
@@ -175,6 +180,7 @@ export interface GatewayParts {
   tokenizers: Tokenizers
   stages: Stages
   plugins: Plugin[]
+  tools: ServerTool[]
 }
 
 /**
@@ -217,7 +223,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
-  const memory = await openMemory(store, owner, byok)
+  let endLoops: () => void = () => undefined
+  const memory = await openMemory(store, owner, byok, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -243,6 +250,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     tokenizers,
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
+    tools: overrides.tools ?? TOOLS,
     egress: {
       send,
       resolve: overrides.resolve ?? resolveHost,
@@ -272,19 +280,31 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await store.close()
     },
   }
+  endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   return gateway
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
-async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Promise<Memory> {
+async function openMemory(
+  store: Store,
+  owner: Owner,
+  byok: DecryptedKeys,
+  onKeysChange: () => void,
+): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
   const memory: Memory = {
     owner,
     policies,
-    keys: await KeyMirror.openKeys(() => store.keys.all(), onChange),
+    keys: await KeyMirror.openKeys(
+      () => store.keys.all(),
+      () => {
+        onChange()
+        onKeysChange()
+      },
+    ),
     byok,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({

@@ -15,6 +15,7 @@ import { computeProbabilities } from './plan/probability.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { CandidateGroup } from './plan.ts'
 import { isPayable } from './reserve.ts'
+import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Run, Step } from './run.ts'
 import { listStagesBeforeSending, runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
@@ -120,6 +121,7 @@ async function buildExplanation<K extends Kind>(
       ...(candidates?.stages ?? []),
       ...(candidates?.models[0]?.stages ?? []),
       ...(run?.pluginStages ?? []),
+      ...buildToolStages(run?.toolLoop ?? null),
     ],
     endpoints: run?.step ? explainEndpoints(world, kind, run.step) : [],
     dropped: run?.step ? explainDropped(world, kind, run.step) : [],

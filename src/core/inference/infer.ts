@@ -108,7 +108,7 @@ export function createRunAnswer<K extends Kind>(
   const { endpoint } = firstAnswer
   const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
   const followUps = uses.filter(({ plugin }) => plugin.around)
-  const isChained = followUps.length > 0
+  const isChained = followUps.length > 0 || run.toolLoop !== null
   const chained = isChained
     ? chainSteps(world, firstAnswer, { run, followUps, startMetering })
     : firstAnswer

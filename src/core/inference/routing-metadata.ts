@@ -4,6 +4,7 @@ import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
 import type { Plan } from './plan.ts'
 import { buildGuardrailStages } from './routing-metadata/guardrail-stages.ts'
+import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models of a call were found (wire reference K.4). */
@@ -50,7 +51,7 @@ export interface RoutingMetadata {
 }
 
 /** The parts of a run that routing metadata reads. */
-export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'> &
+export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering' | 'toolLoop'> &
   Partial<Pick<Run, 'pluginStages'>>
 
 /** The outcome of a run. */
@@ -104,6 +105,7 @@ export function buildRoutingMetadata(
     ...plan.stages,
     ...findModelStages(plan, outcome.endpoint),
     ...(routed.pluginStages ?? []),
+    ...buildToolStages(routed.toolLoop),
   ]
   return {
     requested,

@@ -6,6 +6,7 @@ import { planStep } from './plan.ts'
 import { prepareRun, reviewRun } from './prepare.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
+import { offerTools } from './server-tool/offer.ts'
 import { recordRun, settleLastStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -40,6 +41,8 @@ export const STAGES: Stages = {
     { name: 'admit', run: admitRun },
     // What plugins have to read for it is read: 400.
     { name: 'prepare', run: prepareRun },
+    // The gateway's own tools are shown to the model: 400.
+    { name: 'offer', run: offerTools },
     // Texts are redacted, refused or noted: 403.
     { name: 'filter', run: filterRun },
     // Plugins may look at what is left: 403.

@@ -10,6 +10,7 @@ import type { Recorder } from '../telemetry/recorder.ts'
 import type { Tokenizers } from '../tokenizers.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
 import type { Plugin } from './plugin.ts'
+import type { ServerTool } from './server-tool.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -44,4 +45,6 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   stages: Stages
   /** The plugins that calls may ask for. */
   plugins: Plugin[]
+  /** The tools that the gateway runs itself when models call them. */
+  tools: ServerTool[]
 }

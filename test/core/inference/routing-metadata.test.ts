@@ -58,6 +58,7 @@ const routed = (
   plan,
   attempts,
   filtering: null,
+  toolLoop: null,
 })
 
 const good = (endpoint: Endpoint): RoutingOutcome => ({

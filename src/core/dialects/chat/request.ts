@@ -8,9 +8,10 @@ import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
+import { restoreToolUses } from './server-tool-details.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toChatCall(
@@ -20,7 +21,7 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, true)
   const base = buildCallBase(world, actor, body, context)
   return {
     ...base,
@@ -28,10 +29,11 @@ export function toChatCall(
     kind: 'text',
     dialect: 'chat',
     messages: toMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: omitStepLimit(serverTools, readUnknownFields(body, KNOWN_FIELDS) ?? {}),
     betas: context.betas,
   }
 }
@@ -62,10 +64,11 @@ function readTransforms(
   return { plugins: { ...plugins, 'context-compression': options } }
 }
 
-function toMessages({ messages, prompt }: ChatRequest): Message[] {
+function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
+  const hasTools = (tools?.length ?? 0) > 0
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
-  if (messages) return messages.map(toMessage)
+  if (messages) return messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]

@@ -8,7 +8,9 @@ import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
+import { renderToolCounts } from '../tool-counts.ts'
 import type { ChatRequest } from './schema.ts'
+import { toServerToolDetail } from './server-tool-details.ts'
 
 /** The shape of an answer: where chat and text completions differ, and what the caller excluded. */
 export interface ChatShape {
@@ -45,6 +47,8 @@ class CollectedChoice {
   refusal: string | null = null
   reasoning: string | null = null
   details: ReasoningDetail[] = []
+  /** How many of the details are uses of the gateway's own tools, and not the model's words. */
+  toolDetails = 0
   calls: ToolCall[] = []
   images: { type: 'image_url'; image_url: { url: string } }[] = []
   annotations: unknown[] = []
@@ -67,6 +71,10 @@ class CollectedChoice {
       case 'reasoning-delta':
         if (part.text) this.reasoning = (this.reasoning ?? '') + part.text
         for (const detail of part.details) appendDetail(this.details, detail)
+        break
+      case 'server-tool-end':
+        this.toolDetails += 1
+        this.details.push(toServerToolDetail(part))
         break
       case 'tool-call-start':
         this.calls[part.index] = {
@@ -220,8 +228,14 @@ function renderMessage(
   return message
 }
 
-const listReasoningDetails = ({ details, reasoning }: CollectedChoice): ReasoningDetail[] =>
-  details.length > 0 || reasoning === null ? details : [toReasoningDetail(reasoning)]
+const listReasoningDetails = ({
+  details,
+  toolDetails,
+  reasoning,
+}: CollectedChoice): ReasoningDetail[] =>
+  details.length > toolDetails || reasoning === null
+    ? details
+    : [toReasoningDetail(reasoning), ...details]
 
 /** Converts reasoning that came as bare text into the structured form that clients send back. */
 export const toReasoningDetail = (text: string): ReasoningDetail => ({
@@ -242,7 +256,7 @@ export const renderChatError = ({ status, message, type, metadata }: GatewayErro
  * Renders the chat usage object (specification, Usage objects; wire reference A.9). The totals
  * include the tokens that their details name.
  */
-export function renderChatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTools }: Receipt) {
   const { input, output, prediction } = usage
   const prompt_tokens = countInputTokens(usage)
   const completion_tokens = countOutputTokens(usage)
@@ -274,6 +288,8 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok }: Receipt)
       upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
       upstream_inference_prompt_cost: toUsd(cost_details.prompt),
       upstream_inference_completions_cost: toUsd(cost_details.completion),
+      ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
     },
+    ...(serverTools ? { server_tool_use_details: renderToolCounts(serverTools) } : {}),
   }
 }

@@ -7,7 +7,7 @@ import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { toMessages } from './conversation.ts'
 import { type Format, ResponsesRequest } from './schema.ts'
@@ -21,17 +21,18 @@ export function toResponsesCall(
   context: CallContext,
 ): TextCall {
   refuseStored(body)
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body)
   const user = body.user ?? body.safety_identifier ?? null
   return {
     ...buildCallBase(world, actor, { ...body, user }, context),
     kind: 'text',
     dialect: 'responses',
     messages: readMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readExtra(body),
+    extra: omitStepLimit(serverTools, readExtra(body)),
     betas: context.betas,
   }
 }
