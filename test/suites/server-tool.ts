@@ -28,6 +28,9 @@ export interface ServerToolSample {
   item: Json
   /** Arguments that the tool must answer with an error. */
   wrongInput: Json
+  /** The APIs that have a form for it, and whether its client runs it: then others show how. */
+  doors?: readonly Door[]
+  isOfClient?: boolean
   /** Settings and worlds that it needs; called before the stage opens. */
   open?: () => Promise<{ config?: Json; close(): Promise<void> }>
 }
@@ -35,6 +38,14 @@ export interface ServerToolSample {
 /** Tests what every tool promises, through every door. Throws if there is no sample of it. */
 export function testServerTool(tool: ServerTool, sample: ServerToolSample | undefined): void {
   if (!sample) throw new Error(`${tool.name} has no sample in test/suites/server-tool`)
+  test(`${tool.name} works on the APIs that it has a form for`, () => {
+    expect<readonly string[] | undefined>(tool.dialects).toEqual(sample.doors)
+  })
+  describe(`${tool.name}: its parameters`, () => testParameters(tool, sample))
+  if (!sample.isOfClient) testUses(tool, sample)
+}
+
+function testUses(tool: ServerTool, sample: ServerToolSample): void {
   let stage: LoopStage
   let input: Json = sample.input
   let close: () => Promise<void> = async () => undefined
@@ -59,8 +70,6 @@ export function testServerTool(tool: ServerTool, sample: ServerToolSample | unde
     await stage?.close()
     await close()
   })
-
-  describe(`${tool.name}: its parameters`, () => testParameters(tool, sample))
 
   const entry = { type: `gateway:${tool.name}`, parameters: sample.parameters }
   const ask = (door: Door, protocol: string, stream: boolean) =>
@@ -146,14 +155,17 @@ function expectUse(
 const VALUES: unknown[] = ['hologram', 7.5, true, ['hologram'], [7], { hologram: 1 }]
 const COUNTS = [-1, 0.5, 1e21, 1e308]
 
-function testParameters(tool: ServerTool, { parameters, options }: ServerToolSample): void {
+function testParameters(
+  tool: ServerTool,
+  { parameters, options, doors: [door] = DOORS }: ServerToolSample,
+): void {
   let stage: LoopStage
   beforeAll(async () => {
     stage = await openLoopStage(() => ({ answer: { text: 'Done.', finish: 'stop' } }))
   })
   afterAll(() => stage.close())
   const send = async (given: unknown) =>
-    stage.ask('chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
+    stage.ask(door ?? 'chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
 
   test('are read to the last one, and none is needed', async () => {
     expect(tool.readOptions(parameters, 'tools.0.parameters')).toEqual(options)

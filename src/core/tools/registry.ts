@@ -1,7 +1,8 @@
 import type { ServerTool } from '../inference/server-tool.ts'
+import { applyPatch } from './apply-patch.ts'
 import { datetime } from './datetime.ts'
 import { searchModels } from './search-models.ts'
 import { toolSearch } from './tool-search.ts'
 
 /** Every tool that the gateway runs itself, in the order in which they are listed. */
-export const TOOLS: ServerTool[] = [datetime, searchModels, toolSearch] as ServerTool[]
+export const TOOLS: ServerTool[] = [applyPatch, datetime, searchModels, toolSearch] as ServerTool[]
