@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { createPreset } from '../../src/core/catalog/presets.ts'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../src/core/identity/keys.ts'
@@ -165,6 +166,44 @@ describe('a loop', () => {
       tool_calls_requested: 4,
       tool_calls_executed: 1,
     })
+  })
+
+  test('separates calls that their provider gave one id, or none', async () => {
+    const ids = ['x', 'x', '', '', 'x_1']
+    const calls = ids.map((id, n) => ({ id, name: 'echo', input: `{"n":${n}}` }))
+    const { ask, stage } = bind(
+      await open(
+        heard =>
+          heard.results.length > 0 ? say('Done.') : { answer: { calls, finish: 'tool_calls' } },
+        { tools: [echo] },
+      ),
+    )
+    for (const stream of [false, true]) {
+      const { uses } = await ask('responses', { ...ECHO, stream })
+      expect(uses.map(({ status }) => status)).toEqual(ids.map(() => 'completed'))
+      const heard = stage.heard.at(-1)
+      const sent = heard?.calls.map(({ id }) => id) ?? []
+      expect(new Set(sent).size).toBe(ids.length)
+      expect(heard?.results.map(({ id }) => id)).toEqual(sent)
+    }
+  })
+
+  test('may be asked for by a preset, whose tools the request’s own replace', async () => {
+    const { ask, stage } = bind(
+      await open(heard => (heard.results.length > 0 ? say('Done.') : call('echo')), {
+        tools: [echo, datetime as ServerTool],
+      }),
+    )
+    const { gateway } = stage
+    await createPreset(gateway, getOperator(gateway), 'p', {
+      system_prompt: null,
+      config: { model: 'acme/openai-chat', ...ECHO },
+    })
+    for (const door of DOORS)
+      expect(await ask(door, { model: '@preset/p' })).toMatchObject({ status: 200, text: 'Done.' })
+    await ask('chat', { model: '@preset/p', tools: [{ type: 'openrouter:datetime' }] })
+    expect(stage.heard.at(-1)?.tools).toEqual(['echo', 'datetime'])
+    expect((await ask('chat', { model: '@preset/p', ...ECHO })).uses).toHaveLength(1)
   })
 
   test('does not run what an answer that was cut off asks for', async () => {

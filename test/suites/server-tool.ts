@@ -30,6 +30,9 @@ export interface ServerToolSample {
   wrongInput: Json
   /** Parameters without which it does not work; none by default. */
   needed?: Json
+  /** The APIs that have a form for it, and whether its client runs it: then others show how. */
+  doors?: readonly Door[]
+  isOfClient?: boolean
   /**
    * Settings and worlds that it needs; called before the stage opens. `input` replaces that of the
    * sample.
@@ -40,6 +43,14 @@ export interface ServerToolSample {
 /** Tests what every tool promises, through every door. Throws if there is no sample of it. */
 export function testServerTool(tool: ServerTool, sample: ServerToolSample | undefined): void {
   if (!sample) throw new Error(`${tool.name} has no sample in test/suites/server-tool`)
+  test(`${tool.name} works on the APIs that it has a form for`, () => {
+    expect<readonly string[] | undefined>(tool.dialects).toEqual(sample.doors)
+  })
+  describe(`${tool.name}: its parameters`, () => testParameters(tool, sample))
+  if (!sample.isOfClient) testUses(tool, sample)
+}
+
+function testUses(tool: ServerTool, sample: ServerToolSample): void {
   let stage: LoopStage
   let goodInput: Json = sample.input
   let input: Json = goodInput
@@ -66,8 +77,6 @@ export function testServerTool(tool: ServerTool, sample: ServerToolSample | unde
     await stage?.close()
     await close()
   })
-
-  describe(`${tool.name}: its parameters`, () => testParameters(tool, sample))
 
   const entry = { type: `gateway:${tool.name}`, parameters: sample.parameters }
   const ask = (door: Door, protocol: string, stream: boolean) =>
@@ -157,7 +166,7 @@ const COUNTS = [-1, 0.5, 1e21, 1e308]
 
 function testParameters(
   tool: ServerTool,
-  { parameters, options, needed = {} }: ServerToolSample,
+  { parameters, options, needed = {}, doors: [door] = DOORS }: ServerToolSample,
 ): void {
   let stage: LoopStage
   beforeAll(async () => {
@@ -165,7 +174,7 @@ function testParameters(
   })
   afterAll(() => stage.close())
   const send = async (given: unknown) =>
-    stage.ask('chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
+    stage.ask(door ?? 'chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
 
   test('are read to the last one, and no other is needed', async () => {
     expect(tool.readOptions(parameters, 'tools.0.parameters')).toEqual(options)

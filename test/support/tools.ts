@@ -20,6 +20,7 @@ export function buildUse<Options>(
     name: tool.name,
     input,
     uses: 0,
+    callId: 'call_1',
     cancellation: new Cancellation(),
     ...fields,
   }

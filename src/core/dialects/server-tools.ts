@@ -5,6 +5,7 @@ import { isObject, type Json, readObject, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
 import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import { FINISH_REASONS, type FinishReason } from '../language/part.ts'
 import type { ServerToolRequest, StopCondition } from '../language/server-tools.ts'
 import type { DialectWorld } from './world.ts'
@@ -27,8 +28,7 @@ interface ReadTools<Tool> {
 const MAX_STEPS = 30
 
 /**
- * Reads the tools of a body that the gateway runs itself, and what stops them. `knowsShorthands` says
- * whether a tool may be named without a prefix. Throws 403 for a tool that the workspace has disabled
+ * Reads the tools of a body that the gateway runs itself, and what stops them. Throws 403 for a tool that the workspace has disabled
  * and 400 for one that does not exist, that does not work here or whose parameters are wrong, and for
  * a condition that could never hold.
  */
@@ -36,12 +36,12 @@ export function readServerTools<Tool>(
   world: DialectWorld,
   actor: Actor,
   body: ServerToolFields<Tool>,
-  knowsShorthands = false,
+  dialect: TextDialect,
 ): ReadTools<Tool> {
   const tools: Tool[] = []
   const requests: ServerToolRequest[] = []
   for (const [i, tool] of (body.tools ?? []).entries()) {
-    const request = readRequest(world, actor, tool, `tools.${i}`, knowsShorthands)
+    const request = readRequest(world, actor, tool, `tools.${i}`, dialect)
     if (request) requests.push(request)
     else tools.push(tool)
   }
@@ -75,18 +75,20 @@ function readRequest(
   actor: Actor,
   entry: unknown,
   field: string,
-  knowsShorthands: boolean,
+  dialect: TextDialect,
 ): ServerToolRequest | undefined {
   const type = isObject(entry) ? readString(entry.type) : null
   if (type === null || !isObject(entry)) return undefined
   const name = readServiceName(world, type)
-  const tool = findServerTool(world, type, knowsShorthands)
+  const tool = findServerTool(world, type, dialect)
   if (tool === undefined) {
     if (name === undefined) return undefined
     checkEnabled(world, actor, type, [name])
     throw invalid(`${field}.type: ${describeMissing(world, type)}`, `${field}.type`)
   }
   checkEnabled(world, actor, type, [tool.name, ...(tool.aliases ?? [])])
+  if (tool.dialects?.includes(dialect) === false)
+    throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
   const options = readOptions(tool, entry, field, name === undefined)
   return { name: tool.name, type, options, field: `${field}.type` }
 }
@@ -103,12 +105,12 @@ function readServiceName({ config }: DialectWorld, type: string): string | undef
 function findServerTool(
   world: DialectWorld,
   type: string,
-  knowsShorthands: boolean,
+  dialect: TextDialect,
 ): ServerTool | undefined {
   const name = readServiceName(world, type)
   return world.tools.find(tool =>
     name === undefined
-      ? tool.plainTypes?.includes(type) || (knowsShorthands && tool.shorthands?.includes(type))
+      ? tool.plainTypes?.includes(type) || (dialect === 'chat' && tool.shorthands?.includes(type))
       : tool.name === name || tool.aliases?.includes(name),
   )
 }

@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -21,6 +22,8 @@ export interface ServerTool<Options = unknown> {
   shorthands?: string[]
   /** Types without a prefix that mean this tool in every API, with their options beside the type. */
   plainTypes?: string[]
+  /** The APIs that have a form for it; absent for all. */
+  dialects?: TextDialect[]
   /** The schema of its `parameters` in a body. */
   schema: TSchema
   /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
@@ -92,6 +95,8 @@ export interface ToolContext<Options = unknown> {
 
 /** One use of a tool by a model. */
 export interface ToolInvocation<Options = unknown> extends ToolContext<Options> {
+  /** The id of the call, as the model gave it. */
+  callId: string
   /** The function that the model called: one of `listFunctions`. */
   name: string
   /** The arguments, parsed. */

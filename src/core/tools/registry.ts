@@ -1,4 +1,5 @@
 import type { ServerTool } from '../inference/server-tool.ts'
+import { applyPatch } from './apply-patch.ts'
 import { datetime } from './datetime.ts'
 import { mcp } from './mcp.ts'
 import { searchModels } from './search-models.ts'
@@ -8,5 +9,5 @@ import { webSearch } from './web-search.ts'
 
 /** Every tool that the gateway runs itself, in the order in which they are listed. */
 export const TOOLS: ServerTool[] = [
-  ...[datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
+  ...[applyPatch, datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
 ] as ServerTool[]

@@ -5,6 +5,17 @@ import type { ServerToolSample } from '../server-tool.ts'
 
 /** A sample of every tool, by its name. */
 export const SAMPLES: Record<string, ServerToolSample> = {
+  apply_patch: {
+    parameters: { engine: 'auto' },
+    options: { isNative: false },
+    doors: ['responses'],
+    isOfClient: true,
+    name: 'apply_patch',
+    input: { type: 'delete_file', path: 'a.txt' },
+    output: '',
+    item: {},
+    wrongInput: {},
+  },
   datetime: {
     parameters: { timezone: 'Europe/Berlin' },
     options: { timezone: 'Europe/Berlin' },

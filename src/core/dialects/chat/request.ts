@@ -21,7 +21,7 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  const { tools, serverTools } = readServerTools(world, actor, body, true)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'chat')
   const base = buildCallBase(world, actor, body, context)
   return {
     ...base,

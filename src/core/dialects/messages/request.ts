@@ -31,7 +31,7 @@ export function toMessagesCall(
   context: CallContext,
 ): TextCall {
   const { models = [], fallbacks, metadata } = body
-  const { tools, serverTools } = readServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'messages')
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
     ...buildCallBase(

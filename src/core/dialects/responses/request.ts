@@ -4,6 +4,7 @@ import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
+import { toFunctionItems } from '../../tools/apply-patch.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
@@ -21,13 +22,13 @@ export function toResponsesCall(
   context: CallContext,
 ): TextCall {
   refuseStored(body)
-  const { tools, serverTools } = readServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'responses')
   const user = body.user ?? body.safety_identifier ?? null
   return {
     ...buildCallBase(world, actor, { ...body, user }, context),
     kind: 'text',
     dialect: 'responses',
-    messages: readMessages(body),
+    messages: readMessages(body, asksFor(serverTools, 'apply_patch')),
     tools: tools.map(toTool),
     ...serverTools,
     params: toParams(body),
@@ -58,8 +59,17 @@ function refuseStored(body: ResponsesRequest): void {
       )
 }
 
-function readMessages({ instructions, input, prompt }: ResponsesRequest): Message[] {
-  const messages = toMessages(input)
+const asksFor = ({ serverTools }: Pick<TextCall, 'serverTools'>, name: string): boolean =>
+  serverTools?.requests.some(request => request.name === name) ?? false
+
+/** With `hasPatches` the items of patches belong to a function, whatever the provider. */
+function readMessages(
+  { instructions, input, prompt }: ResponsesRequest,
+  hasPatches: boolean,
+): Message[] {
+  const messages = toMessages(
+    hasPatches && Array.isArray(input) ? toFunctionItems(input as Json[]) : input,
+  )
   if (messages.length === 0 && !prompt)
     throw invalid('input: expected a text or at least one item', 'input')
   return instructions

@@ -95,6 +95,7 @@ export class ToolLoop {
   prepareUses(world: InferenceWorld, step: Step): ToolUse[] {
     const { calls, finish } = this.#turn
     if (this.#isLast || !isWhole(finish)) return []
+    this.#turn.separateIds()
     this.#current = calls.map((call, i) => {
       const offered = this.#options.functions.get(call.name) ?? null
       const uses = this.#usesByTool.get(offered?.request) ?? 0

@@ -53,6 +53,20 @@ export class Turn {
     }
   }
 
+  /**
+   * Gives every call for the gateway an id that no other call of the turn has: some providers send
+   * none, or one for all, which others refuse.
+   */
+  separateIds(): void {
+    const taken = new Set<string>()
+    for (const { block } of this.#clientCalls.values()) taken.add(block.id)
+    for (const call of this.calls) {
+      const given = call.id || 'call'
+      for (let n = 1; call.id === '' || taken.has(call.id); n++) call.id = `${given}_${n}`
+      taken.add(call.id)
+    }
+  }
+
   #beginCall(part: Extract<TextPart, { type: 'tool-call-start' }>): TextPart | null {
     const { id, name, extra } = part
     const block: CallBlock = { type: 'tool-call', id, name, input: '', ...(extra ? { extra } : {}) }

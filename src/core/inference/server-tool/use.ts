@@ -54,7 +54,7 @@ export function prepareUse(
   const input = call.input.trim() === '' ? {} : parseObject(call.input)
   if (!input) return refuse(use, 'The arguments are not a JSON object.')
   const { options } = offered.request
-  const invocation = { options, run, name: call.name, input, uses }
+  const invocation = { options, run, callId: call.id, name: call.name, input, uses }
   use.invocation = { ...invocation, cancellation: new Cancellation() }
   use.price = offered.tool.priceUse?.(world, options) ?? 0n
   return use
