@@ -974,7 +974,7 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
     headers: { authorization: `Bearer ${key}` },
     body,
   })
-  const descriptors = { isScarce: false, admitCall: () => true }
+  const descriptors = { isScarce: false, admitCall: () => true, startCall: () => undefined }
   const { config, traffic } = gateway
   bindConnection({ config, traffic, descriptors }, request, {
     timeout: (_, seconds) => limits.push(seconds),

@@ -5,7 +5,8 @@ import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
 import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
-type RunningCall = Pick<Run, 'cancellation' | 'progress'> & Partial<Pick<Run, 'endLoop' | 'actor'>>
+type RunningCall = Pick<Run, 'cancellation' | 'progress'> &
+  Partial<Pick<Run, 'endLoop' | 'actor' | 'isUnconnected'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -15,6 +16,8 @@ export interface RunningCalls {
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
   listProgress(): { held: HeldCall; spent: bigint }[]
+  /** Counts the calls that have no connection to a provider yet, or wait for the next one. */
+  countUnconnected(): number
   /** Ends the calls of these keys that use tools, as all others end with their turn. */
   endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError): void
   /**
@@ -58,6 +61,11 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     },
     listProgress() {
       return [...running].flatMap(({ progress }) => progress ?? [])
+    },
+    countUnconnected() {
+      let count = 0
+      for (const { isUnconnected } of running) if (isUnconnected) count++
+      return count
     },
     endLoops(isGone, reason) {
       for (const call of running) {
