@@ -71,6 +71,7 @@ const sources: Source[] = await Promise.all(
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
+  ...['files'],
   ...[
     'protocols',
     'upstream',

@@ -382,6 +382,17 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    files: Type.Object(
+      {
+        quota_mib: Type.Integer({
+          default: 10_240,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'What the files of one workspace take, in MiB',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     storage: Type.Object(
       {
         durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {

@@ -6,6 +6,7 @@ import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
+import type { BlobStore } from './files/blobs.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
@@ -41,6 +42,8 @@ import type { Guardrail } from './policy/guardrails/store.ts'
 import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import { openDiskBlobs } from './store/blobs/disk.ts'
+import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readEnds, writeEnds } from './store/ledger-head.ts'
@@ -65,6 +68,8 @@ export interface Gateway {
   catalog: Catalog
   /** Persistent storage. */
   store: Store
+  /** The bytes of files. */
+  blobs: BlobStore
   memory: Memory
   traffic: Traffic
   ledger: Ledger
@@ -152,6 +157,8 @@ export interface GatewayParts {
   data: string
   /** The store that replaces SQLite. The gateway closes it. */
   store: Store
+  /** The store of files’ bytes that replaces the disk. The gateway closes it. */
+  blobs: BlobStore
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
   /** The secret before that one, while records are sealed again. */
@@ -205,7 +212,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
-  const memory = await openMemory(store, owner, byok)
+  const blobs = overrides.blobs ?? openBlobs(data)
+  const memory = await openMemory({ store, blobs }, owner, byok)
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -215,6 +223,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
     catalog,
     store,
+    blobs,
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
@@ -253,6 +262,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await recorder.flush()
       await gateway.refusals.flush()
       await markEnds(gateway).catch(() => undefined)
+      await blobs.close()
       await store.close()
     },
   }
@@ -261,7 +271,11 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
-async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Promise<Memory> {
+async function openMemory(
+  { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
+  owner: Owner,
+  byok: DecryptedKeys,
+): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
@@ -284,7 +298,11 @@ async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Prom
     }),
     guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
     credits: await store.credits.computeTotal(),
-    forgetWorkspace: id => forgetWorkspace(memory, id),
+    forgetWorkspace(id) {
+      forgetWorkspace(memory, id)
+      // What a failure leaves, the next start of a server deletes.
+      void blobs.removeWorkspace(id).catch(() => undefined)
+    },
   }
   return memory
 }
@@ -370,6 +388,9 @@ function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'
   openDataDirectory(data)
   return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
+
+const openBlobs = (data: string | undefined): BlobStore =>
+  data === undefined ? createMemoryBlobs() : openDiskBlobs(join(data, 'files'))
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({

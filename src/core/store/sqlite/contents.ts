@@ -6,6 +6,7 @@ import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
 import { createKeyStore } from './keys.ts'
@@ -27,6 +28,7 @@ import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
+import files from './migrations/018-files.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -53,6 +55,7 @@ export const openStores = (
   presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
+  files: createFileStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
@@ -83,4 +86,5 @@ export const MIGRATIONS: string[] = [
   sealedScim,
   generationLists,
   keyRotation,
+  files,
 ]
