@@ -1,3 +1,4 @@
+import type { FileListQuery } from '../../core/files/schema.ts'
 import { type Fields, fill, fillWorkspace, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { parseNumber } from '../options.ts'
@@ -34,7 +35,9 @@ export const createFilesCommand = () =>
       withInput(core.FileUpload, core.uploadFile),
     ).printAs(answer => printFields({ ...answer })),
     verb('list', 'list the files of a workspace, newest first', LIST_FIELDS, core =>
-      withInput(core.FileListQuery, core.listFiles),
+      withInput(core.FileListQuery, (gateway, actor, query: FileListQuery) =>
+        core.listFiles(gateway, actor, query),
+      ),
     ).printAs(
       {
         NAME: file => file.filename,
@@ -45,12 +48,18 @@ export const createFilesCommand = () =>
       },
       ({ has_more, last_id }) => (has_more ? [`There are more: --cursor ${last_id}`] : []),
     ),
-    verb('get <id>', 'show the record of a file', [], core => core.getFile).printAs(answer =>
-      printFields({ ...answer }),
-    ),
-    verb('delete <id>', 'delete a file, for good', [], core => core.deleteFile).printAs(
-      printDeleted,
-    ),
+    verb(
+      'get <id>',
+      'show the record of a file',
+      [],
+      core => (gateway, actor, id) => core.getFile(gateway, actor, id),
+    ).printAs(answer => printFields({ ...answer })),
+    verb(
+      'delete <id>',
+      'delete a file, for good',
+      [],
+      core => (gateway, actor, id) => core.deleteFile(gateway, actor, id),
+    ).printAs(printDeleted),
     verb(
       'download <id>',
       'write a file of the gateway into a file here',
