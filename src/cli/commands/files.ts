@@ -1,8 +1,9 @@
 import type { FileListQuery } from '../../core/files/schema.ts'
-import { type Fields, fill, fillWorkspace, offer } from '../fields.ts'
+import { type Fields, type Flags, fill, fillWorkspace, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { parseNumber } from '../options.ts'
 import { print, printFields } from '../output.ts'
+import type { DownloadFlags } from './files/transfer.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -64,6 +65,7 @@ export const createFilesCommand = () =>
       'download <id>',
       'write a file of the gateway into a file here',
       DOWNLOAD,
-      (core, flags) => (gateway, actor, id) => core.downloadFile(gateway, actor, id, flags),
-    ).printAs((_, { path }: { path?: string }) => print(`Written: ${path}`)),
+      (core, flags: Flags & DownloadFlags) => (gateway, actor, id) =>
+        core.downloadFile(gateway, actor, id, flags),
+    ).printAs(({ path }) => print(`Written: ${path}`)),
   ])

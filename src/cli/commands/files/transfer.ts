@@ -32,9 +32,9 @@ export async function uploadFile(
 }
 
 /** Where a download goes. */
-interface DownloadFlags {
-  output?: unknown
-  force?: unknown
+export interface DownloadFlags {
+  output?: string
+  force?: boolean
 }
 
 /**
@@ -48,7 +48,7 @@ export async function downloadFile(
   { output, force }: DownloadFlags,
 ) {
   const { file, bytes } = await readFile(gateway, actor, id)
-  const path = typeof output === 'string' ? output : basename(file.filename)
+  const path = output ?? basename(file.filename)
   const target = await open(path, force ? 'w' : 'wx', 0o600).catch(async error => {
     await bytes.cancel()
     if (error.code === 'EEXIST') throw conflict(`${path} exists: --force replaces it`)
