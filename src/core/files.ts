@@ -167,9 +167,14 @@ export async function listFiles(
 
 const reverse = (order: 'asc' | 'desc') => (order === 'asc' ? 'desc' : 'asc')
 
-const STARTS = ['cursor', 'after', 'after_id', 'before_id'] as const
+const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
+
+/** What other services’ lists can be narrowed by, and this one cannot. */
+const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
 
 function findStart(query: FileListQuery): string | undefined {
+  const field = WITHOUT_EFFECT.find(name => name in query)
+  if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
   const [name, ...others] = STARTS.filter(start => query[start] !== undefined)
   if (others.length > 0)
     throw invalid(`${name}: expected alone, found ${others.join(' and ')} with it`, name)

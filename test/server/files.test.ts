@@ -347,6 +347,9 @@ describe('a list', () => {
       'cursor=x',
       'after=or_file_x',
       'order=up',
+      'purpose=vision',
+      'ids[]=x',
+      'scope_id=x',
       `cursor=${ids[0]}%27`,
       'workspace_id=x',
     ])
@@ -391,6 +394,7 @@ describe('a list', () => {
       'first_id',
       'has_more',
       'last_id',
+      'next_page',
     ])
     expect(
       (await house.ask(`/files/${other.id}`, { method: 'DELETE', headers: sdk })).body,

@@ -13,8 +13,8 @@ export const FileScope = Type.Object(SCOPE)
 export type FileScope = Static<typeof FileScope>
 
 /**
- * The query of `GET /files`: paged by `cursor`, by `after` and `order` as OpenAI does, or by
- * `after_id` and `before_id` as Anthropic does.
+ * The query of `GET /files`: paged by `cursor`, by `after` and `order` as OpenAI does, by
+ * `after_id` and `before_id` as Anthropic does, or by `page` as its newer clients do.
  */
 export const FileListQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
@@ -23,6 +23,7 @@ export const FileListQuery = Type.Object({
   after: Type.Optional(FileId),
   after_id: Type.Optional(FileId),
   before_id: Type.Optional(FileId),
+  page: Type.Optional(FileId),
   order: Type.Optional(oneOf('asc', 'desc')),
 })
 export type FileListQuery = Static<typeof FileListQuery>

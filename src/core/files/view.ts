@@ -46,6 +46,8 @@ export function showFileList(files: StoredFile[], has_more: boolean, shape: File
     last_id,
     has_more,
     ...(shape === 'openrouter' ? { cursor: has_more ? last_id : null } : {}),
+    // Anthropic’s newer clients look for this one only.
+    ...(shape === 'anthropic' ? { next_page: has_more ? last_id : null } : {}),
   }
 }
 
