@@ -25,12 +25,12 @@ export interface OperationRequest {
 export type RequestBuilder = (gateway: Gateway, actor: Actor) => Promise<OperationRequest>
 
 /**
- * Builds a valid request that changes something. `key` is its kind of key if not a management key.
+ * Builds a valid request that changes something. `key` is its kind of key if that is not a management key.
  */
 export type Example = (
   gateway: Gateway,
   actor: Actor,
-) => Promise<OperationRequest & { action: string; key?: 'inference' }>
+) => Promise<OperationRequest & { action: string; key?: 'inference' | 'either' }>
 
 export const makeKey = async (gateway: Gateway, actor: Actor) =>
   (await createKey(gateway, actor, { name: 'ci' })).data
@@ -172,9 +172,10 @@ export const EXAMPLES: Record<string, Example> = {
   deleteWorkspaceBudget: buildWorkspaceExample('budgets.delete', () => ({
     params: { interval: 'monthly' },
   })),
-  uploadFile: async () => ({ action: 'files.create', body: buildFileForm() }),
+  uploadFile: async () => ({ action: 'files.create', body: buildFileForm(), key: 'either' }),
   deleteFile: async (gateway, actor) => ({
     action: 'files.delete',
+    key: 'either',
     params: { file_id: (await makeFile(gateway, actor)).id },
   }),
   createGuardrail: async () => ({

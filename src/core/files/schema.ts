@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, Uuid } from '../kernel/schema-builders.ts'
+import { LARGEST_FILE } from './quota.ts'
 
 const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength: 40 })
 
@@ -40,7 +41,11 @@ export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_dat
 
 /** What is sent with `POST /files`, as the description shows it. */
 export const NewFile = Type.Object({
-  file: Type.String({ format: 'binary', description: 'The file, with its name' }),
+  file: Type.String({
+    format: 'binary',
+    maxLength: LARGEST_FILE,
+    description: 'The file, with its name',
+  }),
   purpose: Type.Optional(
     Type.Union(
       PURPOSES.map(purpose => Type.Literal(purpose)),
