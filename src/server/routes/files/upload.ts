@@ -17,7 +17,8 @@ import { findConnection } from '../../connections.ts'
 
 /**
  * Receives the file of a form, straight to the storage. Throws 400 for a form without exactly one
- * file or with other fields than `purpose`, and what `readPieces` and `Upload` throw. If anything
+ * file or with other fields than `purpose`, 503 where the process runs out of
+ * descriptors, and what `readPieces` and `Upload` throw. If anything
  * fails, nothing is left.
  */
 export async function receiveFile(
@@ -30,6 +31,7 @@ export async function receiveFile(
   const reader = new MultipartReader(readBoundary(request.headers.get('content-type')))
   const receive = () => readForm(request, reader, form)
   const connection = findConnection(request)
+  connection?.requireDescriptor()
   const file = await (connection ? connection.runUnlimited(receive) : receive())
   connection?.finishBody()
   return file
