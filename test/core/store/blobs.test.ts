@@ -83,6 +83,34 @@ describe('the disk', () => {
     },
   )
 
+  test.each([
+    ['created', false],
+    ['written', false],
+    ['renamed', false],
+    ['recorded', true],
+    ['kept', true],
+    ['noted', true],
+    ['unrecorded', false],
+    ['removed', false],
+  ])('a process that is killed when it has %s leaves bytes: %p', async (step, stays) => {
+    const room = makeRoom()
+    const [directory, record] = [join(room, 'files'), join(room, 'record')]
+    const script = join(import.meta.dir, '../../support/killed-blobs.ts')
+    const child = Bun.spawn([process.execPath, script, step, directory, record], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    await child.exited
+    expect(child.signalCode).toBe('SIGKILL')
+    const store = openDiskBlobs(directory)
+    await store.sweep(async () => existsSync(record))
+    expect([existsSync(record), await store.size(place('abcd'))]).toEqual([
+      stays,
+      stays ? 5 : undefined,
+    ])
+    const left = listFiles(directory).map(path => path.slice(directory.length + 1))
+    expect(left).toEqual(stays ? [join(WORKSPACE, 'cd', 'abcd')] : [])
+  })
+
   test('the notes of a process that runs are not swept', async () => {
     const directory = join(makeRoom(), 'files')
     const running = join(directory, 'part', String(process.ppid))

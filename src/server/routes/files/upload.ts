@@ -17,9 +17,8 @@ import { findConnection } from '../../connections.ts'
 
 /**
  * Receives the file of a form, straight to the storage. Throws 400 for a form without exactly one
- * file or with other fields than `purpose`, 503 where the process runs out of
- * descriptors, and what `readPieces` and `Upload` throw. If anything
- * fails, nothing is left.
+ * file or with other fields than `purpose`, 503 where the process runs out of descriptors, and what
+ * `readPieces` and `Upload` throw. If anything fails, nothing is left.
  */
 export async function receiveFile(
   gateway: Gateway,
