@@ -365,7 +365,8 @@ export const Config = Type.Object(
         keep_alive_seconds: Seconds(10, 'Between two comments in a waiting stream'),
         body_seconds: Seconds(
           30,
-          'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this',
+          'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this, ' +
+            'or 120 times for a file',
         ),
         read_on_seconds: Type.Number({
           default: 10,

@@ -50,6 +50,21 @@ describe('the disk', () => {
     expect(readdirSync(join(directory, 'part'))).toEqual([])
   })
 
+  test('whose directory cannot be made leaves nothing of a blob', async () => {
+    const directory = join(makeRoom(), 'files')
+    const store = openDiskBlobs(directory)
+    mkdirSync(join(directory, WORKSPACE), { recursive: true })
+    writeFileSync(join(directory, WORKSPACE, 'cd'), 'in the way')
+    const draft = await store.create(place('abcd'))
+    await draft.write(Buffer.from('x'))
+    let isRecorded = false
+    const keeping = draft.keep(async () => {
+      isRecorded = true
+    })
+    await expect(keeping).rejects.toThrow()
+    expect([isRecorded, listFiles(directory)]).toEqual([false, [join(directory, WORKSPACE, 'cd')]])
+  })
+
   // What a process leaves that is killed at each step of an upload and of a deletion.
   const steps: [string, { note?: true; temp?: true; blob?: true; record?: true }, boolean][] = [
     ['before its first byte', { note: true }, false],

@@ -120,6 +120,7 @@ class DiskDraft implements BlobDraft {
   readonly #notes: Notes
   readonly #file: FileHandle
   #size = 0
+  #isPublished = false
   #isOver = false
 
   private constructor(directory: string, place: BlobPlace, notes: Notes, file: FileHandle) {
@@ -166,12 +167,22 @@ class DiskDraft implements BlobDraft {
       await this.#publish()
       await insertRecord()
     } catch (thrown) {
-      await removeBlob(this.#directory, this.#place)
-      await this.discard()
+      await this.#withdraw()
       throw thrown
     }
     this.#isOver = true
     await this.#notes.forget(this.#place)
+  }
+
+  // The note of a blob that cannot be deleted stays: the next start of a server tries again.
+  async #withdraw(): Promise<void> {
+    const removal = this.#isPublished ? removeBlob(this.#directory, this.#place) : undefined
+    const isGone = await Promise.resolve(removal).then(
+      () => true,
+      () => false,
+    )
+    if (isGone) await this.discard()
+    this.#isOver = true
   }
 
   async #publish(): Promise<void> {
@@ -181,6 +192,7 @@ class DiskDraft implements BlobDraft {
     const [shard, workspace] = [join(path, '..'), join(path, '../..')]
     const isNew = await makeDirectory(shard)
     await rename(this.#notes.getTempPath(this.#place), path)
+    this.#isPublished = true
     for (const changed of isNew ? [shard, workspace, this.#directory] : [shard])
       await syncDirectory(changed)
   }
