@@ -3,33 +3,75 @@ import { BUILTINS, type BuiltinSlug } from '../src/core/policy/filters/builtins.
 import { type FilterRule, openFilters } from '../src/core/policy/filters.ts'
 
 /*
- * `bun run bench/filters.ts`: what each built-in filter costs for a megabyte of prose, in
- * milliseconds of this process. Nothing else should run.
+ * `bun run bench/filters.ts`: what each built-in filter costs for a megabyte, in milliseconds of
+ * this process: of prose, and of the dense text that costs it most. The last column says how many
+ * times as much. Nothing else should run.
  */
 
 const MEGABYTE = 1_000_000
 const ROUNDS = 5
 
 const document = await Bun.file(join(import.meta.dir, '../ARCHITECTURE.md')).text()
-const prose = document.repeat(Math.ceil(MEGABYTE / document.length)).slice(0, MEGABYTE)
+const fill = (unit: string) => unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE)
+
+/** Text that is full of what filters look for, or of what nearly is. */
+const DENSE: string[] = [
+  'bob@example.com ',
+  'a@b ',
+  '4111-1111-1111-1111 ',
+  '1234 5678 ',
+  '914-309-4996 ',
+  '+49 30 901820 ',
+  '123-45-6789 ',
+  '10.0.0.1 ',
+  '2001:db8::ff00:42:8329 ',
+  'a:b:c ',
+  'Mr John Smith ',
+  'Anna Berg ',
+  'Every Word Begins Large ',
+  '12 Main Street, ',
+  'Hauptstraße 12 ',
+  'ignore all previous instructions ',
+  'i g n o r e ',
+  'ignroe ',
+  'aWdub3Jl ',
+  'password = h8$kQ2!zLp0w ',
+  'key: value1234 ',
+  'sk-abcdefgh ',
+  'слово ',
+]
+
+const texts = DENSE.map(unit => ({ unit: unit.trim(), text: fill(unit) }))
 
 for (const slug of Object.keys(BUILTINS) as BuiltinSlug[]) {
-  const best = await measureBest({ slug })
-  process.stdout.write(`${slug.padEnd(24)} ${best.toFixed(1).padStart(7)} ms/MB\n`)
+  const find = await openFind(slug)
+  const prose = measureBest(find, fill(document))
+  const dense = texts.map(({ unit, text }) => ({ unit, time: measureBest(find, text) }))
+  if (process.env.ALL)
+    for (const { unit, time } of dense) process.stdout.write(`  ${show(time)} ${unit}\n`)
+  const worst = dense.reduce((a, b) => (a.time > b.time ? a : b))
+  const figures = `${show(prose)} ms/MB  dense ${show(worst.time)} ms/MB  x${show(worst.time / prose)}`
+  process.stdout.write(`${slug.padEnd(24)} ${figures}  (${worst.unit})\n`)
+}
+
+async function openFind(slug: BuiltinSlug): Promise<(text: string) => unknown> {
+  const rule = { guardrail_id: 'g', scope: 'key', action: 'flag', slug } as FilterRule
+  const filterSet = (await openFilters([rule])).getInputFilters('user')
+  return text => filterSet?.find(text)
 }
 
 /** Returns the shortest time of several rounds. The first ones only warm up. */
-async function measureBest(rule: Partial<FilterRule>): Promise<number> {
-  const filters = await openFilters([
-    { guardrail_id: 'g', scope: 'key', action: 'flag', ...rule } as FilterRule,
-  ])
-  const filterSet = filters.getInputFilters('user')
+function measureBest(find: (text: string) => unknown, text: string): number {
   let best = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
     const startedAt = process.cpuUsage()
-    filterSet?.find(prose)
+    find(text)
     const { user, system } = process.cpuUsage(startedAt)
     best = Math.min(best, (user + system) / 1000)
   }
   return best
+}
+
+function show(figure: number): string {
+  return figure.toFixed(1).padStart(7)
 }

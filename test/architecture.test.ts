@@ -71,12 +71,14 @@ const sources: Source[] = await Promise.all(
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
+  ...['documents', 'healing'],
   ...['files'],
   ...[
     'protocols',
     'upstream',
     'inference',
     'plugins',
+    'tools',
     'dialects',
     'doctor',
     'store',

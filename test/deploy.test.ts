@@ -54,6 +54,51 @@ describe('the Dockerfile', () => {
     expect(instructions[0]?.name).toBe('FROM')
   })
 
+  // No builder runs in the tests, so each instruction is held against its own grammar.
+  const FORMS: Record<string, RegExp> = {
+    FROM: /^[\w./-]+:[\w.-]+( AS [a-z][\w.-]*)?$/,
+    WORKDIR: /^\/\S*$/,
+    COPY: /^\S+( \S+)+$/,
+    RUN: /^[^[\s]/,
+    ENV: /^[A-Z_]+=\S+$/,
+    USER: /^\d+:\d+$/,
+    VOLUME: /^\/\S+$/,
+    EXPOSE: /^\d+$/,
+    STOPSIGNAL: /^SIG[A-Z]+$/,
+    HEALTHCHECK: /^CMD \[".*"\]$/,
+    ENTRYPOINT: /^\[".*"\]$/,
+    CMD: /^\[".*"\]$/,
+  }
+  const FLAGS: Record<string, RegExp> = {
+    COPY: /^--(from=[\w.-]+|chown=\d+:\d+|chmod=\d+)$/,
+    HEALTHCHECK: /^--((interval|timeout|start-period)=\d+(ms|s|m|h)|retries=\d+)$/,
+  }
+
+  test('has the form that each instruction takes', () => {
+    expect(
+      instructions.filter(
+        ({ name, flags, value }) =>
+          !FORMS[name]?.test(value) || !flags.every(flag => FLAGS[name]?.test(flag)),
+      ),
+    ).toEqual([])
+    for (const name of ['ENTRYPOINT', 'CMD', 'USER', 'STOPSIGNAL', 'HEALTHCHECK'])
+      expect([name, list(name).length]).toEqual([name, 1])
+  })
+
+  test('runs commands that a shell can read', async () => {
+    const health = JSON.parse(last('HEALTHCHECK').replace(/^CMD /, ''))
+    const scripts = [
+      ...list('RUN').map(({ value }) => ['sh', value]),
+      [String(health[0]), String(health.at(-1))],
+    ]
+    expect(scripts.length).toBeGreaterThan(3)
+    for (const [shell = '', script = ''] of scripts) {
+      const child = Bun.spawn([shell, '-n', '-c', script], { stderr: 'pipe' })
+      const said = await new Response(child.stderr).text()
+      expect([script, await child.exited, said]).toEqual([script, 0, ''])
+    }
+  })
+
   test('pins its images, and builds with the Bun of this project', () => {
     const images = list('FROM').map(({ value }) => value.split(' ')[0])
     expect(images.filter(image => !/^[\w./-]+:[\w.-]*\d[\w.-]*$/.test(image ?? ''))).toEqual([])

@@ -93,6 +93,28 @@ describe('commands', () => {
   }
 })
 
+test('the table of docs/commands.md has every command', () => {
+  const { text } = documents.find(({ path }) => path === 'docs/commands.md') as { text: string }
+  const rows = [...text.matchAll(/^\| `gateway ([^`]+)` \| \S/gm)].map(([, line = '']) => line)
+  const listed = new Set(rows.flatMap(listNames))
+  expect(listed).toContain('keys create')
+  expect(listPaths(createProgram()).filter(path => !listed.has(path))).toEqual([])
+})
+
+/** Lists the commands, at most two words deep: the rest is in their help. */
+const listPaths = (program: Command): string[] =>
+  program.commands.flatMap(command =>
+    command.commands.length === 0
+      ? [command.name()]
+      : command.commands.map(child => `${command.name()} ${child.name()}`),
+  )
+
+/** Lists the commands that a row stands for: `keys create|list` for two. */
+function listNames(line: string): string[] {
+  const [name = '', verbs = ''] = line.replaceAll('\\|', '|').split(' ')
+  return /^[a-z|]+$/.test(verbs) ? verbs.split('|').map(verb => `${name} ${verb}`) : [name]
+}
+
 test.each([
   ['keys crate --name me', 'crate'],
   ['keys create --nmae me', '--nmae'],

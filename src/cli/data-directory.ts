@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** The data directory where neither the flag nor the environment names one. */
@@ -8,6 +8,23 @@ export const DEFAULT_DATA = './gateway-data'
 export const getDataDirectory = ({ data }: { data?: string }): string =>
   data ?? process.env.GATEWAY_DATA ?? DEFAULT_DATA
 
-/** Whether a directory has the data of a gateway, or a backup that is being restored. */
+/**
+ * Whether a directory has the data of a gateway, or a backup that is being restored. Throws what the
+ * system throws where that cannot be known: a directory that is closed to this user is not empty.
+ */
 export const hasData = (directory: string): boolean =>
-  ['gateway.db', 'restore.part'].some(name => existsSync(join(directory, name)))
+  ['gateway.db', 'restore.part'].some(name => isThere(join(directory, name)))
+
+function isThere(path: string): boolean {
+  try {
+    return statSync(path) !== undefined
+  } catch (thrown) {
+    if (isAbsence(thrown)) return false
+    throw thrown
+  }
+}
+
+const isAbsence = (thrown: unknown): boolean =>
+  thrown instanceof Error &&
+  'code' in thrown &&
+  (thrown.code === 'ENOENT' || thrown.code === 'ENOTDIR')

@@ -1,5 +1,7 @@
 import { invalid } from '../core/errors.ts'
+import type { Gateway } from '../core/gateway.ts'
 import type { Fields, Flags } from './fields.ts'
+import { findWorkspaceId } from './options.ts'
 import { printNote } from './output.ts'
 
 /** What a core function answers that lists something. */
@@ -76,3 +78,21 @@ export function printRest(answer: unknown, flags: Flags, pages: Fields['pages'])
 
 const isList = (answer: unknown): answer is ListAnswer =>
   typeof answer === 'object' && answer !== null && 'data' in answer && Array.isArray(answer.data)
+
+/** Something that is in a workspace. */
+interface Placed {
+  workspace_id: string
+}
+
+/**
+ * Creates the sentence of a list about one workspace: how many of its kind are in others. `listAll`
+ * returns those of every workspace.
+ */
+export const describeOthers =
+  (listAll: (gateway: Gateway) => Placed[]) =>
+  async (_: unknown, { gateway, flags }: { gateway: Gateway; flags: Flags }): Promise<string[]> => {
+    const workspace = flags.workspace === undefined ? undefined : String(flags.workspace)
+    const own = (await findWorkspaceId(gateway, workspace)) ?? gateway.memory.owner.workspace_id
+    const count = listAll(gateway).filter(({ workspace_id }) => workspace_id !== own).length
+    return count > 0 ? [`Hidden: ${count} in other workspaces. --workspace shows them`] : []
+  }

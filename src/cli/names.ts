@@ -16,7 +16,8 @@ export interface Named {
 export interface Naming {
   /** One of them, for a sentence: `API key`. */
   noun: string
-  list(gateway: Gateway, actor: Actor): Named[] | Promise<Named[]>
+  /** Lists those that a text may name, or all. */
+  list(gateway: Gateway, actor: Actor, text: string): Named[] | Promise<Named[]>
 }
 
 /** How a text named something. */
@@ -36,7 +37,7 @@ export async function findNamed(
   actor: Actor,
   text: string,
 ): Promise<Match | undefined> {
-  const all = await naming.list(gateway, actor)
+  const all = await naming.list(gateway, actor, text)
   const exact = all.find(({ id }) => id === text)
   if (exact) return { ...exact, isWhole: true }
   const byName = findByName(all, text)
@@ -124,6 +125,22 @@ export const GUARDRAILS: Naming = {
   },
 }
 
+/** How many calls are looked at that a text may name. */
+const MOST_CALLS = 100
+
+/** Finished calls, by id, or by the request id that their caller saw. */
+export const GENERATIONS: Naming = {
+  noun: 'call',
+  list: async ({ store: { generations } }, _, text) => {
+    const found = await generations.list({ id: text }, MOST_CALLS)
+    const ids = found.length > 0 ? [] : await generations.listIds(text, MOST_CALLS)
+    return [
+      ...found.map(({ id, request_id }) => ({ id, names: [request_id] })),
+      ...ids.map(id => ({ id, names: [] })),
+    ]
+  },
+}
+
 /** Presets of the actor's workspace, by slug. */
 export const PRESETS: Naming = {
   noun: 'preset',
@@ -162,8 +179,8 @@ export const MAPPINGS: Naming = {
 /** Everything that the audit trail names. */
 export const RESOURCES: Naming = {
   noun: 'resource',
-  list: async (gateway, actor) => {
+  list: async (gateway, actor, text) => {
     const namings = [KEYS, WORKSPACES, MEMBERS, BYOK_KEYS, GUARDRAILS, SCIM_TOKENS, MAPPINGS]
-    return (await Promise.all(namings.map(({ list }) => list(gateway, actor)))).flat()
+    return (await Promise.all(namings.map(({ list }) => list(gateway, actor, text)))).flat()
   },
 }

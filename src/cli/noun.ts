@@ -111,7 +111,8 @@ export function defineNoun(name: string, description: string, verbs: Command[]):
  * Creates a function that defines verbs over one core module, which `load` imports when a verb runs
  * and not before. A verb has a name with its arguments, a description, its options, and the core
  * function that it calls. `--json` prints exactly what that function returns. Otherwise a verb
- * prints the fields of the answer's `data`, or what `printAs` says, which lists must have.
+ * prints the fields of the answer's `data`, or what `printAs` says, which lists must have. Nothing
+ * is printed of an answer that is undefined: the function has printed.
  */
 export const defineVerbs =
   <Core>(load: () => Promise<Core>, shared: Shared = {}) =>
@@ -206,6 +207,7 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
     const args = named.map(({ id }) => id)
     const call = async (input: unknown[]) => run(gateway, actor, ...args, ...input)
     const answer = await readList(pages, flags, await fill(gateway), call)
+    if (answer === undefined) return
     const printList = (headings: string[], rows: Cell[][]) =>
       rows.length > 0 ? printTable(headings, rows) : printNote(`No ${verb.listed} found`)
     const name = named[0]?.match?.isWhole ? given[0] : args[0]

@@ -16,10 +16,17 @@ export interface CommonOptions {
 /** The heading of the options that every command has. */
 export const COMMON_HEADING = 'Options of every command:'
 
-/** Adds the options of every command. */
+/** Adds the options of every command that prints an answer. */
 export const addCommonOptions = (command: Command): Command =>
+  addPlaceOptions(
+    command.addOption(
+      new Option('--json', 'print exactly what the API would return').helpGroup(COMMON_HEADING),
+    ),
+  )
+
+/** Adds the options that say where the data and the config are. */
+export const addPlaceOptions = (command: Command): Command =>
   [
-    new Option('--json', 'print exactly what the API would return'),
     new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)'),
     new Option(
       '--config <file>',

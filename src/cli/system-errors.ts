@@ -9,6 +9,7 @@ const MEANINGS: Record<string, string> = {
   EISDIR: 'expected a file, found a directory',
   EEXIST: 'it exists already',
   EROFS: 'the file system is read-only',
+  ELOOP: 'its links lead in a circle',
   ENOSPC: 'the disk is full',
   EDQUOT: 'the quota of the disk is used up',
   EIO: 'the disk cannot be read or written',

@@ -11,14 +11,20 @@ export class Descriptors {
   readonly #limit: number
   readonly #reserve: number
   readonly #onChange: (isScarce: boolean) => void
+  readonly #findLowestFree: () => number
   #calls = 0
   /** At which number of calls since the last regular look there is another one. */
   #nextLook = 0
   #lowestFree = 0
 
   /** `limit` is the first number that is no descriptor; infinite if the system does not tell. */
-  constructor(onChange: (isScarce: boolean) => void = () => {}, limit = readLimit()) {
+  constructor(
+    onChange: (isScarce: boolean) => void = () => {},
+    limit = readLimit(),
+    findLowestFree = openLowestFree,
+  ) {
     this.#limit = limit
+    this.#findLowestFree = findLowestFree
     this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(limit / 4))
     this.#onChange = onChange
   }
@@ -28,7 +34,7 @@ export class Descriptors {
     const wasScarce = this.isScarce
     this.#calls = 0
     this.#nextLook = 0
-    this.#lowestFree = findLowestFree()
+    this.#lowestFree = this.#findLowestFree()
     this.isScarce = !this.#hasRoomFor(0)
     if (this.isScarce !== wasScarce) this.#onChange(this.isScarce)
   }
@@ -39,7 +45,7 @@ export class Descriptors {
    */
   admitCall(running: number): boolean {
     if (this.#calls >= this.#nextLook) {
-      this.#lowestFree = findLowestFree()
+      this.#lowestFree = this.#findLowestFree()
       this.#nextLook = this.#calls + Math.max(CALLS_PER_LOOK, this.#room * ROOM_PER_LOOK)
     }
     this.#calls += 1
@@ -66,7 +72,7 @@ const ROOM_PER_LOOK = 1 / 32
 const LARGEST_RESERVE = 64
 
 // The kernel assigns the lowest free number, so all below it are in use.
-function findLowestFree(): number {
+function openLowestFree(): number {
   try {
     const descriptor = openSync('/dev/null', 'r')
     closeSync(descriptor)

@@ -31,6 +31,7 @@ models:
   expect(found.map(line => line.slice(0, line.indexOf(' expected')))).toEqual([
     ':2:10: providers.one.protocol:',
     ':3:3: providers.aws.east.region:',
+    ':3:3: providers.aws.east.base_url:',
     ':7:7: models.1.id:',
     ':6:33: models.0.endpoints.0.provider:',
     ':7:60: models.1.endpoints.0.protocol:',
@@ -65,5 +66,48 @@ test('a wrong form is told by what it should be', async () => {
   expect(await check('service_name: "My Gateway"')).toEqual([
     ':1:1: service_name: expected string: lower-case letters, digits and _, a letter first, ' +
       'found a string',
+  ])
+})
+
+test('a provider’s mistakes are told all at once, each with its place', async () => {
+  const found = await check(`providers:
+  one:
+    protocol: telepathy
+    headers: { Host: there }
+  openai:
+    headers: { "a b": c }
+  azure: {}
+  bedrock: { auth: sigv4 }
+  vertex:
+    service_account: { type: service_account, client_email: a, private_key: b, token_uri: c }
+`)
+  expect(found.map(line => line.slice(0, line.indexOf(' expected')))).toEqual([
+    ':3:5: providers.one.protocol:',
+    ':4:5: providers.one.headers:',
+    ':2:3: providers.one.base_url:',
+    ':6:5: providers.openai.headers:',
+    ':5:3: providers.openai.api_key:',
+    ':7:3: providers.azure.api_key:',
+    ':7:3: providers.azure.base_url:',
+    ':8:3: providers.bedrock.aws:',
+    ':8:3: providers.bedrock.region:',
+    ':10:64: providers.vertex.service_account.private_key:',
+    ':10:80: providers.vertex.service_account.token_uri:',
+    ':9:3: providers.vertex.region:',
+  ])
+})
+
+test('a variable without a value hides no other mistake', async () => {
+  const name = 'GATEWAY_TEST_MISSING'
+  expect(
+    await check(`providers:
+  openai: { api_key: "\${${name}}", retries: 3 }
+server: { port: "\${${name}_PORT}", hots: x }
+`),
+  ).toEqual([
+    `:2:13: providers.openai.api_key: expected the environment variable ${name}, found nothing`,
+    `:3:11: server.port: expected the environment variable ${name}_PORT, found nothing`,
+    expect.stringMatching(/^:3:\d+: server\.hots: expected no such field.*host/),
+    expect.stringMatching(/^:2:\d+: providers\.openai\.retries: expected no such field/),
   ])
 })

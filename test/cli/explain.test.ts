@@ -129,8 +129,8 @@ describe('gateway explain', () => {
   })
 
   test.each<[name: string, args: string[], stdin: string | undefined, code: number, said: string]>([
-    ['no file', ['nowhere.json'], undefined, 2, 'request: the file cannot be read'],
-    ['a directory', ['.'], undefined, 2, 'request: the file cannot be read'],
+    ['no file', ['nowhere.json'], undefined, 2, 'request: nowhere.json cannot be read'],
+    ['a directory', ['.'], undefined, 2, 'request: . cannot be read'],
     ['nothing', ['-'], '', 2, 'body: expected a JSON object, found nothing'],
     ['no JSON', ['-'], '{"model":', 2, 'body: expected valid JSON in UTF-8'],
     ['no object', ['-'], '[]', 2, 'body: expected object, found an empty array'],
@@ -140,7 +140,7 @@ describe('gateway explain', () => {
       ['-'],
       JSON.stringify({ ...REQUEST, max_tokens: 'many' }),
       2,
-      'max_tokens: expected integer from 1 or null, found a string',
+      'max_tokens: expected integer from 1 to 9007199254740991 or null, found a string',
     ],
     ['deep nesting', ['-'], '['.repeat(100_000), 2, 'body: expected at most 128 levels of nesting'],
     [

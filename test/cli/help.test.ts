@@ -57,6 +57,45 @@ function takeChild(command: Command, words: string[]): Command {
   return child
 }
 
+describe('of the commands', () => {
+  const optionsOf = (command: Command) => command.options.map(({ long }) => String(long))
+  const endingIn = (...names: string[]) =>
+    verbs.filter(([, command]) => names.includes(command.name()))
+
+  // A workspace has a budget for each of four intervals.
+  test.each(
+    endingIn('list', 'versions', 'assignments', 'logs', 'usage').filter(
+      ([words]) => words !== 'budgets list',
+    ),
+  )('%s pages', (_, command) => {
+    const options = optionsOf(command)
+    expect(options).toContain('--limit')
+    expect(options.includes('--offset') || options.includes('--cursor')).toBe(true)
+  })
+
+  test.each(endingIn('delete', 'revoke', 'deactivate'))('%s has --yes', (_, command) => {
+    expect(optionsOf(command)).toContain('--yes')
+  })
+
+  const common = ['--json', '--data', '--config']
+  const lacking: Record<string, string[]> = {
+    serve: ['--json'],
+    backup: ['--config'],
+    restore: ['--config'],
+    status: ['--config'],
+    version: ['--data', '--config'],
+    help: common,
+  }
+
+  test.each(verbs)(
+    '%s has the options of every command, if they mean anything',
+    (words, command) => {
+      const expected = common.filter(option => !lacking[words]?.includes(option))
+      expect(common.filter(option => optionsOf(command).includes(option))).toEqual(expected)
+    },
+  )
+})
+
 describe('gateway help', () => {
   test.each([[], ['keys'], ['keys', 'create'], ['scim', 'token', 'create']])(
     '%p %p %p shows the same as --help',

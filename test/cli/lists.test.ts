@@ -97,6 +97,55 @@ describe('a list', () => {
     )
   })
 
+  test('says what it hides: deactivated members, and what is in other workspaces', async () => {
+    const other = join(directory, 'elsewhere')
+    const at = (args: string[], stdin?: string) =>
+      runCommand([...args, '--data', other], stdin === undefined ? {} : { stdin })
+    await at(['init'])
+    await at(['workspaces', 'create', '--name', 'Lab', '--slug', 'lab'])
+    await at(['members', 'create', '--email', 'gone@example.com'])
+    await at(['members', 'deactivate', 'gone@example.com'])
+    await at(['guardrails', 'create', '--name', 'cheap', '--workspace', 'lab'])
+    await at(['budgets', 'set', 'monthly', '--limit', '5', '--workspace', 'lab'])
+    await at(['byok', 'create', '--provider', 'openai', '--workspace', 'lab'], 'sk-1')
+    const body = join(directory, 'body.json')
+    await Bun.write(body, '{"messages":[{"role":"user","content":"Hello"}]}')
+    await at(['presets', 'create', 'helper', '--body', body, '--workspace', 'lab'])
+    const hidden = 'Hidden: 1 in other workspaces. --workspace shows them\n'
+    for (const noun of ['guardrails', 'budgets', 'byok', 'presets']) {
+      const { stderr } = await at([noun, 'list'])
+      expect([noun, stderr]).toEqual([noun, `No ${noun} found\n${hidden}`])
+      expect((await at([noun, 'list', '--workspace', 'lab'])).stderr).toBe('')
+    }
+    expect((await at(['members', 'list'])).stderr).toBe(
+      'Hidden: 1 deactivated. --inactive shows them\n',
+    )
+    const inactive = await at(['members', 'list', '--inactive'])
+    expect([inactive.stdout, inactive.stderr]).toEqual([
+      expect.stringMatching(/^E-MAIL [^\n]+\ngone@example\.com [^\n]+\n$/),
+      '',
+    ])
+    expect((await at(['members', 'list', '--inactive', '--limit', '1'])).code).toBe(2)
+  })
+
+  test('of models says which it hides: what cannot be called, and what is no text', async () => {
+    const list = (...args: string[]) => runCommand(['models', 'list', ...args], { cwd: directory })
+    const shown = await list('--limit', '1')
+    expect(shown.stdout.trim().split('\n')).toHaveLength(2)
+    const [, callable = ''] =
+      /^Shown: 1 of (\d+)\. --offset 1 shows the next\n/.exec(shown.stderr) ?? []
+    const [, unlisted = ''] =
+      /\nHidden: (\d+) that cannot be called here\. --all shows them\n/.exec(shown.stderr) ?? []
+    const [, other = ''] =
+      /\nHidden: (\d+) that produce no text\. --output all shows them\n$/.exec(shown.stderr) ?? []
+    const count = async (...args: string[]) =>
+      JSON.parse((await list('--json', ...args)).stdout).total_count
+    expect(await count()).toBe(Number(callable))
+    expect(await count('--all')).toBe(Number(callable) + Number(unlisted))
+    expect(await count('--output', 'all')).toBe(Number(callable) + Number(other))
+    expect((await list('--all', '--output', 'all')).stderr).toBe('')
+  })
+
   test.each<string[]>([
     ['workspaces', 'list', '--offset', '9'],
     ['budgets', 'list'],
@@ -158,6 +207,30 @@ describe('an id', () => {
     expect(wrong.stderr).toMatch(
       /^gateway: key-: expected one API key, found 130: [0-9a-f]{64} \(key-\d+\), .*, and 120 more\n$/,
     )
+  })
+
+  test('of a call may be a beginning too, or the request id that its caller saw', async () => {
+    const calls = join(directory, 'some-calls')
+    const gateway = await openGateway({ data: calls })
+    for (const [id, request_id] of [
+      ['gen-100-a', 'mine'],
+      ['gen-100-b', 'twice'],
+      ['gen-200', 'twice'],
+    ] as const)
+      await gateway.store.generations.record([
+        { generation: buildGeneration({ id, request_id }), charge: null },
+      ])
+    await gateway.close()
+    const get = (id: string) => runCommand(['generations', 'get', id, '--data', calls, '--json'])
+    for (const name of ['gen-100-a', 'mine'])
+      expect(JSON.parse((await get(name)).stdout).data.id).toBe('gen-100-a')
+    expect(JSON.parse((await get('gen-2')).stdout).data.id).toBe('gen-200')
+    expect((await get('gen-1')).stderr).toBe(
+      'gateway: gen-1: expected one call, found 2: gen-100-a, gen-100-b\n',
+    )
+    expect((await get('twice')).stderr).toContain('expected one call, found 2: ')
+    for (const name of ['gen-3', '', '%'])
+      expect(await get(name)).toMatchObject({ code: 3, stdout: '' })
   })
 
   test('that nothing has is what the core says, exit code 3', async () => {

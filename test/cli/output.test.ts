@@ -109,7 +109,11 @@ test('a reader that closes the pipe early causes no failure', async () => {
   const main = join(import.meta.dir, '../../src/cli/main.ts')
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const shell = Bun.spawn(
-    ['sh', '-c', `"${process.execPath}" "${main}" models list --data "${data}" | head -n 1`],
+    [
+      'sh',
+      '-c',
+      `"${process.execPath}" "${main}" models list --all --output all --data "${data}" | head -n 1`,
+    ],
     {
       stdout: 'pipe',
       stderr: 'pipe',

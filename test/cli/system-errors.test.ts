@@ -1,5 +1,5 @@
-import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describeListenError, describeSystemError } from '../../src/cli/system-errors.ts'
@@ -57,4 +57,73 @@ test('a data directory that cannot be made is named', async () => {
     1,
     `gateway: ${join(directory, 'file', 'data')}: a part of the path is no directory (ENOTDIR)\n`,
   ])
+})
+
+describe('a data directory that cannot be used', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  afterAll(() => rmSync(directory, { recursive: true }))
+  const run = async (args: string[], data: string) => {
+    const { code, stdout, stderr } = await runGateway([...args, '--data', data])
+    return [code, stdout, stderr]
+  }
+
+  // As one that this user may not enter. The tests may run as one who may enter any.
+  test('is not said to be empty, or without a server', async () => {
+    const circle = join(directory, 'circle')
+    symlinkSync(circle, circle)
+    const named = [1, '', `gateway: ${circle}/gateway.db: its links lead in a circle (ELOOP)\n`]
+    symlinkSync(join(circle, 'data'), join(directory, 'beyond'))
+    for (const line of [['status'], ['serve', '--port', '0']])
+      expect([line, ...(await run(line, circle))]).toEqual([line, ...named])
+  })
+
+  test('is named where it is a file', async () => {
+    const file = join(directory, 'file')
+    writeFileSync(file, '')
+    for (const line of [['init'], ['serve', '--port', '0']])
+      expect(await run(line, file)).toEqual([
+        1,
+        '',
+        `gateway: ${file}: expected a directory, found a file\n`,
+      ])
+  })
+
+  test('is named with the database that is none, and no other server is blamed', async () => {
+    const data = join(directory, 'damaged')
+    mkdirSync(data, { mode: 0o700 })
+    writeFileSync(
+      join(data, 'serve.lock'),
+      'no database, but long enough to be read as one. '.repeat(99),
+    )
+    expect(await run(['serve', '--port', '0'], data)).toEqual([
+      1,
+      '',
+      `gateway: ${data}/serve.lock: the file is no database of the gateway (SQLITE_NOTADB)\n`,
+    ])
+    writeFileSync(
+      join(data, 'gateway.db'),
+      'no database, but long enough to be read as one. '.repeat(99),
+    )
+    expect(await run(['keys', 'list'], data)).toEqual([
+      1,
+      '',
+      `gateway: ${data}/gateway.db: the file is no database of the gateway (SQLITE_NOTADB)\n`,
+    ])
+  })
+
+  test('is not made for a wrong flag', async () => {
+    const data = join(directory, 'unmade')
+    for (const flags of [
+      ['--port', '99999'],
+      ['--port', '1.5'],
+      ['--drain', '-1'],
+      ['--drain', '86401'],
+      ['--drain', 'Infinity'],
+    ]) {
+      const [code, stdout, stderr] = await run(['serve', ...flags], data)
+      expect([flags, code, stdout]).toEqual([flags, 2, ''])
+      expect(stderr).toMatch(/^gateway: .*(port|--drain)[^\n]* expected [^\n]+\n$/)
+    }
+    expect(existsSync(data)).toBe(false)
+  })
 })

@@ -46,7 +46,7 @@ describe('a command in the wrong directory', () => {
     const cwd = emptyDirectory()
     const request = JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }] })
     for (const args of [
-      ['models', 'list'],
+      ['models', 'list', '--all', '--output', 'all'],
       ['models', 'get', 'sandbox/echo'],
       ['providers', 'list'],
       ['providers', 'check'],

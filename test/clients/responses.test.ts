@@ -274,6 +274,35 @@ describe.each(PROTOCOLS)('over %s, the AI SDK', protocol => {
     expect(await result.finishReason).toBe('stop')
   })
 
+  test('runs its tools with its defaults, as long as there is no reasoning to refer to', async () => {
+    const result = await generateText({
+      model: aiSdk.responses(`${protocol}/forecast`),
+      prompt: 'Weather?',
+      tools,
+      stopWhen: isStepCount(3),
+    })
+    expect(result.text).toBe('Sunny')
+  })
+
+  // Its default is to refer to what OpenAI has stored.
+  test('is told what to set where it refers to items instead of sending them', async () => {
+    const text = { type: 'text' as const, text: 'Hello' }
+    const failure = await generateText({
+      model: aiSdk.responses(`${protocol}/hello`),
+      maxRetries: 0,
+      messages: [
+        { role: 'user', content: 'Hi' },
+        {
+          role: 'assistant',
+          content: [{ ...text, providerOptions: { openai: { itemId: 'msg_1' } } }],
+        },
+        { role: 'user', content: 'And?' },
+      ],
+    }).catch(thrown => thrown)
+    expect(failure).toMatchObject({ statusCode: 400 })
+    expect(String(failure.message)).toContain('store: false')
+  })
+
   test('gets an object', async () => {
     const { output } = await generateText({
       model: aiSdk.responses(`${protocol}/schema`),

@@ -59,7 +59,7 @@ test('workspaces are created, listed, read, updated and deleted', async () => {
     ...{
       description: 'Ours',
       defaultTextModel: 'sandbox/echo',
-      defaultImageModel: 'openai/dall-e-3',
+      defaultImageModel: null,
       defaultProviderSort: 'price',
     },
     ...{

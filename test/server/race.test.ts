@@ -18,6 +18,7 @@ import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { type Send, toIncomingResponse } from '../../src/core/upstream/egress.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
+import { decodeOutgoing } from '../support/outgoing.ts'
 import { createSeededIntegers, SEED } from '../support/random.ts'
 import { completion, delta, done, finish, usage } from '../support/upstream.ts'
 
@@ -40,7 +41,7 @@ const provider: Send = async ({ body }) => {
   if (fate === 0) throw new Error('The connection was refused')
   if (fate === 1) return toIncomingResponse(new Response('{}', { status: 500 }))
   const counts = usage(1, random(BOUND) + 1)
-  if (!(JSON.parse(body) as { stream?: boolean }).stream)
+  if (!(JSON.parse(decodeOutgoing(body)) as { stream?: boolean }).stream)
     return toIncomingResponse(Response.json(wholeWith(counts)))
   const events =
     fate === 2

@@ -159,6 +159,24 @@ describe('A-10 an answer whose provider charges for all of it is read on', () =>
     expect(charged).toBeGreaterThan((64 * (700 * PRICES.prompt + 30 * PRICES.completion)) / 1e6)
   })
 
+  test('clients of one key that leave take no place from another key', async () => {
+    const wait = `${key} greedy`
+    upstream.answer(() => [words(), { wait }, finish(), usageChunk(usage(700, 30)), done()])
+    const calls = Array.from({ length: 80 }, () => sendChat(server, { stream: true }, { key }))
+    await Promise.all(calls.map(call => call.sees('"lo"')))
+    for (const call of calls) call.hangUp('rst')
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 64)
+    const other = await createLimitedKey(server, 10)
+    const call = sendChat(server, { stream: true }, { key: other })
+    await call.sees('"lo"')
+    call.hangUp('rst')
+    await waitUntil(() => Promise.resolve(countOpen(upstream.hits) === 64))
+    upstream.open(wait)
+    await settled(server)
+    const { usage: charged } = await fetchKeyState(server, other)
+    expect(charged).toBeCloseTo((700 * PRICES.prompt + 30 * PRICES.completion) / 1e6, 9)
+  })
+
   test('clients that stay get their answers', async () => {
     upstream.answer(() => [words(), ending()])
     for (let i = 0; i < 3; i++)

@@ -3,11 +3,11 @@ import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { getPolicy } from '../../src/core/policy/effective.ts'
 import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
-import type { Refusal } from '../../src/core/telemetry/refusals.ts'
+import { listRefusals, type Refusal, type RefusalQuery } from '../../src/core/telemetry/refusals.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
-import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
 import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 
@@ -117,7 +117,81 @@ describe.each([
     expect(skipped.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0)
     const kept = await gateway.store.refusals.list(1_000)
     expect(kept).toHaveLength(60)
-    expect(await gateway.store.refusals.list(9, kept[5]?.id)).toEqual(kept.slice(5, 6))
+    expect(await gateway.store.refusals.list(9, { id: kept[5]?.id ?? '' })).toEqual(
+      kept.slice(5, 6),
+    )
+    await gateway.close()
+  })
+
+  test('of unknown keys leaves the refusals of others where they are, and is counted', async () => {
+    const clock = new TestClock()
+    const gateway = await testGateway({
+      ...openParts(),
+      clock,
+      config: { storage: { refusals: 60 } },
+    })
+    const { inference } = await createTestKeys(gateway)
+    const app = createApp(gateway)
+    const ask = async (key: string, id: string) => {
+      const headers = { authorization: `Bearer ${key}`, 'x-request-id': id }
+      const url = 'http://localhost/api/v1/chat/completions'
+      return (await app.handle(new Request(url, { method: 'POST', headers, body: '{}x' }))).status
+    }
+    const flood = async (hour: number) => {
+      for (let i = 0; i < 300; i++) {
+        const key = `gw-v1-${String(i).padStart(72, '0')}`
+        expect(await ask(key, `flood-${hour}-${i}`)).toBe(401)
+        if (i % 90 === 0) await gateway.refusals.flush()
+      }
+      await gateway.refusals.flush()
+    }
+    expect(await ask(inference, 'mine')).toBe(400)
+    await flood(0)
+    clock.pass(3_600_000)
+    await flood(1)
+    const { data } = await listRefusals(gateway, { limit: 1000 })
+    expect(data.map(({ id }) => id)).toEqual([
+      ...Array.from({ length: 10 }, (_, i) => `flood-1-${9 - i}`),
+      ...Array.from({ length: 10 }, (_, i) => `flood-0-${9 - i}`),
+      'mine',
+    ])
+    expect(data.map(({ left_out }) => left_out)).toEqual([
+      ...[290, ...Array(9).fill(0)],
+      ...[290, ...Array(9).fill(0)],
+      0,
+    ])
+    expect(data[0]?.left_out_until).toBe(clock.now().toISOString())
+    await gateway.close()
+  })
+
+  test('can be paged, and chosen by key and status', async () => {
+    const gateway = await testGateway(openParts())
+    const refusal = (id: number) => ({
+      id: `r-${id}`,
+      created_at: new Date(id * 1_000).toISOString(),
+      path: '/api/v1/keys',
+      status: id % 2 === 0 ? 401 : 404,
+      error_type: 'x',
+      message: 'y',
+      key: null,
+      key_hash: id < 4 ? 'k' : null,
+      workspace_id: null,
+      model: null,
+    })
+    await gateway.store.refusals.add(
+      Array.from({ length: 7 }, (_, i) => refusal(i)),
+      [],
+      100,
+    )
+    const ids = async (query: RefusalQuery) => {
+      const { data, next_cursor } = await listRefusals(gateway, query)
+      return [data.map(({ id }) => id).join(' '), next_cursor] as const
+    }
+    const [first, cursor] = await ids({ limit: 3 })
+    const [second, next] = await ids({ limit: 3, cursor: String(cursor) })
+    expect([first, second]).toEqual(['r-6 r-5 r-4', 'r-3 r-2 r-1'])
+    expect(await ids({ limit: 3, cursor: String(next) })).toEqual(['r-0', null])
+    expect(await ids({ key_hash: 'k', status: 404 })).toEqual(['r-3 r-1', null])
     await gateway.close()
   })
 

@@ -360,13 +360,62 @@ describe('content filters', () => {
     expect(sent).not.toContain('bob')
   })
 
-  test('block an answer in the stream', async () => {
-    guard({ pattern: 'bob', action: 'block' })
-    provider.output = [message('Hi bob')]
-    const response = await stream()
-    expect(response.status).toBe('failed')
-    expect(JSON.stringify(response.output)).not.toContain('bob')
-  })
+  const source = {
+    type: 'url_citation',
+    url: 'https://a.example',
+    title: 'bob',
+    start_index: 0,
+    end_index: 2,
+  }
+  const SECRETS: Record<string, Json> = {
+    'a text': message('Hi bob'),
+    'a refusal': message('', { content: [{ type: 'refusal', refusal: 'Not to bob' }] }),
+    'an annotation': message('', {
+      content: [{ type: 'output_text', text: 'Hi', annotations: [source], logprobs: [] }],
+    }),
+    reasoning: {
+      type: 'reasoning',
+      id: 'rs_1',
+      summary: [{ type: 'summary_text', text: 'It is bob' }],
+      encrypted_content: 'gAAAA',
+    },
+    'arguments of a tool': {
+      type: 'function_call',
+      id: 'fc_1',
+      call_id: 'c',
+      name: 'get',
+      arguments: '{"a":"bob"}',
+    },
+    ...Object.fromEntries(ITEMS.slice(1).map(item => [`an item of type ${item.type}`, item])),
+  }
+
+  for (const [name, item] of Object.entries(SECRETS)) {
+    test(`block ${name} in a stream`, async () => {
+      guard({ pattern: 'bob', action: 'block' })
+      provider.output = [item]
+      const { text } = await ask({ stream: true })
+      expect(text).not.toContain('bob')
+      const events = parseEvents(text)
+      expect(events.at(-1)?.type ?? 'none').toBe('response.failed')
+    })
+
+    test(`block ${name} of a whole answer`, async () => {
+      guard({ pattern: 'bob', action: 'block' })
+      provider.output = [item]
+      const { status, text, json } = await ask({})
+      expect(text).not.toContain('bob')
+      expect([status, json().status]).not.toEqual([200, 'completed'])
+    })
+
+    test.each([false, true])(`redact ${name} (streamed: %j)`, async streamed => {
+      guard({ pattern: 'bob', label: 'NAME' })
+      provider.output = [item]
+      const { status, text } = await ask({ stream: streamed })
+      expect(status).toBe(200)
+      expect(text).toContain('NAME')
+      expect(text).not.toContain('bob')
+    })
+  }
 })
 
 describe('a call', () => {

@@ -579,6 +579,15 @@ export function testStore(
       ])
     })
 
+    test('ids of generations are found by their beginning, which is no pattern', async () => {
+      for (const id of ['gen-1', 'gen-10', 'gen_1', 'gen-2', 'gen-1é'])
+        await store.generations.record([buildRecordEntry(id)])
+      expect(await store.generations.listIds('gen-1', 9)).toEqual(['gen-1', 'gen-10', 'gen-1é'])
+      expect(await store.generations.listIds('gen-1', 2)).toHaveLength(2)
+      expect(await store.generations.listIds('gen_', 9)).toEqual(['gen_1'])
+      expect(await store.generations.listIds('%', 9)).toEqual([])
+    })
+
     test('generations are found by what they have, page by page', async () => {
       const calls: Partial<Generation>[] = [
         { id: 'a', request_id: 'mine', key_hash: 'k1', model: 'acme/one', session_id: null },

@@ -1,5 +1,6 @@
 import type { Gateway } from '../../core/gateway.ts'
 import { demand, fill, NUMBER, offer, YES_OR_NO } from '../fields.ts'
+import { describeOthers } from '../lists.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
 import { formatDollars, print, printFields } from '../output.ts'
@@ -42,16 +43,18 @@ export const createBudgetsCommand = () =>
       (core, { workspace }: WorkspaceFlags) =>
         async (gateway, actor) =>
           core.listBudgets(gateway, actor, await findWorkspace(gateway, workspace)),
-    ).printAs(({ data, include_byok_in_budgets }, { printList }) =>
-      printList(
-        ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
-        data.map(budget => [
-          budget.reset_interval ?? 'lifetime',
-          formatDollars(budget.limit_usd),
-          include_byok_in_budgets ? 'count' : '-',
-          budget.updated_at,
-        ]),
-      ),
+    ).printAs(
+      ({ data, include_byok_in_budgets }, { printList }) =>
+        printList(
+          ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
+          data.map(budget => [
+            budget.reset_interval ?? 'lifetime',
+            formatDollars(budget.limit_usd),
+            include_byok_in_budgets ? 'count' : '-',
+            budget.updated_at,
+          ]),
+        ),
+      describeOthers(({ memory: { budgets } }) => budgets.values().toArray()),
     ),
     verb(
       'get <interval>',

@@ -11,6 +11,7 @@ import {
   offer,
   PAGE,
 } from '../fields.ts'
+import { describeOthers } from '../lists.ts'
 import { BYOK_KEYS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { printFields } from '../output.ts'
@@ -111,14 +112,17 @@ export const createByokCommand = () =>
     ),
     verb('list', 'list the provider keys of a workspace', LIST_FIELDS, core =>
       withInput(core.ByokQuery, core.listByokKeys),
-    ).printAs({
-      PROVIDER: key => key.provider,
-      NAME: key => key.name,
-      LABEL: key => key.label,
-      TURN: key => (key.is_fallback ? 'fallback' : 'first'),
-      STATE: (key, { core, gateway }) => core.getByokKeyState(gateway, key.id),
-      ID: key => key.id,
-    }),
+    ).printAs(
+      {
+        PROVIDER: key => key.provider,
+        NAME: key => key.name,
+        LABEL: key => key.label,
+        TURN: key => (key.is_fallback ? 'fallback' : 'first'),
+        STATE: (key, { core, gateway }) => core.getByokKeyState(gateway, key.id),
+        ID: key => key.id,
+      },
+      describeOthers(({ memory: { byok } }) => Array.from(byok.values(), ({ key }) => key)),
+    ),
     verb('get <id>', 'show a provider key, never its secret', [], core => core.getByokKey).printAs(
       ({ data }, { core, gateway, args: [id] }) =>
         printFields({ ...data, state: core.getByokKeyState(gateway, id) }),

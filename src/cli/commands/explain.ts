@@ -88,7 +88,7 @@ async function readBytes(file: string): Promise<Uint8Array> {
       if (size > LARGEST_BODY) break
     }
   } catch {
-    throw invalid('request: the file cannot be read')
+    throw invalid(`request: ${file} cannot be read`)
   }
   if (size > LARGEST_BODY) throw invalid(`request: expected at most ${LARGEST_BODY} bytes`)
   return Buffer.concat(pieces)

@@ -1,14 +1,20 @@
 import type { Gateway } from '../../core/gateway.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import { fill, fillNamed, NUMBER, offer } from '../fields.ts'
-import { KEYS } from '../names.ts'
+import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print, printFields, printTable } from '../output.ts'
 
-const verb = defineVerbs(async () => ({
-  ...(await import('../../core/telemetry/generations.ts')),
-  ...(await import('../../core/telemetry/generations/filter.ts')),
-}))
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/telemetry/generations.ts')),
+    ...(await import('../../core/telemetry/generations/filter.ts')),
+  }),
+  {
+    args: { id: 'its id, a beginning of it, or the request id that its caller saw' },
+    names: { id: GENERATIONS },
+  },
+)
 
 const LIST = [
   fill('id', '--id <id>', 'the call with this id or request id'),
@@ -94,9 +100,30 @@ function printCall(gateway: Gateway, call: Call): void {
     filters: call.contentFilters.length > 0 ? call.contentFilters : null,
   }
   printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))
+  if (call.steps.length > 0) {
+    print('')
+    printSteps(call.steps)
+  }
   if (call.provider_responses.length === 0) return
   print('')
   printAttempts(call.provider_responses)
+}
+
+function printSteps(steps: Call['steps']): void {
+  printTable(
+    ['STEP', 'WHAT', 'PROVIDER', 'TOKENS', 'COST', 'MS', 'END'],
+    steps.map((step, i) => [
+      i + 1,
+      step.function === null ? step.name : `${step.name} ${step.function}`,
+      step.provider_name,
+      step.type === 'tool'
+        ? null
+        : `${step.native_tokens_prompt} in, ${step.native_tokens_completion} out`,
+      step.cost === null ? null : formatDollars(step.cost),
+      step.latency,
+      step.error_type ?? (step.is_error ? 'error' : (step.finish_reason ?? 'done')),
+    ]),
+  )
 }
 
 function printAttempts(attempts: Call['provider_responses']): void {

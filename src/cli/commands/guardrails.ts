@@ -14,6 +14,7 @@ import {
   splitList,
   USD_OR_NULL,
 } from '../fields.ts'
+import { describeOthers } from '../lists.ts'
 import { GUARDRAILS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { formatDollars, print } from '../output.ts'
@@ -131,12 +132,15 @@ export const createGuardrailsCommand = () =>
       ),
       verb('list', 'list the guardrails of a workspace', LIST_FIELDS, core =>
         withInput(core.GuardrailQuery, core.listGuardrails),
-      ).printAs({
-        NAME: guardrail => guardrail.name,
-        BUDGET: ({ limit_usd, reset_interval }) =>
-          limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
-        ID: guardrail => guardrail.id,
-      }),
+      ).printAs(
+        {
+          NAME: guardrail => guardrail.name,
+          BUDGET: ({ limit_usd, reset_interval }) =>
+            limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
+          ID: guardrail => guardrail.id,
+        },
+        describeOthers(({ memory: { guardrails } }) => guardrails.values().toArray()),
+      ),
       verb('get <id>', 'show a guardrail', [], core => core.getGuardrail),
       verb(
         'update <id>',

@@ -14,6 +14,7 @@ import {
   PAGE,
   USD_OR_NULL,
 } from '../fields.ts'
+import { describeOthers } from '../lists.ts'
 import { KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { findWorkspaceId, parseDuration } from '../options.ts'
@@ -149,6 +150,8 @@ interface Listed {
   flags: Flags
 }
 
+const describeOtherKeys = describeOthers(({ memory: { keys } }) => keys.values().toArray())
+
 /** Says which keys a list leaves out: later ones, disabled ones, those of other workspaces. */
 async function describeHidden(
   { data }: { data: unknown[] },
@@ -161,7 +164,6 @@ async function describeHidden(
   const here = memory.keys.filter(key => key.workspace_id === own)
   const listed = isIncluded ? here : here.filter(({ disabled }) => !disabled)
   const shown = Number(flags.offset ?? 0) + data.length
-  const elsewhere = memory.keys.size - here.length
   return [
     ...(listed.length > shown && data.length > 0
       ? [`Shown: ${data.length} of ${listed.length}. --offset ${shown} shows the next, --all all`]
@@ -169,6 +171,6 @@ async function describeHidden(
     ...(here.length > listed.length
       ? [`Hidden: ${here.length - listed.length} disabled. --disabled shows them`]
       : []),
-    ...(elsewhere > 0 ? [`Hidden: ${elsewhere} in other workspaces. --workspace shows them`] : []),
+    ...(await describeOtherKeys(data, { gateway, flags })),
   ]
 }

@@ -1,5 +1,6 @@
+import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { demand, type Fields, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
+import { demand, type Fields, type Flags, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
 import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
@@ -36,6 +37,7 @@ const CHANGE = [
 const LIST_FIELDS = [
   ...PAGE,
   offer('--workspace <id>', 'the members of this workspace, by id or slug'),
+  offer('--inactive', 'those who are deactivated'),
 ]
 const IDS: Fields = {
   options: [],
@@ -55,28 +57,33 @@ export const createMembersCommand = () =>
       'list',
       'list the organization’s members, or a workspace’s',
       LIST_FIELDS,
-      (core, { workspace }: { workspace?: string }) =>
-        withInput(core.MemberQuery, async (gateway, actor, query) =>
-          workspace === undefined
+      (core, flags: Choice) =>
+        withInput(core.MemberQuery, async (gateway, actor, query) => {
+          refuseChoice(flags)
+          const { workspace } = flags
+          if (flags.inactive) return core.listInactiveMembers(gateway)
+          return workspace === undefined
             ? core.listMembers(gateway, actor, query)
             : core.listWorkspaceMembers(
                 gateway,
                 actor,
                 await findWorkspace(gateway, workspace),
                 query,
-              ),
+              )
+        }),
+    ).printAs(
+      ({ data }, { flags: { workspace }, printList }) =>
+        printList(
+          workspace === undefined
+            ? ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID']
+            : ['USER', 'ROLE', 'SINCE'],
+          data.map(member =>
+            'email' in member
+              ? [member.email, member.first_name, member.last_name, member.role, member.id]
+              : [member.user_id, member.role, member.created_at],
+          ),
         ),
-    ).printAs(({ data }, { flags: { workspace }, printList }) =>
-      printList(
-        workspace === undefined
-          ? ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID']
-          : ['USER', 'ROLE', 'SINCE'],
-        data.map(member =>
-          'email' in member
-            ? [member.email, member.first_name, member.last_name, member.role, member.id]
-            : [member.user_id, member.role, member.created_at],
-        ),
-      ),
+      describeInactive,
     ),
     verb('create', 'add a member to the organization', NEW, core =>
       withInput(core.NewMember, async (gateway, actor, input) => ({
@@ -125,6 +132,29 @@ export const createMembersCommand = () =>
       print(`Removed ${removed_count} from ${workspace}`),
     ),
   ])
+
+/** Which members a list is of. */
+interface Choice {
+  workspace?: string
+  inactive?: boolean
+  limit?: number
+  offset?: number
+}
+
+function refuseChoice({ workspace, inactive, limit, offset }: Choice): void {
+  if (inactive && [workspace, limit, offset].some(one => one !== undefined))
+    throw invalid('--inactive: expected no --workspace, --limit or --offset beside it')
+}
+
+/** Says how many members a list leaves out as they are deactivated. */
+async function describeInactive(
+  _: unknown,
+  { gateway, flags }: { gateway: Gateway; flags: Flags },
+): Promise<string[]> {
+  if (flags.inactive) return []
+  const { length } = await gateway.store.members.listInactive()
+  return length > 0 ? [`Hidden: ${length} deactivated. --inactive shows them`] : []
+}
 
 const findWorkspace = async (gateway: Gateway, text: string): Promise<string> =>
   (await findWorkspaceId(gateway, text)) ?? text

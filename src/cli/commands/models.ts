@@ -1,4 +1,7 @@
-import { fill, NUMBER, offer } from '../fields.ts'
+import type { ModelQuery } from '../../core/catalog/models/query.ts'
+import type { listModels } from '../../core/catalog/models.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import { type Flags, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
 
@@ -43,13 +46,16 @@ export const createModelsCommand = () =>
       withInput(core.ModelQuery, (gateway, _, query) =>
         core.listModels(gateway, all ? { ...query, all: 'true' } : query),
       ),
-    ).printAs({
-      MODEL: model => model.id,
-      NAME: model => model.name,
-      CONTEXT: model => model.context_length,
-      'PROMPT $/M': ({ pricing }) => formatPerMillion(pricing.prompt),
-      'COMPLETION $/M': ({ pricing }) => formatPerMillion(pricing.completion),
-    }),
+    ).printAs(
+      {
+        MODEL: model => model.id,
+        NAME: model => model.name,
+        CONTEXT: model => model.context_length,
+        'PROMPT $/M': ({ pricing }) => formatPerMillion(pricing.prompt),
+        'COMPLETION $/M': ({ pricing }) => formatPerMillion(pricing.completion),
+      },
+      describeHidden,
+    ),
     verb(
       'get <slug>',
       'show a model',
@@ -74,6 +80,37 @@ export const createModelsCommand = () =>
       ),
     ),
   ])
+
+/** How many models match a query. */
+type CountModels = (query: ModelQuery) => number
+
+interface Listed {
+  core: { listModels: typeof listModels }
+  gateway: Gateway
+  flags: Flags
+}
+
+/** Says how many of the models that match a list leaves out, and how to see them. */
+async function describeHidden(
+  { data, total_count }: { data: unknown[]; total_count: number },
+  { core, gateway, flags }: Listed,
+): Promise<string[]> {
+  const query: ModelQuery = { ...(flags.all ? { all: 'true' } : {}) }
+  for (const { read } of QUERY) Object.assign(query, await read?.(flags, []))
+  const { limit: _, offset: __, ...whole } = query
+  const count: CountModels = more =>
+    core.listModels(gateway, { ...whole, ...more, limit: 1 }).total_count
+  const shown = Number(flags.offset ?? 0) + data.length
+  const other = query.output_modalities ? 0 : count({ output_modalities: 'all' }) - total_count
+  const unlisted = count({ all: 'true' }) - total_count
+  return [
+    ...(data.length > 0 && total_count > shown
+      ? [`Shown: ${data.length} of ${total_count}. --offset ${shown} shows the next`]
+      : []),
+    ...(unlisted > 0 ? [`Hidden: ${unlisted} that cannot be called here. --all shows them`] : []),
+    ...(other > 0 ? [`Hidden: ${other} that produce no text. --output all shows them`] : []),
+  ]
+}
 
 // A tag may end in a region or a quantization.
 const findProvider = <Provider>(providers: Map<string, Provider>, tag: string) =>

@@ -3,6 +3,7 @@ import { invalid } from '../../core/errors.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
+import { describeOthers } from '../lists.ts'
 import { PRESETS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { createDialectOption, findWorkspaceId } from '../options.ts'
@@ -60,12 +61,15 @@ export const createPresetsCommand = () =>
     ).printAs(({ data }) => print(`${data.slug} is at version ${data.designated_version.version}`)),
     verb('list', 'list the presets of a workspace', [WORKSPACE, ...PAGE], core =>
       withInput(core.PresetQuery, core.listPresets),
-    ).printAs({
-      SLUG: preset => preset.slug,
-      NAME: preset => preset.name,
-      STATUS: preset => preset.status,
-      UPDATED: preset => preset.updated_at,
-    }),
+    ).printAs(
+      {
+        SLUG: preset => preset.slug,
+        NAME: preset => preset.name,
+        STATUS: preset => preset.status,
+        UPDATED: preset => preset.updated_at,
+      },
+      describeOthers(({ memory: { presets } }) => presets.values().toArray()),
+    ),
     verb(
       'get <slug>',
       'show a preset with its current version',
@@ -94,7 +98,7 @@ export const createPresetsCommand = () =>
 async function readBody(file: string): Promise<Json> {
   const source = file === '-' ? Bun.stdin : Bun.file(file)
   const text = await source.text().catch(() => {
-    throw invalid('--body: the file cannot be read')
+    throw invalid(`--body: ${file} cannot be read`)
   })
   const body = parseObject(text)
   if (!body) throw invalid('--body: expected a JSON object')

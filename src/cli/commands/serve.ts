@@ -1,25 +1,15 @@
 import { closeSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { Command, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { toUsd } from '../../core/kernel/money.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
-import { getCallStatus } from '../../core/telemetry/generations.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
+import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import {
-  createLog,
-  LEVELS,
-  type Level,
-  LOG_FORMATS,
-  type Log,
-  type LogFormat,
-  openLineWriter,
-} from '../log.ts'
-import {
-  addCommonOptions,
+  addPlaceOptions,
   type CommonOptions,
   loadConfig,
   parseNumber,
@@ -28,25 +18,23 @@ import {
 import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import { describeListenError } from '../system-errors.ts'
+import { createServerLog, getCause, type LogOptions } from './serve/log.ts'
 
-interface ServeOptions extends CommonOptions {
+interface ServeOptions extends CommonOptions, LogOptions {
   host?: string
   port?: number
   drain: number
-  log: LogFormat
-  logLevel: Level
-  accessLog: boolean
 }
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
 export const createServeCommand = () =>
-  addCommonOptions(new Command('serve').description('serve the API'))
+  addPlaceOptions(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
     .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parseNumber)
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
-      parseNumber,
+      parseDrain,
       30,
     )
     .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
@@ -56,15 +44,26 @@ export const createServeCommand = () =>
     .option('--no-access-log', 'no line for each call')
     .action(serve)
 
+const LONGEST_DRAIN = 86_400
+
+function parseDrain(text: string): number {
+  const seconds = parseNumber(text)
+  if (seconds < 0 || seconds > LONGEST_DRAIN)
+    throw new InvalidArgumentError(`expected seconds from 0 to ${LONGEST_DRAIN}`)
+  return seconds
+}
+
 async function serve(options: ServeOptions): Promise<void> {
-  const config = await loadConfig(options)
-  const parts = toGatewayParts(options, config)
+  const configFile = await loadConfig(options)
+  const place = readPlace(options, configFile)
+  const parts = toGatewayParts(options, configFile)
   const { lockData } = await import('../../core/store/lock.ts')
   const isNew = !hasData(parts.data)
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0 })
-  await runServer(gateway, options, config, isNew)
+  const log = createServerLog(options, gateway)
+  await runServer({ gateway, options, configFile, isNew, log, place })
   await gateway.close()
   unlock()
   process.exit(0)
@@ -103,64 +102,73 @@ function explainLock<T>(data: string, lock: () => T): T {
   }
 }
 
+/** What the steps in the life of a server share. */
+interface Serving {
+  gateway: Gateway
+  options: ServeOptions
+  configFile: ConfigFile
+  /** Whether the data directory had no data before. */
+  isNew: boolean
+  log: Log
+  place: ListenPlace
+}
+
 /** Serves from the first connection to the last answer. */
-async function runServer(
-  gateway: Gateway,
-  options: ServeOptions,
-  config: ConfigFile,
-  isNew: boolean,
-): Promise<void> {
+async function runServer(serving: Serving): Promise<void> {
+  logBugs(serving.log)
+  await prepare(serving)
+  const stopped = waitForStop()
+  const watch = await watchConfig(serving)
+  const listeners = await openListeners(serving)
+  const silence = await tellStatus(serving, listeners)
+  await logConfigFile(serving)
+  await announce(serving, listeners)
+  const stopTimers = await startTimers(serving, watch)
+  await stopped
+  await drain(serving, listeners)
+  silence()
+  stopTimers()
+  await finish(serving)
+}
+
+/** Where a server is reached, and how it stops listening. */
+interface Listeners {
+  url: string
+  metrics_url: string | null
+  /** Stops taking connections, and waits so many milliseconds for running answers. */
+  stop(drain: number): Promise<void>
+}
+
+async function openListeners({ gateway, log, place }: Serving): Promise<Listeners> {
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
-  const { writeCheckpoint, markEnds } = await import('../../core/inference/recover.ts')
-  const log = createLogger(options, gateway)
-  const { host, port } = readAddress(options, gateway)
-  logBugs(log)
-  await prepare(gateway, log)
-  const stopped = waitForStop()
-  const watch = await watchConfig(gateway, options, config)
   const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
-  const server = explainListen({ host, port, flag: '--port, GATEWAY_PORT' }, () =>
-    listen(gateway, host, port),
-  )
+  const server = explainListen(place, () => listen(gateway, place.host, place.port))
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
-  const silence = await tellStatus(log, gateway, {
-    data: getDataDirectory(options),
+  return {
     url: server.url,
     metrics_url: metrics?.url ?? null,
-    file: config.file,
-  })
-  await logConfigFile(log, options, config)
-  const stop = async (drain: number) => {
-    await server.stop(drain)
-    await metrics?.stop()
+    async stop(drain) {
+      await server.stop(drain)
+      await metrics?.stop()
+    },
   }
-  const start = { url: server.url, isNew, configFile: config }
-  await announce(log, gateway, options, start).catch(async thrown => {
+}
+
+/** Tells where the server is. Stops listening and throws what prevents it. */
+async function announce(serving: Serving, { url, stop }: Listeners): Promise<void> {
+  try {
+    await printStart(serving, url)
+  } catch (thrown) {
     await stop(0)
     throw thrown
-  })
-  const timers = [
-    watchForChanges(gateway),
-    scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
-    setInterval(() => void watch.look(), LOOK_INTERVAL),
-  ]
-  await stopped
-  log('info', 'draining', { running: gateway.traffic.calls.size })
-  await stop(options.drain * 1000)
-  silence()
-  for (const timer of timers) clearInterval(timer)
-  await gateway.recorder.flush()
-  await markEnds(gateway)
-  log('info', 'stopped', {})
+  }
 }
 
 // Keys are made once nothing can fail any more, and only for a person: a log would keep them.
-async function announce(
-  log: Log,
-  gateway: Gateway,
-  options: ServeOptions,
-  { url, isNew, configFile }: { url: string; isNew: boolean; configFile: ConfigFile },
+async function printStart(
+  { gateway, options, configFile, isNew, log }: Serving,
+  url: string,
 ): Promise<void> {
   const { listStartFacts, printBanner } = await import('./serve/banner.ts')
   const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
@@ -177,13 +185,12 @@ async function announce(
 
 // A file system without sockets serves all the same.
 async function tellStatus(
-  log: Log,
-  gateway: Gateway,
-  served: { data: string; url: string; metrics_url: string | null; file: string | null },
+  { gateway, options, configFile: { file }, log }: Serving,
+  { url, metrics_url }: Listeners,
 ): Promise<() => void> {
   const core = await import('./serve/status.ts')
   try {
-    return core.tellStatus(gateway, served)
+    return core.tellStatus(gateway, { data: getDataDirectory(options), url, metrics_url, file })
   } catch (thrown) {
     const consequence = 'gateway status cannot ask this server'
     log('warn', 'status.unavailable', { cause: getCause(thrown), consequence })
@@ -191,8 +198,32 @@ async function tellStatus(
   }
 }
 
+/** Starts what a server does at intervals, and returns the function that stops it. */
+async function startTimers({ gateway }: Serving, watch: ConfigWatch): Promise<() => void> {
+  const { writeCheckpoint } = await import('../../core/inference/recover.ts')
+  const timers = [
+    watchForChanges(gateway),
+    scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
+    setInterval(() => void watch.look(), LOOK_INTERVAL),
+  ]
+  return () => timers.forEach(clearInterval)
+}
+
+async function drain({ gateway, options, log }: Serving, { stop }: Listeners): Promise<void> {
+  log('info', 'draining', { running: gateway.traffic.calls.size })
+  await stop(options.drain * 1000)
+}
+
+/** Writes the records and the ends of the calls that a server has made. */
+async function finish({ gateway, log }: Serving): Promise<void> {
+  const { markEnds } = await import('../../core/inference/recover.ts')
+  await gateway.recorder.flush()
+  await markEnds(gateway)
+  log('info', 'stopped', {})
+}
+
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
-async function prepare(gateway: Gateway, log: Log): Promise<void> {
+async function prepare({ gateway, log }: Serving): Promise<void> {
   const { verifyLedgerEnd, recoverCalls } = await import('../../core/inference/recover.ts')
   const { listUnreadableByokKeys } = await import('../../core/catalog/byok.ts')
   const { isEmbedded } = await import('../../core/catalog/models/built-in.ts')
@@ -214,14 +245,14 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
     })
 }
 
-function readAddress(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
+function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
   const port =
     options.port ??
     (process.env.GATEWAY_PORT ? parseNumber(process.env.GATEWAY_PORT) : config.server.port)
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw invalid('port: expected an integer from 0 to 65535')
-  return { host, port }
+  return { host, port, flag: '--port, GATEWAY_PORT' }
 }
 
 /** In milliseconds. A killed process may forget to charge this much of an answer. */
@@ -257,11 +288,11 @@ function scheduleWork(milliseconds: number, work: () => Promise<unknown>): NodeJ
 const LOOK_INTERVAL = 1_000
 
 // Which file was read is known from nothing else: a wrong directory would be served with defaults.
-async function logConfigFile(
-  log: Log,
-  options: ServeOptions,
-  { file, environment }: ConfigFile,
-): Promise<void> {
+async function logConfigFile({
+  options,
+  configFile: { file, environment },
+  log,
+}: Serving): Promise<void> {
   const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
   const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
   const read = { file: file === null ? 'none' : resolve(file) }
@@ -271,17 +302,13 @@ async function logConfigFile(
 }
 
 // From here on a hangup reloads the config. If the terminal was closed, it ends the server instead.
-async function watchConfig(
-  gateway: Gateway,
-  options: ServeOptions,
-  config: ConfigFile,
-): Promise<ConfigWatch> {
+async function watchConfig({ gateway, options, configFile }: Serving): Promise<ConfigWatch> {
   const { listConfigPaths } = await import('../config-file.ts')
   const { ConfigWatch } = await import('../config-file/watch.ts')
   const watch = new ConfigWatch(
     gateway,
     listConfigPaths(options.config, getDataDirectory(options)),
-    config,
+    configFile,
   )
   const hadTerminal = process.stderr.isTTY
   process.on('SIGHUP', () => {
@@ -329,132 +356,4 @@ function logBugs(log: Log): void {
   }
   process.on('unhandledRejection', logBug)
   process.on('uncaughtException', logBug)
-}
-
-/**
- * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
- * short cause, or as the cleaned reason of a provider.
- */
-function createLogger({ log: format, logLevel, accessLog }: ServeOptions, gateway: Gateway): Log {
-  const write = openLineWriter(Bun.stderr.writer(), lines => log('warn', 'log.dropped', { lines }))
-  const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
-  if (accessLog) logEachCall(log, gateway)
-  if (accessLog)
-    gateway.events.on('call.refused', ({ id: request_id, key, path, model, ...refusal }) =>
-      log('info', 'call.refused', {
-        request_id,
-        key: key ?? undefined,
-        path,
-        model: model ?? undefined,
-        status: refusal.status,
-        error: refusal.error_type,
-        message: refusal.message,
-      }),
-    )
-  gateway.events.on('refusals.skipped', ({ count }) => log('warn', 'refusals.skipped', { count }))
-  logConfig(log, gateway)
-  logCalls(log, gateway)
-  gateway.events.on('byok.unreadable', ({ id, provider }) =>
-    log('warn', 'byok.unreadable', {
-      id,
-      provider,
-      consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
-    }),
-  )
-  gateway.events.on('descriptors.scarce', () =>
-    log('warn', 'descriptors.scarce', {
-      consequence: 'calls are refused until some are free (ulimit -n)',
-    }),
-  )
-  gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
-  gateway.events.on('store.failing', ({ error }) =>
-    log('error', 'store.failing', { cause: getCause(error) }),
-  )
-  return log
-}
-
-/** Logs one line for each finished call. */
-function logEachCall(log: Log, { events, memory }: Gateway): void {
-  events.on('generation.finished', call =>
-    log('info', 'call', {
-      request_id: call.request_id,
-      generation: call.id,
-      key: call.key_hash === null ? 'operator' : (memory.keys.get(call.key_hash)?.label ?? 'gone'),
-      model: call.model,
-      provider: call.provider_name ?? undefined,
-      status: getCallStatus(call),
-      error: call.error_type ?? undefined,
-      input_tokens: call.native_tokens_prompt,
-      output_tokens: call.native_tokens_completion,
-      cost: toUsd(call.total_cost ?? 0n),
-      ms: call.generation_time,
-      first_ms: call.latency ?? undefined,
-      attempts: call.provider_responses.length,
-    }),
-  )
-}
-
-function logCalls(log: Log, { events }: Gateway): void {
-  events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
-    log('warn', 'attempt.failed', {
-      generation: id,
-      provider: endpoint.provider.slug,
-      model: endpoint.model,
-      type: error.type,
-      status: status ?? undefined,
-      code: error.reason?.code ?? undefined,
-      reason: error.reason?.message ?? undefined,
-      provider_request_id: request_id ?? undefined,
-      cause: getCause(error),
-    }),
-  )
-  const unpriced = new Set<string>()
-  events.on('price.missing', ({ endpoint: { model, provider } }) => {
-    if (unpriced.has(`${provider.slug} ${model}`)) return
-    unpriced.add(`${provider.slug} ${model}`)
-    log('warn', 'price.missing', {
-      provider: provider.slug,
-      model,
-      consequence: 'the cost of its calls is unknown and not charged',
-    })
-  })
-  const implausible = new Set<string>()
-  events.on('usage.implausible', ({ endpoint: { model, provider } }) => {
-    if (implausible.has(`${provider.slug} ${model}`)) return
-    implausible.add(`${provider.slug} ${model}`)
-    log('warn', 'usage.implausible', {
-      provider: provider.slug,
-      model,
-      consequence:
-        'such calls are charged as estimated; gateway_implausible_usage_total counts them',
-    })
-  })
-  events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
-}
-
-// Settings are logged by name, and errors in the words of `config check`. Values are never logged.
-function logConfig(log: Log, { events }: Gateway): void {
-  events.on('config.applied', ({ changed, needsRestart: settings }) => {
-    log('info', 'config.applied', { changed })
-    if (settings.length > 0)
-      log('warn', 'config.needs_restart', {
-        settings,
-        consequence: 'they keep their values until a restart',
-      })
-  })
-  events.on('config.rejected', ({ error: { message, metadata } }) =>
-    log('error', 'config.rejected', {
-      path: metadata.field,
-      reason: message.replaceAll('\n', '; '),
-      consequence: 'the previous config stays in effect',
-    }),
-  )
-}
-
-// The error of a connection has a code. Its text may contain an address with a credential.
-function getCause(error: unknown): string | undefined {
-  const cause = error instanceof GatewayError ? error.cause : error
-  if (cause instanceof GatewayError) return getCause(cause)
-  if (!(cause instanceof Error)) return undefined
-  return 'code' in cause ? String(cause.code) : cause.name
 }

@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { notFound } from '../../core/errors.ts'
 import { parseObject } from '../../core/kernel/json.ts'
-import { getDataDirectory } from '../data-directory.ts'
+import { getDataDirectory, hasData } from '../data-directory.ts'
 import { COMMON_HEADING, type CommonOptions } from '../options.ts'
 import { print, printFields, printResult, printTable } from '../output.ts'
 import { readStatus } from '../status-socket.ts'
@@ -34,6 +34,8 @@ async function showStatus(options: CommonOptions): Promise<void> {
 }
 
 function describeSilence(data: string): Error {
+  // It throws where the directory is closed to this user: a server may run there.
+  hasData(data)
   const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
   return holder
     ? new Error(`${resolve(data)} is served${holder}, which does not tell its state`)

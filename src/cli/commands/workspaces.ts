@@ -30,7 +30,7 @@ const SETTINGS = [
   fill(
     'default_image_model',
     '--image-model <slug>',
-    'the same for images; none for none',
+    'the same for images: only none, as this gateway makes no images yet',
     OR_NULL,
   ),
   fill(

@@ -86,7 +86,9 @@ export function openProviders(
   edition = 1,
   before?: Pick<CatalogWorld, 'config' | 'catalog'>,
 ): { providers: Map<string, Provider>; issues: ProviderIssue[] } {
-  const opened = Object.entries({ ...ALWAYS_CONFIGURED, ...config }).map(
+  const opened = Object.entries({ ...ALWAYS_CONFIGURED, ...config }).flatMap<
+    Provider | ProviderIssue
+  >(
     ([slug, settings]) =>
       findUnchangedProvider(slug, settings, before) ??
       openProvider(slug, settings, protocols, edition),
@@ -133,38 +135,26 @@ const createUnconfiguredProvider = (
   on_abort: 'cancel',
 })
 
-/** Opens the provider with these settings, or returns what is wrong with them. */
+/** Opens the provider with these settings, or returns everything that is wrong with them. */
 export function openProvider(
   slug: string,
   settings: ProviderConfig,
   protocols: string[],
   edition = 1,
-): Provider | ProviderIssue {
+): Provider | ProviderIssue[] {
   const row = getOwn(KNOWN_PROVIDERS, slug)
   const protocol = settings.protocol ?? row?.protocol
-  if (!protocol)
-    return {
-      slug,
-      field: 'protocol',
-      expected: `one of ${protocols.join(', ')} (${slug} is not known by name)`,
-    }
-  if (!protocols.includes(protocol))
-    return {
-      slug,
-      field: 'protocol',
-      expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}`,
-    }
-  const header = Object.keys(settings.headers ?? {}).find(name => !isAllowedHeader(name))
-  if (header !== undefined)
-    return {
-      slug,
-      field: 'headers',
-      expected: 'names of headers, other than those of the connection',
-    }
-  const credential = buildCredential(settings, row, protocol)
-  if ('field' in credential) return { slug, ...credential }
+  // Which credential is expected is known of a known protocol only.
+  const credential = protocol ? buildCredential(settings, row, protocol) : []
   const base_url = buildAddress(settings, row, credential)
-  if (typeof base_url !== 'string') return { slug, ...base_url }
+  const issues = [
+    ...listProtocolIssues(slug, protocol, protocols),
+    ...listHeaderIssues(settings),
+    ...(Array.isArray(credential) ? credential : []),
+    ...(Array.isArray(base_url) ? base_url : []),
+  ]
+  if (!protocol || Array.isArray(credential) || Array.isArray(base_url) || issues.length > 0)
+    return listFields(issues).map(issue => ({ slug, ...issue }))
   return {
     ...credential,
     slug,
@@ -179,6 +169,32 @@ export function openProvider(
     on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',
   }
 }
+
+function listProtocolIssues(
+  slug: string,
+  protocol: string | undefined,
+  protocols: string[],
+): SettingIssue[] {
+  if (protocol && protocols.includes(protocol)) return []
+  const reason = protocol
+    ? `; this version does not speak ${protocol}`
+    : ` (${slug} is not known by name)`
+  return [{ field: 'protocol', expected: `one of ${protocols.join(', ')}${reason}` }]
+}
+
+const listHeaderIssues = ({ headers = {} }: ProviderConfig): SettingIssue[] =>
+  Object.keys(headers).every(isAllowedHeader)
+    ? []
+    : [
+        {
+          field: 'headers',
+          expected: 'names of headers, other than those of the connection',
+        },
+      ]
+
+/** Lists the first issue of each setting: a region may be missing for two reasons. */
+const listFields = (issues: SettingIssue[]): SettingIssue[] =>
+  issues.filter(({ field }, i) => issues.findIndex(one => one.field === field) === i)
 
 // The HTTP client sets these itself.
 const CONNECTION_HEADERS = [

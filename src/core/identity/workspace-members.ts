@@ -20,6 +20,12 @@ export async function listMembers(world: IdentityWorld, actor: Actor, query: Mem
   return listMemberPage(world, query, showMember)
 }
 
+/** Lists the deactivated members of the organization. For the operator: the API has no such list. */
+export async function listInactiveMembers({ store: { members } }: IdentityWorld) {
+  const inactive = await members.listInactive()
+  return { data: inactive.map(showMember), total_count: inactive.length }
+}
+
 /**
  * Lists one page of a workspace's members. The default workspace contains every member of the
  * organization, with their role there. Throws 404.

@@ -7,7 +7,7 @@ import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
-import { openAnswer } from '../upstream/answer.ts'
+import { type AnswerObserver, openAnswer, type ResponseHead } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
@@ -55,10 +55,8 @@ export async function attemptInOrder<K extends Kind>(
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
       const delay = computeHedgeDelay(world, step, attempt.endpoint)
-      const sendAttempt = (attempt: RunningAttempt) =>
-        tryEndpoint(world, step, attempt, queue.echoes)
-      if (delay === null) return await sendAttempt(attempt)
-      const answer = await raceEndpoints(world, attempt, { step, queue, delay, sendAttempt })
+      if (delay === null) return await tryEndpoint(world, step, attempt, queue.echoes)
+      const answer = await raceAttempt(world, attempt, { step, queue, delay })
       if (answer) return answer
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
@@ -68,6 +66,19 @@ export async function attemptInOrder<K extends Kind>(
   }
   throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
 }
+
+// A function of its own, so that calls without a hedge make no closure.
+const raceAttempt = <K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  { step, queue, delay }: { step: Step<K>; queue: AttemptQueue<K>; delay: number },
+): Promise<OpenedAnswer<K> | null> =>
+  raceEndpoints(world, attempt, {
+    step,
+    queue,
+    delay,
+    sendAttempt: racing => tryEndpoint(world, step, racing, queue.echoes),
+  })
 
 /**
  * Computes after how many milliseconds without a first part another endpoint is tried beside this
@@ -263,7 +274,9 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const prepared = inlineMedia(world, buildUpstreamCall(world, step, endpoint, protocol), {
+  const fitted = buildUpstreamCall(world, step, endpoint, protocol)
+  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  const prepared = inlineMedia(world, fitted, {
     kind,
     takesUrls: protocol.urlMedia,
     fetchesUrls: endpoint.provider.fetchesUrls,
@@ -271,9 +284,10 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
+  const builtAt = world.clock.ticks()
   const built = protocol.buildRequest(call, endpoint)
   // It is written as text next, which takes as long again.
-  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
@@ -360,7 +374,7 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, outgoing, sent)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -380,6 +394,7 @@ function createLeftover<K extends Kind>(
   return new Leftover({
     cancellation,
     hasClientLeft: () => isAbandoned(run),
+    key: run.actor.key_hash ?? '',
     readOns: world.traffic.readOns,
     getLimits: () => ({
       milliseconds: world.config.timeouts.read_on_seconds * 1000,
@@ -393,20 +408,26 @@ async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  outgoing: OutgoingRequest,
-  sent: SentRequest<K>,
+  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
-  const connection = leftover?.connection ?? attempt.cancellation
-  const opened = await openAnswer(world, outgoing, protocol, endpoint, call, connection, {
-    onHead({ status, request_id }) {
-      attempt.status = status
-      attempt.request_id = request_id
-    },
-    ...(leftover ? { onBytes: size => leftover.countBytes(size) } : {}),
-  })
+  const cancellation = leftover?.connection ?? attempt.cancellation
+  const expected = { protocol, endpoint, call, cancellation }
+  const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
   sent.received = opened.first
   return opened.first.some(kind.isMeaningful) ? opened : readUntilMeaningful(opened, kind)
+}
+
+/** Creates what notes the head of the answer, and counts its bytes if it may be read on. */
+function createObserver(
+  attempt: RunningAttempt,
+  leftover: Pick<Leftover<never>, 'countBytes'> | null,
+): AnswerObserver {
+  const onHead = ({ status, request_id }: ResponseHead) => {
+    attempt.status = status
+    attempt.request_id = request_id
+  }
+  return leftover ? { onHead, onBytes: size => leftover.countBytes(size) } : { onHead }
 }
 
 /** Reads on to the first part that a caller can use. */

@@ -4,14 +4,17 @@ import type { Block } from '../language/message.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
+import { refusePrivateHost } from '../upstream/untrusted-url.ts'
 import type { KindOfWork } from './kinds.ts'
-import { checkUnreadOrigins, listUnreadOrigins } from './media/unread-urls.ts'
+import { checkUnreadOrigins, listUnreadOrigins, type UnreadOrigin } from './media/unread-urls.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Media that a call refers to by URL. */
 export interface MediaReference {
   kind: Media
   url: string
+  /** Where it stands in the request. */
+  field?: string
 }
 
 /** How the media of a call are fetched. */
@@ -36,28 +39,45 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * self-hosted provider fetches none: it may stand in a network that callers cannot reach.
  * Each is fetched once, however many endpoints are tried: `media` holds what was fetched. Returns
  * the call itself, and no promise, if there is nothing to fetch, as in most. Throws 400 for media
- * that cannot be fetched.
+ * that cannot be fetched, and for those at an address of a private network, whoever fetches them.
  */
 export function inlineMedia<K extends Kind>(
   world: InferenceWorld,
   call: Work[K]['call'],
   { kind, takesUrls, fetchesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const { listMedia, readContents, replaceUrls } = kind.understanding
+  const { listMedia, readContents } = kind.understanding
   const all = listMedia(call)
+  for (const { url, field } of all) refusePrivateHost(world, url, field)
+  if (all.length === 0 && fetchesUrls) return call
   const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all)
-  const isForeign = ({ kind }: MediaReference) => !fetchesUrls || !takesUrls.includes(kind)
   const references = all.filter(
-    reference => isForeign(reference) && /^https?:/i.test(reference.url),
+    reference =>
+      (!fetchesUrls || !takesUrls.includes(reference.kind)) && /^https?:/i.test(reference.url),
   )
   if (references.length === 0 && unread.length === 0) return call
+  return fetchReferences(world, call, { kind, media, cancellation }, references, unread)
+}
+
+// A function of its own, so that calls without media make no closures.
+function fetchReferences<K extends Kind>(
+  world: InferenceWorld,
+  call: Work[K]['call'],
+  { kind, media, cancellation }: Pick<MediaOptions<K>, 'kind' | 'media' | 'cancellation'>,
+  references: MediaReference[],
+  unread: UnreadOrigin[],
+): Promise<Work[K]['call']> {
   return cancellation
     .awaitUnlessCancelled(checkUnreadOrigins(world, unread))
     .then(() => fetchMissing(world, media, cancellation, references))
-    .then(urls => replaceUrls(call, urls))
+    .then(urls => kind.understanding.replaceUrls(call, urls))
 }
 
-async function fetchMissing(
+/**
+ * Fetches what is not in `media` yet, as data URLs by their URL, and returns `media`. Throws 400
+ * for media that cannot be fetched, and for too many.
+ */
+export async function fetchMissing(
   world: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
@@ -75,9 +95,10 @@ async function fetchMissing(
     Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)),
   )
   const branches = cancellation.createBranches(missing.length)
-  const fetching = missing.map(async ({ kind, url }, i) => {
+  const fetching = missing.map(async ({ kind, url, field }, i) => {
     const { media_type, data } = await fetchMedia(world, url, {
       kind,
+      ...(field === undefined ? {} : { field }),
       maxBytes,
       ...(branches[i] ? { cancellation: branches[i] } : {}),
     })
@@ -113,9 +134,13 @@ export function replaceUrl(block: Block, urls: Map<string, string>): Block {
 }
 
 function findReference(block: Block): MediaReference | undefined {
-  if (block.type === 'image' || block.type === 'video') return { kind: block.type, url: block.url }
-  const url = block.type === 'file' ? block.file.file_data : undefined
-  return url !== undefined && isUrl(url) ? { kind: 'file', url } : undefined
+  if (block.type === 'image' || block.type === 'video')
+    return { kind: block.type, url: block.url, ...toField(block) }
+  if (block.type !== 'file') return undefined
+  const url = block.file.file_data
+  return url !== undefined && isUrl(url) ? { kind: 'file', url, ...toField(block) } : undefined
 }
+
+const toField = ({ field }: { field?: string }) => (field === undefined ? {} : { field })
 
 const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:/i.test(text)

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { invalid, tooLarge } from '../errors.ts'
+import { type GatewayError, invalid, tooLarge } from '../errors.ts'
 import { mayHaveLongInteger, parseExact } from './json.ts'
 import { describeIssue, findSchemaIssue } from './schema.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
@@ -55,11 +55,42 @@ function checkSize(bytes: Uint8Array): void {
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1
       tokens += 1
-      if (depth > DEEPEST) throw invalid(`body: expected at most ${DEEPEST} levels of nesting`)
+      if (depth > DEEPEST) throw tooDeep(bytes, i)
     } else if (byte === 0x7d || byte === 0x5d) depth -= 1
     else if (byte === 0x2c || byte === 0x3a) tokens += 1
     if (tokens > MAX_TOKENS) throw invalid(`body: expected at most ${MAX_TOKENS} values`)
   }
+}
+
+/** The error for a value that nests too deep at `end`. It names the value's place in the body. */
+function tooDeep(bytes: Uint8Array, end: number): GatewayError {
+  const field = findPlace(bytes, end)
+  return invalid(`${field ?? 'body'}: expected at most ${DEEPEST} levels of nesting`, field)
+}
+
+const [OPEN_LIST, COLON, COMMA] = [0x5b, 0x3a, 0x2c]
+
+/**
+ * Finds the member of the body that `end` is in, and its index if that member is a list: `input.3`.
+ * Undefined if the body is no object, or the member's name is not one that a field could have.
+ */
+function findPlace(bytes: Uint8Array, end: number): string | undefined {
+  let [name, text, depth, index] = ['', '', 0, -1]
+  for (let i = 0; i < end; i++) {
+    const byte = bytes[i] as number
+    if (byte === QUOTE) {
+      const close = findTextEnd(bytes, i)
+      if (depth === 1) text = DECODER.decode(bytes.subarray(i + 1, Math.min(close, i + 66)))
+      i = close
+    } else if (byte === 0x7b || byte === OPEN_LIST) {
+      depth += 1
+      if (depth === 2) index = byte === OPEN_LIST ? 0 : -1
+    } else if (byte === 0x7d || byte === 0x5d) depth -= 1
+    else if (byte === COLON && depth === 1) name = text
+    else if (byte === COMMA && depth === 2 && index >= 0) index += 1
+  }
+  if (!/^\w{1,64}$/.test(name)) return undefined
+  return index >= 0 ? `${name}.${index}` : name
 }
 
 /** So many bytes after an escaped quote are read one by one: others may follow at once. */

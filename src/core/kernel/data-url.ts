@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import { releaseBytes } from './body.ts'
 
 /** Bytes with their media type. */
 export interface Media {
@@ -52,6 +53,27 @@ const PICTURES = {
 export const detectImageType = (data: string): string | undefined =>
   Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
+/** A multiple of three bytes: their base64 needs no padding. */
+const PART = 48 * 1024
+
+/**
+ * Returns a plain text as a `data:` URL in base64. That of a large one is put together in place: as
+ * two texts that are joined it would be there twice.
+ */
+export function toTextUrl(text: string): string {
+  const bytes = Buffer.from(text)
+  const url = Buffer.allocUnsafe(TEXT_HEAD.length + 4 * Math.ceil(bytes.length / 3))
+  let end = url.write(TEXT_HEAD, 'latin1')
+  for (let at = 0; at < bytes.length; at += PART)
+    end += url.write(bytes.toString('base64', at, Math.min(at + PART, bytes.length)), end, 'latin1')
+  releaseBytes(bytes)
+  const result = url.toString('latin1', 0, end)
+  releaseBytes(url)
+  return result
+}
+
+const TEXT_HEAD = 'data:text/plain;base64,'
+
 const PLAIN = /^data:text\/plain[;,]/i
 
 /**
@@ -68,7 +90,9 @@ export const readPlainText = (url: string, field?: string): string | undefined =
 export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): string {
   const bytes = Buffer.from(data, 'base64')
   const encoding = detectUtf16(bytes, charset.toLowerCase())
-  return encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+  const text = encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+  releaseBytes(bytes)
+  return text
 }
 
 /**
@@ -121,7 +145,11 @@ function normalizeBase64(body: string): string | null {
   const text = body.includes('%') ? decodePercent(body).toString('latin1') : body
   const bytes = decodeBase64(text)
   if (!bytes) return null
-  return isStandardBase64(text, bytes.length) ? text : Buffer.from(bytes).toString('base64')
+  const standard = isStandardBase64(text, bytes.length)
+    ? text
+    : Buffer.from(bytes).toString('base64')
+  releaseBytes(bytes)
+  return standard
 }
 
 const isStandardBase64 = (text: string, bytes: number) =>

@@ -62,6 +62,8 @@ export const parsePartCount = (whole: number, value: unknown): number =>
 
 /** Parses a JSON text that holds an object. Undefined for any other text. */
 export function parseObject(json: string): Json | undefined {
+  // Most texts of tools are no JSON, and an exception for each costs more than all else.
+  if (!BEGINS_OBJECT.test(json)) return undefined
   try {
     const value = parseExact(json)
     return isObject(value) ? value : undefined
@@ -69,6 +71,9 @@ export function parseObject(json: string): Json | undefined {
     return undefined
   }
 }
+
+/** A text that may hold an object: the white space of JSON, and a brace. */
+const BEGINS_OBJECT = /^[ \t\n\r]*\{/
 
 /** No honest sender nests deeper than this. The stack overflows at some tens of thousands. */
 const DEEPEST = 5_000

@@ -31,6 +31,10 @@ export const Id = Type.String({ maxLength: LONGEST_ID })
 /** An id that is not empty. */
 export const SomeId = Type.String({ minLength: 1, maxLength: LONGEST_ID })
 
+/** Builds the schema of a whole number, from this one up to the largest that is exact. */
+export const buildCount = (minimum: number) =>
+  Type.Integer({ minimum, maximum: Number.MAX_SAFE_INTEGER })
+
 /** Builds the schema of a list. It has at most `MAX_ITEMS` items unless the options say fewer. */
 export const list = <T extends TSchema>(items: T, options: ArrayOptions = {}) =>
   Type.Array(items, { maxItems: MAX_ITEMS, ...options })

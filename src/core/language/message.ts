@@ -27,27 +27,34 @@ export interface CacheControl {
   ttl?: '5m' | '1h'
 }
 
+/** Where content stands in its request, such as `input.3.content.0`, for errors that name it. */
+interface Placed {
+  field?: string
+}
+
 export type Block =
   | { type: 'text'; text: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
   /** A picture, by http(s) or data URL. */
-  | {
+  | ({
       type: 'image'
       url: string
       detail?: string
       cache_control?: CacheControl
       extra?: Record<string, unknown>
-    }
+    } & Placed)
   /** Sound in base64; `format` as the chat API names it: `wav`, `mp3`. */
   | { type: 'audio'; data: string; format: string }
-  | { type: 'video'; url: string; extra?: Record<string, unknown> }
+  | ({ type: 'video'; url: string; extra?: Record<string, unknown> } & Placed)
   /** A document: `file_data` is an http(s) or data URL, `file_id` a file stored at the provider. */
-  | {
+  | ({
       type: 'file'
       file: { filename?: string; file_data?: string; file_id?: string }
       citations?: boolean
+      /** What the document says, for models that do not read it themselves. */
+      parsed?: ParsedFile
       cache_control?: CacheControl
       extra?: Record<string, unknown>
-    }
+    } & Placed)
   /** `input` is the raw JSON text of the arguments. */
   | {
       type: 'tool-call'
@@ -60,7 +67,13 @@ export type Block =
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
   /** Content that the gateway has no type for, exactly as the client of this dialect sent it. */
-  | { type: 'other'; dialect: TextDialect; value: unknown }
+  | ({ type: 'other'; dialect: TextDialect; value: unknown } & Placed)
+
+/** The words of a document, and what kind of document it is: `pdf`, `docx`, `text`. */
+export interface ParsedFile {
+  type: string
+  blocks: Block[]
+}
 
 /**
  * Returns copies of the messages with each `name` moved into the text as `{name}: {content}`. Some

@@ -123,6 +123,11 @@ function putResultsFirst(
   blocks: (Block | ToolResult)[],
   calls: ToolCallBlock[],
 ): (Block | ToolResult)[] {
+  const [only] = blocks
+  const [call] = calls
+  // One call and its result, as in most turns of an agent.
+  if (calls.length === 1 && blocks.length === 1 && only?.type === 'tool-result' && call)
+    if (only.id === call.id) return [{ ...only, name: call.name }]
   const results = blocks.filter(block => block.type === 'tool-result').toReversed()
   // If a call has two results, the first one counts.
   const byCall = new Map(results.map(result => [result.id, result]))

@@ -29,9 +29,19 @@ export const RESTORING = 'restore.part'
 
 /** Creates the directory and checks it, as `openDataDirectory` does, without a database. */
 export function makeDataDirectory(data: string): void {
-  mkdirSync(data, { recursive: true, mode: 0o700 })
+  makeDirectory(data)
   refuseForeignWriters(data, statSync(data))
   for (const name of DATABASES) checkDataFile(join(data, name))
+}
+
+function makeDirectory(data: string): void {
+  try {
+    mkdirSync(data, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw hasCode(cause, 'EEXIST')
+      ? new Error(`${data}: expected a directory, found a file`, { cause })
+      : cause
+  }
 }
 
 function checkDataFile(path: string): void {

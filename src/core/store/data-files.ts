@@ -51,3 +51,14 @@ export function writeDataFile(path: string, content: string | Uint8Array): void 
 /** Whether this is a system error with this code. */
 export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code
+
+/**
+ * Opens a database at a path. What SQLite throws does not name the file, so that it is named here.
+ */
+export function nameDatabase<T>(path: string, open: () => T): T {
+  try {
+    return open()
+  } catch (thrown) {
+    throw thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
+  }
+}

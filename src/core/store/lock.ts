@@ -2,23 +2,30 @@ import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { conflict } from '../errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
+import { nameDatabase } from './data-files.ts'
 
 /**
  * Locks the data directory against other servers, and returns the function that unlocks it. The
  * lock is the operating system's own, held through SQLite. It ends with the process, however that
  * ends, and is never left behind. Throws 409 when another server holds it, and
- * 403 when other users may write there.
+ * 403 when other users may write there, and what the system throws where there can be no lock.
  */
 export function lockData(data: string): () => void {
   makeDataDirectory(data)
-  const db = new Database(join(data, 'serve.lock'), { create: true })
+  const path = join(data, 'serve.lock')
+  const db = nameDatabase(path, () => new Database(path, { create: true }))
   try {
-    db.run('pragma busy_timeout = 0')
-    db.run('pragma locking_mode = exclusive')
-    db.run('begin exclusive')
-  } catch {
+    nameDatabase(path, () => {
+      db.run('pragma busy_timeout = 0')
+      db.run('pragma locking_mode = exclusive')
+      db.run('begin exclusive')
+    })
+  } catch (thrown) {
     db.close()
-    throw conflict(`Another gateway serves from ${data}`)
+    throw isBusy(thrown) ? conflict(`Another gateway serves from ${data}`) : thrown
   }
   return () => db.close()
 }
+
+const isBusy = (thrown: unknown): boolean =>
+  thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('SQLITE_BUSY')

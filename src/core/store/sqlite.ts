@@ -2,6 +2,7 @@ import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
+import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
 import { migrate, openInMemory } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
@@ -35,10 +36,14 @@ export async function openSqlite({
   secrets,
 }: SqliteOptions): Promise<Store> {
   const db =
-    path === ':memory:' ? openInMemory(secrets) : new Database(path, { create: true, strict: true })
+    path === ':memory:'
+      ? openInMemory(secrets)
+      : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
-    applyPragmas(db, durability)
-    migrate(db, secrets)
+    nameDatabase(path, () => {
+      applyPragmas(db, durability)
+      migrate(db, secrets)
+    })
   } catch (error) {
     db.close()
     throw error
@@ -48,7 +53,7 @@ export async function openSqlite({
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
   return {
-    ...openStores(db, kysely, write, sealing, secrets),
+    ...openStores({ db, kysely, write, sealing, secrets }),
     owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

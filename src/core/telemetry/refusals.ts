@@ -4,13 +4,14 @@ import type { Events } from '../events.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { hideCredentials } from '../kernel/credential.ts'
 import { toPrintable } from '../kernel/printable.ts'
-import { SomeId } from '../kernel/schema-builders.ts'
+import { SomeId, SomeName } from '../kernel/schema-builders.ts'
+import { openRefusalKinds } from './refusals/kinds.ts'
 
 declare module '../events.ts' {
   interface EventMap {
     /** A call was refused before any provider was asked. */
     'call.refused': Refusal
-    /** So many further refusals were not noted, as there were too many at once. */
+    /** So many further refusals were not published, as there were too many at once. */
     'refusals.skipped': { count: number }
   }
 }
@@ -32,26 +33,97 @@ export interface Refusal {
   model: string | null
 }
 
+/** How many refusals like one that is stored have no row of their own. */
+export interface RefusalCount {
+  /** The stored one, by its id and time. */
+  id: string
+  created_at: string
+  left_out: number
+  /** The time of the last of them. */
+  left_out_until: string
+}
+
+/** A refusal as it is stored: a larger sequence is a later one. */
+export interface StoredRefusal extends Refusal {
+  sequence: number
+  left_out: number
+  left_out_until: string | null
+}
+
+/** Which stored refusals are listed. */
+export interface RefusalFilter {
+  id?: string
+  key_hash?: string
+  status?: number
+  /** Those before this sequence. */
+  before?: number
+  /** Those after this sequence. */
+  after?: number
+}
+
 /** Stores refusals. They are a log: what is lost in a crash is lost. */
 export interface RefusalStore {
-  /** Adds refusals, oldest first, and removes all but the newest `keep`. */
-  add(refusals: Refusal[], keep: number): Promise<void>
-  /** Lists the newest, newest first; with `id` those of one request. */
-  list(limit: number, id?: string): Promise<Refusal[]>
+  /** Adds refusals, oldest first, sets counts, and removes all but the newest `keep`. */
+  add(refusals: Refusal[], counts: RefusalCount[], keep: number): Promise<void>
+  /** Lists the newest that match, newest first. */
+  list(limit: number, filter?: RefusalFilter): Promise<StoredRefusal[]>
 }
 
 /** The query of `logs`. */
 export const RefusalQuery = Type.Object({
   id: Type.Optional(SomeId),
+  key_hash: Type.Optional(SomeName),
+  status: Type.Optional(Type.Integer({ minimum: 400, maximum: 499 })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+  /** What the page before has named. */
+  cursor: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', title: 'a cursor of a list' })),
 })
 export type RefusalQuery = Static<typeof RefusalQuery>
 
-/** Lists calls that were refused, newest first. */
-export const listRefusals = async (
-  { store }: { store: { refusals: RefusalStore } },
-  { id, limit = 20 }: RefusalQuery,
-) => ({ data: await store.refusals.list(limit, id) })
+/** A gateway, as far as its refusals go. */
+interface RefusalReader {
+  store: { refusals: Pick<RefusalStore, 'list'> }
+}
+
+/**
+ * Lists calls that were refused, newest first. `next_cursor` asks for the page after; it is null on
+ * the last one.
+ */
+export async function listRefusals(
+  { store }: RefusalReader,
+  { limit = 20, cursor, ...query }: RefusalQuery,
+) {
+  const before = cursor === undefined ? {} : { before: Number(cursor) }
+  const found = await store.refusals.list(limit + 1, { ...query, ...before })
+  const page = found.slice(0, limit)
+  const isLast = found.length === page.length
+  return {
+    data: page.map(({ sequence: _, ...refusal }) => refusal),
+    next_cursor: isLast ? null : String(page.at(-1)?.sequence),
+  }
+}
+
+/** How many are read at once of those that are new. */
+const MOST_NEW = 1000
+
+/**
+ * Yields calls that are refused from now on, oldest first, and never ends by itself: `wait` says
+ * when to look again, and that there is an end by returning false.
+ */
+export async function* followRefusals(
+  { store: { refusals } }: RefusalReader,
+  filter: Pick<RefusalFilter, 'id' | 'key_hash' | 'status'>,
+  wait: () => Promise<boolean>,
+): AsyncGenerator<Refusal> {
+  let [{ sequence: after } = { sequence: 0 }] = await refusals.list(1)
+  while (await wait()) {
+    const found = await refusals.list(MOST_NEW, { ...filter, after })
+    for (const { sequence, left_out: _, left_out_until: __, ...refusal } of found.reverse()) {
+      after = sequence
+      yield refusal
+    }
+  }
+}
 
 /** What is known of a request that is refused. */
 export type RefusedRequest = Omit<Refusal, 'created_at' | 'status' | 'error_type' | 'message'>
@@ -73,13 +145,15 @@ interface RefusalWorld {
 
 /** In milliseconds: how long refusals are collected before they are written at once. */
 const INTERVAL = 500
-/** The most that are noted in one interval: a flood is counted and not written. */
+/** The most that are published or written in one interval: a flood is counted. */
 const MOST_AT_ONCE = 100
 const LONGEST_TEXT = 300
 
-/** Opens the log. A flood costs a hundred rows each half second, and no call waits for a write. */
+/** Opens the log. What a flood costs has a bound, and no call waits for a write. */
 export function openRefusalLog({ store, events, clock, readKeep }: RefusalWorld): RefusalLog {
+  const kinds = openRefusalKinds()
   let pending: Refusal[] = []
+  let published = 0
   let skipped = 0
   let timer: ReturnType<typeof setTimeout> | undefined
   let writing = Promise.resolve()
@@ -87,32 +161,44 @@ export function openRefusalLog({ store, events, clock, readKeep }: RefusalWorld)
   function flush(): Promise<void> {
     clearTimeout(timer)
     timer = undefined
-    const batch = pending
+    const [batch, counts] = [pending, kinds.takeCounts()]
     pending = []
     if (skipped > 0) events.publish('refusals.skipped', { count: skipped })
     skipped = 0
-    if (batch.length > 0)
-      writing = writing.then(() => store.add(batch, readKeep())).catch(() => undefined)
+    published = 0
+    if (batch.length > 0 || counts.length > 0)
+      writing = writing.then(() => store.add(batch, counts, readKeep())).catch(() => undefined)
     return writing
   }
 
   return {
-    note(request, { status, type, message }) {
+    note(request, error) {
       if (readKeep() === 0) return
       timer ??= setTimeout(() => void flush(), INTERVAL).unref()
-      if (pending.length === MOST_AT_ONCE) {
+      const created_at = clock.now().toISOString()
+      if (published === MOST_AT_ONCE) {
         skipped += 1
+        kinds.count({ ...request, created_at, status: error.status, error_type: error.type })
         return
       }
-      const created_at = clock.now().toISOString()
-      const { path, model } = request
-      const callersWords = { path: cut(path), model: model && cut(model), message: cut(message) }
-      const refusal = { ...request, created_at, status, error_type: type, ...callersWords }
-      pending.push(refusal)
+      published += 1
+      const refusal = describeRefusal(request, error, created_at)
+      if (kinds.grantRow(refusal)) pending.push(refusal)
+      else kinds.count(refusal)
       events.publish('call.refused', refusal)
     },
     flush,
   }
+}
+
+function describeRefusal(
+  request: RefusedRequest,
+  { status, type, message }: GatewayError,
+  created_at: string,
+): Refusal {
+  const { path, model } = request
+  const callersWords = { path: cut(path), model: model && cut(model), message: cut(message) }
+  return { ...request, created_at, status, error_type: type, ...callersWords }
 }
 
 // Paths and model names are callers' own words.

@@ -1,3 +1,4 @@
+import { countJsonBytes } from '../kernel/json-bytes.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block } from '../language/message.ts'
 import type { Usage } from '../language/usage.ts'
@@ -44,8 +45,11 @@ export async function estimateContent(
 }
 
 /** Computes a generous estimate of a prompt's tokens immediately, from the lengths of its texts. */
-export function computePromptBound({ messages, tools }: TextCall): ExpectedInput {
-  const described = tools.length > 0 ? boundTokens(JSON.stringify(tools)) : 0
+export function computePromptBound({
+  messages,
+  tools,
+}: Pick<TextCall, 'messages' | 'tools'>): ExpectedInput {
+  const described = tools.length > 0 ? boundJsonTokens(tools) : 0
   const bound = { text: described + PER_MESSAGE * messages.length + PER_ANSWER, audio: 0, video: 0 }
   for (const { blocks } of messages) addBlockBounds(bound, blocks)
   return bound
@@ -158,9 +162,10 @@ export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): nu
   return Math.floor(bytes / LONGEST_TOKEN)
 }
 
-// Most calls have none of these fields.
-function boundJsonTokens(value: unknown): number {
-  for (const _ in value as object) return boundTokens(JSON.stringify(value))
+/** Returns a generous estimate of the tokens of a value's JSON. Most calls have no such values. */
+export function boundJsonTokens(value: unknown): number {
+  if (value == null || (Array.isArray(value) && value.length === 0)) return 0
+  for (const _ in value as object) return Math.ceil(countJsonBytes(value) / BYTES_PER_TOKEN)
   return 0
 }
 

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import { parseObject } from '../kernel/json.ts'
+import { isObject, parseObject } from '../kernel/json.ts'
 import { openHttpClient } from './http/client.ts'
 import { type IncomingResponse, readBodyText } from './http/exchange.ts'
 import { askSandbox } from './sandbox.ts'
@@ -11,12 +11,17 @@ export type { IncomingResponse }
 /** One request to a provider or another host. */
 export interface OutgoingRequest {
   /** POST by default. */
-  method?: 'GET'
+  method?: 'GET' | 'DELETE'
   url: string
   /** Keyed by lower-case name. */
   headers: Record<string, string>
-  /** Exactly as it goes on the wire, because signatures cover it. */
-  body: string
+  /**
+   * Exactly as it goes on the wire, because signatures cover it. A large one is in pieces, each of
+   * which gives its memory back once it is sent.
+   */
+  body: string | Uint8Array[]
+  /** A large body as it was before it was written: the sandbox need not read it again. */
+  value?: unknown
   /** The address to connect to, instead of resolving the URL's host. */
   address?: string
   /** Called when a connection takes the request: from here on the provider may have read it. */
@@ -39,12 +44,15 @@ export function openEgress(getConfig: () => Config): Send {
       return getConfig().timeouts.connect_seconds * 1000
     },
   })
-  return ({ method = 'POST', url, headers, body, address, onSent }, cancellation) => {
+  return ({ method = 'POST', url, headers, body, value, address, onSent }, cancellation) => {
     if (url.startsWith('sandbox:')) {
       onSent?.()
-      return askSandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(
-        toIncomingResponse,
-      )
+      const asked = value ?? (typeof body === 'string' ? parseObject(body) : undefined)
+      return askSandbox(
+        url.slice('sandbox:'.length),
+        isObject(asked) ? asked : {},
+        cancellation,
+      ).then(toIncomingResponse)
     }
     return http.send({ method, url, headers, body, address, onSent }, cancellation)
   }

@@ -36,6 +36,24 @@ export async function checkUntrustedUrl(
   return { url: url.href, address }
 }
 
+/**
+ * Throws 400 naming `field` if the URL itself says that its host is in a private network: by an
+ * address, or as `localhost`. A provider that fetches it could only look into its own. Nothing is
+ * looked up, so other hosts pass.
+ */
+export function refusePrivateHost(world: UpstreamWorld, namedUrl: string, field?: string): void {
+  if (!/^https?:/i.test(namedUrl)) return
+  const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl) : null
+  if (url === null || !isPrivateName(url) || isAllowed(world, url)) return
+  throw urlRefusal('the URL of a public host', field)
+}
+
+function isPrivateName({ hostname }: URL): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (/(^|\.)localhost\.?$/.test(host)) return true
+  return (host.includes(':') || IPV4.test(host)) && !isPublicAddress(host)
+}
+
 const urlRefusal = (expected: string, field?: string): GatewayError =>
   invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 

@@ -110,7 +110,7 @@ describe('POST /workspaces', () => {
         default_text_model: 'sandbox/echo',
       },
       ...{
-        default_image_model: 'openai/dall-e-3',
+        default_image_model: null,
         default_provider_sort: 'price',
         io_logging_sampling_rate: 1,
       },
@@ -155,6 +155,7 @@ describe('POST /workspaces', () => {
     ['a description of 501 characters', { description: 'x'.repeat(501) }, 'description'],
     ['an unknown model', { default_text_model: 'acme/none' }, 'default_text_model'],
     ['a model without text output', { default_text_model: 'sandbox/embed' }, 'default_text_model'],
+    ['a model of images', { default_image_model: 'openai/dall-e-3' }, 'default_image_model'],
     ['an unknown variant', { default_text_model: 'sandbox/echo:nitro' }, 'default_text_model'],
     ['an unknown sort', { default_provider_sort: 'luck' }, 'default_provider_sort'],
     ['a rate of zero', { io_logging_sampling_rate: 0 }, 'io_logging_sampling_rate'],

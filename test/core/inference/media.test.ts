@@ -117,9 +117,7 @@ describe('media that a call refers to by URL', () => {
   })
 
   test('is not fetched from a private host that is not allowed', async () => {
-    await expect(prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).rejects.toMatchObject({
-      type: 'invalid_request',
-    })
+    expect(() => prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).toThrow('public host')
   })
 
   test('is not fetched for a client that has left', async () => {
@@ -146,9 +144,7 @@ describe('media that a call refers to by URL', () => {
   })
 
   test.each<[name: string, block: Block]>([
-    ['a private host', image('http://169.254.169.254/latest/meta-data')],
-    ['a private host by name', image('http://localhost/a.png')],
-    ['another port', image('http://127.0.0.1:1/a.png')],
+    ['another port', image('http://8.8.8.8:1/a.png')],
     ['a file', image('file:///etc/passwd')],
     ['a file of a host', { type: 'video', url: 'FILE://localhost/etc/passwd' }],
     ['a path', image('/etc/passwd')],
@@ -173,6 +169,36 @@ describe('media that a call refers to by URL', () => {
     await expect(promise).rejects.toMatchObject({ type: 'invalid_request', status: 400 })
     expect(prepared(call, ALL)).toBe(call)
     expect(visits).toEqual([])
+  })
+})
+
+describe('an address of a private network is refused for every provider', () => {
+  test.each([
+    'http://169.254.169.254/latest/meta-data',
+    'http://10.0.0.1/a.png',
+    'http://0x7f.1/a.png',
+    'https://[::1]/a.png',
+    'http://localhost/a.png',
+    'HTTP://files.localhost./a.png',
+  ])('%s', url => {
+    const media: Block[] = [
+      image(url),
+      { type: 'video', url },
+      { type: 'file', file: { file_data: url } },
+    ]
+    for (const block of media)
+      for (const fetchesUrls of [true, false]) {
+        const named = { ...block, field: 'input.3.content.0' } as Block
+        const prepare = () => prepared(callOf(named), ALL, undefined, fetchesUrls)
+        expect(prepare).toThrow('input.3.content.0: expected the URL of a public host')
+        expect(() => prepared(callOf(block), ALL, undefined, fetchesUrls)).toThrow('The URL')
+      }
+    expect(visits).toEqual([])
+  })
+
+  test('names that are public, and hosts that the config allows, pass', () => {
+    const call = callOf(image('https://localhost.example/a.png'), image(at('/a.png')))
+    expect(prepared(call, ALL)).toBe(call)
   })
 })
 

@@ -11,6 +11,7 @@ import type { Rule } from '../../../src/core/policy/rules.ts'
 import { type Send, toIncomingResponse } from '../../../src/core/upstream/egress.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { decodeOutgoing } from '../../support/outgoing.ts'
 import { createSeededRandom } from '../../support/random.ts'
 
 const CALLS = 3_000
@@ -179,7 +180,7 @@ function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | und
 function drawnUpstreams(random: () => number) {
   const called: string[] = []
   const egress: Send = async ({ url, body }) => {
-    const { model, reasoning_effort, web_search_options } = JSON.parse(body)
+    const { model, reasoning_effort, web_search_options } = JSON.parse(decodeOutgoing(body))
     const asked = `${reasoning_effort ? ' thinking' : ''}${web_search_options ? ' online' : ''}`
     called.push(`${model} ${new URL(url).host.split('.')[0]}${asked}`)
     const lot = random()

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { Base64Pieces, isDataUrl, parseDataUrl } from '../../../src/core/kernel/data-url.ts'
+import {
+  Base64Pieces,
+  isDataUrl,
+  parseDataUrl,
+  readPlainText,
+  toTextUrl,
+} from '../../../src/core/kernel/data-url.ts'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
@@ -126,3 +132,15 @@ test('separately padded pieces of base64 are joined by their bytes', () => {
   expect(join(['YWJ', 'j', 'ZGVm'])).toBe('YWJjZGVm')
   expect(join([])).toBe('')
 })
+
+test.each([0, 1, 2, 3, 49_151, 49_152, 49_153, 98_304, 200_000])(
+  'a text of %d units as a data URL is in one piece of base64, and comes back',
+  size => {
+    for (const unit of ['a', 'é漢']) {
+      const text = unit.repeat(size)
+      const url = toTextUrl(text)
+      expect(url === `data:text/plain;base64,${base64(text)}`).toBe(true)
+      if (size > 0) expect(readPlainText(url) === text).toBe(true)
+    }
+  },
+)

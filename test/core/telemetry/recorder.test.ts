@@ -11,6 +11,7 @@ const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   record,
   byId: async () => undefined,
   list: async () => [],
+  listIds: async () => [],
   sum: async () => [],
   countFreeCalls: async () => 0,
 })

@@ -15,7 +15,7 @@ const SPLIT_KEYS = {
 function openKeyed(api_key: string): Provider {
   const settings = { api_key, base_url: 'http://acme.test/v1', protocol: 'openai-chat' }
   const opened = openProvider('acme', settings, protocolNames)
-  if ('field' in opened) throw new Error(opened.expected)
+  if (Array.isArray(opened)) throw new Error(opened[0]?.expected)
   return opened
 }
 

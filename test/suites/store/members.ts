@@ -58,6 +58,7 @@ export function testMembers(store: GetStore): void {
       [],
     ])
     expect(await members.count()).toBe(4)
+    expect((await members.listInactive()).map(({ id }) => id)).toEqual(['gone'])
   })
 
   test('an address belongs to one active member, in any case, until they leave', async () => {

@@ -109,7 +109,8 @@ const renderOutput = ({ text, thought, calls }: ScriptedAnswer): OutputItem[] =>
     ? [
         {
           type: 'reasoning',
-          id: 'rs_1',
+          // Clients keep one item of each id.
+          id: `rs_${Bun.hash(thought.signature).toString(36)}`,
           summary: [{ type: 'summary_text', text: thought.text }],
           encrypted_content: thought.signature,
         },

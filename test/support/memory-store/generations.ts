@@ -14,6 +14,14 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
       for (const entry of batch) record(memory, entry)
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
+  listIds: (beginning, limit) =>
+    connection.read(({ generations }) =>
+      generations
+        .all(({ id }) => id.startsWith(beginning))
+        .map(({ id }) => id)
+        .sort()
+        .slice(0, limit),
+    ),
   list: (query, limit) =>
     connection.read(({ generations }) => {
       const all = generations.all().reverse()

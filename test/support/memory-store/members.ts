@@ -28,6 +28,10 @@ export const createMemoryMemberStore = (connection: Connection): MemberStore => 
         .slice(offset, offset + limit),
     ),
   count: () => connection.read(({ members }) => members.all(({ active }) => active).length),
+  listInactive: () =>
+    connection.read(({ members }) =>
+      members.all(({ active }) => !active).sort(compareByFields('created_at', 'id')),
+    ),
   byIds: ids => connection.read(({ members }) => members.all(({ id }) => ids.includes(id))),
   insert: (member, entry) =>
     connection.write(memory => {

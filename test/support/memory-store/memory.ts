@@ -19,7 +19,7 @@ import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Guardrail } from '../../../src/core/policy/guardrails/store.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { OutboxRow } from '../../../src/core/telemetry/outbox.ts'
-import type { Refusal } from '../../../src/core/telemetry/refusals.ts'
+import type { StoredRefusal } from '../../../src/core/telemetry/refusals.ts'
 import { Table } from './table.ts'
 
 /** Deleted rows stay, because others refer to them. */
@@ -52,7 +52,7 @@ export class Memory {
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
-  readonly refusals = new Table<Refusal>()
+  readonly refusals = new Table<StoredRefusal>()
   readonly counters = new Table<{ value: number }>()
 
   /** The number of transactions that have changed anything. */

@@ -44,7 +44,8 @@ export function openProviderWithCredential(
   const config: ProviderConfig = { ...rest, headers: ownHeaders, ...credential, ...authSetting }
   // Google's own default for accounts that name no region.
   if (config.service_account !== undefined) config.region ??= 'global'
-  return openProvider(slug, config, [protocol])
+  const opened = openProvider(slug, config, [protocol])
+  return Array.isArray(opened) ? (opened[0] ?? EXPECTED) : opened
 }
 
 const isHeaderAuth = (auth: Auth | undefined): auth is Auth =>

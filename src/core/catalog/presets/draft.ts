@@ -1,5 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Json } from '../../kernel/json.ts'
+import { isLargeJson } from '../../kernel/json-bytes.ts'
 import type { PresetVersion } from './store.ts'
 
 /**
@@ -71,6 +72,9 @@ const MAX_BYTES = 256 * 1024
 
 /** Throws 400 for a draft that is too large to keep. */
 export function checkDraftSize({ system_prompt, config }: PresetDraft): void {
-  const size = Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
+  // What is large has more bytes than that, and need not be counted.
+  const size = isLargeJson(config)
+    ? Number.POSITIVE_INFINITY
+    : Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
   if (size > MAX_BYTES) throw invalid(`body: expected at most ${MAX_BYTES} bytes to keep`)
 }

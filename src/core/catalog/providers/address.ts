@@ -8,32 +8,37 @@ type Blank = 'region' | 'project'
 
 /**
  * Builds the address of a configured provider: the config's, else the built-in one with its blanks
- * filled. Returns what is missing where a blank has no value.
+ * filled. Returns what is missing where a blank has no value. Of a credential that is wrong itself
+ * nothing is missed.
  */
 export function buildAddress(
   settings: ProviderConfig,
   row: ProviderRow | undefined,
-  { service_account, aws }: Credential,
-): string | SettingIssue {
+  credential: Credential | SettingIssue[],
+): string | SettingIssue[] {
   if (settings.base_url) return settings.base_url.replace(/\/+$/, '')
+  const isWrong = Array.isArray(credential)
+  const { aws, service_account } = isWrong ? { ...settings, service_account: null } : credential
   const values = {
     region: settings.region ?? aws?.region,
     project: settings.project ?? service_account?.project_id ?? undefined,
   }
   const template = getOwn(row?.regions ?? {}, values.region) ?? row?.base_url
   if (!template)
-    return { field: 'base_url', expected: 'the address before the protocol’s own path' }
-  return fillBlanks(template, values)
+    return [{ field: 'base_url', expected: 'the address before the protocol’s own path' }]
+  const given = isWrong && settings.service_account ? { ...values, project: '-' } : values
+  return fillBlanks(template, given)
 }
 
 function fillBlanks(
   template: string,
   values: Record<Blank, string | undefined>,
-): string | SettingIssue {
-  const missing = (['region', 'project'] as const).find(
+): string | SettingIssue[] {
+  const missing = (['region', 'project'] as const).filter(
     blank => template.includes(`{${blank}}`) && !values[blank],
   )
-  if (missing) return { field: missing, expected: `the ${missing} in ${template}` }
+  if (missing.length > 0)
+    return missing.map(blank => ({ field: blank, expected: `the ${blank} in ${template}` }))
   return template.replace(/\{(region|project)\}/g, (_, blank: Blank) =>
     encodeURIComponent(values[blank] ?? ''),
   )

@@ -30,12 +30,12 @@ export interface Credential {
   service_account: ServiceAccount | null
 }
 
-/** Builds the credential of a configured provider, or returns what is missing. */
+/** Builds the credential of a configured provider, or returns everything that is missing. */
 export function buildCredential(
   settings: ProviderConfig,
   row: ProviderRow | undefined,
   protocol: string,
-): Credential | SettingIssue {
+): Credential | SettingIssue[] {
   const auth = pickAuth(settings, row, protocol)
   const none: Credential = { auth, api_key: null, aws: null, service_account: null }
   switch (auth) {
@@ -67,18 +67,23 @@ function pickAuth(settings: ProviderConfig, row: ProviderRow | undefined, protoc
   return (row?.keyless ?? settings.protocol !== undefined) ? 'none' : 'bearer'
 }
 
-const reportMissingKey = (row: ProviderRow | undefined): SettingIssue => ({
-  field: 'api_key',
-  expected: row?.instead ? `the credential, or ${row.instead}` : 'the credential',
-})
+const reportMissingKey = (row: ProviderRow | undefined): SettingIssue[] => [
+  {
+    field: 'api_key',
+    expected: row?.instead ? `the credential, or ${row.instead}` : 'the credential',
+  },
+]
 
 function buildAwsCredential(
   { aws, ...settings }: ProviderConfig,
   none: Credential,
-): Credential | SettingIssue {
-  if (!aws) return { field: 'aws', expected: 'access_key_id and secret_access_key' }
-  const region = aws.region ?? settings.region
-  if (!region) return { field: 'region', expected: 'the region that requests are signed for' }
+): Credential | SettingIssue[] {
+  const region = aws?.region ?? settings.region
+  if (!aws || !region)
+    return [
+      ...(aws ? [] : [{ field: 'aws', expected: 'access_key_id and secret_access_key' }]),
+      ...(region ? [] : [{ field: 'region', expected: 'the region that requests are signed for' }]),
+    ]
   const session_token = aws.session_token ? new Secret(aws.session_token) : null
   const secret_access_key = new Secret(aws.secret_access_key)
   return {
@@ -92,7 +97,7 @@ const TOKEN_URI = 'https://oauth2.googleapis.com/token'
 function buildServiceAccount(
   { service_account: serviceAccount }: ProviderConfig,
   none: Credential,
-): Credential | SettingIssue {
+): Credential | SettingIssue[] {
   const account = typeof serviceAccount === 'string' ? parseObject(serviceAccount) : serviceAccount
   const {
     client_email,
@@ -102,13 +107,15 @@ function buildServiceAccount(
     project_id,
   } = account ?? {}
   if (!account)
-    return { field: 'service_account', expected: 'the JSON of a Google service account' }
-  if (!isText(client_email))
-    return { field: 'service_account.client_email', expected: 'the name of the account' }
-  if (!isText(private_key) || !isRsaKey(private_key))
-    return { field: 'service_account.private_key', expected: 'an RSA key in PEM' }
-  if (!isText(token_uri) || !/^https?:/.test(token_uri) || !URL.canParse(token_uri))
-    return { field: 'service_account.token_uri', expected: 'the address that sells tokens' }
+    return [{ field: 'service_account', expected: 'the JSON of a Google service account' }]
+  if (!isText(client_email) || !isPrivateKey(private_key) || !isTokenAddress(token_uri))
+    return [
+      ...(isText(client_email) ? [] : [createIssue('client_email', 'the name of the account')]),
+      ...(isPrivateKey(private_key) ? [] : [createIssue('private_key', 'an RSA key in PEM')]),
+      ...(isTokenAddress(token_uri)
+        ? []
+        : [createIssue('token_uri', 'the address that sells tokens')]),
+    ]
   const toOptionalText = (text: unknown) => (isText(text) ? text : null)
   return {
     ...none,
@@ -121,6 +128,16 @@ function buildServiceAccount(
     },
   }
 }
+
+const createIssue = (field: string, expected: string): SettingIssue => ({
+  field: `service_account.${field}`,
+  expected,
+})
+
+const isTokenAddress = (value: unknown): value is string =>
+  isText(value) && /^https?:/.test(value) && URL.canParse(value)
+
+const isPrivateKey = (value: unknown): value is string => isText(value) && isRsaKey(value)
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 

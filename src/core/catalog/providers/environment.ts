@@ -79,7 +79,7 @@ function readProvider(
   const issue = findSchemaIssue(ProviderConfig, settings)
   if (issue) return { ...ignore(`expected ${issue.expected}`), variable: nameSource(issue, found) }
   const opened = openProvider(slug, settings, protocols)
-  if ('field' in opened) return ignore(describeMissing(opened.field, row))
+  if (Array.isArray(opened)) return ignore(describeMissing(opened[0]?.field ?? 'api_key', row))
   return { slug, settings, variables: Object.values(found).map(one => one.variable) }
 }
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import {
+  buildCount,
   Content,
   Id,
   LONGEST_NAME,
@@ -187,11 +188,11 @@ const shared = {
   model: Type.Optional(SomeName),
   ...routingFields,
   stream_options: optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, open)),
-  max_tokens: optional(Type.Integer({ minimum: 1 })),
-  max_completion_tokens: optional(Type.Integer({ minimum: 1 })),
+  max_tokens: optional(buildCount(1)),
+  max_completion_tokens: optional(buildCount(1)),
   temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
   top_p: optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
-  top_k: optional(Type.Integer({ minimum: 0 })),
+  top_k: optional(buildCount(0)),
   min_p: optional(Probability),
   top_a: optional(Probability),
   frequency_penalty: optional(Penalty),
@@ -220,7 +221,7 @@ const shared = {
     Type.Object(
       {
         effort: optional(Effort),
-        max_tokens: optional(Type.Integer({ minimum: 1 })),
+        max_tokens: optional(buildCount(1)),
         enabled: optional(Type.Boolean()),
         exclude: optional(Type.Boolean()),
         summary: optional(oneOf('auto', 'concise', 'detailed')),

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import {
+  buildCount,
   Content,
   LONGEST_NAME,
   list,
@@ -177,7 +178,7 @@ const ThinkingConfig = Type.Union([
   Type.Object(
     {
       type: Type.Literal('enabled'),
-      budget_tokens: Type.Integer({ minimum: MIN_THINKING_BUDGET }),
+      budget_tokens: buildCount(MIN_THINKING_BUDGET),
       ...displayField,
     },
     open,
@@ -204,10 +205,10 @@ export const MessagesRequest = Type.Object(
       list(Type.Object({ model: SomeName }, open), { maxItems: MAX_MODEL_NAMES }),
     ),
     system: optional(TextContent),
-    max_tokens: optional(Type.Integer({ minimum: 1 })),
+    max_tokens: optional(buildCount(1)),
     temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
     top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
-    top_k: optional(Type.Integer({ minimum: 0 })),
+    top_k: optional(buildCount(0)),
     stop_sequences: optional(list(Name, { maxItems: MAX_STOPS })),
     tools: optional(list(Type.Union([AnthropicCustomTool, OtherTool]), { maxItems: MAX_TOOLS })),
     tool_choice: optional(ToolChoice),

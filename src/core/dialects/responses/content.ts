@@ -75,11 +75,13 @@ export const ToolOutput = Type.Union([
   list(Type.Union([InputText, InputImage, InputFile, InputAudio, InputVideo, OutputText])),
 ])
 
-/** Converts the content of a message, or the output of a tool, into blocks. */
-export const toBlocks = (content: MessageContent | null | undefined): Block[] =>
-  typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []).map(toBlock)
+/** Converts the content of a message, or the output of a tool, into blocks. `field` is its place. */
+export const toBlocks = (content: MessageContent | null | undefined, field: string): Block[] =>
+  typeof content === 'string'
+    ? [{ type: 'text', text: content }]
+    : (content ?? []).map((part, i) => toBlock(part, `${field}.${i}`))
 
-function toBlock(part: ContentPart): Block {
+function toBlock(part: ContentPart, field: string): Block {
   switch (part.type) {
     case 'input_text':
     case 'output_text':
@@ -87,14 +89,14 @@ function toBlock(part: ContentPart): Block {
     case 'refusal':
       return { type: 'refusal', text: part.refusal }
     case 'input_image':
-      return toImageBlock(part)
+      return toImageBlock(part, field)
     case 'input_file':
-      return toFileBlock(part)
+      return toFileBlock(part, field)
     case 'input_audio':
       return { type: 'audio', ...part.input_audio }
     case 'input_video': {
       const { type: _, video_url: url, ...extra } = part
-      return { type: 'video', url, ...toExtraField(extra) }
+      return { type: 'video', url, ...toExtraField(extra), field }
     }
   }
 }
@@ -110,18 +112,19 @@ const toMarkerFields = ({ cache_control, prompt_cache_breakpoint }: Markers) => 
 })
 
 // A picture that is stored at the provider means something to that provider only.
-function toImageBlock(part: Static<typeof InputImage>): Block {
+function toImageBlock(part: Static<typeof InputImage>, field: string): Block {
   const { image_url, detail } = part
-  if (image_url == null) return { type: 'other', dialect: 'responses', value: part }
+  if (image_url == null) return { type: 'other', dialect: 'responses', value: part, field }
   return {
     type: 'image',
     url: image_url,
     ...(detail == null ? {} : { detail }),
     ...toMarkerFields(part),
+    field,
   }
 }
 
-function toFileBlock(part: Static<typeof InputFile>): Block {
+function toFileBlock(part: Static<typeof InputFile>, field: string): Block {
   const { file_data, file_id, file_url, filename } = part
   const data = file_data ?? file_url
   return {
@@ -132,5 +135,6 @@ function toFileBlock(part: Static<typeof InputFile>): Block {
       ...(filename == null ? {} : { filename }),
     },
     ...toMarkerFields(part),
+    field,
   }
 }

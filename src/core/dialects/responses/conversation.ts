@@ -22,10 +22,9 @@ export function toMessages(input: string | Json[] | null | undefined): Message[]
 }
 
 function addItem(messages: Message[], item: CheckedItem): void {
-  const { type, value, side } = item
-  if (type === 'message') addMessage(messages, value as MessageItem)
-  else if (type === 'function_call_output')
-    messages.push(toToolMessage(value as FunctionCallOutputItem))
+  const { type, side } = item
+  if (type === 'message') addMessage(messages, item)
+  else if (type === 'function_call_output') messages.push(toToolMessage(item))
   else if (side === 'assistant') addOutput(messages, toBlock(item))
   else messages.push({ role: side, blocks: [toBlock(item)] })
 }
@@ -33,11 +32,12 @@ function addItem(messages: Message[], item: CheckedItem): void {
 function toBlock({ type, value, field }: CheckedItem): Block {
   if (type === 'reasoning') return toReasoningBlock(value as ReasoningItem, field)
   if (type === 'function_call') return toToolCall(value as FunctionCallItem)
-  return { type: 'other', dialect: 'responses', value }
+  return { type: 'other', dialect: 'responses', value, field }
 }
 
-function addMessage(messages: Message[], { role, content, phase }: MessageItem): void {
-  const blocks = toBlocks(content)
+function addMessage(messages: Message[], { value, field }: CheckedItem): void {
+  const { role, content, phase } = value as MessageItem
+  const blocks = toBlocks(content, `${field}.content`)
   const message: Message = { role, blocks, ...(phase == null ? {} : { extra: { phase } }) }
   const last = messages.at(-1)
   if (role === 'assistant' && last?.role === 'assistant' && continues(last, message)) {
@@ -75,8 +75,7 @@ function toToolCall(item: FunctionCallItem): Block {
   }
 }
 
-const toToolMessage = ({ call_id, output }: FunctionCallOutputItem): Message => ({
-  role: 'tool',
-  tool_call_id: call_id,
-  blocks: toBlocks(output),
-})
+function toToolMessage({ value, field }: CheckedItem): Message {
+  const { call_id, output } = value as FunctionCallOutputItem
+  return { role: 'tool', tool_call_id: call_id, blocks: toBlocks(output, `${field}.output`) }
+}

@@ -148,6 +148,21 @@ const completeRange = (source: Json, length: number): Json =>
       }
     : source
 
+/**
+ * Converts a source in Anthropic's form into the citation of a file; undefined for any other than a
+ * document of the caller. Documents without an id are counted from 0.
+ */
+export function toFileSource(citation: unknown): Json | undefined {
+  if (!isObject(citation) || !Number.isInteger(citation.document_index)) return undefined
+  const { document_index: index, document_title, file_id } = citation
+  return {
+    type: 'file_citation',
+    file_id: readString(file_id) ?? `document_${index}`,
+    filename: readString(document_title) ?? '',
+    index,
+  }
+}
+
 /** Converts a source in the chat API's form. Undefined for what this format cannot express. */
 export function toSource(annotation: unknown): Json | undefined {
   const citation =

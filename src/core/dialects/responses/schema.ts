@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import {
+  buildCount,
   Content,
   Id,
   LONGEST_NAME,
@@ -129,7 +130,7 @@ const Reasoning = Type.Object(
     effort: optional(Effort),
     summary: optional(oneOf('auto', 'concise', 'detailed')),
     enabled: optional(Type.Boolean()),
-    max_tokens: optional(Type.Integer({ minimum: 1 })),
+    max_tokens: optional(buildCount(1)),
     context: optional(oneOf('auto', 'all_turns', 'current_turn')),
     mode: optional(oneOf('standard', 'pro')),
   },
@@ -146,7 +147,19 @@ const Metadata = Type.Record(
 /** The most steps of tools that the gateway runs itself, and the default (specification E3). */
 export const MAX_TOOL_CALLS = 30
 
-/** The most names of `include`, of which there are fewer than ten. */
+/** What an answer may include (wire reference D.1), and what official clients ask for besides. */
+const Include = oneOf(
+  'file_search_call.results',
+  'message.input_image.image_url',
+  'computer_call_output.output.image_url',
+  'reasoning.encrypted_content',
+  'code_interpreter_call.outputs',
+  'message.output_text.logprobs',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+)
+
+/** A client may name one twice. */
 const MAX_INCLUDES = 64
 
 /** The fields that say how to answer, which presets keep too. */
@@ -154,7 +167,7 @@ export const settingFields = {
   ...routingFields,
   ...sharedFields,
   instructions: optional(Content),
-  max_output_tokens: optional(Type.Integer({ minimum: 1 })),
+  max_output_tokens: optional(buildCount(1)),
   max_tool_calls: optional(Type.Integer({ minimum: 1, maximum: MAX_TOOL_CALLS })),
   metadata: optional(Metadata),
   reasoning: optional(Reasoning),
@@ -179,7 +192,7 @@ export const ResponsesRequest = Type.Object(
     input: optional(Type.Union([Content, list(Item)])),
     background: optional(Type.Boolean()),
     conversation: optional(Type.Unknown()),
-    include: optional(list(Name, { maxItems: MAX_INCLUDES })),
+    include: optional(list(Include, { maxItems: MAX_INCLUDES })),
     previous_response_id: optional(Id),
     prompt: optional(PromptTemplate),
     safety_identifier: optional(Type.String({ maxLength: 256 })),

@@ -36,6 +36,8 @@ export interface MemberStore {
   list(offset: number, limit: number): Promise<Member[]>
   /** Counts active members. */
   count(): Promise<number>
+  /** Lists deactivated members, the oldest first. */
+  listInactive(): Promise<Member[]>
   /** Returns the members with these ids that exist, active or not. */
   byIds(ids: string[]): Promise<Member[]>
   /** Inserts a new member. Throws 409 when an active member has the e-mail address. */

@@ -15,6 +15,8 @@ interface LeftoverOptions {
   cancellation: Cancellation
   /** Tells whether the client has left. */
   hasClientLeft(): boolean
+  /** Whose call it is: keys share the places for reading on. */
+  key: string
   readOns: ReadOns
   getLimits(): ReadOnLimits
 }
@@ -135,10 +137,10 @@ export class Leftover<Part> implements AsyncIterator<Part[]> {
 
   #tryBegin(): boolean {
     if (this.#stopReadingOn) return true
-    const { getLimits, readOns } = this.#options
+    const { getLimits, key, readOns } = this.#options
     const { milliseconds, bytes } = getLimits()
     if (this.connection.reason || milliseconds === 0 || bytes === 0) return false
-    const remove = readOns.tryAdd(this)
+    const remove = readOns.tryAdd(key, this)
     if (!remove) return false
     const timer = setTimeout(() => this.cut(), milliseconds)
     this.#bytesLeft = bytes

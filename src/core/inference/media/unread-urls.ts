@@ -11,27 +11,45 @@ import type { InferenceWorld } from '../world.ts'
  */
 export function listUnreadOrigins(
   contents: Block[][],
-  references: { kind: string; url: string }[],
-): string[] {
-  for (const { kind, url } of references)
-    if (!isSentAsBytes(url)) throw invalid(`The ${kind}: expected an http, https or data URL`)
-  const origins = new Set<string>()
+  references: { kind: string; url: string; field?: string }[],
+): UnreadOrigin[] {
+  for (const { kind, url, field } of references)
+    if (!isSentAsBytes(url))
+      throw invalid(`${field ?? `The ${kind}`}: expected an http, https or data URL`, field)
+  let origins: Map<string, string | undefined> | undefined
   for (const blocks of contents)
     for (const block of blocks) {
       const unread = listUnread(block)
-      if (unread !== undefined) collectOrigins(unread, origins)
+      if (unread === undefined) continue
+      origins ??= new Map()
+      collectOrigins(unread, origins, readField(block))
     }
+  if (!origins) return NO_ORIGINS
   if (origins.size > MAX_ORIGINS)
     throw invalid(`The content: expected URLs of at most ${MAX_ORIGINS} hosts`)
-  return [...origins]
+  return Array.from(origins, ([origin, field]) => ({ origin, field }))
 }
+
+// Most calls have no such fields.
+const NO_ORIGINS: UnreadOrigin[] = []
+
+/** The origin of a URL, and the field in which it was found first, if that is known. */
+export interface UnreadOrigin {
+  origin: string
+  field: string | undefined
+}
+
+const readField = (block: Block) => ('field' in block ? block.field : undefined)
 
 /** Each has to be looked up. */
 const MAX_ORIGINS = 64
 
 /** Throws 400 unless all of these origins are public. */
-export async function checkUnreadOrigins(world: InferenceWorld, origins: string[]): Promise<void> {
-  await Promise.all(origins.map(origin => checkUntrustedUrl(world, origin)))
+export async function checkUnreadOrigins(
+  world: InferenceWorld,
+  origins: UnreadOrigin[],
+): Promise<void> {
+  await Promise.all(origins.map(({ origin, field }) => checkUntrustedUrl(world, origin, field)))
 }
 
 /** Lists the values of a block that are sent as they came. */
@@ -46,11 +64,18 @@ function listUnread(block: Block): unknown {
 const isSentAsBytes = (url: string) => isDataUrl(url) || /^https?:/i.test(url)
 
 // A list of what is left, as a deep value would exhaust the stack.
-function collectOrigins(value: unknown, origins: Set<string>): void {
+function collectOrigins(
+  value: unknown,
+  origins: Map<string, string | undefined>,
+  field: string | undefined,
+): void {
   const left = [value]
   while (left.length > 0) {
     const next = left.pop()
-    if (typeof next === 'string' && isUrl(next)) origins.add(toOrigin(next))
+    if (typeof next === 'string' && isUrl(next)) {
+      const origin = toOrigin(next, field)
+      if (!origins.has(origin)) origins.set(origin, field)
+    }
     if (typeof next === 'object' && next !== null)
       for (const member of Object.values(next)) left.push(member)
   }
@@ -61,9 +86,9 @@ function collectOrigins(value: unknown, origins: Set<string>): void {
 const URL_START = /^[^!-~]*(?:[a-z][a-z0-9+.-]{0,30}:[/\\]|file:)/i
 const isUrl = (text: string) => URL_START.test(text.slice(0, 200).replace(/[\t\n\r]/g, ''))
 
-function toOrigin(text: string): string {
+function toOrigin(text: string, field: string | undefined): string {
   const url = URL.parse(text)
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw invalid('The content: expected no URLs other than http and https')
+    throw invalid(`${field ?? 'The content'}: expected no URLs other than http and https`, field)
   return url.origin
 }

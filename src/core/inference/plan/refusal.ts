@@ -91,8 +91,8 @@ export const SENTENCES: Record<string, string> = {
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
-    ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
-    'told to',
+    ':online, the web plugin and web_search without an engine of the gateway ask for a provider ' +
+    'that searches the web itself, and as it is told to',
   context_length: 'the prompt and max_tokens are longer than the context',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
@@ -113,7 +113,7 @@ export function noEndpointsLeft<K extends Kind>(
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailableRoute('no_endpoints', call, renderUnconfigured(call, dropped), excluded_by)
-  const detail = renderDetail(last, kind, call, dropped, models)
+  const detail = renderDetail(last, { kind, call, dropped, models })
   const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${detail}.`
   if (excluded_by.length === 1 && last === 'context_length')
     return exceededContext(call, dropped, message)
@@ -125,12 +125,18 @@ export function noEndpointsLeft<K extends Kind>(
   )
 }
 
+/** What is known where no endpoint is left. */
+interface Dropping<K extends Kind> {
+  kind: K
+  call: Work[K]['call']
+  dropped: DroppedEndpoint[]
+  models: Model[]
+}
+
+/** Renders what the sentence of a constraint says more exactly; empty for most. */
 function renderDetail<K extends Kind>(
   word: string,
-  kind: K,
-  call: Work[K]['call'],
-  dropped: DroppedEndpoint[],
-  models: Model[],
+  { kind, call, dropped, models }: Dropping<K>,
 ): string {
   if (word === 'allowed_providers') return renderServingProviders(dropped)
   if (word !== INPUT_MODALITIES) return ''

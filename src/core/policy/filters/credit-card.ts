@@ -48,10 +48,22 @@ function countGroups(groups: GroupQueue): number {
     const group = groups.get(i)
     if (!group || digits.length + group.digits.length > LONGEST) return 0
     digits += group.digits
-    if (digits.length >= SHORTEST && isCreditCard(digits)) return i + 1
+    if (digits.length >= SHORTEST && hasCheckDigit(digits) && isCreditCard(digits)) return i + 1
   }
   return 0
 }
+
+/** Tells whether the last digit is the right one (Luhn): so of ten numbers nine need no other look. */
+function hasCheckDigit(digits: string): boolean {
+  let sum = 0
+  for (let i = 0; i < digits.length; i++) {
+    const digit = digits.charCodeAt(digits.length - 1 - i) - ZERO
+    sum += i % 2 === 0 ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit
+  }
+  return sum % 10 === 0
+}
+
+const ZERO = 0x30
 
 /** The groups of digits of a text from some place on, of which only a few are in memory. */
 class GroupQueue {

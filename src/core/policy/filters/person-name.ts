@@ -23,8 +23,8 @@ export const personName: Builtin = {
     {
       pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`,
       findSpans: findNames,
-      // The blank after the first word.
-      anchor: /(?<=[A-Z\x80-\uffff][^ ]{0,200}) [A-Z\x80-\uffffvdlzbaet]/g,
+      // The blank after the first word: most blanks are none, so what precedes is read last.
+      anchor: / (?=[A-Z\x80-\uffffvdlzbaet])(?<=[A-Z\x80-\uffff][^ ]{0,200} )/g,
       before: toAlphabet(/[A-Za-z'.-]/, true),
     },
     {

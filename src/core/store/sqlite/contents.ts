@@ -28,7 +28,9 @@ import seals from './migrations/013-seals.sql' with { type: 'text' }
 import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
-import files from './migrations/018-files.sql' with { type: 'text' }
+import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
+import steps from './migrations/018-steps.sql' with { type: 'text' }
+import files from './migrations/019-files.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -38,14 +40,17 @@ import type { Tables } from './tables.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
+/** An open database: how it is read, written and sealed. */
+interface OpenDatabase {
+  db: Database
+  kysely: Kysely<Tables>
+  write: Write
+  sealing: Sealing
+  secrets: RecordSecrets
+}
+
 /** Opens the store of every noun over one database. */
-export const openStores = (
-  db: Database,
-  kysely: Kysely<Tables>,
-  write: Write,
-  sealing: Sealing,
-  secrets: RecordSecrets,
-) => ({
+export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
@@ -86,5 +91,7 @@ export const MIGRATIONS: string[] = [
   sealedScim,
   generationLists,
   keyRotation,
+  refusalCounts,
+  steps,
   files,
 ]

@@ -35,6 +35,10 @@ export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberS
         .select(({ fn }) => fn.countAll<number>().as('count'))
       return (await query.where('active', '=', 1).executeTakeFirstOrThrow()).count
     },
+    async listInactive() {
+      const query = kysely.selectFrom('members').selectAll().where('active', '=', 0)
+      return (await query.orderBy('created_at').orderBy('id').execute()).map(toMember)
+    },
     byIds: async ids =>
       (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(
         toMember,

@@ -1,20 +1,39 @@
 import { type Kysely, sql } from 'kysely'
-import type { RefusalStore } from '../../telemetry/refusals.ts'
+import type { RefusalFilter, RefusalStore } from '../../telemetry/refusals.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of refusals in SQL. */
 export const createRefusalStore = (kysely: Kysely<Tables>, write: Write): RefusalStore => ({
-  add: (refusals, keep) =>
+  add: (refusals, counts, keep) =>
     write(
-      kysely.insertInto('refusals').values(refusals),
+      ...(refusals.length > 0 ? [kysely.insertInto('refusals').values(refusals)] : []),
+      ...counts.map(({ id, created_at, ...count }) =>
+        kysely
+          .updateTable('refusals')
+          .set(count)
+          .where('id', '=', id)
+          .where('created_at', '=', created_at),
+      ),
       kysely
         .deleteFrom('refusals')
         .where('sequence', '<=', sql<number>`(select max(sequence) from refusals) - ${keep}`),
     ),
-  async list(limit, id) {
-    const rows = kysely.selectFrom('refusals').selectAll().orderBy('sequence', 'desc').limit(limit)
-    const found = await (id === undefined ? rows : rows.where('id', '=', id)).execute()
-    return found.map(({ sequence: _, ...refusal }) => refusal)
-  },
+  list: (limit, filter = {}) =>
+    addFilters(selectRefusals(kysely), filter).orderBy('sequence', 'desc').limit(limit).execute(),
 })
+
+const selectRefusals = (kysely: Kysely<Tables>) => kysely.selectFrom('refusals').selectAll()
+
+function addFilters(
+  rows: ReturnType<typeof selectRefusals>,
+  { id, key_hash, status, before, after }: RefusalFilter,
+) {
+  let found = rows
+  if (id !== undefined) found = found.where('id', '=', id)
+  if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
+  if (status !== undefined) found = found.where('status', '=', status)
+  if (before !== undefined) found = found.where('sequence', '<', before)
+  if (after !== undefined) found = found.where('sequence', '>', after)
+  return found
+}

@@ -19,7 +19,7 @@ import type { Budget } from '../../policy/budgets/store.ts'
 import type { Guardrail } from '../../policy/guardrails/store.ts'
 import type { Generation } from '../../telemetry/generations.ts'
 import type { OutboxRow } from '../../telemetry/outbox.ts'
-import type { Refusal } from '../../telemetry/refusals.ts'
+import type { StoredRefusal } from '../../telemetry/refusals.ts'
 
 /**
  * The tables as Kysely sees them: the nouns' own types, except booleans, bigints and lists, which
@@ -55,7 +55,11 @@ export interface Tables {
   guardrails: Columns<Guardrail>
   guardrail_keys: AssignmentTable & { key_hash: string }
   guardrail_members: AssignmentTable & { user_id: string }
-  refusals: Columns<Refusal> & { sequence: Generated<number> }
+  refusals: Columns<Omit<StoredRefusal, 'sequence' | 'left_out' | 'left_out_until'>> & {
+    sequence: Generated<number>
+    left_out: Generated<number>
+    left_out_until: Generated<string | null>
+  }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }

@@ -6,7 +6,8 @@ export interface SignableRequest {
   method: string
   url: string
   headers: Record<string, string>
-  body: string
+  /** Whole, or in pieces of a large one. */
+  body: string | Uint8Array[]
 }
 
 const ALGORITHM = 'AWS4-HMAC-SHA256'
@@ -70,7 +71,7 @@ function buildCanonicalRequest(
     renderCanonicalQuery(searchParams),
     lines,
     signedHeaders,
-    hashSha256(body),
+    hashBody(body),
   ].join('\n')
   return { text, signedHeaders }
 }
@@ -106,5 +107,12 @@ const deriveSigningKey = (secret: string, scope: string) =>
 
 const computeHmac = (key: string | Buffer, text: string): Buffer =>
   new Bun.CryptoHasher('sha256', key).update(text).digest()
+
+function hashBody(body: string | Uint8Array[]): string {
+  if (typeof body === 'string') return hashSha256(body)
+  const hasher = new Bun.CryptoHasher('sha256')
+  for (const piece of body) hasher.update(piece)
+  return hasher.digest('hex')
+}
 
 const hashSha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')

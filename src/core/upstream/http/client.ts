@@ -7,7 +7,8 @@ export interface HttpRequest {
   method: string
   url: string
   headers: Record<string, string>
-  body: string
+  /** A text, or the pieces of a large one: each is emptied once it is sent. */
+  body: string | Uint8Array[]
   /**
    * The address to connect to, instead of resolving the URL's host. An address that was checked
    * is the one that is called.
@@ -46,14 +47,14 @@ export function openHttpClient(settings: ConnectionSettings): HttpClient {
       const target = isSingleUse ? parseTarget(request.url) : getTarget(targets, request.url)
       cancellation.listen(reason => exchange.fail(reason))
       if (exchange.failed) return exchange.response.promise
-      const text = renderRequest(request, target)
+      const rendered = renderRequest(request, target)
       if (isSingleUse)
         void connect(
           { origin: { ...target, address: request.address }, owner: SINGLE_USE, settings },
           exchange,
-          text,
+          rendered,
         )
-      else getPool(pools, target, settings).carry(exchange, text)
+      else getPool(pools, target, settings).carry(exchange, rendered)
       return exchange.response.promise
     },
     close() {
@@ -96,13 +97,31 @@ function parseTarget(address: string): Target {
   }
 }
 
-function renderRequest({ method, headers, body }: HttpRequest, { host, path }: Target): string {
+/** A request as it goes on the wire: a text, and the pieces of a large body after it. */
+interface RenderedRequest {
+  text: string
+  pieces: Uint8Array[]
+}
+
+function renderRequest(
+  { method, headers, body }: HttpRequest,
+  { host, path }: Target,
+): RenderedRequest {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
   for (const name in headers) head += `${name}: ${checkHeaderValue(headers[name] ?? '')}\r\n`
   // A method that defines no body sends no Content-Length (RFC 9110, 8.6).
-  if (method !== 'GET') head += `content-length: ${Buffer.byteLength(body)}\r\n`
-  return `${head}\r\n${body}`
+  if (method !== 'GET') head += `content-length: ${countBytes(body)}\r\n`
+  return typeof body === 'string'
+    ? { text: `${head}\r\n${body}`, pieces: NO_PIECES }
+    : { text: `${head}\r\n`, pieces: body }
 }
+
+const NO_PIECES: Uint8Array[] = []
+
+const countBytes = (body: string | Uint8Array[]): number =>
+  typeof body === 'string'
+    ? Buffer.byteLength(body)
+    : body.reduce((sum, { length }) => sum + length, 0)
 
 // A line break in a value would start another header, or another request.
 function checkHeaderValue(value: string): string {
@@ -122,7 +141,7 @@ function getPool(pools: Map<string, Pool>, target: Target, settings: ConnectionS
 async function connect(
   options: ConnectionOptions,
   exchange: Exchange,
-  request: string,
+  request: RenderedRequest,
 ): Promise<void> {
   try {
     const connection = await Connection.open(options, exchange)
@@ -151,7 +170,7 @@ class Pool implements ConnectionOwner {
     this.#settings = settings
   }
 
-  carry(exchange: Exchange, request: string): void {
+  carry(exchange: Exchange, request: RenderedRequest): void {
     const connection = this.#take()
     if (connection) connection.carry(exchange, request)
     else {
@@ -244,7 +263,7 @@ class Connection implements Carrier {
   #socket: Socket<undefined> | null = null
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not accepted yet. */
-  #unsent: Buffer | null = null
+  #unsent: Uint8Array[] = []
   #usable = true
 
   private constructor(owner: ConnectionOwner) {
@@ -292,14 +311,19 @@ class Connection implements Carrier {
   }
 
   /** Sends a request. Its response goes to the exchange. */
-  carry(exchange: Exchange, request: string): void {
+  carry(exchange: Exchange, { text, pieces }: RenderedRequest): void {
     this.#exchange = exchange
     exchange.attachCarrier(this)
     if (exchange.failed || !this.#socket) return
     // The socket accepts most requests whole, so they go out as text, without a copy.
-    const sent = this.#socket.write(request)
+    const sent = this.#socket.write(text)
     if (sent < 0) this.#handleClose(new ConnectionFailed('EPIPE'))
-    else if (sent < Buffer.byteLength(request)) this.#unsent = Buffer.from(request).subarray(sent)
+    else if (sent < Buffer.byteLength(text))
+      this.#unsent = [Buffer.from(text).subarray(sent), ...pieces]
+    else if (pieces.length > 0) {
+      this.#unsent = [...pieces]
+      this.#send()
+    }
     if (sent >= 0) exchange.onSent?.()
   }
 
@@ -314,7 +338,7 @@ class Connection implements Carrier {
   release(reusable: boolean): void {
     this.#exchange = null
     // After a response that came before the whole request was sent, its rest is still in the way.
-    if (reusable && this.#usable && !this.#unsent) {
+    if (reusable && this.#usable && this.#unsent.length === 0) {
       this.#socket?.resume()
       this.#owner.onFree(this)
     } else this.destroy()
@@ -369,10 +393,18 @@ class Connection implements Carrier {
   }
 
   #send(): void {
-    if (!this.#unsent || !this.#socket) return
-    const sent = this.#socket.write(this.#unsent)
-    if (sent < 0) this.#handleClose(new ConnectionFailed('EPIPE'))
-    else this.#unsent = sent < this.#unsent.length ? this.#unsent.subarray(sent) : null
+    for (let piece = this.#unsent[0]; piece && this.#socket; piece = this.#unsent[0]) {
+      const sent = this.#socket.write(piece)
+      if (sent < 0) {
+        this.#handleClose(new ConnectionFailed('EPIPE'))
+        return
+      }
+      if (sent < piece.length) {
+        this.#unsent[0] = piece.subarray(sent)
+        return
+      }
+      this.#unsent.shift()
+    }
   }
 
   #handleClose(error?: unknown): void {

@@ -91,14 +91,19 @@ describe('the input', () => {
       ],
     })
     expect(message?.blocks).toEqual([
-      { type: 'image', url: 'https://a.example/b.png', detail: 'low' },
+      { type: 'image', url: 'https://a.example/b.png', detail: 'low', field: 'input.0.content.0' },
       {
         type: 'file',
         file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
+        field: 'input.0.content.1',
       },
-      { type: 'file', file: { file_data: 'https://a.example/b.pdf' } },
+      {
+        type: 'file',
+        file: { file_data: 'https://a.example/b.pdf' },
+        field: 'input.0.content.2',
+      },
       { type: 'audio', data: 'AAAA', format: 'wav' },
-      { type: 'video', url: 'https://a.example/b.mp4' },
+      { type: 'video', url: 'https://a.example/b.mp4', field: 'input.0.content.4' },
     ])
   })
 
@@ -228,7 +233,7 @@ describe('a request is refused, and the error names the field', () => {
       { prompt: { id: 'a', variables: { b: { type: 'input_image' } } } },
       'prompt.variables.b',
     ],
-    ['a server tool', { tools: [{ type: 'openrouter:datetime' }] }, 'tools.0.type'],
+    ['an unknown server tool', { tools: [{ type: 'openrouter:magic' }] }, 'tools.0.type'],
   ])('%s', (_, fields, field) => {
     const metadata = field === 'none' ? {} : { metadata: { field } }
     expect(refusalOf(fields)).toMatchObject({ status: 400, ...metadata })

@@ -179,6 +179,38 @@ describe('a streamed response', () => {
     expect(readObjects(assembleResponse(events).output)[0]).toEqual(item)
   })
 
+  test('names the document of the caller that a text cites', async () => {
+    const citation = { type: 'page_location', document_index: 1, document_title: 'Report' }
+    const batches: TextPart[][] = [
+      [
+        { type: 'text-delta', choice: 0, text: 'So' },
+        { type: 'annotation', choice: 0, annotation: null, citation },
+        {
+          type: 'annotation',
+          choice: 0,
+          annotation: null,
+          citation: { ...citation, file_id: 'f' },
+        },
+        { type: 'annotation', choice: 0, annotation: null, citation: { type: 'unheard_of' } },
+      ],
+      [finish, receipt],
+    ]
+    const { output } = await collectResponse(createAnswer(...batches), call, BODY)
+    const cited = { type: 'file_citation', filename: 'Report', index: 1 }
+    expect(output).toMatchObject([
+      {
+        content: [
+          {
+            annotations: [
+              { ...cited, file_id: 'document_1' },
+              { ...cited, file_id: 'f' },
+            ],
+          },
+        ],
+      },
+    ])
+  })
+
   test('passes the provider’s own events on, numbered anew', async () => {
     const added = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'c', name: 'sh', input: '' }
     const events = await eventsOf(

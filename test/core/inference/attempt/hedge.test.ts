@@ -8,9 +8,10 @@ import { infer } from '../../../../src/core/inference/infer.ts'
 import type { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
 import { systemClock } from '../../../../src/core/kernel/clock.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
-import type { IncomingResponse } from '../../../../src/core/upstream/egress.ts'
+import type { IncomingResponse, OutgoingRequest } from '../../../../src/core/upstream/egress.ts'
 import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
+import { decodeOutgoing } from '../../../support/outgoing.ts'
 import { deltaObject, eventText, usage } from '../../../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third']
@@ -67,11 +68,11 @@ class World {
   picture: Fate = { after: 0, says: 500, pace: 0 }
 
   egress = async (
-    { url, body }: { url: string; body: string },
+    { url, body }: Pick<OutgoingRequest, 'url' | 'body'>,
     cancellation: Cancellation,
   ): Promise<IncomingResponse> => {
     const name = new URL(url).hostname.replace('.example', '')
-    const call = body ? (JSON.parse(body) as { user: string }).user : 'picture'
+    const call = body ? (JSON.parse(decodeOutgoing(body)) as { user: string }).user : 'picture'
     const fate = body ? this.fates[Number(call)]?.[NAMES.indexOf(name)] : this.picture
     const hit: Hit = {
       fate: fate ?? { after: 0, says: 'words', pace: 0 },

@@ -287,6 +287,16 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 1, 1])
   })
 
+  test('carries a body in pieces, whole and in order, and the next one', async () => {
+    upstream.answer(hit => kept(new Bun.SHA256().update(hit.body).digest('hex')))
+    for (const size of [0, 1, 40_000, 700_000]) {
+      const pieces = Array.from({ length: 30 }, (_, i) => Buffer.alloc(size, `piece ${i} é `))
+      const expected = new Bun.SHA256().update(Buffer.concat(pieces)).digest('hex')
+      expect(await said({ body: pieces })).toBe(expected)
+    }
+    expect(connections()).toEqual([1, 1, 1, 1])
+  })
+
   test('carries one request at a time', async () => {
     upstream.plan([{ wait: 'both' }, kept('fine')])
     const both = Promise.all([said(), said()])

@@ -4,7 +4,7 @@ import { isObject, type Json, parseCount } from '../../../kernel/json.ts'
 import { multiplyPrice, pickLarger } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
 import {
-  boundTokens,
+  boundJsonTokens,
   computeLargestPrompt,
   computePromptBound,
 } from '../../../tokenizers/prompt.ts'
@@ -93,7 +93,7 @@ function priceOutputToken(call: TextCall, prices: Prices): bigint {
 function priceSurcharge(call: TextCall, prices: Prices): bigint {
   const { prediction } = call.params
   if (prediction === undefined) return 0n
-  return multiplyPrice(boundTokens(JSON.stringify(prediction)), priceOutputToken(call, prices))
+  return multiplyPrice(boundJsonTokens(prediction), priceOutputToken(call, prices))
 }
 
 const supportsBound = (endpoint: Endpoint) => listUnsupported(endpoint, BOUND_ALONE).length === 0

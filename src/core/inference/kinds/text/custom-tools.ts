@@ -62,7 +62,9 @@ function replaceInMessage(message: Message): Message {
       tool_call_id: readString(item.call_id) ?? '',
       blocks: [{ type: 'text', text: readOutput(item.output) }],
     }
-  return { ...message, blocks: message.blocks.map(replaceBlock) }
+  return message.blocks.some(readItem)
+    ? { ...message, blocks: message.blocks.map(replaceBlock) }
+    : message
 }
 
 const readItem = (block: Block): Json | undefined =>

@@ -2,11 +2,13 @@ import type { Endpoint, Model } from '../../../catalog/models.ts'
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
+import { isCustomTool } from '../../../language/tool.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
 import { replaceCustomTools } from './custom-tools.ts'
+import { replaceNativeItems } from './native-items.ts'
 import { replaceWebSearch } from './web-search.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
@@ -20,7 +22,8 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
   applyVariant,
   checkEndpoint,
   supportsPreferred: (call, endpoint) =>
-    !listUnsupported(endpoint, call).some(name => MISSED.includes(name)),
+    !listUnsupported(endpoint, call).some(name => MISSED.includes(name)) &&
+    hasTools(call, endpoint),
   listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
   fitToEndpoint,
   removeNames: call =>
@@ -72,9 +75,20 @@ export function addRequiredCapability(ability: Capability, call: TextCall): Text
 
 function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {
   const { require_parameters } = call.routing
-  if (require_parameters && listUnsupported(endpoint, call).length > 0) return 'require_parameters'
+  if (require_parameters && !supportsAll(call, endpoint)) return 'require_parameters'
   return findMissing(call, endpoint) ?? (fitsContext(call, endpoint) || 'context_length')
 }
+
+const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
+  listUnsupported(endpoint, call).length === 0 && hasTools(call, endpoint)
+
+/** Whether the endpoint's provider has every tool of the Responses API that the call names. */
+const hasTools = (call: TextCall, endpoint: Endpoint): boolean =>
+  call.dialect !== 'responses' ||
+  (protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false) ||
+  replaceWebSearch(call, endpoint).tools.every(
+    tool => tool.type === 'function' || isCustomTool(tool),
+  )
 
 /** Finds a capability that the call requires and the endpoint lacks. */
 const findMissing = (call: TextCall, endpoint: Endpoint): Capability | undefined =>
@@ -110,16 +124,23 @@ export function getLeastPrompt(call: TextCall): number {
 
 const MISSED = ['tools', 'response_format', 'verbosity']
 
-/** Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). */
+/**
+ * Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). Throws 400 for
+ * an item of the conversation that the endpoint's provider does not take.
+ */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const hasOwnTools = protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false
-  const call = hasOwnTools ? given : replaceWebSearch(replaceCustomTools(given), endpoint)
+  const call = hasOwnTools ? given : replaceOwnForms(given, endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
 }
+
+/** Returns the call without what only providers of the Responses API have a form for. */
+const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
+  replaceWebSearch(replaceNativeItems(replaceCustomTools(call)), endpoint)
 
 type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
 

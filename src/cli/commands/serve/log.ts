@@ -1,0 +1,146 @@
+import { GatewayError } from '../../../core/errors.ts'
+import type { Gateway } from '../../../core/gateway.ts'
+import { toUsd } from '../../../core/kernel/money.ts'
+import { getCallStatus } from '../../../core/telemetry/generations.ts'
+import { createLog, type Level, type Log, type LogFormat, openLineWriter } from '../../log.ts'
+
+/** How a server logs. */
+export interface LogOptions {
+  log: LogFormat
+  logLevel: Level
+  accessLog: boolean
+}
+
+/**
+ * Creates a logger that writes one line per event to stderr. Third-party text is logged only as a
+ * short cause, or as the cleaned reason of a provider.
+ */
+export function createServerLog(
+  { log: format, logLevel, accessLog }: LogOptions,
+  gateway: Gateway,
+): Log {
+  const write = openLineWriter(Bun.stderr.writer(), lines => log('warn', 'log.dropped', { lines }))
+  const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
+  if (accessLog) logEachCall(log, gateway)
+  if (accessLog)
+    gateway.events.on('call.refused', ({ id: request_id, key, path, model, ...refusal }) =>
+      log('info', 'call.refused', {
+        request_id,
+        key: key ?? undefined,
+        path,
+        model: model ?? undefined,
+        status: refusal.status,
+        error: refusal.error_type,
+        message: refusal.message,
+      }),
+    )
+  gateway.events.on('refusals.skipped', ({ count }) => log('warn', 'refusals.skipped', { count }))
+  logConfig(log, gateway)
+  logCalls(log, gateway)
+  gateway.events.on('byok.unreadable', ({ id, provider }) =>
+    log('warn', 'byok.unreadable', {
+      id,
+      provider,
+      consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
+    }),
+  )
+  gateway.events.on('descriptors.scarce', () =>
+    log('warn', 'descriptors.scarce', {
+      consequence: 'calls are refused until some are free (ulimit -n)',
+    }),
+  )
+  gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
+  gateway.events.on('store.failing', ({ error }) =>
+    log('error', 'store.failing', { cause: getCause(error) }),
+  )
+  return log
+}
+
+/** Logs one line for each finished call. */
+function logEachCall(log: Log, { events, memory }: Gateway): void {
+  events.on('generation.finished', call =>
+    log('info', 'call', {
+      request_id: call.request_id,
+      generation: call.id,
+      key: call.key_hash === null ? 'operator' : (memory.keys.get(call.key_hash)?.label ?? 'gone'),
+      model: call.model,
+      provider: call.provider_name ?? undefined,
+      status: getCallStatus(call),
+      error: call.error_type ?? undefined,
+      input_tokens: call.native_tokens_prompt,
+      output_tokens: call.native_tokens_completion,
+      cost: toUsd(call.total_cost ?? 0n),
+      ms: call.generation_time,
+      first_ms: call.latency ?? undefined,
+      attempts: call.provider_responses.length,
+    }),
+  )
+}
+
+function logCalls(log: Log, { events }: Gateway): void {
+  events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
+    log('warn', 'attempt.failed', {
+      generation: id,
+      provider: endpoint.provider.slug,
+      model: endpoint.model,
+      type: error.type,
+      status: status ?? undefined,
+      code: error.reason?.code ?? undefined,
+      reason: error.reason?.message ?? undefined,
+      provider_request_id: request_id ?? undefined,
+      cause: getCause(error),
+    }),
+  )
+  const unpriced = new Set<string>()
+  events.on('price.missing', ({ endpoint: { model, provider } }) => {
+    if (unpriced.has(`${provider.slug} ${model}`)) return
+    unpriced.add(`${provider.slug} ${model}`)
+    log('warn', 'price.missing', {
+      provider: provider.slug,
+      model,
+      consequence: 'the cost of its calls is unknown and not charged',
+    })
+  })
+  const implausible = new Set<string>()
+  events.on('usage.implausible', ({ endpoint: { model, provider } }) => {
+    if (implausible.has(`${provider.slug} ${model}`)) return
+    implausible.add(`${provider.slug} ${model}`)
+    log('warn', 'usage.implausible', {
+      provider: provider.slug,
+      model,
+      consequence:
+        'such calls are charged as estimated; gateway_implausible_usage_total counts them',
+    })
+  })
+  events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
+}
+
+// Settings are logged by name, and errors in the words of `config check`. Values are never logged.
+function logConfig(log: Log, { events }: Gateway): void {
+  events.on('config.applied', ({ changed, needsRestart: settings }) => {
+    log('info', 'config.applied', { changed })
+    if (settings.length > 0)
+      log('warn', 'config.needs_restart', {
+        settings,
+        consequence: 'they keep their values until a restart',
+      })
+  })
+  events.on('config.rejected', ({ error: { message, metadata } }) =>
+    log('error', 'config.rejected', {
+      path: metadata.field,
+      reason: message.replaceAll('\n', '; '),
+      consequence: 'the previous config stays in effect',
+    }),
+  )
+}
+
+/**
+ * Returns a short cause of an error: its code or name. Its text may contain an address with a
+ * credential.
+ */
+export function getCause(error: unknown): string | undefined {
+  const cause = error instanceof GatewayError ? error.cause : error
+  if (cause instanceof GatewayError) return getCause(cause)
+  if (!(cause instanceof Error)) return undefined
+  return 'code' in cause ? String(cause.code) : cause.name
+}
