@@ -80,9 +80,10 @@ describe.each(PATHS)('%s', path => {
 const BODIES: Record<string, object> = {
   '/embeddings': { model: 'sandbox/embed', input: 'Hello' },
   '/rerank': { model: 'sandbox/embed', query: 'Hello', documents: ['Hi'] },
+  '/images': { model: 'sandbox/image', prompt: 'Hello' },
 }
 
-describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank'])('%s', path => {
+describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/images'])('%s', path => {
   const body = BODIES[path] ?? {}
 
   test.each([

@@ -141,6 +141,19 @@ const SANDBOX: ModelConfig[] = [
       { provider: 'sandbox', model: 'embed', data_policy: { training: false, retention_days: 0 } },
     ],
   },
+  {
+    id: 'sandbox/image',
+    name: 'Sandbox: Image',
+    description:
+      'A sandbox, not a model: it draws a pattern from the words themselves, needs no network and ' +
+      'costs nothing.',
+    context_length: 1_000_000,
+    input_modalities: ['text', 'image'],
+    output_modalities: ['image'],
+    endpoints: [
+      { provider: 'sandbox', model: 'image', data_policy: { training: false, retention_days: 0 } },
+    ],
+  },
 ]
 
 /**

@@ -55,6 +55,10 @@ export const Quirks = Type.Object(
     most_stops: nullable(Type.Integer({ minimum: 1 }), {
       description: 'How many stop sequences it accepts; null: any number',
     }),
+    images: choice(
+      ['compatible', 'xai', 'together'],
+      'The parameters of pictures: OpenAI’s, aspect_ratio with resolution, width with height',
+    ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {
       description: 'Parameters under other names',
@@ -83,6 +87,7 @@ export const NO_QUIRKS: Quirks = {
   prefill: 'plain',
   counts_stream: true,
   most_stops: null,
+  images: 'compatible',
   web_search: false,
   renamed: {},
   dropped: [],

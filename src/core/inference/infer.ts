@@ -123,6 +123,7 @@ export function createRunAnswer<K extends Kind>(
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
+    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
     parts,
   }
 }

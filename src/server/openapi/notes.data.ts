@@ -67,6 +67,13 @@ export const NOTES: Record<string, OperationNote> = {
       documents: ['Grass is green', 'The sky is blue'],
     },
   },
+  generateImages: {
+    description:
+      'Draws pictures from a prompt, or after other pictures. Each comes in base64, with the type ' +
+      'that its bytes have. With `stream`, providers that draw step by step send previews as ' +
+      'events; the others answer with one JSON value all the same.',
+    body: { model: 'sandbox/image', prompt: 'A red bicycle' },
+  },
   getModels: {
     description: 'Lists models with their prices, limits and abilities. Every filter narrows it.',
     examples: { q: 'echo', limit: 10 },

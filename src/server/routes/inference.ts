@@ -134,7 +134,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const answer = infer(gateway, actor, dialect.kind, call, request.signal).catch(thrown =>
       answerFailure(gateway, dialect, call, thrown),
     )
-    if (call.stream && streaming) {
+    const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
+    if (call.stream && streaming && !isWhole) {
       const noteFailure = (thrown: unknown) =>
         noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
       const pending = { call, body, answer, connection: findConnection(request), noteFailure }
