@@ -13,6 +13,11 @@ import { createTestKeys, testGateway } from '../support/gateway.ts'
  * over two protocols.
  */
 
+/** The smallest of pictures. */
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const PICTURE = { created: 1, data: [{ b64_json: PNG }] }
+
 /**
  * A provider on loopback that sends these pieces one after the other, in the form of its path, and
  * its last request.
@@ -42,6 +47,7 @@ class Sayer {
     this.asked.push(body)
     const claude = request.url.endsWith('/messages')
     if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
+    if (request.url.endsWith('/images/generations')) return Response.json(PICTURE)
     if (!body.stream)
       return Response.json(claude ? wholeClaude(this.pieces) : wholeChat(this.pieces))
     const events = claude ? claudeEvents(this.pieces) : chatEvents(this.pieces)

@@ -447,6 +447,10 @@ export const listEmbeddingsModels = (world: CatalogWorld, query: EmbeddingsQuery
     '/api/v1/embeddings/models',
   )
 
+/** Lists the models that output pictures, of those that can be called here or of all. */
+export const listDrawingModels = (world: CatalogWorld): Model[] =>
+  filterListed(world, { output_modalities: 'image' }).filter(({ router }) => !router)
+
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(world: CatalogWorld, query: CountQuery = {}) {
   return {

@@ -79,6 +79,15 @@ export const NOTES: Record<string, OperationNote> = {
     examples: { q: 'echo', limit: 10 },
   },
   listModelsCount: { description: 'Counts the models that the list of models has.' },
+  listImageModels: {
+    description: 'Lists the models that draw, with the parameters that each of them follows.',
+  },
+  listImageModelEndpoints: {
+    examples: { author: 'sandbox', slug: 'image' },
+    description:
+      'Lists who serves a model that draws, with parameters and prices. Parameters that only one ' +
+      'provider has go into `provider.options` under its slug.',
+  },
   listEmbeddingsModels: { description: 'Lists the models that compute vectors.' },
   listEndpointsZdr: {
     description:

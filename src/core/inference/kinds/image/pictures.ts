@@ -74,7 +74,7 @@ const SAMPLE = 16 * 1024
 
 async function checkData(given: string): Promise<Omit<Picture, 'url'>> {
   if (given.length > (LARGEST / 3) * 4 + 4) throw new Error('The picture is too large')
-  const { data } = parseDataUrl(`data:image/*;base64,${given}`)
+  const { data } = parseDataUrl(`data:image/png;base64,${given}`)
   const head = Buffer.from(data.slice(0, SAMPLE), 'base64')
   // Loaded on first use: few calls need it, and every start would pay for it.
   const { fileTypeFromBuffer } = await import('file-type')
