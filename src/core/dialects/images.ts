@@ -9,7 +9,7 @@ export const images: Dialect<'image', ImagesRequest> = {
   name: 'images',
   kind: 'image',
   path: '/images',
-  operation: { id: 'generateImages', tag: 'Images', summary: 'Draw pictures' },
+  operation: { id: 'createImages', tag: 'Images', summary: 'Draw pictures' },
   body: ImagesRequest,
   toCall: toImageCall,
   collectResponse: collectImageResponse,

@@ -67,7 +67,7 @@ export const NOTES: Record<string, OperationNote> = {
       documents: ['Grass is green', 'The sky is blue'],
     },
   },
-  generateImages: {
+  createImages: {
     description:
       'Draws pictures from a prompt, or after other pictures. Each comes in base64, with the type ' +
       'that its bytes have. With `stream`, providers that draw step by step send previews as ' +
