@@ -8,8 +8,13 @@ const OUTFILE = 'dist/gateway'
  * its handlers' source text.
  */
 const result = await Bun.build({
-  // The Worker is a program of its own. The first entry point is the one that starts.
-  entrypoints: ['src/cli/main.ts', 'src/core/tokenizers/worker.ts'],
+  // Each Worker is a program of its own. The first entry point is the one that starts.
+  entrypoints: [
+    'src/cli/main.ts',
+    'src/core/tokenizers/worker.ts',
+    'src/core/documents/worker.ts',
+    'src/core/healing/worker.ts',
+  ],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   target: 'bun',
   format: 'esm',

@@ -71,11 +71,13 @@ const sources: Source[] = await Promise.all(
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
+  ...['documents', 'healing'],
   ...[
     'protocols',
     'upstream',
     'inference',
     'plugins',
+    'tools',
     'dialects',
     'doctor',
     'store',

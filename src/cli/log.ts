@@ -1,3 +1,4 @@
+import { renderTime } from '../core/kernel/clock.ts'
 import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
 
 /** How much a line matters, from the least to the most. */
@@ -28,15 +29,15 @@ export function createLog({ format, level, now, write }: LogOptions): Log {
   const render = format === 'json' ? renderJson : renderText
   return (of, event, facts) => {
     if (LEVELS.indexOf(of) < lowest) return
-    write(`${render(now().toISOString(), of, event, facts)}\n`, of)
+    write(`${render(renderTime(now()), of, event, facts)}\n`, of)
   }
 }
 
 // Two texts are joined: to copy the facts into one object costs more.
 function renderJson(time: string, level: Level, event: string, facts: Facts): string {
-  const head = JSON.stringify({ time, level, event })
+  const head = `{"time":"${time}","level":"${level}","event":${JSON.stringify(event)}`
   const rest = toPrintableJson(facts)
-  return rest === '{}' ? head : `${head.slice(0, -1)},${rest.slice(1)}`
+  return rest === '{}' ? `${head}}` : `${head},${rest.slice(1)}`
 }
 
 function renderText(time: string, level: Level, event: string, facts: Facts): string {

@@ -21,6 +21,7 @@ import { createProvidersCommand } from './commands/providers.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
+import { createToolsCommand } from './commands/tools.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
@@ -57,6 +58,7 @@ export function createProgram(): Command {
     .addCommand(createScimCommand())
     .addCommand(createModelsCommand())
     .addCommand(createProvidersCommand())
+    .addCommand(createToolsCommand())
     .addCommand(createGenerationsCommand())
     .addCommand(createLogsCommand())
     .addCommand(createExplainCommand())

@@ -4,6 +4,13 @@ import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
+  MCP_LABEL,
+  McpConfig,
+  McpServerConfig,
+  WebFetchConfig,
+  WebSearchConfig,
+} from './config/tools.ts'
+import {
   removeMissingSecrets,
   substituteVariables,
   type VariableSources,
@@ -135,6 +142,25 @@ const ModelConfig = Type.Object(
 )
 export type ModelConfig = Static<typeof ModelConfig>
 
+const PluginEntries = Type.Array(
+  Type.Object({ id: Text('The plugin') }, { additionalProperties: true }),
+  {
+    maxItems: 32,
+    description: 'Entries as in the plugins of a call, which its own entries replace',
+  },
+)
+const LockedPlugins = Type.Array(Type.String({ minLength: 1 }), {
+  maxItems: 32,
+  description: 'The plugins among them whose entries calls cannot replace or switch off',
+})
+
+/** The plugins of calls that do not name them. */
+export const PluginDefaults = Type.Object(
+  { defaults: Type.Optional(PluginEntries), prevent_overrides: Type.Optional(LockedPlugins) },
+  closed,
+)
+export type PluginDefaults = Static<typeof PluginDefaults>
+
 /** All settings: their names, defaults and meanings. */
 export const Config = Type.Object(
   {
@@ -256,6 +282,43 @@ export const Config = Type.Object(
         ),
       },
       { ...closed, default: {} },
+    ),
+    plugins: Type.Object(
+      {
+        defaults: Type.Optional(PluginEntries),
+        prevent_overrides: Type.Optional(LockedPlugins),
+        workspaces: Type.Record(Type.String(), PluginDefaults, {
+          default: {},
+          description: 'By the slug of a workspace: its own defaults, instead of those above',
+        }),
+        coding_scores: Type.Record(Type.String(), Type.Number({ minimum: 0, maximum: 1 }), {
+          default: {},
+          description:
+            'How well models write code, from 0 to 1, by model: pareto-code picks from these alone',
+        }),
+        moderation: Type.Optional(
+          Type.Object(
+            {
+              provider: Text('A provider that speaks OpenAI’s /moderations'),
+              model: Text('The provider’s own name for the model that judges'),
+            },
+            { ...closed, description: 'Who judges calls with the plugin moderation' },
+          ),
+        ),
+      },
+      { ...closed, default: {} },
+    ),
+    web_search: WebSearchConfig,
+    web_fetch: WebFetchConfig,
+    mcp: McpConfig,
+    mcp_servers: Type.Record(
+      Type.String({ pattern: MCP_LABEL, title: 'letters, digits, _ and -, at most 64' }),
+      McpServerConfig,
+      {
+        ...closed,
+        default: {},
+        description: 'MCP servers that callers may use by their label, without a URL',
+      },
     ),
     security: Type.Object(
       {
@@ -379,6 +442,18 @@ export const Config = Type.Object(
           60,
           'Until a client that takes nothing of a streamed answer is cut',
         ),
+      },
+      { ...closed, default: {} },
+    ),
+    server_tools: Type.Object(
+      {
+        timeout_seconds: Seconds(60, 'The longest time for one use of a tool of the gateway'),
+        max_result_characters: Type.Integer({
+          default: 200_000,
+          minimum: 100,
+          maximum: 10_000_000,
+          description: 'The most characters of a result; the model is told that the rest is cut',
+        }),
       },
       { ...closed, default: {} },
     ),

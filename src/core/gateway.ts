@@ -5,14 +5,19 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
+import { type Healer, openHealer } from './healing.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
+import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
+import { checkPluginDefaults } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
+import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -51,6 +56,7 @@ import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
+import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
 import type { Egress } from './upstream/world.ts'
@@ -72,12 +78,18 @@ export interface Gateway {
   recorder: Recorder
   /** Notes calls that are refused before any provider is asked. */
   refusals: RefusalLog
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
   /** Counts tokens when a provider does not report them. */
   tokenizers: Tokenizers
   /** The stages of a call. */
   stages: Stages
   /** Plugins that calls may request. */
   plugins: Plugin[]
+  /** Tools that the gateway runs itself. */
+  tools: ServerTool[]
   egress: Egress
   secrets: Secrets
   /** Publishes what happens. */
@@ -163,9 +175,12 @@ export interface GatewayParts {
   random: () => number
   egress: Send
   resolve: Resolve
+  documents: Documents
+  healer: Healer
   tokenizers: Tokenizers
   stages: Stages
   plugins: Plugin[]
+  tools: ServerTool[]
 }
 
 /**
@@ -178,6 +193,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     data,
     busyTimeout = 2_000,
     clock = systemClock,
+    documents = openDocuments(),
+    healer = openHealer(),
     tokenizers = openTokenizers(),
   } = overrides
   const ids = {
@@ -186,6 +203,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ...(overrides.random ? { random: overrides.random } : {}),
   }
   const catalog = openCatalog(config, protocolNames, clock.now())
+  checkPluginDefaults(config, overrides.plugins ?? PLUGINS)
   const secrets = openSecrets(data, overrides)
   const store =
     overrides.store ??
@@ -205,7 +223,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
-  const memory = await openMemory(store, owner, byok)
+  let endLoops: () => void = () => undefined
+  const memory = await openMemory(store, owner, byok, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -226,9 +245,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       clock,
       readKeep: () => gateway.config.storage.refusals,
     }),
+    documents,
+    healer,
     tokenizers,
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
+    tools: overrides.tools ?? TOOLS,
     egress: {
       send,
       resolve: overrides.resolve ?? resolveHost,
@@ -247,6 +269,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
+      documents.close()
+      healer.close()
       tokenizers.close()
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
@@ -256,19 +280,31 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await store.close()
     },
   }
+  endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   return gateway
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
-async function openMemory(store: Store, owner: Owner, byok: DecryptedKeys): Promise<Memory> {
+async function openMemory(
+  store: Store,
+  owner: Owner,
+  byok: DecryptedKeys,
+  onKeysChange: () => void,
+): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
   const memory: Memory = {
     owner,
     policies,
-    keys: await KeyMirror.openKeys(() => store.keys.all(), onChange),
+    keys: await KeyMirror.openKeys(
+      () => store.keys.all(),
+      () => {
+        onChange()
+        onKeysChange()
+      },
+    ),
     byok,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({

@@ -1,10 +1,11 @@
 import { Elysia } from 'elysia'
 import { denied, GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
-import { type Actor, identify } from '../core/identity/actor.ts'
+import { type Actor, identify, recognize } from '../core/identity/actor.ts'
 import { identifyScim } from '../core/identity/scim/tokens.ts'
 
-type Guard = (context: { request: Request }) => Promise<{ actor: Actor }>
+type Guard = (context: { request: Request }) => Guarded | Promise<Guarded>
+type Guarded = { actor: Actor }
 
 /**
  * The credential that a guard requires: any key, any key also in the header of Anthropic's clients,
@@ -17,16 +18,24 @@ const GUARDS = new WeakMap<object, RequiredCredential>()
 
 /** Requires a valid key. Throws 401 before anything else of the request is read. */
 export const requireKey = (gateway: Gateway) =>
-  createGuard('key', async ({ request }) => ({ actor: await identifyActor(gateway, request) }))
+  createGuard('key', ({ request }) => findGuarded(gateway, request.headers.get('authorization')))
 
 /**
  * Requires a valid key, also in the header that Anthropic's clients send. `Authorization` takes
  * precedence if both are present. Throws 401.
  */
 export const requireKeyInEitherHeader = (gateway: Gateway) =>
-  createGuard('key-in-either-header', async ({ request: { headers } }) => ({
-    actor: await identify(gateway, headers.get('authorization') || readApiKeyHeader(headers)),
-  }))
+  createGuard('key-in-either-header', ({ request: { headers } }) =>
+    findGuarded(gateway, headers.get('authorization') || readApiKeyHeader(headers)),
+  )
+
+/** Finds whose key it is. Returns no promise for a key that is known, as of most calls. */
+function findGuarded(gateway: Gateway, authorization: string | null): Guarded | Promise<Guarded> {
+  const actor = recognize(gateway, authorization)
+  return actor
+    ? { actor }
+    : identify(gateway, authorization).then((identified): Guarded => ({ actor: identified }))
+}
 
 const readApiKeyHeader = (headers: Headers): string | null => {
   const key = headers.get('x-api-key')
@@ -75,7 +84,7 @@ export function findRequiredCredential(hooks: unknown): RequiredCredential | und
 }
 
 // Scoped, so that it guards only the group that uses it. A derive, so that it runs before the body
-// is read.
+// is read. Elysia awaits what is async, or returns what a function returns, by its source text.
 function createGuard(credential: RequiredCredential, guard: Guard) {
   GUARDS.set(guard, credential)
   return new Elysia().derive({ as: 'scoped' }, guard)

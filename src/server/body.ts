@@ -18,10 +18,11 @@ const LARGE_BODY = 1024 * 1024
  */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   const bytes = await readBytes(request)
+  findConnection(request)?.finishBody()
   const isLarge = bytes.length > LARGE_BODY
   if (isLarge) await yieldToEventLoop()
   const text = decodeBody(bytes)
-  releaseBytes(bytes)
+  if (bytes.length > SMALL_BODY) releaseBytes(bytes)
   if (isLarge) await yieldToEventLoop()
   const body = parseBodyText(schema, text)
   if (isLarge) await yieldToEventLoop()
@@ -44,19 +45,20 @@ const NUMBERS: Record<string, RegExp> = {
 }
 
 /** Reads the whole body. Throws 413 for a large one, and 408 for a slow one. */
-async function readBytes(request: Request): Promise<Uint8Array> {
+function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
-  const read = () =>
-    pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, length, pace))
-  const bytes = await (connection ? connection.runUnlimited(read) : read())
-  connection?.finishBody()
-  return bytes
+  return connection && !connection.isWorking
+    ? connection.runUnlimited(() => readPaced(request, length, pace))
+    : readPaced(request, length, pace)
 }
 
-/** A body of this size is not worth counting while it arrives. */
+const readPaced = (request: Request, length: number, pace: Pace): Promise<Uint8Array> =>
+  pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, length, pace))
+
+/** A body of this size is not worth counting while it arrives, nor releasing before the collector. */
 const SMALL_BODY = 64 * 1024
 
 /** How many seconds a body may take without a server that says so. */

@@ -87,14 +87,29 @@ export class Connection {
 
   /** Runs work during which the client waits. Afterwards the connection is limited again. */
   async runUnlimited<Result>(work: () => Promise<Result>): Promise<Result> {
-    this.#running += 1
-    this.#limitSilence()
+    this.startWork()
     try {
       return await work()
     } finally {
-      this.#running -= 1
-      this.#limitSilence()
+      this.finishWork()
     }
+  }
+
+  /** The client waits from now on, until `finishWork`. */
+  startWork(): void {
+    this.#running += 1
+    this.#limitSilence()
+  }
+
+  /** The client waits no longer, unless other work runs. */
+  finishWork(): void {
+    this.#running -= 1
+    this.#limitSilence()
+  }
+
+  /** Whether the client waits for work, so that its silence is not limited. */
+  get isWorking(): boolean {
+    return this.#running > 0
   }
 
   /** The client has to take what is written from now on, until `finishReading`. */

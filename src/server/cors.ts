@@ -34,8 +34,10 @@ export function answerPreflight(world: CorsWorld, request: Request): Response | 
 }
 
 /** Adds what lets the page read the answer, if the config allows its origin. */
-export function allowOrigin(world: CorsWorld, request: Request, { headers }: Response): void {
+export function allowOrigin(world: CorsWorld, request: Request, response: Response): void {
+  // Before the headers are read: to read them makes an object of them.
   if (world.config.server.cors.length === 0 || !isApi(request)) return
+  const { headers } = response
   const origin = findAllowedOrigin(world, request)
   // A cache must not give one page the answer to another.
   if (origin !== '*') headers.append('vary', 'Origin')

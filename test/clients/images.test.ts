@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { OpenRouter } from '@openrouter/sdk'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
+import { OpenRouter } from '@openrouter/sdk'
 import { generateImage } from 'ai'
 import OpenAI from 'openai'
 import { type Server, startServer } from '../support/server.ts'
@@ -86,9 +86,7 @@ test('@openrouter/sdk draws, after references too', async () => {
     imageGenerationRequest: {
       model: 'acme/draw',
       prompt: 'A dog',
-      inputReferences: [
-        { type: 'image_url', imageUrl: { url: `data:image/png;base64,${PNG}` } },
-      ],
+      inputReferences: [{ type: 'image_url', imageUrl: { url: `data:image/png;base64,${PNG}` } }],
     },
   })
   expect(changed).toMatchObject({ data: [{ b64Json: PNG }] })

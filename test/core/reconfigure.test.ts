@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
 import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
@@ -7,19 +8,32 @@ import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
+import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
+  hasFetchObstacle,
+  hasMcpObstacle,
+  hasSearchObstacle,
+  priceFetch,
+  readMcpTimeout,
+  readPage,
+  search,
+  useMcp,
+} from '../support/tool-settings.ts'
+import {
   chunkedEnd,
   completion,
   delta,
   done,
   finish,
+  json,
   type Script,
   sseHead,
   startUpstream,
@@ -97,7 +111,12 @@ interface House {
 
 async function house(change: Json = {}): Promise<House> {
   const clock = new TestClock()
-  const gateway = await testGateway({ clock, random: () => 0.5, config: over(base(), change) })
+  const gateway = await testGateway({
+    clock,
+    random: () => 0.5,
+    config: over(base(), change),
+    tools: [...TOOLS, hanging],
+  })
   const keys = await createTestKeys(gateway)
   const limited = (await createKey(gateway, getOperator(gateway), { name: 'limited', limit: 0.5 }))
     .key
@@ -156,6 +175,12 @@ async function unlessWaiting<Outcome>(
 }
 
 const never: Script = { wait: 'never' }
+
+/** The text of an answer that should be JSON and is not quite. */
+const healedText = ({ ask }: House, plugins?: object[]) => {
+  first.answer(() => completion('{"a": 1,}'))
+  return textOf(ask({ response_format: { type: 'json_object' }, ...(plugins ? { plugins } : {}) }))
+}
 
 /** Assigns a guardrail with these fields to the inference key. */
 async function guard({ gateway }: House, rules: Json): Promise<void> {
@@ -239,6 +264,35 @@ async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
   return (await gateway.store.generations.byId(id))?.usageSource
 }
 
+/** A tool that ends when it must. */
+const hanging: ServerTool = {
+  name: 'hanging',
+  schema: Type.Object({}),
+  readOptions: () => ({}),
+  findObstacle: () => null,
+  listFunctions: () => [{ name: 'hanging', description: '', parameters: { type: 'object' } }],
+  run: () => new Promise(() => undefined),
+}
+
+const CALLING = { index: 0, logprobs: null, finish_reason: 'tool_calls' }
+
+/** Lets a model call a tool of the gateway, and returns what it gets. */
+async function useTool({ ask }: House, name: string, input: object): Promise<string | undefined> {
+  const tool_calls = [
+    { id: 'a', type: 'function', function: { name, arguments: JSON.stringify(input) } },
+  ]
+  let result: string | undefined
+  first.answer(({ json }) => {
+    const { messages } = json as { messages: { role: string; content: string }[] }
+    result = messages.find(({ role }) => role === 'tool')?.content
+    return result === undefined
+      ? completion('', { choices: [{ ...CALLING, message: { role: 'assistant', tool_calls } }] })
+      : completion('Done.')
+  })
+  await statusOf(ask({ tools: [{ type: `gateway:${name}` }] }))
+  return result
+}
+
 interface Row {
   setting: string
   before?: Json
@@ -267,6 +321,9 @@ const PREFLIGHT = new Request('http://localhost/api/v1/key', {
   method: 'OPTIONS',
   headers: { origin: 'https://app.example', 'access-control-request-method': 'GET' },
 })
+
+const SEARXNG = { searxng: { base_url: 'https://searxng.example' } }
+const MCP_SERVERS = { own: { url: 'https://mcp.example' } }
 
 const ROWS: Row[] = [
   row(
@@ -409,6 +466,223 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'plugins.defaults',
+    { plugins: { defaults: [{ id: 'response-healing' }] } },
+    { seen: healedText, was: '{"a": 1,}', is: '{"a": 1}' },
+  ),
+  row(
+    'plugins.prevent_overrides',
+    { plugins: { prevent_overrides: ['response-healing'] } },
+    {
+      before: { plugins: { defaults: [{ id: 'response-healing' }] } },
+      seen: house => healedText(house, [{ id: 'response-healing', enabled: false }]),
+      was: '{"a": 1,}',
+      is: '{"a": 1}',
+    },
+  ),
+  row(
+    'plugins.workspaces',
+    { plugins: { workspaces: { default: { defaults: [{ id: 'response-healing' }] } } } },
+    { seen: healedText, was: '{"a": 1,}', is: '{"a": 1}' },
+  ),
+  row(
+    'plugins.coding_scores',
+    { plugins: { coding_scores: { 'acme/single': 1 } } },
+    {
+      seen: ({ ask }) => statusOf(ask({ model: 'gateway/pareto-code' })),
+      was: 404,
+      is: 200,
+    },
+  ),
+  row(
+    'plugins.moderation',
+    { plugins: { moderation: { provider: 'one', model: 'judge' } } },
+    {
+      seen: async ({ ask }) => {
+        first.answer(() => json({ results: [{ flagged: true, categories: {} }] }))
+        return statusOf(ask({ plugins: [{ id: 'moderation' }] }))
+      },
+      was: 400,
+      is: 403,
+    },
+  ),
+  row(
+    'web_search.enabled',
+    { web_search: { enabled: false } },
+    { seen: async ({ gateway }) => hasSearchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'web_search.engines',
+    { web_search: { engines: SEARXNG } },
+    {
+      seen: async ({ gateway }) => hasSearchObstacle(gateway, { engine: 'searxng' }),
+      was: true,
+      is: false,
+    },
+  ),
+  row(
+    'web_search.max_uses',
+    { web_search: { max_uses: 1 } },
+    {
+      seen: async ({ gateway }) => (await search(gateway)).text.startsWith('No more searches'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'web_search.timeout_seconds',
+    { web_search: { engines: SEARXNG, timeout_seconds: 0.01 } },
+    {
+      before: { web_search: { engines: SEARXNG } },
+      seen: ({ gateway }) => unlessWaiting(async signal => (await search(gateway, signal)).isError),
+      was: 'waits',
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.enabled',
+    { web_fetch: { enabled: false } },
+    { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'web_fetch.robots',
+    { web_fetch: { robots: false } },
+    { seen: async ({ gateway }) => (await readPage(gateway)).isError, was: true, is: false },
+  ),
+  row(
+    'web_fetch.max_uses',
+    { web_fetch: { max_uses: 1 } },
+    {
+      seen: async ({ gateway }) =>
+        (await readPage(gateway, { uses: 1 })).text.startsWith('No more pages'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.max_mib',
+    { web_fetch: { robots: false, max_content_tokens: 1_000_000, max_mib: 1 } },
+    {
+      before: { web_fetch: { robots: false, max_content_tokens: 1_000_000 } },
+      seen: async ({ gateway }) => String((await readPage(gateway)).item?.content).length,
+      was: 1.5 * 1024 * 1024,
+      is: 1024 * 1024,
+    },
+  ),
+  row(
+    'web_fetch.max_content_tokens',
+    { web_fetch: { robots: false, max_content_tokens: 10 } },
+    {
+      before: { web_fetch: { robots: false } },
+      seen: async ({ gateway }) => String((await readPage(gateway)).item?.content).length,
+      was: 100_000,
+      is: 40,
+    },
+  ),
+  row(
+    'web_fetch.timeout_seconds',
+    { web_fetch: { robots: false, timeout_seconds: 0.01 } },
+    {
+      before: { web_fetch: { robots: false } },
+      seen: ({ gateway }) =>
+        unlessWaiting(
+          async signal => (await readPage(gateway, { isSilent: true }, signal)).isError,
+        ),
+      was: 'waits',
+      is: true,
+    },
+  ),
+  row(
+    'web_fetch.usd_per_fetch',
+    { web_fetch: { usd_per_fetch: 0.001 } },
+    { seen: async ({ gateway }) => priceFetch(gateway), was: 0n, is: 1_000_000n },
+  ),
+  row(
+    'mcp.enabled',
+    { mcp: { enabled: false } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => hasMcpObstacle(gateway),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.server_urls',
+    { mcp: { server_urls: false } },
+    {
+      seen: async ({ gateway }) =>
+        hasMcpObstacle(gateway, { server_label: 'a', server_url: 'https://a.example/' }),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.max_uses',
+    { mcp: { max_uses: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.text.startsWith('No more calls'),
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.max_tools',
+    { mcp: { max_tools: 2 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).tools,
+      was: 3,
+      is: 2,
+    },
+  ),
+  row(
+    'mcp.max_result_kib',
+    { mcp: { max_result_kib: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.text.length > 2_000,
+      was: true,
+      is: false,
+    },
+  ),
+  row(
+    'mcp.max_answer_mib',
+    { mcp: { max_answer_mib: 1 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).result.isError,
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'mcp.list_seconds',
+    { mcp: { list_seconds: 0 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => (await useMcp(gateway)).listings,
+      was: 1,
+      is: 2,
+    },
+  ),
+  row(
+    'mcp.timeout_seconds',
+    { mcp: { timeout_seconds: 7 } },
+    {
+      before: { mcp_servers: MCP_SERVERS },
+      seen: async ({ gateway }) => readMcpTimeout(gateway),
+      was: 60_000,
+      is: 7_000,
+    },
+  ),
+  row(
+    'mcp_servers.own',
+    { mcp_servers: MCP_SERVERS },
+    { seen: async ({ gateway }) => hasMcpObstacle(gateway), was: true, is: false },
+  ),
+  row(
     'security.allow_private_urls',
     { security: { allow_private_urls: ['127.0.0.1'] } },
     {
@@ -494,6 +768,26 @@ const ROWS: Row[] = [
       seen: leaveCall,
       was: 'exact',
       is: 'estimated',
+    },
+  ),
+  row(
+    'server_tools.timeout_seconds',
+    { server_tools: { timeout_seconds: 0.02 } },
+    {
+      before: { server_tools: { timeout_seconds: 0.01 } },
+      seen: house => useTool(house, 'hanging', {}),
+      was: 'The tool took longer than 0.01 s.',
+      is: 'The tool took longer than 0.02 s.',
+    },
+  ),
+  row(
+    'server_tools.max_result_characters',
+    { server_tools: { max_result_characters: 100 } },
+    {
+      seen: async house =>
+        (await useTool(house, 'search_models', { query: 'acme' }))?.includes('was cut off'),
+      was: false,
+      is: true,
     },
   ),
   row(
@@ -728,7 +1022,7 @@ describe('a changed setting applies to the next call:', () => {
         ? Object.keys(schema.properties as object).map(name => `${section}.${name}`)
         : [section],
     )
-    const shown = ROWS.map(({ setting }) => setting.replace(/^providers\..*/, 'providers'))
+    const shown = ROWS.map(({ setting }) => setting.replace(/^(providers|mcp_servers)\..*/, '$1'))
     expect([...shown, ...AT_START, ...WITH_THE_FILE].sort()).toEqual(names.sort())
   })
 })

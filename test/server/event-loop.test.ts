@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
+import { buildDocx, buildParagraph, buildPdf } from '../support/documents-of-office.ts'
 import { measureLoopUse } from '../support/event-loop.ts'
 import { type LoopWorld, openLoopWorld } from '../support/loop-world.ts'
 import { decodeOutgoing } from '../support/outgoing.ts'
@@ -78,6 +79,44 @@ describe('nobody waits for', () => {
       messages: [{ role: 'user', content: 'long words '.repeat(MIB) }],
     })
     expect(result).toMatchObject({ status: 200, text: expect.stringContaining('"length"') })
+    expect(longest).toBeLessThan(LONGEST)
+  })
+
+  test.each<[name: string, document: () => Uint8Array]>([
+    ['a PDF that inflates to 80 MB', () => buildPdf(Buffer.alloc(80 * MIB, 0x20))],
+    ['a DOCX of 20 MB of text', () => buildDocx(buildParagraph('words '.repeat(3 * MIB)))],
+    ['a DOCX of a million paragraphs', () => buildDocx('<w:p/>'.repeat(MIB))],
+  ])('%s, which is read as text', async (_, document) => {
+    const file_data = `data:application/pdf;base64,${Buffer.from(document()).toString('base64')}`
+    const { result, longest } = await measureSending('/chat/completions', {
+      model: 'sandbox/echo',
+      messages: [{ role: 'user', content: [{ type: 'file', file: { file_data } }] }],
+      plugins: [{ id: 'file-parser', pdf: { engine: 'pdf-text' } }],
+    })
+    // On a busy machine reading may take longer than it may.
+    expect([200, 400]).toContain(result.status)
+    expect(longest).toBeLessThan(LONGEST)
+  })
+
+  test('an answer of 1 MB that is not quite JSON, and takes long to mend', async () => {
+    const { result, longest } = await measureSending('/chat/completions', {
+      model: 'sandbox/echo',
+      messages: [{ role: 'user', content: `{${'"a" '.repeat(MIB / 4)}` }],
+      response_format: { type: 'json_object' },
+      plugins: [{ id: 'response-healing' }],
+    })
+    expect(result.status).toBe(200)
+    expect(longest).toBeLessThan(LONGEST)
+  })
+
+  test('a conversation of 70,000 messages that is cut for a small context', async () => {
+    const turns = new Array(70_000).fill({ role: 'user', content: 'some words' })
+    const { longest } = await measureSending('/chat/completions', {
+      model: 'acme/openai-chat',
+      messages: turns,
+      max_tokens: 19_900_000,
+      plugins: [{ id: 'context-compression' }],
+    })
     expect(longest).toBeLessThan(LONGEST)
   })
 

@@ -48,6 +48,7 @@ beforeAll(async () => {
         spare: provider(second.url),
         grok: provider(first.url, { quirks: { images: 'xai' } }),
         tog: provider(first.url, { quirks: { images: 'together' } }),
+        router: provider(first.url, { quirks: { images: 'openrouter' } }),
         google: provider(first.url, { protocol: 'gemini' }),
       },
       models: [
@@ -56,6 +57,7 @@ beforeAll(async () => {
         model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
         model('acme/grok', ['grok'], IMAGE_PRICES),
         model('acme/tog', ['tog'], IMAGE_PRICES),
+        model('acme/routed', ['router'], IMAGE_PRICES),
         model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
         model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
         {
@@ -79,6 +81,7 @@ afterAll(async () => {
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 const DATA_URL = `data:image/png;base64,${PNG}`
+const reference = { type: 'image_url', image_url: { url: DATA_URL } }
 const draw = (...pictures: object[]) =>
   json({ created: 1, data: pictures.length > 0 ? pictures : [{ b64_json: PNG }] })
 
@@ -283,6 +286,18 @@ describe('POST /images', () => {
     expect(sent()).not.toHaveProperty('options')
   })
 
+  test('asks a server of the same API in its own form', async () => {
+    await picture({ model: 'acme/routed', size: '2K', n: 2, input_references: [reference] })
+    expect(first.hits[0]?.path).toBe('/v1/images')
+    expect(sent()).toEqual({
+      model: 'draw-1',
+      prompt: 'A cat',
+      n: 2,
+      resolution: '2K',
+      input_references: [reference],
+    })
+  })
+
   test('draws in a conversation where a model talks too', async () => {
     const images = [{ type: 'image_url', image_url: { url: DATA_URL } }]
     const message = { role: 'assistant', content: 'Here', images }
@@ -343,8 +358,6 @@ describe('POST /images', () => {
     expect((await picture(body)).data).toEqual(drawn.data)
     expect((await ask({ ...body, size: '4096x4096' })).status).toBe(400)
   })
-
-  const reference = { type: 'image_url', image_url: { url: DATA_URL } }
 
   test.each<[string, object]>([
     ['prompt', { prompt: '' }],

@@ -90,7 +90,7 @@ describe('/models', () => {
 describe('what is listed', () => {
   const CALLABLE = [
     ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
-    ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
+    ...['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard'],
   ]
 
   test('is what can be called here; all=true is the whole catalogue', async () => {

@@ -58,8 +58,8 @@ describe.each(PATHS)('%s', path => {
       { stop_server_tools_when: [{ type: 'step_count_is', step_count: 1 }] },
       'stop_server_tools_when',
     ],
-    ['a server tool', { tools: [{ type: 'openrouter:web_search' }] }, 'tools.0.type'],
-    ['a server tool of ours', { tools: [{ type: 'gateway:datetime' }] }, 'tools.0.type'],
+    ['a server tool that is not here', { tools: [{ type: 'openrouter:bash' }] }, 'tools.0.type'],
+    ['a server tool that is not ours', { tools: [{ type: 'gateway:magic' }] }, 'tools.0.type'],
   ])('%s is a 400', async (_, body, field) => {
     expect(await send(path, body)).toMatchObject({ status: 400, field })
   })
@@ -80,7 +80,12 @@ describe.each(PATHS)('%s', path => {
 const BODIES: Record<string, object> = {
   '/embeddings': { model: 'sandbox/embed', input: 'Hello' },
   '/rerank': { model: 'sandbox/embed', query: 'Hello', documents: ['Hi'] },
-  '/images': { model: 'sandbox/image', prompt: 'Hello' },
+  '/images': {
+    model: 'sandbox/image',
+    prompt: 'Hello',
+    messages: undefined,
+    max_tokens: undefined,
+  },
 }
 
 describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/images'])(
@@ -106,10 +111,12 @@ describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/ima
   },
 )
 
-test('transforms are a plugin to come', async () => {
+test('transforms are a plugin by its older name', async () => {
   const at = '/chat/completions'
-  expect((await send(at, { transforms: ['middle-out'] })).field).toBe('transforms')
-  expect((await send(at, { transforms: [] })).status).toBe(200)
+  for (const transforms of ['middle-out', ['inside-out'], [7], {}])
+    expect((await send(at, { transforms })).field).toBe('transforms')
+  for (const transforms of [['middle-out'], [], null])
+    expect((await send(at, { transforms })).status).toBe(200)
 })
 
 test('a server tool that the workspace has disabled is a 403', async () => {

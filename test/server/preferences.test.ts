@@ -330,7 +330,7 @@ const IMPOSSIBLE_FOR_TEXT: [name: string, body: Body, named: string][] = [
   [
     'a search by a provider that cannot search',
     { model: 'acme/small:online', provider: { only: ['cheap'] } },
-    ':online and the web plugin ask for',
+    ':online, the web plugin and web_search',
   ],
   [
     'reasoning of a provider that cannot enable it',

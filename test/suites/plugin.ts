@@ -4,10 +4,14 @@ import { chat } from '../../src/core/dialects/chat.ts'
 import { readPlugins } from '../../src/core/dialects/plugins.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { MAX_ROUTER_MODELS } from '../../src/core/inference/plan/router-decision.ts'
+import {
+  getRouterPluginId,
+  MAX_ROUTER_MODELS,
+} from '../../src/core/inference/plan/router-decision.ts'
 import type { Plugin } from '../../src/core/inference/plugin.ts'
 import { parseBody } from '../../src/core/kernel/body.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
+import { ROUTERS } from '../../src/core/language/routing.ts'
 import type { Rule } from '../../src/core/policy/rules.ts'
 import { buildEmbeddingCall, buildTextCall } from '../support/call.ts'
 import { freezeDeep } from '../support/freeze.ts'
@@ -22,6 +26,8 @@ export interface PluginSample {
   options: unknown
   /** Whether a router decides the same for the same call; absent if the plugin is no router. */
   isDeterministic?: boolean
+  /** The options that need not be whole numbers. */
+  fractions?: string[]
 }
 
 /** Tests what every plugin promises. Throws if there is no sample of it. */
@@ -47,7 +53,11 @@ export function testPlugin(plugin: Plugin, sample: PluginSample | undefined): vo
 const VALUES: unknown[] = ['hologram', 7, true, ['hologram'], [7], { hologram: 1 }]
 const COUNTS = [-1, -0.5, 1.5, 1e21, 1e308]
 
-function testEntry(getGateway: () => Gateway, { id }: Plugin, { entry, options }: PluginSample) {
+function testEntry(
+  getGateway: () => Gateway,
+  { id }: Plugin,
+  { entry, options, fractions = [] }: PluginSample,
+) {
   /** Reads an entry as a request has it: the schema first, then the plugin. */
   const read = (more: Json) => {
     const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] }
@@ -70,7 +80,12 @@ function testEntry(getGateway: () => Gateway, { id }: Plugin, { entry, options }
 
   const cases = Object.entries({ ...entry, enabled: true }).flatMap(([name, value]) => [
     ...VALUES.filter(other => getShape(other) !== getShape(value)).map(other => [name, other]),
-    ...(typeof value === 'number' ? COUNTS.map(count => [name, count]) : []),
+    ...(typeof value === 'number'
+      ? COUNTS.filter(count => count !== 1.5 || !fractions.includes(name)).map(count => [
+          name,
+          count,
+        ])
+      : []),
   ]) as [name: string, value: unknown][]
   test.each(cases)('with %s: %j is a 400 that names the field', (name, value) => {
     const thrown = catchError(() => read({ ...entry, [name]: value }))
@@ -127,6 +142,10 @@ const CONFIG = {
     ...PAID.map((id, i) => buildModel(id, i + 1)),
     { ...buildModel('acme/vectors', 0), output_modalities: ['embeddings'] },
   ],
+  plugins: {
+    moderation: { provider: 'one', model: 'judge' },
+    coding_scores: Object.fromEntries([...FREE, ...PAID].map((id, i) => [id, 0.7 + i / 100])),
+  },
 }
 
 function testDecision(
@@ -134,7 +153,7 @@ function testDecision(
   { id, decide }: Plugin,
   { isDeterministic }: PluginSample,
 ): void {
-  const router = id.replace(/-router$/, '')
+  const router = ROUTERS.find(name => getRouterPluginId(name) === id)
   const call = freezeDeep(buildTextCall({ models: [`gateway/${router}`] }))
   const decideFor = (excluded: string[]) => {
     const inputs = { call, byokKeys: [], rules: [buildRule(excluded)], session: null }

@@ -53,6 +53,7 @@ export const buildGeneration = (more: Partial<Generation> = {}): Generation => (
   data_region: 'europe',
   router: 'gateway/auto',
   contentFilters: [],
+  steps: [],
   ...more,
 })
 

@@ -69,9 +69,35 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
 async function adaptSpec(directory: string): Promise<string> {
   const spec = await Bun.file(SPEC).json()
   spec.components.schemas.MessagesStreamingResponse.required = ['data']
+  allowServiceItems(spec.components.schemas)
   const path = join(directory, 'openapi.json')
   await Bun.write(path, JSON.stringify(spec))
   return path
+}
+
+interface Union {
+  oneOf: { $ref: string }[]
+  discriminator: { mapping: Record<string, string> }
+}
+
+/**
+ * Adds the items of the service's own tools to every list of items. The schema of the output has
+ * them, and also requires the schema that it extends, which does not: no answer with one would match.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: the public schema, of any form
+function allowServiceItems(schemas: any): void {
+  const known: Union = schemas.OutputItems
+  const own = Object.entries(known.discriminator.mapping).filter(([type]) => type.includes(':'))
+  const narrow: Union[] = [
+    schemas.BaseResponsesResult.properties.output.items,
+    schemas.OutputItemAddedEvent.properties.item,
+    schemas.OutputItemDoneEvent.properties.item,
+  ]
+  for (const { oneOf, discriminator } of narrow)
+    for (const [type, $ref] of own) {
+      oneOf.push({ $ref })
+      discriminator.mapping[type] = $ref
+    }
 }
 
 // The checker needs a port number, so the kernel is asked for a free one first.

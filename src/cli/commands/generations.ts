@@ -100,9 +100,30 @@ function printCall(gateway: Gateway, call: Call): void {
     filters: call.contentFilters.length > 0 ? call.contentFilters : null,
   }
   printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))
+  if (call.steps.length > 0) {
+    print('')
+    printSteps(call.steps)
+  }
   if (call.provider_responses.length === 0) return
   print('')
   printAttempts(call.provider_responses)
+}
+
+function printSteps(steps: Call['steps']): void {
+  printTable(
+    ['STEP', 'WHAT', 'PROVIDER', 'TOKENS', 'COST', 'MS', 'END'],
+    steps.map((step, i) => [
+      i + 1,
+      step.function === null ? step.name : `${step.name} ${step.function}`,
+      step.provider_name,
+      step.type === 'tool'
+        ? null
+        : `${step.native_tokens_prompt} in, ${step.native_tokens_completion} out`,
+      step.cost === null ? null : formatDollars(step.cost),
+      step.latency,
+      step.error_type ?? (step.is_error ? 'error' : (step.finish_reason ?? 'done')),
+    ]),
+  )
 }
 
 function printAttempts(attempts: Call['provider_responses']): void {

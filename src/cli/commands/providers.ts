@@ -7,7 +7,7 @@ import { parseNumber } from '../options.ts'
 const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
   needs: { data: false },
 })
-const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.ts'), {
+const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts'), {
   needs: { data: false, secrets: true },
 })
 
@@ -44,11 +44,11 @@ export const createProvidersCommand = () =>
     ),
     checkVerb(
       'check [provider...]',
-      'check the configured providers with a request that costs nothing',
+      'check the configured providers and search engines with requests that cost nothing',
       [TIMEOUT],
       (core, { timeout }: { timeout: number }) =>
         async (gateway, _, providers) => {
-          const { data } = await core.checkProviders(gateway, providers, timeout * 1000)
+          const { data } = await core.checkAll(gateway, providers, timeout * 1000)
           if (data.some(({ ok }) => ok === false)) process.exitCode = 1
           return { data }
         },

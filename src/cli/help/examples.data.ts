@@ -65,7 +65,8 @@ export const EXAMPLES: Record<string, string[]> = {
   'models get': ['models get openai/gpt-4o-mini'],
   'models endpoints': ['models endpoints openai/gpt-4o-mini'],
   'providers list': ['providers list'],
-  'providers check': ['providers check', 'providers check openai --timeout 5'],
+  'providers check': ['providers check', 'providers check openai web_search/exa --timeout 5'],
+  'tools list': ['tools list', 'tools list --json'],
   'generations list': [
     'generations list --key laptop --status error',
     'generations list --since 2026-11-01T00:00:00Z --all --json',

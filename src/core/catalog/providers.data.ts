@@ -371,7 +371,7 @@ export const PROVIDERS = {
     name: 'OpenRouter',
     protocol: 'openai-chat',
     base_url: 'https://openrouter.ai/api/v1',
-    quirks: { reasoning: 'object' },
+    quirks: { reasoning: 'object', images: 'openrouter' },
     variables: named('OPENROUTER'),
   },
   nvidia: {

@@ -4,9 +4,15 @@ import type { Model } from './models.ts'
 
 /**
  * Lists the routers as models, so that clients can select them. They have no endpoints, and a call
- * costs what the chosen model costs.
+ * costs what the chosen model costs. Without coding scores `pareto-code` has nothing to choose from.
  */
-export function listRouterModels(config: Config): Model[] {
+export const listRouterModels = (config: Config): Model[] =>
+  openRouterModels(config).filter(
+    ({ router }) =>
+      router !== 'pareto-code' || Object.keys(config.plugins.coding_scores).length > 0,
+  )
+
+function openRouterModels(config: Config): Model[] {
   const known =
     modelsByConfig.get(config) ?? ROUTERS.map(router => createRouterModel(config, router))
   modelsByConfig.set(config, known)
@@ -29,6 +35,15 @@ const DESCRIPTIONS: Record<Router, Pick<Model, 'name' | 'description'>> = {
     name: 'Free Router',
     description: 'Chooses at random one of the free models that accept the call.',
   },
+  'pareto-code': {
+    name: 'Pareto Code Router',
+    description:
+      'Chooses the cheapest model that writes code as well as asked, by the scores of the config.',
+  },
+  switchyard: {
+    name: 'Switchyard Router',
+    description: 'Chooses by the algorithm that the call names.',
+  },
 }
 
 /** The date of this list, in Unix seconds. */
@@ -50,5 +65,5 @@ const createRouterModel = ({ service_name }: Config, router: Router): Model => (
 /** Finds the router with this name, as a model. */
 export function findRouterModel(config: Config, slug: string): Model | undefined {
   const router = findRouter(config, slug)
-  return router && listRouterModels(config)[ROUTERS.indexOf(router)]
+  return router && openRouterModels(config)[ROUTERS.indexOf(router)]
 }

@@ -56,8 +56,9 @@ export const Quirks = Type.Object(
       description: 'How many stop sequences it accepts; null: any number',
     }),
     images: choice(
-      ['compatible', 'xai', 'together'],
-      'The parameters of pictures: OpenAI’s, aspect_ratio with resolution, width with height',
+      ['compatible', 'openrouter', 'xai', 'together'],
+      'How pictures are asked for: as OpenAI’s servers are, at /images, by aspect_ratio and ' +
+        'resolution, by width and height',
     ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {

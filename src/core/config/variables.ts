@@ -61,19 +61,51 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
 }
 
 /**
- * Returns parsed settings whose providers need no secret: one whose variables have no values here
- * keeps its other settings, and sends no credential. For commands that call no provider.
+ * Returns parsed settings whose providers, search engines and MCP servers need no secret: one whose
+ * variables have no values here keeps its other settings, and sends no credential. For commands
+ * that call none of them.
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
-  if (!isMapping(settings) || !isMapping(settings.providers)) return settings
-  const providers = Object.entries(settings.providers).map(([slug, provider]) => [
-    slug,
-    isMapping(provider) && !hasValue(provider, sources)
-      ? removeSecrets(provider, sources)
-      : provider,
-  ])
-  return { ...settings, providers: Object.fromEntries(providers) }
+  if (!isMapping(settings)) return settings
+  const { providers, web_search, mcp_servers } = settings
+  return {
+    ...settings,
+    ...replaceMembers('providers', providers, sources, removeSecrets),
+    ...replaceMembers('mcp_servers', mcp_servers, sources, removeServerSecrets),
+    ...(isMapping(web_search)
+      ? {
+          web_search: {
+            ...web_search,
+            ...replaceMembers('engines', web_search.engines, sources, keepValues),
+          },
+        }
+      : {}),
+  }
 }
+
+// Members whose variables all have values stay as they are.
+function replaceMembers(
+  name: string,
+  members: unknown,
+  sources: VariableSources,
+  replace: (member: Mapping, sources: VariableSources) => Mapping,
+): Mapping {
+  if (!isMapping(members)) return {}
+  const replaced = Object.entries(members).map(([key, member]) => [
+    key,
+    isMapping(member) && !hasValue(member, sources) ? replace(member, sources) : member,
+  ])
+  return { [name]: Object.fromEntries(replaced) }
+}
+
+const keepValues = (member: Mapping, sources: VariableSources): Mapping =>
+  Object.fromEntries(Object.entries(member).filter(([, value]) => hasValue(value, sources)))
+
+// Its address may be in a variable, and the setting is required.
+const removeServerSecrets = (server: Mapping, sources: VariableSources): Mapping => ({
+  url: NOWHERE,
+  ...keepValues(server, sources),
+})
 
 const CREDENTIALS = ['api_key', 'aws', 'service_account', 'auth']
 

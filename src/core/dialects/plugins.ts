@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import type { Json } from '../kernel/json.ts'
+import { getOwn, type Json } from '../kernel/json.ts'
 import { LONGEST_NAME, open } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { PLUGINS } from '../plugins/registry.ts'
@@ -31,7 +31,7 @@ export type Plugin = Json & { id: string; enabled?: boolean }
  * effect, and the 400 that a plugin throws.
  */
 export function readPlugins(
-  { plugins }: DialectWorld,
+  { plugins, config }: Pick<DialectWorld, 'plugins' | 'config'>,
   entries: unknown[] | null | undefined,
 ): Pick<CallBase, 'plugins'> {
   const requested: Record<string, unknown> = {}
@@ -39,25 +39,28 @@ export function readPlugins(
     const plugin = plugins.find(({ id }) => id === entry.id)
     if (plugin)
       requested[plugin.id] =
-        entry.enabled === false ? null : plugin.readOptions(entry, `plugins.${i}`)
+        entry.enabled === false ? null : plugin.readOptions(entry, `plugins.${i}`, config)
     else refuseMissing(plugins, entry, `plugins.${i}.id`)
   }
   return Object.keys(requested).length > 0 ? { plugins: requested } : {}
 }
 
-/** The plugins of the public service that are not here yet: they may be switched off. */
-const NOT_YET = [
-  ...['web-fetch', 'file-parser', 'response-healing', 'context-compression', 'moderation'],
-  ...['pareto-router', 'fusion', 'switchyard-router'],
-]
+/**
+ * The plugins of the public service that are not here yet, and why. They may be switched off. A
+ * plugin that comes here leaves this list and joins `PLUGINS`.
+ */
+const NOT_YET: Record<string, string> = {
+  'web-fetch': 'the gateway reads no pages itself yet',
+  fusion: 'the gateway asks no panel of models yet',
+}
 
 function refuseMissing(plugins: DialectWorld['plugins'], { id, enabled }: Plugin, at: string) {
-  const isKnown = NOT_YET.includes(id)
-  if (isKnown && enabled === false) return
+  const reason = getOwn(NOT_YET, id)
+  if (reason !== undefined && enabled === false) return
   const names = plugins.map(plugin => plugin.id).join(', ')
   throw invalid(
-    isKnown
-      ? `${at}: ${id} has no effect in this gateway yet; expected one of ${names}`
+    reason !== undefined
+      ? `${at}: ${id} has no effect, as ${reason}; expected one of ${names}`
       : `${at}: expected one of ${names}, found an unknown plugin`,
     at,
   )

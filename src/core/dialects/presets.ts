@@ -96,6 +96,7 @@ export const withPresets =
       ),
       params: { ...presetCall.params, ...call.params },
       ...mergePlugins(presetCall, call),
+      ...mergeServerTools(presetCall, call),
       ...(call.routingMetadata
         ? {
             routingMetadata: {
@@ -117,6 +118,17 @@ const mergePlugins = (
   { plugins: callPlugins }: TextCall,
 ): Pick<TextCall, 'plugins'> =>
   presetPlugins || callPlugins ? { plugins: { ...presetPlugins, ...callPlugins } } : {}
+
+// The call's entry for a tool replaces the preset's, and only calls say when to stop.
+function mergeServerTools(
+  { serverTools: presetTools }: TextCall,
+  { serverTools: callTools }: TextCall,
+): Pick<TextCall, 'serverTools'> {
+  if (!presetTools || !callTools) return presetTools ? { serverTools: presetTools } : {}
+  const { requests, stops } = callTools
+  const kept = presetTools.requests.filter(({ name }) => !requests.some(one => one.name === name))
+  return { serverTools: { requests: [...kept, ...requests], stops } }
+}
 
 const PRESET_PREFIX = '@preset/'
 

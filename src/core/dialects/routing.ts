@@ -105,10 +105,7 @@ export function buildCallBase(
     id,
     models,
     stream: body.stream ?? false,
-    routing: {
-      ...readRoutingPreferences(world, body.provider ?? {}),
-      ...readSort(world, actor, body),
-    },
+    routing: readRouting(world, actor, body),
     user: body.user ? hashUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
@@ -140,6 +137,11 @@ function readModels(
   if (requested.length > MAX_MODELS)
     throw invalid(`models: expected at most ${MAX_MODELS} models`, 'models')
   return requested.length > 0 ? requested : [getDefaultModel(world, workspace_id)]
+}
+
+function readRouting(world: DialectWorld, actor: Actor, body: RoutingFields): RoutingPreferences {
+  const sort = readSort(world, actor, body)
+  return body.provider ? { ...readRoutingPreferences(world, body.provider), ...sort } : sort
 }
 
 function readRoutingPreferences(
@@ -191,21 +193,21 @@ function readCutoffs(cutoff: Static<typeof Cutoff>): Cutoffs {
 /** `route` is the legacy name of `partition`. */
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
-/** Reads how endpoints shall be sorted, as fields to spread into the preferences. */
+/** Reads how endpoints shall be sorted. */
 function readSort(
   { memory: { workspaces } }: DialectWorld,
   { workspace_id }: Actor,
   { provider, route }: RoutingFields,
-) {
+): RoutingPreferences {
   const { by, partition } =
     typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
   const workspaceSort = workspaces.get(workspace_id)?.default_provider_sort
   const requestedPartition = partition ?? (route ? PARTITIONS[route] : null)
-  return {
-    ...(by ? { sort: by } : {}),
-    ...(requestedPartition ? { partition: requestedPartition } : {}),
-    ...(workspaceSort ? { defaultSort: workspaceSort } : {}),
-  }
+  const preferences: RoutingPreferences = {}
+  if (by) preferences.sort = by
+  if (requestedPartition) preferences.partition = requestedPartition
+  if (workspaceSort) preferences.defaultSort = workspaceSort
+  return preferences
 }
 
 /**

@@ -1,46 +1,247 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { isObject, readString } from '../kernel/json.ts'
+import type { ServerTool } from '../inference/server-tool.ts'
+import { isObject, type Json, readObject, readString } from '../kernel/json.ts'
+import { toNanos } from '../kernel/money.ts'
+import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
+import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
+import { FINISH_REASONS, type FinishReason } from '../language/part.ts'
+import type { ServerToolRequest, StopCondition } from '../language/server-tools.ts'
 import type { DialectWorld } from './world.ts'
 
 /** What a body may say of tools that the gateway runs itself (wire reference D.2 and D.6). */
-interface ServerToolFields {
-  tools?: unknown[] | null
+interface ServerToolFields<Tool = unknown> {
+  tools?: Tool[] | null
   tool_choice?: unknown
+  max_tool_calls?: unknown
   stop_server_tools_when?: unknown
 }
 
-/**
- * Checks what a body says of tools that the gateway runs itself: none is here yet, so they and their
- * stop conditions would have no effect. Tools of providers are none of them. Throws 403 for a tool
- * that the workspace has disabled, and 400 for all others.
- */
-export function refuseServerTools(world: DialectWorld, actor: Actor, body: ServerToolFields): void {
-  refuseStopConditions(body)
-  for (const [i, tool] of (body.tools ?? []).entries())
-    refuseServerTool(world, actor, tool, `tools.${i}.type`)
-  refuseServerTool(world, actor, body.tool_choice, 'tool_choice.type')
+/** The tools of a body: those of the client and its provider, and those that the gateway runs. */
+interface ReadTools<Tool> {
+  tools: Tool[]
+  serverTools: Pick<TextCall, 'serverTools'>
 }
 
-/** Throws 400 for conditions that would stop tools of the gateway itself. */
+/** The most turns of a model with tools that the gateway runs, and the default (E3). */
+const MAX_STEPS = 30
+
+/**
+ * Reads the tools of a body that the gateway runs itself, and what stops them. Throws 403 for a tool that the workspace has disabled
+ * and 400 for one that does not exist, that does not work here or whose parameters are wrong, and for
+ * a condition that could never hold.
+ */
+export function readServerTools<Tool>(
+  world: DialectWorld,
+  actor: Actor,
+  body: ServerToolFields<Tool>,
+  dialect: TextDialect,
+): ReadTools<Tool> {
+  const tools: Tool[] = []
+  const requests: ServerToolRequest[] = []
+  for (const [i, tool] of (body.tools ?? []).entries()) {
+    const request = readRequest(world, actor, tool, `tools.${i}`, dialect)
+    if (request) requests.push(request)
+    else tools.push(tool)
+  }
+  checkChoice(world, body.tool_choice, requests)
+  if (requests.length === 0) {
+    refuseStopConditions(body)
+    return { tools, serverTools: {} }
+  }
+  return { tools, serverTools: { serverTools: { requests, stops: readStops(body) } } }
+}
+
+/** Returns the unknown fields of a body without the bound of steps, if the gateway takes the steps. */
+export function omitStepLimit({ serverTools }: Pick<TextCall, 'serverTools'>, extra: Json): Json {
+  if (!serverTools || extra.max_tool_calls === undefined) return extra
+  const { max_tool_calls: _, ...rest } = extra
+  return rest
+}
+
+/** Throws 400 for conditions that would stop tools of the gateway where there are none. */
 export function refuseStopConditions({ stop_server_tools_when }: ServerToolFields): void {
   if (stop_server_tools_when != null)
     throw invalid(
-      'stop_server_tools_when: expected nothing, as this gateway runs no tools itself yet',
+      'stop_server_tools_when: expected nothing, as there are no tools that the gateway runs',
       'stop_server_tools_when',
     )
 }
 
-function refuseServerTool(world: DialectWorld, actor: Actor, tool: unknown, field: string): void {
-  const type = isObject(tool) ? readString(tool.type) : null
-  const at = type?.indexOf(':') ?? -1
-  if (type === null || !isService(world, type.slice(0, Math.max(at, 0)))) return
-  const name = type.slice(at + 1)
-  const { disabled_server_tools: disabled } = world.memory.workspaces.get(actor.workspace_id) ?? {}
-  if (disabled?.some(one => one.slice(one.indexOf(':') + 1) === name))
-    throw denied(`The workspace has disabled the tool ${type.slice(0, 100)}`)
-  throw invalid(`${field}: expected no tool of the gateway itself, as it has none yet`, field)
+/** Reads a tool if the gateway runs it; undefined for all others. */
+function readRequest(
+  world: DialectWorld,
+  actor: Actor,
+  entry: unknown,
+  field: string,
+  dialect: TextDialect,
+): ServerToolRequest | undefined {
+  const type = isObject(entry) ? readString(entry.type) : null
+  if (type === null || !isObject(entry)) return undefined
+  const name = readServiceName(world, type)
+  const tool = findServerTool(world, type, dialect)
+  if (tool === undefined) {
+    if (name === undefined) return undefined
+    checkEnabled(world, actor, type, [name])
+    throw invalid(`${field}.type: ${describeMissing(world, type)}`, `${field}.type`)
+  }
+  checkEnabled(world, actor, type, [tool.name, ...(tool.aliases ?? [])])
+  if (tool.dialects?.includes(dialect) === false)
+    throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
+  const options = readOptions(tool, entry, field, name === undefined)
+  return { name: tool.name, type, options, field: `${field}.type` }
 }
 
-const isService = ({ config }: DialectWorld, name: string) =>
-  name === 'openrouter' || name === 'gateway' || name === config.service_name
+/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
+function readServiceName({ config }: DialectWorld, type: string): string | undefined {
+  const at = type.indexOf(':')
+  if (at === -1) return undefined
+  const prefix = type.slice(0, at)
+  const isService = ['openrouter', 'gateway', config.service_name].includes(prefix)
+  return isService ? type.slice(at + 1) : undefined
+}
+
+function findServerTool(
+  world: DialectWorld,
+  type: string,
+  dialect: TextDialect,
+): ServerTool | undefined {
+  const name = readServiceName(world, type)
+  return world.tools.find(tool =>
+    name === undefined
+      ? tool.plainTypes?.includes(type) || (dialect === 'chat' && tool.shorthands?.includes(type))
+      : tool.name === name || tool.aliases?.includes(name),
+  )
+}
+
+const describeMissing = ({ tools }: DialectWorld, type: string): string => {
+  const names = tools.map(({ name }) => name).join(', ')
+  return `expected one of ${names} after the prefix, found ${type.slice(0, 100)}`
+}
+
+function checkEnabled(world: DialectWorld, actor: Actor, type: string, names: string[]): void {
+  const { disabled_server_tools: disabled } = world.memory.workspaces.get(actor.workspace_id) ?? {}
+  if (disabled?.some(one => names.includes(one.slice(one.indexOf(':') + 1))))
+    throw denied(`The workspace has disabled the tool ${type.slice(0, 100)}`)
+}
+
+/** Reads the parameters: of a shorthand those beside its type, too. Throws 400 naming the field. */
+function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: boolean): unknown {
+  const { type: _, parameters, ...beside } = entry
+  if (parameters != null && !isObject(parameters))
+    throw invalid(`${field}.parameters: expected an object`, `${field}.parameters`)
+  const [stray] = Object.keys(beside)
+  if (!isShorthand && stray !== undefined)
+    throw invalid(
+      `${field}.${stray.slice(0, 64)}: expected nothing but type and parameters`,
+      `${field}.${stray.slice(0, 64)}`,
+    )
+  const given = isShorthand ? { ...beside, ...readObject(entry, 'parameters') } : parameters
+  const path = isShorthand ? field : `${field}.parameters`
+  const issue = findSchemaIssue(tool.schema, given ?? {})
+  if (issue) {
+    const at = issue.path ? `${path}.${issue.path}` : path
+    throw invalid(describeIssue(issue, at), at)
+  }
+  return tool.readOptions((given ?? {}) as Json, path)
+}
+
+/** Throws 400 for a choice of a tool that the gateway would run, and that the body does not ask for. */
+function checkChoice(world: DialectWorld, choice: unknown, requests: ServerToolRequest[]): void {
+  const type = isObject(choice) ? readString(choice.type) : null
+  if (type === null || readServiceName(world, type) === undefined) return
+  if (!requests.some(request => request.type === type))
+    throw invalid(
+      `tool_choice.type: expected a tool of this request, found ${type.slice(0, 100)}`,
+      'tool_choice.type',
+    )
+}
+
+function readStops(body: ServerToolFields): StopCondition[] {
+  const { stop_server_tools_when: conditions, max_tool_calls } = body
+  const most = readMaxSteps(max_tool_calls)
+  if (conditions == null) return [{ type: 'step_count_is', step_count: most }]
+  const field = 'stop_server_tools_when'
+  if (!Array.isArray(conditions) || conditions.length === 0 || conditions.length > MAX_CONDITIONS)
+    throw invalid(`${field}: expected a list of 1 to ${MAX_CONDITIONS} conditions`, field)
+  return conditions.map((condition, i) => readStop(condition, `${field}.${i}`))
+}
+
+const MAX_CONDITIONS = 64
+
+function readMaxSteps(value: unknown): number {
+  if (value == null) return MAX_STEPS
+  return readCount(value, 'max_tool_calls', MAX_STEPS)
+}
+
+type StopReaders = {
+  [Type in StopCondition['type']]: {
+    member: string
+    read(value: unknown, field: string): Extract<StopCondition, { type: Type }>
+  }
+}
+
+const STOPS: StopReaders = {
+  step_count_is: {
+    member: 'step_count',
+    read: (value, field) => ({ type: 'step_count_is', step_count: readCount(value, field) }),
+  },
+  has_tool_call: {
+    member: 'tool_name',
+    read: (value, field) => ({ type: 'has_tool_call', tool_name: readName(value, field) }),
+  },
+  max_tokens_used: {
+    member: 'max_tokens',
+    read: (value, field) => ({ type: 'max_tokens_used', max_tokens: readCount(value, field) }),
+  },
+  max_cost: {
+    member: 'max_cost_in_dollars',
+    read: (value, field) => ({ type: 'max_cost', nanos: readDollars(value, field) }),
+  },
+  finish_reason_is: {
+    member: 'reason',
+    read: (value, field) => ({ type: 'finish_reason_is', reason: readReason(value, field) }),
+  },
+}
+
+function readStop(condition: unknown, field: string): StopCondition {
+  const type = isObject(condition) ? condition.type : undefined
+  if (!isObject(condition) || typeof type !== 'string' || !Object.hasOwn(STOPS, type))
+    throw invalid(
+      `${field}.type: expected one of ${Object.keys(STOPS).join(', ')}`,
+      `${field}.type`,
+    )
+  const { member, read } = STOPS[type as StopCondition['type']]
+  const stray = Object.keys(condition).find(name => name !== 'type' && name !== member)
+  if (stray !== undefined)
+    throw invalid(`${field}: expected nothing but type and ${member}`, `${field}.${stray}`)
+  return read(condition[member], `${field}.${member}`)
+}
+
+function readCount(value: unknown, field: string, most = Number.MAX_SAFE_INTEGER): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= most)
+    return value
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`
+  throw invalid(`${field}: expected a whole number from 1${upTo}`, field)
+}
+
+function readName(value: unknown, field: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw invalid(`${field}: expected the name of a tool`, field)
+}
+
+/** The most dollars of a condition. */
+const MOST_DOLLARS = 1_000_000_000
+
+function readDollars(value: unknown, field: string): bigint {
+  if (typeof value !== 'number' || !(value > 0) || value > MOST_DOLLARS)
+    throw invalid(`${field}: expected a number of dollars above 0`, field)
+  const nanos = toNanos(value)
+  return nanos > 0n ? nanos : 1n
+}
+
+function readReason(value: unknown, field: string): FinishReason {
+  if (FINISH_REASONS.some(reason => reason === value)) return value as FinishReason
+  throw invalid(`${field}: expected one of ${FINISH_REASONS.join(', ')}`, field)
+}

@@ -28,10 +28,17 @@ export const parseBearerToken = (authorization: string): string =>
 export function authenticate(world: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '')
     throw unauthenticated('Missing Authentication header')
+  const actor = recognize(world, authorization)
+  if (!actor) throw unauthenticated('Invalid API key')
+  return actor
+}
+
+/** Finds the actor of an `Authorization` header, from memory only. Null without a usable key. */
+export function recognize(world: IdentityWorld, authorization: string | null): Actor | null {
+  if (authorization === null || authorization === '') return null
   const now = world.clock.now()
   const key = world.memory.keys.findBySecret(hashSecret(parseBearerToken(authorization)), now)
-  if (!key || !isUsable(key, now)) throw unauthenticated('Invalid API key')
-  return buildKeyActor(world, key)
+  return key && isUsable(key, now) ? buildKeyActor(world, key) : null
 }
 
 /** Builds the actor that uses this key. */

@@ -51,6 +51,19 @@ export function recheckRun(world: InferenceWorld, run: Run): void {
   run.policy = getPolicy(world, run.actor)
 }
 
+/** Ends the loops of keys that are no longer valid: many turns could follow otherwise. */
+export function endLoopsOfGoneKeys({
+  memory: { keys },
+  traffic,
+  clock,
+}: Pick<InferenceWorld, 'memory' | 'traffic' | 'clock'>): void {
+  const isGone = (hash: string) => {
+    const key = keys.get(hash)
+    return !key || !isUsable(key, clock.now())
+  }
+  traffic.calls.endLoops(isGone, unauthenticated('Invalid API key'))
+}
+
 function checkMayInfer(_: InferenceWorld, { actor }: Run): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
 }

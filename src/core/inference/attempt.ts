@@ -7,7 +7,7 @@ import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
-import { openAnswer } from '../upstream/answer.ts'
+import { type AnswerObserver, openAnswer, type ResponseHead } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
@@ -55,10 +55,8 @@ export async function attemptInOrder<K extends Kind>(
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
       const delay = computeHedgeDelay(world, step, attempt.endpoint)
-      const sendAttempt = (attempt: RunningAttempt) =>
-        tryEndpoint(world, step, attempt, queue.echoes)
-      if (delay === null) return await sendAttempt(attempt)
-      const answer = await raceEndpoints(world, attempt, { step, queue, delay, sendAttempt })
+      if (delay === null) return await tryEndpoint(world, step, attempt, queue.echoes)
+      const answer = await raceAttempt(world, attempt, { step, queue, delay })
       if (answer) return answer
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
@@ -68,6 +66,19 @@ export async function attemptInOrder<K extends Kind>(
   }
   throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
 }
+
+// A function of its own, so that calls without a hedge make no closure.
+const raceAttempt = <K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  { step, queue, delay }: { step: Step<K>; queue: AttemptQueue<K>; delay: number },
+): Promise<OpenedAnswer<K> | null> =>
+  raceEndpoints(world, attempt, {
+    step,
+    queue,
+    delay,
+    sendAttempt: racing => tryEndpoint(world, step, racing, queue.echoes),
+  })
 
 /**
  * Computes after how many milliseconds without a first part another endpoint is tried beside this
@@ -402,13 +413,7 @@ async function openParts<K extends Kind>(
   const { leftover, endpoint } = sent
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
-  const opened = await openAnswer(world, outgoing, expected, {
-    onHead({ status, request_id }) {
-      attempt.status = status
-      attempt.request_id = request_id
-    },
-    ...(leftover ? { onBytes: size => leftover.countBytes(size) } : {}),
-  })
+  const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
   const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, cancellation) : opened
   sent.received = admitted.first
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
@@ -451,6 +456,18 @@ class AdmittedParts<Part> implements AsyncIterator<Part[]> {
   async return(): Promise<IteratorResult<Part[]>> {
     return (await this.#parts.return?.()) ?? { done: true, value: undefined }
   }
+}
+
+/** Creates what notes the head of the answer, and counts its bytes if it may be read on. */
+function createObserver(
+  attempt: RunningAttempt,
+  leftover: Pick<Leftover<never>, 'countBytes'> | null,
+): AnswerObserver {
+  const onHead = ({ status, request_id }: ResponseHead) => {
+    attempt.status = status
+    attempt.request_id = request_id
+  }
+  return leftover ? { onHead, onBytes: size => leftover.countBytes(size) } : { onHead }
 }
 
 /** Reads on to the first part that a caller can use. */

@@ -15,6 +15,7 @@ import { computeProbabilities } from './plan/probability.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { CandidateGroup } from './plan.ts'
 import { isPayable } from './reserve.ts'
+import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Run, Step } from './run.ts'
 import { listStagesBeforeSending, runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
@@ -116,7 +117,12 @@ async function buildExplanation<K extends Kind>(
     requested: run?.call.models ?? [],
     models: candidates?.models.map(({ model }) => model.id) ?? [],
     strategy: candidates?.strategy ?? null,
-    stages: candidates?.stages ?? [],
+    stages: [
+      ...(candidates?.stages ?? []),
+      ...(candidates?.models[0]?.stages ?? []),
+      ...(run?.pluginStages ?? []),
+      ...buildToolStages(run?.toolLoop ?? null),
+    ],
     endpoints: run?.step ? explainEndpoints(world, kind, run.step) : [],
     dropped: run?.step ? explainDropped(world, kind, run.step) : [],
     set_aside: amounts && { credits: toUsdOrNull(amounts.own), byok: toUsdOrNull(amounts.byok) },

@@ -187,13 +187,15 @@ const listPhrases = (blocking: BlockingMatch[]): string[] =>
  * the answer ends it with 403 and closes the provider's stream.
  */
 export function filterAnswerParts<K extends Kind>(
+  world: InferenceWorld,
   run: Run<K>,
   uses: PluginUse[],
   answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): PeekedSequence<AnswerPart<K>[]> | null {
+  if (uses.length === 0 && !run.filtering) return null
   let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
-  for (const filter of listAnswerFilters(run, uses))
+  for (const filter of listAnswerFilters(world, run, uses))
     filtered = filtered
       ? addFilterLayer(filter, filtered, () => undefined)
       : addFilterLayer(filter, answer, read)
@@ -205,13 +207,16 @@ export function filterAnswerParts<K extends Kind>(
  * get.
  */
 function listAnswerFilters<K extends Kind>(
+  world: InferenceWorld,
   run: Run<K>,
   uses: PluginUse[],
 ): AnswerFilter<AnswerPart<K>>[] {
   const { filtering, call } = run
   const filterSet = filtering?.filters.outputFilters
   const { filterAnswer }: ContentFiltering<K> = kinds[run.kind].filtering
-  const pluginFilters = uses.flatMap(({ plugin, options }) => plugin.after?.(run, options) ?? [])
+  const pluginFilters = uses.flatMap(
+    ({ plugin, options }) => plugin.after?.(world, run, options) ?? [],
+  )
   const contentFilter = filterSet && filterAnswer?.(call, filtering, filterSet)
   return [...pluginFilters, ...(contentFilter ? [contentFilter] : [])] as AnswerFilter<
     AnswerPart<K>

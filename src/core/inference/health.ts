@@ -215,7 +215,10 @@ export class Health {
   }
 
   #countOutcome(endpoint: Endpoint, now: number, ok: boolean): void {
-    for (const tally of Object.values(this.#getRecord(endpoint).uptime)) tally.add(now, ok)
+    const { uptime } = this.#getRecord(endpoint)
+    uptime['5m'].add(now, ok)
+    uptime['30m'].add(now, ok)
+    uptime['1d'].add(now, ok)
   }
 
   #getRecord({ id }: Endpoint): HealthRecord {

@@ -10,6 +10,7 @@ import { getPolicy } from '../policy/effective.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import { filterAnswerParts } from './filters.ts'
 import { kinds } from './kinds.ts'
+import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
@@ -33,8 +34,10 @@ export async function infer<K extends Kind>(
 ): Promise<Answer<K>> {
   const run = startRun(world, actor, kind, call)
   try {
-    await runStages(world, world.stages.open, run)
+    // Before the stages: one of them may fetch what the call refers to.
     run.follow(signal)
+    const opening = runStages(world, world.stages.open, run)
+    if (opening) await opening
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
     await runStages(world, world.stages.step, step)
@@ -105,12 +108,12 @@ export function createRunAnswer<K extends Kind>(
   const { endpoint } = firstAnswer
   const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
   const followUps = uses.filter(({ plugin }) => plugin.around)
-  const isChained = followUps.length > 0
+  const isChained = followUps.length > 0 || run.toolLoop !== null
   const chained = isChained
     ? chainSteps(world, firstAnswer, { run, followUps, startMetering })
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
-  const filtered = filterAnswerParts(run, uses, chained, read)
+  const filtered = filterAnswerParts(world, run, uses, chained, read)
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
@@ -132,8 +135,10 @@ const NO_PLUGINS: PluginUse[] = []
 
 /** Starts to count the answer of a step and returns that answer. */
 function startMetering<K extends Kind>(step: Step<K>) {
-  const { answer, run, call } = step
+  const { answer, run, plan } = step
   if (!answer) throw new GatewayError('server', 'Internal Server Error')
+  // What the model got, not what the client sent: plugins may have added to it, or left out of it.
+  const call = getEffectiveCall(plan?.models ?? [], step.call, answer.endpoint)
   const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = answer.endpoint
   step.meter = meter

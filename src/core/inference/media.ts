@@ -6,7 +6,7 @@ import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
 import { refusePrivateHost } from '../upstream/untrusted-url.ts'
 import type { KindOfWork } from './kinds.ts'
-import { checkUnreadOrigins, listUnreadOrigins } from './media/unread-urls.ts'
+import { checkUnreadOrigins, listUnreadOrigins, type UnreadOrigin } from './media/unread-urls.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Media that a call refers to by URL. */
@@ -46,22 +46,38 @@ export function inlineMedia<K extends Kind>(
   call: Work[K]['call'],
   { kind, takesUrls, fetchesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const { listMedia, readContents, replaceUrls } = kind.understanding
+  const { listMedia, readContents } = kind.understanding
   const all = listMedia(call)
   for (const { url, field } of all) refusePrivateHost(world, url, field)
+  if (all.length === 0 && fetchesUrls) return call
   const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all)
-  const isForeign = ({ kind }: MediaReference) => !fetchesUrls || !takesUrls.includes(kind)
   const references = all.filter(
-    reference => isForeign(reference) && /^https?:/i.test(reference.url),
+    reference =>
+      (!fetchesUrls || !takesUrls.includes(reference.kind)) && /^https?:/i.test(reference.url),
   )
   if (references.length === 0 && unread.length === 0) return call
+  return fetchReferences(world, call, { kind, media, cancellation }, references, unread)
+}
+
+// A function of its own, so that calls without media make no closures.
+function fetchReferences<K extends Kind>(
+  world: InferenceWorld,
+  call: Work[K]['call'],
+  { kind, media, cancellation }: Pick<MediaOptions<K>, 'kind' | 'media' | 'cancellation'>,
+  references: MediaReference[],
+  unread: UnreadOrigin[],
+): Promise<Work[K]['call']> {
   return cancellation
     .awaitUnlessCancelled(checkUnreadOrigins(world, unread))
     .then(() => fetchMissing(world, media, cancellation, references))
-    .then(urls => replaceUrls(call, urls))
+    .then(urls => kind.understanding.replaceUrls(call, urls))
 }
 
-async function fetchMissing(
+/**
+ * Fetches what is not in `media` yet, as data URLs by their URL, and returns `media`. Throws 400
+ * for media that cannot be fetched, and for too many.
+ */
+export async function fetchMissing(
   world: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,

@@ -198,6 +198,7 @@ function orderTier<K extends Kind>(
   call: Work[K]['call'],
   group: CandidateGroup,
 ) {
+  if (tier.length < 2) return tier
   const { order } = call.routing
   if (order) return moveNamedFirst(tier, order)
   const sortKey = getSortKey(call.routing, group)

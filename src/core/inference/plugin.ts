@@ -1,10 +1,14 @@
 import type { TSchema } from '@sinclair/typebox'
-import { invalid } from '../errors.ts'
+import type { Model } from '../catalog/models.ts'
+import type { Config } from '../config.ts'
+import { type GatewayError, invalid } from '../errors.ts'
 import type { Json } from '../kernel/json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { AnswerFilter } from './kinds.ts'
+import { sortByNumber } from './plan/order.ts'
 import type { RouterInputs } from './plan/router-candidates.ts'
 import type { RouterDecision } from './plan/router-decision.ts'
+import type { PipelineStage } from './routing-metadata.ts'
 import type { Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -17,13 +21,39 @@ export interface Plugin<Options = unknown> {
   id: string
   /** The schema of its entry there, if it has options. */
   schema?: TSchema
-  /** Reads its entry, which is at `path` in the body. Throws 400 naming the field. */
-  readOptions(entry: Json, path: string): Options
+  /**
+   * Reads its entry, which is at `path` in the body. Throws 400 naming the field, also for an option
+   * that nothing in the config can serve.
+   */
+  readOptions(entry: Json, path: string, config: Config): Options
+  /** Returns the options for a call that does not mention it but needs it; undefined for others. */
+  imply?(world: InferenceWorld, call: Work[Kind]['call']): Options | undefined
+  /**
+   * Returns the call with what has to be fetched or read for it, before filters see it. Throws what
+   * stops the call. A dry run fetches nothing.
+   */
+  prepare?(
+    world: InferenceWorld,
+    run: Run,
+    options: Options,
+  ): Work[Kind]['call'] | Promise<Work[Kind]['call']>
+  /** Looks at the call as filters leave it, and returns why it is blocked; null if it is not. */
+  review?(world: InferenceWorld, run: Run, options: Options): Promise<GatewayError | null>
   /**
    * Returns the call with what the plugin adds, once per model. Does not change the call that it
    * gets, and returns its own result unchanged: a call of a later step has passed through it.
    */
   before?(call: Work[Kind]['call'], options: Options): Work[Kind]['call']
+  /**
+   * Returns the call as this model gets it, and what is told of that. `options` are undefined if the
+   * call does not mention the plugin. Returns the call itself if nothing changes.
+   */
+  fit?(call: Work[Kind]['call'], model: Model, options: Options | undefined): FittedCall
+  /**
+   * Returns a number by which the models of a call are sorted, the smallest first. Models with the
+   * same number keep their order. `options` are undefined if the call does not mention the plugin.
+   */
+  rank?(call: Work[Kind]['call'], model: Model, options: Options | undefined): number
   /** Returns the call of the next step once a step is answered; null if there is none. */
   around?(
     world: InferenceWorld,
@@ -33,9 +63,16 @@ export interface Plugin<Options = unknown> {
   /** Picks models for a call that names a router: the plugin is called `<router>-router`. */
   decide?(world: InferenceWorld, inputs: RouterInputs): RouterDecision
   /**
-   * Returns a filter that changes what the client gets. The charge is for what the provider sent.
+   * Returns a filter that changes what the client gets; null if nothing is changed. The charge is
+   * for what the provider sent.
    */
-  after?(run: Run, options: Options): AnswerFilter<Work[Kind]['part']>
+  after?(world: InferenceWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
+}
+
+/** A call as a model gets it, and what is told of how it was changed. */
+export interface FittedCall<K extends Kind = Kind> {
+  call: Work[K]['call']
+  stage?: PipelineStage
 }
 
 /** A plugin that a call asks for, and its options. */
@@ -64,6 +101,46 @@ export const applyPlugins = <K extends Kind>(
     (extended, { plugin, options }) => plugin.before?.(extended, options) ?? extended,
     call as Work[Kind]['call'],
   )
+
+/**
+ * Returns the call as this model gets it, and what is told of that. Most calls are not changed, and
+ * then nothing is looked at but the model.
+ */
+export function fitToModel<K extends Kind>(
+  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  call: Work[K]['call'],
+  model: Model,
+): { call: Work[K]['call']; stages: PipelineStage[] } {
+  let fitted: Work[Kind]['call'] = call
+  let stages = NO_STAGES
+  for (const plugin of plugins) {
+    if (!plugin.fit) continue
+    const options = call.plugins?.[plugin.id]
+    if (options === null) continue
+    const { call: changed, stage } = plugin.fit(fitted, model, options)
+    fitted = changed
+    if (stage) stages = [...stages, stage]
+  }
+  return { call: fitted, stages }
+}
+
+const NO_STAGES: PipelineStage[] = []
+
+/** Sorts the models of a call as plugins ask for. Most calls have one model, and nothing to sort. */
+export function rankModels<Entry extends { model: Model }>(
+  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  call: Work[Kind]['call'],
+  models: Entry[],
+): Entry[] {
+  if (models.length < 2) return models
+  let sorted = models
+  for (const { id, rank } of plugins) {
+    const options = call.plugins?.[id]
+    if (rank && options !== null)
+      sorted = sortByNumber(sorted, ({ model }) => rank(call, model, options))
+  }
+  return sorted
+}
 
 /** Throws 400 for an option that a plugin does not have. `at` is its entry's path in the body. */
 export function requireOptions(entry: Json, at: string, names: string[]): void {

@@ -87,6 +87,7 @@ const toDeadGeneration = (
   data_region: 'global',
   router: null,
   contentFilters: [],
+  steps: [],
 })
 
 /**

@@ -11,7 +11,7 @@ import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import { explainShortage } from './reserve/shortage.ts'
-import type { Step } from './run.ts'
+import type { Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -27,11 +27,15 @@ export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>
   try {
     reserveEstimate(world, step, plan, costEstimate)
   } catch (thrown) {
-    throw explainShortage(world, step, thrown, (way, nanos) =>
-      computeFittingOutput(world, step, way, nanos),
-    )
+    throw explainRefusal(world, step, thrown)
   }
 }
+
+// A function of its own, so that calls that can be paid make no closure.
+const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, thrown: unknown) =>
+  explainShortage(world, step, thrown, (way, nanos) =>
+    computeFittingOutput(world, step, way, nanos),
+  )
 
 function reserveEstimate<K extends Kind>(
   world: InferenceWorld,
@@ -95,6 +99,18 @@ function toHeldCall<K extends Kind>(
   const nanos = amounts.own ?? amounts.byok ?? 0n
   const first = plan?.endpoints[0]
   if (!first || (nanos === 0n && !amounts.byok)) return null
+  const spent = estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first)
+  return buildHeldCall(run, payer, { step: number, byok: first.is_byok, nanos, spent }, first.model)
+}
+
+/** Builds the journal's entry of a step of a run: by default at the model that has answered it. */
+export function buildHeldCall<K extends Kind>(
+  run: Run<K>,
+  payer: Hold['payer'],
+  { step, byok, nanos, spent }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent'>,
+  model = run.step?.answer?.endpoint.model ?? '',
+): HeldCall {
+  const { call } = run
   return {
     key_hash: payer.key_hash,
     user_id: payer.user_id,
@@ -103,12 +119,12 @@ function toHeldCall<K extends Kind>(
     request_id: call.origin.request_id,
     created_at: run.createdAt,
     api_type: kinds[run.kind].readApiType(call),
-    model: first.model,
+    model,
     streamed: call.stream,
-    step: number,
-    byok: first.is_byok,
+    step,
+    byok,
     nanos,
-    spent: estimatePromptNanos(run.kind, call, first),
+    spent,
   }
 }
 

@@ -4,10 +4,11 @@ import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
 import type { Plan } from './plan.ts'
 import { buildGuardrailStages } from './routing-metadata/guardrail-stages.ts'
+import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models of a call were found (wire reference K.4). */
-export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
+export type Strategy = 'direct' | 'auto' | 'free' | 'pareto' | 'latest' | 'alias' | 'fallback'
 
 /**
  * One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6).
@@ -50,7 +51,8 @@ export interface RoutingMetadata {
 }
 
 /** The parts of a run that routing metadata reads. */
-export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
+export type RoutingSummary = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering' | 'toolLoop'> &
+  Partial<Pick<Run, 'pluginStages'>>
 
 /** The outcome of a run. */
 export interface RoutingOutcome {
@@ -98,7 +100,13 @@ export function buildRoutingMetadata(
   const served = outcome.isGood ? outcome.endpoint : null
   const selected = served ? `, selected=${served.provider.name}` : ''
   const params = renderParams(call.routing)
-  const pipeline = [...buildGuardrailStages(routed.filtering, outcome.error), ...plan.stages]
+  const pipeline = [
+    ...buildGuardrailStages(routed.filtering, outcome.error),
+    ...plan.stages,
+    ...findModelStages(plan, outcome.endpoint),
+    ...(routed.pluginStages ?? []),
+    ...buildToolStages(routed.toolLoop),
+  ]
   return {
     requested,
     strategy: pickStrategy(plan, served),
@@ -121,7 +129,14 @@ export function buildRoutingMetadata(
   }
 }
 
-const isRouted = ({ strategy }: Plan) => strategy === 'auto' || strategy === 'free'
+const ROUTED: Strategy[] = ['auto', 'free', 'pareto']
+const isRouted = ({ strategy }: Plan) => ROUTED.includes(strategy)
+
+/** Finds what was done to fit the call to the model that answered, or to the first. */
+function findModelStages({ models }: Plan, endpoint: Endpoint | null): PipelineStage[] {
+  const served = models.find(({ model }) => model.id === endpoint?.model) ?? models[0]
+  return served?.stages ?? []
+}
 
 // A router that moves on among its own models is no fallback.
 function pickStrategy(plan: Plan, served: Endpoint | null): Strategy {

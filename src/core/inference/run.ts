@@ -2,6 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { renderTime } from '../kernel/clock.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
@@ -11,6 +12,9 @@ import type { OpenedAnswer } from './attempt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import type { Meter } from './kinds.ts'
 import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
+import type { PipelineStage } from './routing-metadata.ts'
+import type { ToolLoop } from './server-tool/loop.ts'
+import type { UsesMoney } from './server-tool/money.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -78,6 +82,12 @@ export class Run<K extends Kind = Kind> {
   readonly steps: Step<K>[] = []
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
+  /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
+  readonly pluginStages: PipelineStage[] = []
+  /** The gateway's own tools and their uses; null if the call asks for none. */
+  toolLoop: ToolLoop | null = null
+  /** What the uses of tools cost, by turn; null if they are free. */
+  toolMoney: UsesMoney[] | null = null
   /** The media that were fetched for the call, as data URLs by their URL. */
   readonly media = new Map<string, string>()
   readonly created: Date
@@ -96,6 +106,7 @@ export class Run<K extends Kind = Kind> {
   /** Removes it from the list of running calls. */
   unlist: () => void = doNothing
   #createdAt: string | undefined
+  #numbers = 0
 
   constructor({ actor, kind, call, policy, created, startedAt, isDry = false }: RunOptions<K>) {
     this.actor = actor
@@ -109,7 +120,7 @@ export class Run<K extends Kind = Kind> {
 
   /** When the run began, in ISO 8601. Cached, since it is written more than once. */
   get createdAt(): string {
-    this.#createdAt ??= this.created.toISOString()
+    this.#createdAt ??= renderTime(this.created)
     return this.#createdAt
   }
 
@@ -156,6 +167,17 @@ export class Run<K extends Kind = Kind> {
     else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
   }
 
+  /** Takes the number of the next step in the ledger. */
+  takeNumber(): number {
+    this.#numbers += 1
+    return this.#numbers
+  }
+
+  /** Ends a run that uses tools: the gateway stops. All others finish their answer. */
+  endLoop(reason: GatewayError): void {
+    if (this.toolLoop) this.cancellation.cancel(reason)
+  }
+
   /** Releases everything but money: the run is over. */
   release(): void {
     this.unlist()
@@ -166,8 +188,12 @@ export class Run<K extends Kind = Kind> {
 /** One turn of a model within a run: its call, its plan, its hold and its cost. */
 export class Step<K extends Kind = Kind> {
   readonly run: Run<K>
-  /** Counts from 1. */
+  /** Counts from 1, together with what the uses of tools cost. */
   readonly number: number
+  /** Steady milliseconds: when it began. */
+  startedAt: number
+  /** Steady milliseconds: when its answer ended, if the run went on. */
+  endedAt: number | null = null
   readonly call: Work[K]['call']
   /** The endpoints that may serve it; null until they are known. */
   candidates: Candidates<K> | null = null
@@ -198,7 +224,9 @@ export class Step<K extends Kind = Kind> {
   constructor(run: Run<K>, call: Work[K]['call']) {
     this.run = run
     this.call = call
-    this.number = run.steps.push(this)
+    this.startedAt = run.startedAt
+    this.number = run.takeNumber()
+    run.steps.push(this)
   }
 
   get isDry(): boolean {

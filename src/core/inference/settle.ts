@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { toDayNumber } from '../kernel/clock.ts'
+import { renderTime, toDayNumber } from '../kernel/clock.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -9,19 +9,20 @@ import {
   hasNoWork,
   hasOutput,
   type Receipt,
+  sumCosts,
   sumReceipts,
   type Usage,
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
-import type { StepCharge } from '../ledger/ledger.ts'
+import type { Hold, StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
-import { findDecidingRouter } from './plan/resolve-models.ts'
+import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import {
   type Attempt,
@@ -32,6 +33,7 @@ import {
   type Step,
 } from './run.ts'
 import { isPlausible } from './settle/plausible.ts'
+import { listGenerationSteps } from './settle/steps.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -112,7 +114,8 @@ async function settleSentRequest<K extends Kind>(
   step: Step<K>,
   { endpoint, leftover, received }: SentRequest<K>,
 ): Promise<Receipt> {
-  const { run, call } = step
+  const { run, plan } = step
+  const call = getEffectiveCall(plan?.models ?? [], step.call, endpoint)
   const meter = kinds[run.kind].metering.startMeter(call)
   const read = (parts: AnswerPart<K>[]) => meter.read(parts)
   const outcome = leftover ? await leftover.readOn(read) : 'cut'
@@ -278,6 +281,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release()
   await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
   for (const { journalEntry } of run.steps) journalEntry?.forget()
+  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
 }
 
 /**
@@ -285,12 +289,22 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
  * written. Resolves when the charge is on disk: before that no other endpoint may be tried. Throws
  * as `recordRun` does.
  */
-export async function recordStep<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-): Promise<void> {
-  const charge = chargeStep(world, step, getSettlementTime(world))
+export const recordStep = <K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> =>
+  recordCharge(world, step)
+
+/** Charges what is settled of a call that goes on. Promises what `recordStep` does. */
+export async function recordCharge(world: InferenceWorld, charged: Chargeable): Promise<void> {
+  const charge = chargeStep(world, charged, getSettlementTime(world))
   if (charge) await world.recorder.record({ generation: null, charge })
+}
+
+/** What is charged by itself: a step, or the uses of tools in one turn. */
+interface Chargeable {
+  run: Run
+  number: number
+  hold: Hold | null
+  receipt: Receipt | null
+  isCharged: boolean
 }
 
 /** The time of a charge, and its day. */
@@ -298,13 +312,13 @@ type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
-  return { day: toDayNumber(now), settled_at: now.toISOString() }
+  return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
 
 /** Turns the hold of a step into its charge, once. */
-function chargeStep<K extends Kind>(
+function chargeStep(
   { ledger }: InferenceWorld,
-  step: Step<K>,
+  step: Chargeable,
   { day, settled_at }: SettlementTime,
 ): StepCharge | null {
   const { hold, receipt, number, run } = step
@@ -332,12 +346,18 @@ function chargeStep<K extends Kind>(
 
 /** Computes what the provider charges. Null if unknown. */
 const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
-  cost_details && cost_details.prompt + cost_details.completion
+  cost_details && sumCosts(cost_details)
 
-/** Sums what all steps of a run cost. */
-export const sumRunReceipts = ({ steps }: Run): Receipt =>
-  sumReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ??
-  createFreeReceipt(createTextUsage(0, 0))
+/** Sums what all steps of a run and the uses of its tools cost. */
+export function sumRunReceipts({ steps, toolMoney, toolLoop }: Run): Receipt {
+  const [first] = steps
+  if (steps.length === 1 && first?.receipt && !toolMoney && !toolLoop) return first.receipt
+  const turns = steps.flatMap(({ receipt }) => receipt ?? [])
+  const uses = toolMoney?.flatMap(({ receipt }) => receipt ?? [])
+  const sum =
+    sumReceipts(uses ? [...uses, ...turns] : turns) ?? createFreeReceipt(createTextUsage(0, 0))
+  return toolLoop ? { ...sum, serverTools: toolLoop.counts } : sum
+}
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
@@ -392,8 +412,12 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
     contentFilters: run.filtering?.findings ?? [],
+    steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }
 }
+
+const NO_STEPS: Generation['steps'] = []
+const isOneTurn = ({ steps, toolLoop }: Run): boolean => steps.length < 2 && toolLoop === null
 
 /** An answer that broke off, and why. */
 type BrokenAnswer = { step: Step; error: GatewayError } | null

@@ -3,8 +3,10 @@ import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
+import { prepareRun, reviewRun } from './prepare.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
+import { offerTools } from './server-tool/offer.ts'
 import { recordRun, settleLastStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -37,8 +39,14 @@ export const STAGES: Stages = {
   open: [
     // Whether the call may be made at all, and now: 403, 503, 429.
     { name: 'admit', run: admitRun },
+    // What plugins have to read for it is read: 400.
+    { name: 'prepare', run: prepareRun },
+    // The gateway's own tools are shown to the model: 400.
+    { name: 'offer', run: offerTools },
     // Texts are redacted, refused or noted: 403.
     { name: 'filter', run: filterRun },
+    // Plugins may look at what is left: 403.
+    { name: 'review', run: reviewRun },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
   ],
@@ -73,24 +81,34 @@ export function runStages<Subject extends { isDry: boolean }>(
   const startedAt = world.clock.ticks()
   for (let index = from; index < stages.length; index++) {
     if (index > from && isLongTurn(world.clock, startedAt))
-      return yieldToEventLoop().then(() => runStages(world, stages, subject, index))
+      return resumeStages(world, stages, subject, index)
     const stage = stages[index]
     const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
-    if (pending) return pending.then(() => continueStages(world, stages, subject, index))
+    if (pending) return continueStages(world, stages, subject, index, pending)
     publishStageEvent(world, stages, subject, index)
   }
 }
 
-function continueStages<Subject extends { isDry: boolean }>(
+// Functions of their own: a closure in the loop would cost something in each of its turns.
+const resumeStages = <Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   index: number,
-) {
-  publishStageEvent(world, stages, subject, index)
-  return runStages(world, stages, subject, index + 1)
-}
+): Promise<void> => yieldToEventLoop().then(() => runStages(world, stages, subject, index))
+
+const continueStages = <Subject extends { isDry: boolean }>(
+  world: InferenceWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  index: number,
+  pending: Promise<void>,
+): Promise<void> =>
+  pending.then(() => {
+    publishStageEvent(world, stages, subject, index)
+    return runStages(world, stages, subject, index + 1)
+  })
 
 function publishStageEvent<Subject extends { isDry: boolean }>(
   world: InferenceWorld,

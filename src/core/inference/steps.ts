@@ -1,11 +1,15 @@
 import { GatewayError } from '../errors.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
+import type { TextCall } from '../language/call.ts'
+import type { TextPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { recheckRun } from './admit.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { filterAddedContent } from './filters.ts'
 import type { PluginUse } from './plugin.ts'
 import { clientLeft, type Run, Step } from './run.ts'
+import type { ToolLoop } from './server-tool/loop.ts'
+import { UsesRun } from './server-tool/uses.ts'
 import { recordStep, settleStep } from './settle.ts'
 import { runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
@@ -14,8 +18,9 @@ import type { InferenceWorld } from './world.ts'
 const MAX_STEPS = 100
 
 /**
- * Chains the answers of a run's steps into one. After each step the `followUps` are asked for the
- * next call; the first that returns one is followed.
+ * Chains the answers of a run's steps into one. After each step the gateway's own tools run, if the
+ * model called any; then the `followUps` are asked for the next call, and the first that returns one
+ * is followed.
  */
 export function chainSteps<K extends Kind>(
   world: InferenceWorld,
@@ -41,6 +46,8 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   readonly #followUps: PluginUse[]
   readonly #startMetering: (step: Step<K>) => OpenedAnswer<K>
   #rest: AsyncIterator<AnswerPart<K>[]> | null
+  /** The uses of tools that the last answer asked for, until their results have been read. */
+  #uses: UsesRun | null = null
   /**
    * The parts that end the answer of a step: held back until it is known whether another follows.
    */
@@ -63,7 +70,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   readBatch(batch: AnswerPart<K>[]): AnswerPart<K>[] {
     this.#run.step?.meter?.read(batch)
     const isFirst = this.#run.steps.length === 1
-    return batch.filter(part => {
+    return this.#readTurn(batch).filter(part => {
       if (part.type !== 'finish' && part.type !== 'usage') return isFirst || part.type !== 'start'
       this.#endingParts.push(part)
       return false
@@ -74,22 +81,68 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     if (this.#isEnded) return { done: true, value: undefined }
     const read = await this.#rest?.next()
     if (read && !read.done) return { done: false, value: this.readBatch(read.value) }
-    const call = await this.#findNextCall()
+    this.#rest = null
+    const shown = await this.#readUses()
+    if (this.#isEnded) return { done: true, value: undefined }
+    if (shown) return { done: false, value: shown }
+    const call = this.#takeLoopCall() ?? (await this.#findNextCall())
     // The client left while a plugin was deciding: the call is already recorded and takes no more
     // steps.
     if (this.#isEnded) return { done: true, value: undefined }
     if (call) return { done: false, value: await this.#takeNextStep(call) }
     this.#isEnded = true
-    return { done: false, value: this.#endingParts }
+    return { done: false, value: this.#renderEnding() }
   }
 
   async return(): Promise<IteratorResult<AnswerPart<K>[]>> {
     this.#isEnded = true
-    // A pending step ends first: no provider is called for a run that is over.
+    // A pending step ends first: no provider is called for a run that is over. So do tools.
     if (this.#run.pendingStep) this.#run.cancellation.cancel(clientLeft())
     await this.#run.pendingStep
     await this.#rest?.return?.()
     return { done: true, value: undefined }
+  }
+
+  get #loop(): ToolLoop | null {
+    return this.#run.toolLoop
+  }
+
+  // Tools are called in texts only.
+  #readTurn(batch: AnswerPart<K>[]): AnswerPart<K>[] {
+    return this.#loop ? (this.#loop.read(batch as TextPart[]) as AnswerPart<K>[]) : batch
+  }
+
+  /**
+   * Runs the tools that the last answer called and returns the next part of what they show; null if
+   * there is none. The answer is settled first, since conditions depend on its cost.
+   */
+  async #readUses(): Promise<AnswerPart<K>[] | null> {
+    const { step } = this.#run
+    if (!this.#loop || !step) return null
+    if (!this.#uses) {
+      const uses = this.#loop.prepareUses(this.#world, step)
+      if (uses.length === 0) return null
+      this.#uses = new UsesRun(this.#world, this.#run, this.#loop, uses)
+      const settled = endStep(this.#world, this.#run, step)
+      this.#run.pendingStep = settled.catch(() => undefined)
+      await settled
+      if (this.#isEnded) return null
+    }
+    const shown = await this.#uses.next()
+    if (!shown) this.#uses = null
+    return shown as AnswerPart<K>[] | null
+  }
+
+  #takeLoopCall(): Work[K]['call'] | null {
+    const { step } = this.#run
+    if (!this.#loop || !step) return null
+    return this.#loop.takeNextCall(this.#run, step.call as TextCall) as Work[K]['call'] | null
+  }
+
+  #renderEnding(): AnswerPart<K>[] {
+    return this.#loop
+      ? (this.#loop.renderEnding(this.#endingParts as TextPart[]) as AnswerPart<K>[])
+      : this.#endingParts
   }
 
   async #findNextCall(): Promise<Work[K]['call'] | null> {
@@ -107,6 +160,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   async #takeNextStep(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
     this.#endingParts = []
     this.#rest = null
+    this.#loop?.beginTurn()
     const taken = takeStep(this.#world, this.#run, call).then(this.#startMetering)
     this.#run.pendingStep = taken.then(
       ({ rest }) => {
@@ -132,12 +186,30 @@ async function takeStep<K extends Kind>(
 ): Promise<Step<K>> {
   const { step } = run
   if (!step) throw new GatewayError('server', 'Internal Server Error')
-  await settleStep(world, step, { error: null, endedAt: world.clock.ticks(), cancelled: false })
-  await recordStep(world, step)
+  if (!step.receipt) await endStep(world, run, step)
   if (run.cancellation.reason) throw run.cancellation.reason
   recheckRun(world, run)
   const next = new Step(run, (await filterAddedContent(run, step.call, call)) as Work[K]['call'])
+  next.startedAt = world.clock.ticks()
   await runStages(world, world.stages.step, next)
-  if (next.journalEntry) step.journalEntry?.forget()
+  if (next.journalEntry) forgetEarlierSteps(run, next)
   return next
+}
+
+/** Settles an answered step of a run that goes on, and charges it on disk. */
+async function endStep<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  step: Step<K>,
+): Promise<void> {
+  const ending = { error: null, endedAt: world.clock.ticks(), cancelled: false }
+  await settleStep(world, step, ending)
+  step.endedAt = ending.endedAt
+  await recordStep(world, step)
+  if (run.cancellation.reason) throw run.cancellation.reason
+}
+
+function forgetEarlierSteps(run: Run, next: Step): void {
+  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
+  for (const step of run.steps) if (step !== next) step.journalEntry?.forget()
 }

@@ -1,3 +1,5 @@
+import type { Documents } from '../documents.ts'
+import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { HoldJournal, LedgerStore } from '../ledger/ledger.ts'
@@ -8,6 +10,7 @@ import type { Recorder } from '../telemetry/recorder.ts'
 import type { Tokenizers } from '../tokenizers.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
 import type { Plugin } from './plugin.ts'
+import type { ServerTool } from './server-tool.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -32,10 +35,16 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   traffic: Traffic
   journal: Journal
   recorder: Recorder
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
   /** Counts tokens that providers did not count. */
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
   /** The plugins that calls may ask for. */
   plugins: Plugin[]
+  /** The tools that the gateway runs itself when models call them. */
+  tools: ServerTool[]
 }

@@ -69,9 +69,14 @@ class CleanupIterator<T> implements Sequence<T> {
     return END
   }
 
-  async collect(): Promise<T[]> {
+  collect(): Promise<T[]> {
+    return this.#peeked && !this.#rest && !this.#isOver
+      ? this.#collectWhole(this.#peeked.first)
+      : this.#collectEach()
+  }
+
+  async #collectEach(): Promise<T[]> {
     const items: T[] = []
-    if (this.#peeked && !this.#rest && !this.#isOver) return this.#collectWhole(this.#peeked.first)
     for (let step = await this.next(); !step.done; step = await this.next()) items.push(step.value)
     return items
   }

@@ -5,6 +5,7 @@ import type { Message } from './message.ts'
 import type { Params } from './params.ts'
 import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
+import type { ServerTools } from './server-tools.ts'
 import type { Tool } from './tool.ts'
 
 /** The fields that calls of every kind have. */
@@ -56,6 +57,8 @@ export interface TextCall extends CallBase {
   dialect: TextDialect
   messages: Message[]
   tools: Tool[]
+  /** The tools that the gateway runs itself. Absent if the call asks for none. */
+  serverTools?: ServerTools
   params: Params
   /** Parameters that the gateway does not know. They are forwarded unchanged. */
   extra: Record<string, unknown>

@@ -50,6 +50,8 @@ export type Block =
       type: 'file'
       file: { filename?: string; file_data?: string; file_id?: string }
       citations?: boolean
+      /** What the document says, for models that do not read it themselves. */
+      parsed?: ParsedFile
       cache_control?: CacheControl
       extra?: Record<string, unknown>
     } & Placed)
@@ -66,6 +68,12 @@ export type Block =
   | { type: 'refusal'; text: string }
   /** Content that the gateway has no type for, exactly as the client of this dialect sent it. */
   | ({ type: 'other'; dialect: TextDialect; value: unknown } & Placed)
+
+/** The words of a document, and what kind of document it is: `pdf`, `docx`, `text`. */
+export interface ParsedFile {
+  type: string
+  blocks: Block[]
+}
 
 /**
  * Returns copies of the messages with each `name` moved into the text as `{name}: {content}`. Some

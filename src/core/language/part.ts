@@ -69,6 +69,9 @@ export type TextPart =
    * a stage that cannot use it leaves it out.
    */
   | { type: 'other'; choice: number; dialect: TextDialect; value: unknown; isPreview?: true }
+  /** The gateway begins to run a tool of its own. Its end follows, with the same id. */
+  | ({ type: 'server-tool-start'; choice: number } & ServerToolUse)
+  | ({ type: 'server-tool-end'; choice: number } & ServerToolUse & ServerToolOutcome)
   /**
    * `sequence` is the stop sequence that ended the answer, if the provider reports it. `extra` has
    * further fields about the answer, under the provider's own names.
@@ -91,6 +94,30 @@ export interface OutputItem {
   id: string | null
   /** Whether a message announces what the model does next, or is its answer. */
   phase?: string
+}
+
+/** One use of one of the gateway's own tools by a model. */
+export interface ServerToolUse {
+  id: string
+  /** The tool: `web_search`. */
+  tool: string
+  /** The tool as the client named it: `gateway:web_search`. */
+  requestedAs: string
+  /** The function that the model called, and its arguments as a JSON object. */
+  name: string
+  input: string
+  /** Further fields of its output item, by their names on the wire (wire reference D.4). */
+  item: Record<string, unknown>
+}
+
+/** What came of the use of a tool. */
+export interface ServerToolOutcome {
+  /** What the model reads. */
+  output: string
+  isError: boolean
+  sources: { url: string; title: string | null; text?: string }[]
+  /** The names of functions that the model is shown from now on. */
+  loads: string[]
 }
 
 /** The parts that answers of every kind of work may have besides their content. */

@@ -20,6 +20,7 @@ export function resolveRegion(
   host: string | null,
   findPeer: FindPeer,
 ): Region {
+  if (!hasNames(regions)) return 'global'
   const region = findRegion(regions, host)
   const peer = region === 'global' ? null : findPeer()
   return peer !== null && includesAddress(server.trusted_proxies, peer) ? region : 'global'
@@ -27,6 +28,12 @@ export function resolveRegion(
 
 /** Returns the address that a request was sent from; null if it did not come over the network. */
 export type FindPeer = () => string | null
+
+// Most configs name none.
+function hasNames(regions: RegionSettings['regions']): boolean {
+  for (const _ in regions) return true
+  return false
+}
 
 function findRegion(regions: RegionSettings['regions'], host: string | null): Region {
   const requested = normalizeHost(host ?? '')

@@ -64,12 +64,12 @@ export type Percentiles = Record<Percentile, number>
 export type Cutoffs = Partial<Record<Percentile, number>>
 
 /** The routers: model names that stand for a choice made for each call (wire reference K.4). */
-export const ROUTERS = ['auto', 'auto-beta', 'free'] as const
+export const ROUTERS = ['auto', 'auto-beta', 'free', 'pareto-code', 'switchyard'] as const
 
 export type Router = (typeof ROUTERS)[number]
 
-/** A router that takes options about how to choose. */
-export type AutoRouter = Exclude<Router, 'free'>
+/** A router that ranks models by what the call is for. */
+export type AutoRouter = 'auto' | 'auto-beta'
 
 /**
  * Finds the router that a slug names: `author/router`, where the author is any of the service's

@@ -20,6 +20,8 @@ export type Tool =
     }
   | { type: 'other'; dialect: TextDialect; value: unknown }
 
+export type FunctionTool = Extract<Tool, { type: 'function' }>
+
 /** The member of a function's arguments that holds the text for a custom tool in its place. */
 export const CUSTOM_INPUT = 'input'
 

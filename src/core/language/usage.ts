@@ -1,5 +1,6 @@
 /** What a call used and what it cost. */
 
+import type { ServerToolCounts } from './server-tools.ts'
 import { listUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
 
 /**
@@ -32,9 +33,22 @@ export interface Receipt {
   /** The charge for the gateway's credential. 0 if the callers' own key pays the provider. */
   cost: bigint | null
   /** What the provider charges, with either credential. */
-  cost_details: { prompt: bigint; completion: bigint } | null
+  cost_details: CostDetails | null
   is_byok: boolean
+  /** Absent if the call asked for none of the gateway's own tools. */
+  serverTools?: ServerToolCounts
 }
+
+/** What a call cost, by what it was for. `tools` is absent where no tool had a price. */
+export interface CostDetails {
+  prompt: bigint
+  completion: bigint
+  tools?: bigint
+}
+
+/** Returns what the provider and the tools of a call charge, with either credential. */
+export const sumCosts = ({ prompt, completion, tools = 0n }: CostDetails): bigint =>
+  prompt + completion + tools
 
 export const countInputTokens = ({ input }: Usage): number =>
   input.text +
@@ -110,7 +124,15 @@ const sumCostDetails = (
   a: Receipt['cost_details'],
   b: Receipt['cost_details'],
 ): Receipt['cost_details'] =>
-  a && b ? { prompt: a.prompt + b.prompt, completion: a.completion + b.completion } : (a ?? b)
+  a && b
+    ? {
+        prompt: a.prompt + b.prompt,
+        completion: a.completion + b.completion,
+        ...(a.tools === undefined && b.tools === undefined
+          ? {}
+          : { tools: (a.tools ?? 0n) + (b.tools ?? 0n) }),
+      }
+    : (a ?? b)
 
 const sumUsage = (a: Usage, b: Usage): Usage => ({
   input: sumCounts(a.input, b.input),

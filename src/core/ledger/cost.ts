@@ -47,7 +47,8 @@ type UnitSide = UnitRow['side']
 /** Returns the price of the units of one side, or of both, in atto-dollars. */
 export function priceUnits(units: Units = NO_UNITS, prices: Prices, side?: UnitSide): bigint {
   let sum = 0n
-  for (const unit of Object.keys(units) as Unit[]) {
+  for (const name in units) {
+    const unit = name as Unit
     const row = UNITS[unit]
     if (side && side !== row.side) continue
     sum += multiplyPrice(units[unit] ?? 0, prices[row.price] ?? 0n)

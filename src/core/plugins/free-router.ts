@@ -16,6 +16,7 @@ import {
   type RouterDecision,
 } from '../inference/plan/router-decision.ts'
 import type { InferenceWorld } from '../inference/world.ts'
+import type { Router } from '../language/routing.ts'
 
 /**
  * Picks free models at random from those that may serve the call and accept its content. A model
@@ -23,19 +24,45 @@ import type { InferenceWorld } from '../inference/world.ts'
  * configured.
  */
 export function decideFreeRoute(world: InferenceWorld, asked: RouterInputs): RouterDecision {
+  return decideRandomRoute(world, asked, listFreeModels(world.catalog), FREE)
+}
+
+/** How a random choice is told: the name of its stage, and what the models have in common. */
+interface RandomChoice {
+  router: Router
+  name: string
+  among: string
+  /** What is told if no model is left. */
+  none: string
+}
+
+const FREE: RandomChoice = {
+  router: 'free',
+  name: 'free-router',
+  among: 'that cost nothing',
+  none: 'No free model was left to choose from.',
+}
+const ANY: RandomChoice = {
+  router: 'switchyard',
+  name: 'switchyard-router',
+  among: 'that may serve the call',
+  none: 'No model was left to choose from.',
+}
+
+/** Picks from these models at random, as `decideFreeRoute` does from the free ones. */
+export function decideRandomRoute(
+  world: InferenceWorld,
+  asked: RouterInputs,
+  from: Model[],
+  { router, name, among, none }: RandomChoice = ANY,
+): RouterDecision {
   const { call, session } = asked
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
-  const choices = listRouterCandidates(
-    world,
-    listFreeModels(world.catalog),
-    asked,
-    collectRequirements(call),
-    excluded,
-  )
+  const choices = listRouterCandidates(world, from, asked, collectRequirements(call), excluded)
   const real = choices.filter(({ model }) => !isSandbox(model))
   const candidates = real.length > 0 ? real : choices
   const remembered =
-    session && world.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, 'free'))
+    session && world.traffic.sessions.findStickyId(session, buildRouterMemoryKey(call, router))
   const kept = candidates.filter(({ model }) => model.id === remembered)
   const models = [...new Set([...kept, ...shuffleCandidates(world, candidates)])]
     .slice(0, MAX_ROUTER_MODELS)
@@ -45,10 +72,8 @@ export function decideFreeRoute(world: InferenceWorld, asked: RouterInputs): Rou
     models,
     stage: {
       type: 'plugin',
-      name: 'free-router',
-      summary: first
-        ? `${first.id} was chosen among ${candidates.length} models that cost nothing.`
-        : 'No free model was left to choose from.',
+      name,
+      summary: first ? `${first.id} was chosen among ${candidates.length} models ${among}.` : none,
       data: {
         candidates: candidates.length,
         ...(first ? { chosen: first.id } : {}),

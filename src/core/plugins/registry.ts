@@ -1,6 +1,23 @@
 import type { Plugin } from '../inference/plugin.ts'
+import { contextCompression } from './context-compression.ts'
+import { fileParser } from './file-parser.ts'
+import { moderation } from './moderation.ts'
+import { paretoRouter } from './pareto-router.ts'
+import { responseHealing } from './response-healing.ts'
 import { autoBetaRouter, autoRouter, freeRouter } from './routers.ts'
+import { switchyardRouter } from './switchyard-router.ts'
 import { web } from './web.ts'
 
 /** Every plugin, in the order in which their stages run. */
-export const PLUGINS: Plugin[] = [web, autoRouter, autoBetaRouter, freeRouter] as Plugin[]
+export const PLUGINS: Plugin[] = [
+  web,
+  fileParser,
+  moderation,
+  contextCompression,
+  responseHealing,
+  autoRouter,
+  autoBetaRouter,
+  freeRouter,
+  paretoRouter,
+  switchyardRouter,
+] as Plugin[]

@@ -29,7 +29,8 @@ function hasImpossibleCount(usage: Json): boolean {
         const value = holder[name]
         if (++fields > MAX_FIELDS) return true
         if (typeof value === 'object' && value !== null) deeper.push(value)
-        else if (COUNT_NAME.test(name) && value != null && parseCount(value) === undefined)
+        // In this order: most values are counts.
+        else if (value != null && parseCount(value) === undefined && COUNT_NAME.test(name))
           return true
       }
     open = deeper

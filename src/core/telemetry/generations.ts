@@ -47,6 +47,28 @@ export interface Finding {
 }
 
 /**
+ * One turn of a model, or one use of a tool of the gateway, within a call that had several. Money in
+ * nano-dollars, times in milliseconds.
+ */
+export interface GenerationStep {
+  type: 'model' | 'tool'
+  /** The model, or the tool as the client named it. */
+  name: string
+  /** The function of the tool that the model called. */
+  function: string | null
+  provider_name: string | null
+  native_tokens_prompt: number
+  native_tokens_completion: number
+  /** Null if the model has no known price. */
+  cost: bigint | null
+  latency: number
+  finish_reason: string | null
+  /** Whether it failed, and the type of the error if there was one. */
+  is_error: boolean
+  error_type: string | null
+}
+
+/**
  * The record of a finished call: the public one field by field (wire reference B.4), and whose it
  * was and how its cost is known. Money in nano-dollars, times in milliseconds.
  */
@@ -93,6 +115,8 @@ export interface Generation {
   router: string | null
   /** What content filters found. */
   contentFilters: Finding[]
+  /** What it did, in order; empty for a call of one turn. */
+  steps: GenerationStep[]
 }
 
 /**
@@ -181,6 +205,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     title,
     total_cost,
     upstream_inference_cost,
+    steps,
     ...shown
   } = generation
   const cost = toUsd(total_cost ?? 0n)
@@ -189,6 +214,10 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
+    steps: steps.map(({ cost, ...step }) => ({
+      ...step,
+      cost: cost === null ? null : toUsd(cost),
+    })),
     app_id: null,
     cache_discount: null,
     moderation_latency: null,

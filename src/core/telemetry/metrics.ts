@@ -29,6 +29,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'Answers whose provider reported counts that they cannot have',
   )
   const models = new ModelCounters(world)
+  const outcomes = new OutcomeCounter(calls)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'Cost of calls in USD')
   const seconds = new Histogram(
@@ -54,8 +55,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
   world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
   world.events.on('generation.finished', generation => {
-    const provider = escapeLabel(generation.provider_name ?? 'none')
-    calls.add(`provider="${provider}",outcome="${getOutcome(generation)}"`, 1)
+    outcomes.count(generation)
     models.count(generation)
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
@@ -85,13 +85,38 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   }
 }
 
+/** Counts calls by provider and outcome. Labels are rendered once, not for each call. */
+class OutcomeCounter {
+  readonly #calls: Counter
+  readonly #known = new Map<string, Map<string, Sum>>()
+
+  constructor(calls: Counter) {
+    this.#calls = calls
+  }
+
+  count(generation: Generation): void {
+    const provider = generation.provider_name ?? 'none'
+    const outcome = getOutcome(generation)
+    const sum = this.#known.get(provider)?.get(outcome) ?? this.#open(provider, outcome)
+    sum.value += 1
+  }
+
+  #open(provider: string, outcome: string): Sum {
+    const sums = this.#known.get(provider) ?? new Map<string, Sum>()
+    this.#known.set(provider, sums)
+    const sum = this.#calls.open(`provider="${escapeLabel(provider)}",outcome="${outcome}"`)
+    sums.set(outcome, sum)
+    return sum
+  }
+}
+
 /** The most pairs of provider and model that have labels of their own. */
 const MAX_PAIRS = 500
 
 /** What the calls of one pair of provider and model have come to. */
 interface ModelSums {
   labels: string
-  calls: Map<string, Sum>
+  calls: Map<number, Sum>
   input: Sum
   output: Sum
   cost: Sum
@@ -119,9 +144,10 @@ class ModelCounters {
 
   count(generation: Generation): void {
     const { labels, calls, input, output, cost } = this.#find(generation)
-    const status = String(getCallStatus(generation))
-    const sum = calls.get(status) ?? this.#calls.open(`${labels},status="${status}"`)
-    calls.set(status, sum)
+    const status = getCallStatus(generation)
+    const known = calls.get(status)
+    const sum = known ?? this.#calls.open(`${labels},status="${status}"`)
+    if (!known) calls.set(status, sum)
     sum.value += 1
     input.value += generation.native_tokens_prompt
     output.value += generation.native_tokens_completion
@@ -186,7 +212,9 @@ class Counter {
 
   /** Returns the sum of these labels, to be added to. */
   open(labels: string): Sum {
-    const sum = this.#sums.get(labels) ?? { value: 0 }
+    const known = this.#sums.get(labels)
+    if (known) return known
+    const sum = { value: 0 }
     this.#sums.set(labels, sum)
     return sum
   }

@@ -45,7 +45,10 @@ export async function estimateContent(
 }
 
 /** Computes a generous estimate of a prompt's tokens immediately, from the lengths of its texts. */
-export function computePromptBound({ messages, tools }: TextCall): ExpectedInput {
+export function computePromptBound({
+  messages,
+  tools,
+}: Pick<TextCall, 'messages' | 'tools'>): ExpectedInput {
   const described = tools.length > 0 ? boundJsonTokens(tools) : 0
   const bound = { text: described + PER_MESSAGE * messages.length + PER_ANSWER, audio: 0, video: 0 }
   for (const { blocks } of messages) addBlockBounds(bound, blocks)
@@ -161,6 +164,7 @@ export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): nu
 
 /** Returns a generous estimate of the tokens of a value's JSON. Most calls have no such values. */
 export function boundJsonTokens(value: unknown): number {
+  if (value == null || (Array.isArray(value) && value.length === 0)) return 0
   for (const _ in value as object) return Math.ceil(countJsonBytes(value) / BYTES_PER_TOKEN)
   return 0
 }

@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
+import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { buildReason, findMessage } from '../protocols/failure.ts'
@@ -64,8 +65,8 @@ export async function openAnswer<K extends Kind>(
     const largest = world.config.limits.answer_mib * 1024 * 1024
     const body = incoming.text(largest, size => deadline.touch(size))
     const text = typeof body === 'string' ? body : await body
-    const answer = await parseAnswer(text)
     const isLong = text.length > LONG_ANSWER
+    const answer = isLong ? await parseLongAnswer(text) : parseAnswer(text)
     if (isLong) await yieldToEventLoop()
     const first = protocol.parseAnswer(answer, call, endpoint)
     if (isLong) await yieldToEventLoop()
@@ -111,7 +112,7 @@ async function readProviderFailure(
   const text = await Promise.resolve(
     incoming.text(LARGEST_ERROR, size => deadline.touch(size)),
   ).catch(() => '')
-  const body = await parseAnswer(text).catch(() => undefined)
+  const body = await parseLargeJson(text).catch(() => undefined)
   const failure = protocol.readFailure(incoming.status, body, name => incoming.header(name))
   const error = failure.reason?.message ? failure : addReason(failure, body, text)
   const retryAfter =
@@ -165,8 +166,16 @@ const toWholeSeconds = (seconds: number) =>
     ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER)
     : undefined
 
+function parseAnswer(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch (cause) {
+    throw unreadable(cause)
+  }
+}
+
 // A long answer is read in turns, so that no other call waits for it.
-async function parseAnswer(text: string): Promise<unknown> {
+async function parseLongAnswer(text: string): Promise<unknown> {
   try {
     return await parseLargeJson(text)
   } catch (cause) {

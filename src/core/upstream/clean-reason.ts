@@ -12,11 +12,21 @@ import { toPrintable } from '../kernel/printable.ts'
 export function cleanReason(error: GatewayError, provider: Provider | null): GatewayError {
   if (!error.reason?.message) return error
   const { message } = error.reason
-  const own = provider ? listCredentials(provider) : []
-  const anonymous = own.reduce((text, value) => text.replaceAll(value, '[secret]'), message)
+  const anonymous = hideSecrets(message, provider ? listCredentials(provider) : [])
   const shown = cutMessage(toPrintable(hideCredentials(anonymous)))
   return shown === message ? error : error.with({ reason: { ...error.reason, message: shown } })
 }
+
+/**
+ * Replaces these secrets by `[secret]`, in every form in which a server may repeat them, the longest
+ * first, as one may contain another. Those of fewer than 8 characters stay.
+ */
+export const hideSecrets = (text: string, secrets: string[]): string =>
+  secrets
+    .filter(value => value.length >= SHORTEST)
+    .flatMap(listForms)
+    .sort((a, b) => b.length - a.length)
+    .reduce((shown, value) => shown.replaceAll(value, '[secret]'), text)
 
 const LONGEST_MESSAGE = 500
 
@@ -28,7 +38,7 @@ const cutMessage = (message: string): string =>
 /** A shorter value is no secret, and may be a word of the message. */
 const SHORTEST = 8
 
-/** Lists the provider's credentials in every form, the longest first: one may contain another. */
+/** Lists the provider's credentials. */
 function listCredentials({ api_key, aws, service_account, headers }: Provider): string[] {
   const secrets = [
     api_key,
@@ -37,9 +47,6 @@ function listCredentials({ api_key, aws, service_account, headers }: Provider): 
     service_account?.private_key,
   ].flatMap(secret => secret?.reveal() ?? [])
   return [...secrets, aws?.access_key_id ?? '', ...Object.values(headers)]
-    .filter(value => value.length >= SHORTEST)
-    .flatMap(listForms)
-    .sort((a, b) => b.length - a.length)
 }
 
 /** Lists the forms in which a server may repeat a value: on one line, in a URL, in JSON, encoded. */

@@ -15,6 +15,7 @@ export class Pace {
   size = 0
   readonly #start = performance.now()
   readonly #seconds: number
+  #timer: NodeJS.Timeout | undefined
 
   constructor(seconds: number) {
     this.#seconds = seconds
@@ -22,22 +23,26 @@ export class Pace {
 
   /** Waits for the body. Throws 408 when its time is over. */
   limit(bytes: Promise<Uint8Array>): Promise<Uint8Array> {
-    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
-    let timer: NodeJS.Timeout | undefined
-    const check = () => {
-      const left = this.#countMillisecondsLeft()
-      if (left > 0) timer = setTimeout(check, left)
-      else reject(tooSlow())
-    }
-    check()
-    const settle =
-      <Outcome>(pass: (outcome: Outcome) => void) =>
-      (outcome: Outcome) => {
-        clearTimeout(timer)
-        pass(outcome)
-      }
-    bytes.then(settle(resolve), settle(reject))
-    return promise
+    return new Promise((resolve, reject) => {
+      this.#wait(reject)
+      bytes.then(
+        whole => {
+          clearTimeout(this.#timer)
+          resolve(whole)
+        },
+        lost => {
+          clearTimeout(this.#timer)
+          reject(lost)
+        },
+      )
+    })
+  }
+
+  // What has arrived meanwhile has bought more time.
+  #wait(reject: (late: GatewayError) => void): void {
+    const left = this.#countMillisecondsLeft()
+    if (left > 0) this.#timer = setTimeout(() => this.#wait(reject), left)
+    else reject(tooSlow())
   }
 
   #countMillisecondsLeft(): number {

@@ -365,6 +365,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Messages', description: 'Conversations in Anthropic’s format' },
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
+  { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },

@@ -47,7 +47,7 @@ function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPe
     .use(dialect.acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
     .post(
       dialect.path,
-      ({ actor, request }) => answerWaiting({ gateway, dialect, actor, request, findPeer }),
+      ({ actor, request }) => respond({ gateway, dialect, actor, request, findPeer }),
       description,
     )
 }
@@ -106,47 +106,63 @@ interface RouteContext {
   findPeer: FindRequestPeer
 }
 
-/** Answers a request. Its client waits meanwhile, however long it takes. */
-function answerWaiting(routeContext: RouteContext): Promise<Response> {
-  const connection = findConnection(routeContext.request)
-  return connection ? connection.runUnlimited(() => respond(routeContext)) : respond(routeContext)
-}
-
 /**
- * Answers a request, whole or streamed. Every answer carries the ids of the request and of its
- * generation. Every failure becomes a response in the dialect's form.
+ * Answers a request, whole or streamed. Its client waits meanwhile, however long it takes. Every
+ * answer carries the ids of the request and of its generation. Every failure becomes a response in
+ * the dialect's form.
  */
 async function respond(routeContext: RouteContext): Promise<Response> {
   const { gateway, dialect, actor, request } = routeContext
-  const { errorFormat, streaming } = dialect
+  const { streaming } = dialect
   const id = gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, id)
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
+  const connection = findConnection(request)
   let model: string | null = null
+  connection?.startWork()
   try {
-    findConnection(request)?.requireDescriptor()
+    connection?.requireDescriptor()
     const context = readContext(routeContext, id, requestId)
     const body = (await readBody(request, dialect.body)) as DialectBody
     const { model: named } = body as { model?: unknown }
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
-    const answer = infer(gateway, actor, dialect.kind, call, request.signal).catch(thrown =>
-      answerFailure(gateway, dialect, call, thrown),
-    )
+    const answer = startAnswer(routeContext, call)
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
     if (call.stream && streaming && !isWhole) {
-      const noteFailure = (thrown: unknown) =>
-        noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
-      const pending = { call, body, answer, connection: findConnection(request), noteFailure }
+      const noteFailure = createFailureNote(routeContext, requestId, model)
+      const pending = { call, body, answer, connection, noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
-    const envelope = errorFormat && ((error: GatewayError) => errorFormat.renderError(error, id))
-    return createErrorResponse(thrown, requestId, headers, envelope)
+    return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
+  } finally {
+    connection?.finishWork()
   }
+}
+
+/** Returns what renders errors in the dialect's form, if it has one. */
+const createEnvelope = ({ errorFormat }: Dialect, id: string) =>
+  errorFormat && ((error: GatewayError) => errorFormat.renderError(error, id))
+
+/** Returns what notes a failure after the response has begun. */
+const createFailureNote =
+  ({ gateway, actor, request }: RouteContext, id: string, model: string | null) =>
+  (thrown: unknown): void =>
+    noteRefusal(gateway, request, { thrown, id, actor, model })
+
+/** Makes the call. Some dialects answer what fails, too. */
+function startAnswer(
+  { gateway, dialect, actor, request }: RouteContext,
+  call: Work[Kind]['call'],
+): Promise<Answer<Kind>> {
+  const answer = infer(gateway, actor, dialect.kind, call, request.signal)
+  return dialect.answersFailure
+    ? answer.catch(thrown => answerFailure(gateway, dialect, call, thrown))
+    : answer
 }
 
 /** Returns the answer to a failed call, where the dialect has one. Throws the failure otherwise. */

@@ -37,7 +37,12 @@ const tried = (
 const planOf = (endpoints: Endpoint[], more: Partial<Plan> = {}): Plan => ({
   ...createPlan(endpoints),
   models: [
-    { model: { id: 'acme/small' } as Model, sort: undefined, effectiveCall: buildTextCall() },
+    {
+      model: { id: 'acme/small' } as Model,
+      sort: undefined,
+      stages: [],
+      effectiveCall: buildTextCall(),
+    },
   ],
   ...more,
 })
@@ -53,6 +58,7 @@ const routed = (
   plan,
   attempts,
   filtering: null,
+  toolLoop: null,
 })
 
 const good = (endpoint: Endpoint): RoutingOutcome => ({

@@ -7,7 +7,7 @@ const gateway = await testGateway()
 
 const web = (more: object = {}) =>
   readPlugins(gateway, [
-    { id: 'moderation', enabled: false },
+    { id: 'fusion', enabled: false },
     { id: 'web', ...more },
   ])
 
@@ -47,7 +47,7 @@ describe('the web plugin', () => {
 
   test('does nothing if it is disabled, whatever its options, or absent', () => {
     expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
-    for (const none of [undefined, null, [], [{ id: 'file-parser', enabled: false }]])
+    for (const none of [undefined, null, [], [{ id: 'web-fetch', enabled: false }]])
       expect(readPlugins(gateway, none)).toEqual({})
   })
 

@@ -141,6 +141,7 @@ describe('SQLite in a file', () => {
       contentFilters: __,
       data_region: ___,
       router: ____,
+      steps: _____,
       provider_responses,
       ...known
     } = buildGeneration({ id: 'a' })

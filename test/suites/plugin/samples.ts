@@ -31,5 +31,23 @@ export const SAMPLES: Record<string, PluginSample> = {
     isDeterministic: true,
   },
   'auto-beta-router': { entry: routerEntry, options: routerOptions, isDeterministic: true },
+  'pareto-router': {
+    entry: { max_price: 2.5, min_coding_score: 0.4, price_source: 'prompt' },
+    options: { maxPrice: 2.5, least: 0.4, source: 'prompt' },
+    isDeterministic: true,
+    fractions: ['max_price'],
+  },
+  'switchyard-router': {
+    entry: { algorithm: 'random' },
+    options: { algorithm: 'random' },
+    isDeterministic: true,
+  },
+  'file-parser': { entry: { pdf: { engine: 'pdf-text' } }, options: { pdf: 'text' } },
+  'response-healing': { entry: {}, options: {} },
+  'context-compression': {
+    entry: { engine: 'middle-out' },
+    options: { engine: 'middle-out' },
+  },
+  moderation: { entry: {}, options: { provider: 'one', model: 'judge' } },
   'free-router': { entry: {}, options: {}, isDeterministic: false },
 }

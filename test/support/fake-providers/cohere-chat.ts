@@ -161,5 +161,8 @@ function recordMessage(
 }
 
 // A document is a string, or an object with a string member.
-const readDocumentText = (data: unknown): string =>
-  typeof data === 'string' ? data : String(Object.values(data as object)[0])
+function readDocumentText(data: unknown): string {
+  if (typeof data === 'string') return data
+  const values = Object.values(data as object)
+  return values.length === 1 && typeof values[0] === 'string' ? values[0] : JSON.stringify(data)
+}

@@ -124,7 +124,9 @@ function recordPart(role: string, part: GeminiPart, received: ReceivedRequest): 
     const { name, response } = part.functionResponse
     received.results.push({
       id: name,
-      text: String(response.output ?? response.result ?? response.content),
+      text: String(
+        response.output ?? response.result ?? response.content ?? JSON.stringify(response),
+      ),
     })
   }
 }

@@ -8,9 +8,10 @@ import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
+import { restoreToolUses } from './server-tool-details.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toChatCall(
@@ -20,17 +21,19 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  refuseServerTools(world, actor, body)
-  refuseTransforms(body)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'chat')
+  const base = buildCallBase(world, actor, body, context)
   return {
-    ...buildCallBase(world, actor, body, context),
+    ...base,
+    ...readTransforms(body, base),
     kind: 'text',
     dialect: 'chat',
     messages: toMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: omitStepLimit(serverTools, readUnknownFields(body, KNOWN_FIELDS) ?? {}),
     betas: context.betas,
   }
 }
@@ -46,16 +49,26 @@ const KNOWN_FIELDS = new Set([
   'transforms',
 ])
 
-// The older name of a plugin that is not here yet.
-function refuseTransforms({ transforms }: ChatRequest & { transforms?: unknown }): void {
-  const isEmpty = transforms == null || (Array.isArray(transforms) && transforms.length === 0)
-  if (!isEmpty) throw invalid('transforms: expected none, as they have no effect yet', 'transforms')
+/**
+ * Reads the older name of the plugin `context-compression`: a list with `middle-out` asks for it, and
+ * an empty one switches it off. An entry of `plugins` takes precedence.
+ */
+function readTransforms(
+  { transforms }: ChatRequest & { transforms?: unknown },
+  { plugins }: Pick<TextCall, 'plugins'>,
+): Pick<TextCall, 'plugins'> {
+  if (transforms == null || plugins?.['context-compression'] !== undefined) return {}
+  if (!Array.isArray(transforms) || transforms.some(name => name !== 'middle-out'))
+    throw invalid('transforms: expected a list of middle-out, or an empty one', 'transforms')
+  const options = transforms.length > 0 ? { engine: 'middle-out' } : null
+  return { plugins: { ...plugins, 'context-compression': options } }
 }
 
-function toMessages({ messages, prompt }: ChatRequest): Message[] {
+function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
+  const hasTools = (tools?.length ?? 0) > 0
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
-  if (messages) return messages.map(toMessage)
+  if (messages) return messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]
@@ -228,6 +241,7 @@ function readReasoning({
   reasoning_effort,
   include_reasoning,
 }: ChatRequest): Reasoning | undefined {
+  if (reasoning == null && reasoning_effort == null && include_reasoning == null) return undefined
   if (reasoning?.effort != null && reasoning.max_tokens != null)
     throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
   const merged: Record<string, unknown> = {}
@@ -245,9 +259,13 @@ function readReasoning({
  * messages of role `function`, which old clients still send. Returns the body itself if it has
  * none.
  */
-export function modernizeRequest(body: ChatRequest): ChatRequest {
+export const modernizeRequest = (body: ChatRequest): ChatRequest =>
+  body.functions || body.function_call != null || body.messages?.some(isLegacy)
+    ? replaceFunctions(body)
+    : body
+
+function replaceFunctions(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
-  if (!functions && function_call == null && !messages?.some(isLegacy)) return body
   const tools = [
     ...(rest.tools ?? []),
     ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition })),

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import { Base64Pieces } from '../../kernel/data-url.ts'
+import type { Json } from '../../kernel/json.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -7,7 +8,9 @@ import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
+import { renderToolCounts } from '../tool-counts.ts'
 import type { ChatRequest } from './schema.ts'
+import { toServerToolDetail } from './server-tool-details.ts'
 
 /** The shape of an answer: where chat and text completions differ, and what the caller excluded. */
 export interface ChatShape {
@@ -44,6 +47,8 @@ class CollectedChoice {
   refusal: string | null = null
   reasoning: string | null = null
   details: ReasoningDetail[] = []
+  /** How many of the details are uses of the gateway's own tools, and not the model's words. */
+  toolDetails = 0
   calls: ToolCall[] = []
   images: { type: 'image_url'; image_url: { url: string } }[] = []
   annotations: unknown[] = []
@@ -66,6 +71,10 @@ class CollectedChoice {
       case 'reasoning-delta':
         if (part.text) this.reasoning = (this.reasoning ?? '') + part.text
         for (const detail of part.details) appendDetail(this.details, detail)
+        break
+      case 'server-tool-end':
+        this.toolDetails += 1
+        this.details.push(toServerToolDetail(part))
         break
       case 'tool-call-start':
         this.calls[part.index] = {
@@ -140,19 +149,25 @@ export async function collectChatResponse(answer: Answer<'text'>, shape: ChatSha
     }
   }
   if (error && (choices.length === 0 || error.type === 'unavailable')) throw error
-  return {
+  // Fields are added one by one: spreading an object for each costs far more.
+  const response: ChatResponse = {
     id: answer.id,
     object: shape.object,
     created: answer.created,
     model: answer.model,
     provider: answer.provider,
     system_fingerprint: start.system_fingerprint,
-    ...(start.service_tier === null ? {} : { service_tier: start.service_tier }),
-    choices: choices.flatMap((choice, index) =>
-      choice ? [renderChoice(choice, index, error, shape)] : [],
-    ),
-    ...(receipt ? { usage: renderChatUsage(receipt.receipt), ...receipt.siblingFields } : {}),
+    choices: renderChoices(choices, error, shape),
   }
+  if (start.service_tier !== null) response.service_tier = start.service_tier
+  if (receipt) response.usage = renderChatUsage(receipt.receipt)
+  return Object.assign(response, receipt?.siblingFields)
+}
+
+/** A whole answer, with all its choices. */
+interface ChatResponse {
+  choices: Json[]
+  [field: string]: unknown
 }
 
 function getOrAddChoice(choices: CollectedChoice[], index: number): CollectedChoice {
@@ -161,43 +176,66 @@ function getOrAddChoice(choices: CollectedChoice[], index: number): CollectedCho
   return choice
 }
 
+function renderChoices(
+  choices: CollectedChoice[],
+  error: GatewayError | null,
+  shape: ChatShape,
+): Json[] {
+  const rendered: Json[] = []
+  // Of a list with holes, as choices come in any order.
+  choices.forEach((choice, index) => {
+    rendered.push(renderChoice(choice, index, error, shape))
+  })
+  return rendered
+}
+
 function renderChoice(
   choice: CollectedChoice,
   index: number,
   error: GatewayError | null,
   shape: ChatShape,
-) {
-  const ending = {
+): Json {
+  const rendered: Json = {
     index,
     finish_reason: error ? 'error' : (choice.finish?.reason ?? null),
     native_finish_reason: choice.finish?.native ?? null,
     logprobs: choice.logprobs,
-    ...(error ? { error: renderChatError(error) } : {}),
   }
-  return shape.usesText
-    ? { ...ending, text: choice.content ?? '' }
-    : { ...ending, message: renderMessage(choice, shape) }
+  if (error) rendered.error = renderChatError(error)
+  if (shape.usesText) rendered.text = choice.content ?? ''
+  else rendered.message = renderMessage(choice, shape)
+  return rendered
 }
 
-function renderMessage(choice: CollectedChoice, { hidesReasoning, usesFunctions }: ChatShape) {
+function renderMessage(
+  choice: CollectedChoice,
+  { hidesReasoning, usesFunctions }: ChatShape,
+): Json {
   const reasoning = hidesReasoning ? null : choice.reasoning
   const details = hidesReasoning ? [] : listReasoningDetails(choice)
-  return {
+  const message: Json = {
     role: 'assistant',
     content: choice.content,
     refusal: choice.refusal,
     reasoning,
-    ...(details.length > 0 ? { reasoning_details: details } : {}),
-    ...(choice.calls.length > 0 ? { tool_calls: choice.calls.filter(call => call) } : {}),
-    ...(usesFunctions && choice.calls[0] ? { function_call: choice.calls[0].function } : {}),
-    ...(choice.images.length > 0 ? { images: choice.images } : {}),
-    ...(choice.annotations.length > 0 ? { annotations: choice.annotations } : {}),
-    ...(choice.audio ? { audio: choice.joinAudio() } : {}),
   }
+  if (details.length > 0) message.reasoning_details = details
+  if (choice.calls.length > 0) message.tool_calls = choice.calls.filter(call => call)
+  if (usesFunctions && choice.calls[0]) message.function_call = choice.calls[0].function
+  if (choice.images.length > 0) message.images = choice.images
+  if (choice.annotations.length > 0) message.annotations = choice.annotations
+  if (choice.audio) message.audio = choice.joinAudio()
+  return message
 }
 
-const listReasoningDetails = ({ details, reasoning }: CollectedChoice): ReasoningDetail[] =>
-  details.length > 0 || reasoning === null ? details : [toReasoningDetail(reasoning)]
+const listReasoningDetails = ({
+  details,
+  toolDetails,
+  reasoning,
+}: CollectedChoice): ReasoningDetail[] =>
+  details.length > toolDetails || reasoning === null
+    ? details
+    : [toReasoningDetail(reasoning), ...details]
 
 /** Converts reasoning that came as bare text into the structured form that clients send back. */
 export const toReasoningDetail = (text: string): ReasoningDetail => ({
@@ -218,7 +256,7 @@ export const renderChatError = ({ status, message, type, metadata }: GatewayErro
  * Renders the chat usage object (specification, Usage objects; wire reference A.9). The totals
  * include the tokens that their details name.
  */
-export function renderChatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTools }: Receipt) {
   const { input, output, prediction } = usage
   const prompt_tokens = countInputTokens(usage)
   const completion_tokens = countOutputTokens(usage)
@@ -250,6 +288,8 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok }: Receipt)
       upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
       upstream_inference_prompt_cost: toUsd(cost_details.prompt),
       upstream_inference_completions_cost: toUsd(cost_details.completion),
+      ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
     },
+    ...(serverTools ? { server_tool_use_details: renderToolCounts(serverTools) } : {}),
   }
 }

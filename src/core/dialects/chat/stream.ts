@@ -5,6 +5,7 @@ import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
 import { type ChatShape, renderChatError, renderChatUsage, toReasoningDetail } from './response.ts'
+import { toServerToolDetail } from './server-tool-details.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -45,6 +46,10 @@ export class ChatStreamWriter {
         return this.#renderDelta(part.choice, { refusal: part.text }, part.logprobs)
       case 'reasoning-delta':
         return this.#renderReasoning(part)
+      case 'server-tool-end':
+        return this.#shape.hidesReasoning
+          ? ''
+          : this.#renderDelta(part.choice, { reasoning_details: [toServerToolDetail(part)] })
       case 'tool-call-start':
         return this.#renderToolCall(
           part,

@@ -3,6 +3,7 @@ import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { type BlockEvent, BlockQueue, type PendingBlock } from './block-queue.ts'
 import { isReadableEntry, readEntryText, renderRedactedData } from './thinking.ts'
+import { toToolResultBlock, toToolUseBlock } from './tool-blocks.ts'
 
 /** Turns the parts of an answer into the content blocks of a message. */
 export class MessageContent {
@@ -58,6 +59,12 @@ export class MessageContent {
         break
       case 'audio-delta':
         this.#addText(part.audio.transcript ?? '')
+        break
+      case 'server-tool-start':
+        this.#addInputBlock(toToolUseBlock(part))
+        break
+      case 'server-tool-end':
+        this.#addToolResult(toToolResultBlock(part))
         break
       case 'other':
         if (part.dialect === 'messages' && isObject(part.value)) this.#addNativeBlock(part.value)
@@ -146,7 +153,7 @@ export class MessageContent {
 
   // A tool that the provider runs streams like any other: its name first, then its input.
   #addNativeBlock(block: Json): void {
-    const { type, input } = block
+    const { type } = block
     if (typeof type !== 'string') return
     if (
       type === 'web_fetch_tool_result' &&
@@ -154,11 +161,20 @@ export class MessageContent {
     )
       this.webFetches += 1
     if (type === 'compaction') this.#addCompaction(block)
-    else if (!isObject(input)) this.#queue.beginBlock({ name: '', block })
+    else this.#addInputBlock(block)
+  }
+
+  #addInputBlock(block: Json): void {
+    const { input } = block
+    if (!isObject(input)) this.#queue.beginBlock({ name: '', block })
     else
       this.#queue.beginBlock({ name: '', block: { ...block, input: {} } }, [
         { type: 'input_json_delta', partial_json: JSON.stringify(input) },
       ])
+  }
+
+  #addToolResult(block: Json | null): void {
+    if (block) this.#queue.beginBlock({ name: '', block })
   }
 }
 

@@ -9,7 +9,7 @@ import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
   type AnthropicContentBlock,
@@ -21,6 +21,7 @@ import {
   MessagesRequest,
 } from './schema.ts'
 import { toReasoningBlock, toRedactedBlock } from './thinking.ts'
+import { SERVER_TOOL_ID } from './tool-blocks.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
 export function toMessagesCall(
@@ -30,7 +31,7 @@ export function toMessagesCall(
   context: CallContext,
 ): TextCall {
   const { models = [], fallbacks, metadata } = body
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'messages')
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
     ...buildCallBase(
@@ -42,9 +43,10 @@ export function toMessagesCall(
     kind: 'text',
     dialect: 'messages',
     messages: toMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
-    extra: readExtra(body),
+    extra: omitStepLimit(serverTools, readExtra(body)),
     betas: context.betas,
   }
 }
@@ -121,8 +123,18 @@ function toToolMessage({
 
 function toBlocks(content: AnthropicContentBlock[]): Block[] {
   let reasoningCount = 0
-  return content.map(block => toBlock(block, () => reasoningCount++))
+  const own = content.filter(block => !isServerToolBlock(block))
+  return own.map(block => toBlock(block, () => reasoningCount++))
 }
+
+// No provider knows the tools that the gateway has run, and the answer that was made of them follows.
+const isServerToolBlock = (block: AnthropicContentBlock): boolean => {
+  const { id, tool_use_id } = block as { id?: unknown; tool_use_id?: unknown }
+  return isServerToolId(id) || isServerToolId(tool_use_id)
+}
+
+const isServerToolId = (id: unknown): boolean =>
+  typeof id === 'string' && id.startsWith(SERVER_TOOL_ID)
 
 function toBlock(block: AnthropicContentBlock, nextReasoningIndex: () => number): Block {
   switch (block.type) {

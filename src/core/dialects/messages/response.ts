@@ -40,7 +40,12 @@ export async function collectMessagesResponse(answer: Answer<'text'>, { params }
     ...(receipt
       ? {
           usage: {
-            ...renderMessageUsage(receipt.receipt.usage, content.webFetches, tier),
+            ...renderMessageUsage(
+              receipt.receipt.usage,
+              content.webFetches,
+              tier,
+              receipt.receipt.serverTools,
+            ),
             ...renderCosts(receipt.receipt),
           },
           ...receipt.siblingFields,

@@ -86,7 +86,7 @@ class MessagesStreamWriter {
     if (this.#finish?.reason === 'error')
       return rest + this.#renderError(providerError(siblingFields))
     const usage = {
-      ...renderCounts(receipt.usage, this.#content.webFetches),
+      ...renderCounts(receipt.usage, this.#content.webFetches, receipt.serverTools),
       ...renderCosts(receipt),
     }
     const delta = renderEnding(this.#finish, this.#content)

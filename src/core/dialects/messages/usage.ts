@@ -1,4 +1,5 @@
 import { toUsd } from '../../kernel/money.ts'
+import type { ServerToolCounts } from '../../language/server-tools.ts'
 import {
   countOutputTokens,
   getSearchCount,
@@ -12,9 +13,12 @@ const PUBLIC_TIERS = ['standard', 'priority', 'batch']
  * Renders Anthropic's token counts (wire reference M). `input_tokens` excludes tokens read from or
  * written to a cache (translation trap 85). Fetched pages are counted from the content.
  */
-export function renderCounts(usage: Usage, web_fetch_requests: number) {
+export function renderCounts(usage: Usage, webFetches: number, serverTools?: ServerToolCounts) {
   const { input, output } = usage
-  const web_search_requests = getSearchCount(usage)
+  const own = serverTools?.searches || null
+  const web_search_requests =
+    own === null ? getSearchCount(usage) : own + (getSearchCount(usage) ?? 0)
+  const web_fetch_requests = webFetches + (serverTools?.fetches ?? 0)
   return {
     input_tokens: input.text + input.audio + input.video,
     cache_creation_input_tokens: input.cache_write + input.cache_write_1h,
@@ -37,8 +41,9 @@ export const renderMessageUsage = (
   usage: Usage,
   web_fetch_requests: number,
   service_tier: string | null,
+  serverTools?: ServerToolCounts,
 ) => ({
-  ...renderCounts(usage, web_fetch_requests),
+  ...renderCounts(usage, web_fetch_requests, serverTools),
   inference_geo: null,
   service_tier: service_tier !== null && PUBLIC_TIERS.includes(service_tier) ? service_tier : null,
 })
@@ -51,5 +56,6 @@ export const renderCosts = ({ cost, cost_details, is_byok }: Receipt) => ({
     upstream_inference_cost: toUsd(cost_details.prompt + cost_details.completion),
     upstream_inference_prompt_cost: toUsd(cost_details.prompt),
     upstream_inference_completions_cost: toUsd(cost_details.completion),
+    ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
   },
 })

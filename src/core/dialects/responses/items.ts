@@ -143,7 +143,7 @@ const NATIVE_ITEMS: Record<string, ItemRow> = {
  * Items of tools that the public service runs itself. No provider has a form for them, and the
  * answer that was made of them follows.
  */
-const SERVICE_ITEM = /^openrouter:[a-z_]{1,64}$/
+const SERVICE_ITEM = /^[a-z][a-z0-9-]{0,63}:[a-z_]{1,64}$/
 const SERVICE_ROW: ItemRow = { schema: AnyObject, side: 'assistant' }
 
 /** An item that has been checked: its place, its type and what is known about that. */

@@ -1,6 +1,6 @@
 import { isObject, type Json, readObject, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
+import type { ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { isCustomTool } from '../../language/tool.ts'
 import { createCallItem, type ToolCallItem } from './call-item.ts'
@@ -9,6 +9,7 @@ import {
   type ItemPlace,
   type ItemStatus,
   type OpenItem,
+  renderAdded,
   renderDone,
 } from './events.ts'
 import { MessageItem, toFileSource, toSource } from './message-item.ts'
@@ -32,6 +33,8 @@ export class ResponseOutput {
   /** The message or reasoning that pieces are added to. */
   #current: MessageItem | ReasoningItem | null = null
   readonly #calls = new Map<number, ToolCallItem>()
+  /** The places of tools that the gateway runs, by the id of the call. */
+  readonly #running = new Map<string, ItemPlace>()
   /** The places of items that the provider has shown previews of, by its own places. */
   readonly #previewed = new Map<string, ItemPlace>()
 
@@ -48,7 +51,7 @@ export class ResponseOutput {
 
   /** Ends every item that is not whole yet. */
   end(status: ItemStatus): ItemEvent[] {
-    return [...this.#endOpen(status), ...this.#endPreviewed()]
+    return [...this.#endOpen(status), ...this.#endPreviewed(), ...this.#endRunning()]
   }
 
   #readPart(part: Extract<TextPart, { choice: number }>): ItemEvent[] {
@@ -71,6 +74,10 @@ export class ResponseOutput {
       // This API has no sound in its answers: the words become text.
       case 'audio-delta':
         return this.#addText({ text: part.audio.transcript ?? '' })
+      case 'server-tool-start':
+        return this.#beginServerTool(part)
+      case 'server-tool-end':
+        return this.#endServerTool(part)
       case 'other':
         return this.#addOther(part)
       default:
@@ -150,6 +157,33 @@ export class ResponseOutput {
     return item ? this.#addWhole(completeItem(item)) : []
   }
 
+  #beginServerTool(part: Extract<TextPart, { type: 'server-tool-start' }>): ItemEvent[] {
+    const ended = this.#endOpen()
+    const place = this.#takePlace('st', null)
+    const item = { ...part.item, ...toServerItem(part, place), status: 'in_progress' }
+    this.#running.set(part.id, place)
+    this.items.push(item)
+    return [...ended, renderAdded(place, item)]
+  }
+
+  #endServerTool(part: Extract<TextPart, { type: 'server-tool-end' }>): ItemEvent[] {
+    const place = this.#running.get(part.id)
+    if (!place) return []
+    this.#running.delete(part.id)
+    const begun = this.items[place.output_index]
+    const status = part.isError ? 'incomplete' : 'completed'
+    const item = { ...begun, ...part.item, ...toServerItem(part, place), status }
+    this.items[place.output_index] = item
+    return [renderDone(place, item)]
+  }
+
+  // They were cut off: the client left, or a limit was reached.
+  #endRunning(): ItemEvent[] {
+    const places = [...this.#running.values()]
+    this.#running.clear()
+    return places.map(place => this.#endIncomplete(place))
+  }
+
   /** Adds an item that is whole, with its whole life, or with its end if it was previewed. */
   #addWhole(item: Json): ItemEvent[] {
     const id = readString(item.id)
@@ -199,11 +233,13 @@ export class ResponseOutput {
   #endPreviewed(): ItemEvent[] {
     const places = [...new Set(this.#previewed.values())]
     this.#previewed.clear()
-    return places.map(place => {
-      const item = { ...this.items[place.output_index], status: 'incomplete' }
-      this.items[place.output_index] = item
-      return renderDone(place, item)
-    })
+    return places.map(place => this.#endIncomplete(place))
+  }
+
+  #endIncomplete(place: ItemPlace): ItemEvent {
+    const item = { ...this.items[place.output_index], status: 'incomplete' }
+    this.items[place.output_index] = item
+    return renderDone(place, item)
   }
 
   #endCurrent(status: ItemStatus): ItemEvent[] {
@@ -231,6 +267,12 @@ export class ResponseOutput {
     return { output_index, item_id: id || `${prefix}_${this.#answerId}_${output_index}` }
   }
 }
+
+// An item has the name of the tool as its type, as the client gave it, unless the tool has another.
+const toServerItem = ({ requestedAs, item }: ServerToolUse, { item_id }: ItemPlace): Json => ({
+  type: item.type ?? requestedAs,
+  id: item_id,
+})
 
 /** The prefixes of ids by type of item, as OpenAI has them. */
 const PREFIXES: Record<string, string> = {

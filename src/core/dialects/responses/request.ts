@@ -4,10 +4,11 @@ import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
+import { toFunctionItems } from '../../tools/apply-patch.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
-import { refuseServerTools } from '../server-tools.ts'
+import { omitStepLimit, readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { toMessages } from './conversation.ts'
 import { type Format, ResponsesRequest } from './schema.ts'
@@ -21,17 +22,18 @@ export function toResponsesCall(
   context: CallContext,
 ): TextCall {
   refuseStored(body)
-  refuseServerTools(world, actor, body)
+  const { tools, serverTools } = readServerTools(world, actor, body, 'responses')
   const user = body.user ?? body.safety_identifier ?? null
   return {
     ...buildCallBase(world, actor, { ...body, user }, context),
     kind: 'text',
     dialect: 'responses',
-    messages: readMessages(body),
-    tools: (body.tools ?? []).map(toTool),
+    messages: readMessages(body, asksFor(serverTools, 'apply_patch')),
+    tools: tools.map(toTool),
+    ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readExtra(body),
+    extra: omitStepLimit(serverTools, readExtra(body)),
     betas: context.betas,
   }
 }
@@ -57,8 +59,17 @@ function refuseStored(body: ResponsesRequest): void {
       )
 }
 
-function readMessages({ instructions, input, prompt }: ResponsesRequest): Message[] {
-  const messages = toMessages(input)
+const asksFor = ({ serverTools }: Pick<TextCall, 'serverTools'>, name: string): boolean =>
+  serverTools?.requests.some(request => request.name === name) ?? false
+
+/** With `hasPatches` the items of patches belong to a function, whatever the provider. */
+function readMessages(
+  { instructions, input, prompt }: ResponsesRequest,
+  hasPatches: boolean,
+): Message[] {
+  const messages = toMessages(
+    hasPatches && Array.isArray(input) ? toFunctionItems(input as Json[]) : input,
+  )
   if (messages.length === 0 && !prompt)
     throw invalid('input: expected a text or at least one item', 'input')
   return instructions

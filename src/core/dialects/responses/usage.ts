@@ -1,16 +1,18 @@
 import { toUsd } from '../../kernel/money.ts'
+import type { ServerToolCounts } from '../../language/server-tools.ts'
 import {
   countInputTokens,
   countOutputTokens,
   getSearchCount,
   type Receipt,
 } from '../../language/usage.ts'
+import { renderToolCounts } from '../tool-counts.ts'
 
 /**
  * Renders the usage of a response (specification, Usage objects; wire reference D.5). The totals
  * include the tokens that their details name.
  */
-export function renderUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+export function renderUsage({ usage, cost, cost_details, is_byok, serverTools }: Receipt) {
   const { input, output } = usage
   const input_tokens = countInputTokens(usage)
   const output_tokens = countOutputTokens(usage)
@@ -35,6 +37,14 @@ export function renderUsage({ usage, cost, cost_details, is_byok }: Receipt) {
           },
         }
       : {}),
-    ...(web_search_requests === null ? {} : { server_tool_use_details: { web_search_requests } }),
+    ...renderToolUse(serverTools, web_search_requests),
   }
+}
+
+// Searches of the provider itself are counted by it.
+function renderToolUse(own: ServerToolCounts | undefined, searches: number | null) {
+  if (!own)
+    return searches === null ? {} : { server_tool_use_details: { web_search_requests: searches } }
+  const counts = renderToolCounts({ ...own, searches: own.searches + (searches ?? 0) })
+  return { server_tool_use_details: counts }
 }

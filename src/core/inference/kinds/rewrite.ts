@@ -53,7 +53,7 @@ async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Pr
     case 'video':
       return rewriteExtra({ ...block, url: await rewriteAddress(block.url, rewriter) }, rewriter)
     case 'file':
-      return rewriteExtra({ ...block, file: await rewriteFile(block.file, rewriter) }, rewriter)
+      return rewriteExtra(await rewriteFileBlock(block, rewriter), rewriter)
     case 'other':
       return { ...block, value: await rewriteValue(block.value, rewriter) }
     case 'audio':
@@ -103,7 +103,20 @@ async function rewriteDetail<D extends Json>(detail: D, rewriter: Rewriter): Pro
   return unsigned as D
 }
 
-type File = Extract<Block, { type: 'file' }>['file']
+type FileBlock = Extract<Block, { type: 'file' }>
+type File = FileBlock['file']
+
+// The bytes of a document are not read. If its words are changed, only the words go out.
+async function rewriteFileBlock(block: FileBlock, rewriter: Rewriter): Promise<FileBlock> {
+  const file = await rewriteFile(block.file, rewriter)
+  if (!block.parsed) return { ...block, file }
+  const { type, blocks } = block.parsed
+  const rewritten = await rewriteBlocks(blocks, rewriter)
+  const parsed = { type, blocks: rewritten }
+  if (Bun.deepEquals(rewritten, blocks)) return { ...block, file, parsed }
+  const { file_data: _, file_id: __, ...named } = file
+  return { ...block, file: named, parsed }
+}
 
 async function rewriteFile(file: File, rewriter: Rewriter): Promise<File> {
   const { filename, file_data } = file

@@ -16,16 +16,22 @@ export function listUnreadOrigins(
   for (const { kind, url, field } of references)
     if (!isSentAsBytes(url))
       throw invalid(`${field ?? `The ${kind}`}: expected an http, https or data URL`, field)
-  const origins = new Map<string, string | undefined>()
+  let origins: Map<string, string | undefined> | undefined
   for (const blocks of contents)
     for (const block of blocks) {
       const unread = listUnread(block)
-      if (unread !== undefined) collectOrigins(unread, origins, readField(block))
+      if (unread === undefined) continue
+      origins ??= new Map()
+      collectOrigins(unread, origins, readField(block))
     }
+  if (!origins) return NO_ORIGINS
   if (origins.size > MAX_ORIGINS)
     throw invalid(`The content: expected URLs of at most ${MAX_ORIGINS} hosts`)
   return Array.from(origins, ([origin, field]) => ({ origin, field }))
 }
+
+// Most calls have no such fields.
+const NO_ORIGINS: UnreadOrigin[] = []
 
 /** The origin of a URL, and the field in which it was found first, if that is known. */
 export interface UnreadOrigin {

@@ -30,9 +30,10 @@ function getInputs<K extends Kind>(kind: K, call: Work[K]['call']): string[] {
   return listed
 }
 
-// Text files are sent as texts. What a provider keeps under an id may be anything.
+// Text files are sent as texts, and so is what a plugin has read. What a provider keeps under an id may be anything.
 function isMedia(block: Block): boolean {
   if (block.type !== 'file') return MEDIA.has(block.type)
+  if (block.parsed) return false
   const { file_data } = block.file
   return file_data !== undefined && !file_data.startsWith('data:text/')
 }

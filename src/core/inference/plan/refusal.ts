@@ -94,8 +94,8 @@ export const SENTENCES: Record<string, string> = {
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
-    ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
-    'told to',
+    ':online, the web plugin and web_search without an engine of the gateway ask for a provider ' +
+    'that searches the web itself, and as it is told to',
   context_length: 'the prompt and max_tokens are longer than the context',
   [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',

@@ -5,7 +5,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { kinds } from '../kinds.ts'
-import { applyPlugins } from '../plugin.ts'
+import { applyPlugins, fitToModel, rankModels } from '../plugin.ts'
 import type { PipelineStage, Strategy } from '../routing-metadata.ts'
 import type { InferenceWorld } from '../world.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
@@ -25,6 +25,8 @@ export interface ResolvedModel<K extends Kind> {
   sort: SortKey | undefined
   /** The call as this model gets it. */
   effectiveCall: Work[K]['call']
+  /** What plugins did to fit the call to this model. */
+  stages: PipelineStage[]
   /** The router that picked the model; absent if the caller names it. */
   router?: RouterReference
 }
@@ -36,6 +38,23 @@ export interface ResolvedModel<K extends Kind> {
  * from.
  */
 export function resolveModels<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  inputs: PlanInputs,
+): ModelResolution<K> {
+  const [first = ''] = call.models
+  // As most calls: one model, and no router.
+  if (call.models.length === 1 && !findRouterReference(world, first))
+    return {
+      models: [resolveModel(world, kind, call, first)],
+      strategy: findStrategy(world, first),
+      stages: [],
+    }
+  return resolveEach(world, kind, call, inputs)
+}
+
+function resolveEach<K extends Kind>(
   world: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
@@ -56,7 +75,7 @@ export function resolveModels<K extends Kind>(
   if (models.size === 0 && refusal) throw refusal
   const [first = ''] = call.models
   return {
-    models: [...models.values()],
+    models: rankModels(world, call, [...models.values()]),
     strategy: findStrategy(world, first),
     stages: decided.map(({ stage }) => stage),
   }
@@ -88,9 +107,10 @@ function resolveRouter<K extends Kind>(
   const effectiveCall = toEffectiveCall(world, kind, call, variant)
   const decision = decideWithRouter(world, kind, reference, effectiveCall, inputs)
   decisions.set(decisionKey, decision)
-  return decision.models.map(
-    (model): ResolvedModel<K> => ({ model, sort, effectiveCall, router: reference }),
-  )
+  return decision.models.map((model): ResolvedModel<K> => {
+    const fitted = fitToModel<K>(world, effectiveCall, model)
+    return { model, sort, effectiveCall: fitted.call, stages: fitted.stages, router: reference }
+  })
 }
 
 /** Returns the call as a model gets it under this variant of its name, with what plugins add. */
@@ -149,7 +169,12 @@ function resolveModel<K extends Kind>(
     if (!variants.includes(variant))
       throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
   }
-  return { model, sort, effectiveCall: toEffectiveCall(world, kind, call, variant) }
+  const { call: effectiveCall, stages } = fitToModel<K>(
+    world,
+    toEffectiveCall(world, kind, call, variant),
+    model,
+  )
+  return { model, sort, effectiveCall, stages }
 }
 
 /** Splits a slug into the model's name and its variant. */
@@ -160,13 +185,22 @@ function splitVariant(slug: string): { base: string; variant: string } {
     : { base: slug.slice(0, at), variant: slug.slice(at) }
 }
 
+/** The public list has no word for the last: it chooses as the auto router does. */
+const ROUTER_STRATEGIES: Record<Router, Strategy> = {
+  auto: 'auto',
+  'auto-beta': 'auto',
+  free: 'free',
+  'pareto-code': 'pareto',
+  switchyard: 'auto',
+}
+
 // Another name of a model is an alias. A name that follows the newest model of a family is `latest`
 // (wire reference K.4).
 function findStrategy(world: InferenceWorld, slug: string): Strategy {
   const { catalog } = world
   if (slug.startsWith('~')) return 'latest'
   const router = findRouterReference(world, slug)?.router
-  if (router) return router === 'free' ? 'free' : 'auto'
+  if (router) return ROUTER_STRATEGIES[router]
   const name = catalog.models.has(slug) ? slug : splitVariant(slug).base
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }

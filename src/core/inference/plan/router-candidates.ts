@@ -57,7 +57,9 @@ export function collectRequirements(call: TextCall): Requirements {
   const { tools, params, messages } = call
   const { text, audio, video } = kinds.text.costing.estimateInput(call)
   const tokens = text + audio + video
-  const blockTypes = new Set(messages.flatMap(({ blocks }) => blocks.map(({ type }) => type)))
+  const blocks = messages.flatMap(message => message.blocks)
+  const unread = blocks.filter(block => block.type !== 'file' || !block.parsed)
+  const blockTypes = new Set(unread.map(({ type }) => type))
   return {
     tokens,
     contextLength: Math.ceil(tokens * MIN_SHARE) + (params.max_tokens ?? 1),

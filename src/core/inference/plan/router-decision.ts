@@ -19,9 +19,12 @@ export const MAX_ROUTER_MODELS = 4
  * tier or tradeoff begins anew.
  */
 export function buildRouterMemoryKey(call: CallBase, router: Router): string {
-  const { tier, tradeoff } = router === 'free' ? {} : getRouterOptions(call, router)
+  const { tier, tradeoff } = isAutoRouter(router) ? getRouterOptions(call, router) : {}
   return `${router} ${tier ?? tradeoff ?? 'usual'}`
 }
+
+const isAutoRouter = (router: Router): router is AutoRouter =>
+  router === 'auto' || router === 'auto-beta'
 
 /** Returns the options of the router that the call gives. */
 export const getRouterOptions = (
@@ -30,4 +33,5 @@ export const getRouterOptions = (
 ): RouterOptions => (plugins?.[getRouterPluginId(router)] ?? {}) as RouterOptions
 
 /** Returns the id of the router's plugin. */
-export const getRouterPluginId = (router: Router): string => `${router}-router`
+export const getRouterPluginId = (router: Router): string =>
+  router === 'pareto-code' ? 'pareto-router' : `${router}-router`

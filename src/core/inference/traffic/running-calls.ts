@@ -5,7 +5,7 @@ import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
 import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
-type RunningCall = Pick<Run, 'cancellation' | 'progress'>
+type RunningCall = Pick<Run, 'cancellation' | 'progress'> & Partial<Pick<Run, 'endLoop' | 'actor'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -15,9 +15,11 @@ export interface RunningCalls {
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
   listProgress(): { held: HeldCall; spent: bigint }[]
+  /** Ends the calls of these keys that use tools, as all others end with their turn. */
+  endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError): void
   /**
-   * Accepts no more calls, waits at most this many milliseconds for the running ones, and then
-   * cancels the rest.
+   * Accepts no more calls, ends those that use tools, waits at most this many milliseconds for the
+   * other running ones, and then cancels the rest.
    */
   drain(milliseconds: number): Promise<void>
 }
@@ -28,6 +30,8 @@ export interface RunningCalls {
  */
 const GRACE = COUNT_TIMEOUT_MS + 1_000
 
+const shuttingDown = () => new GatewayError('unavailable', 'The gateway is shutting down')
+
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
@@ -35,8 +39,7 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   let emptied: (() => void) | undefined
 
   const endAll = () => {
-    for (const { cancellation } of running)
-      cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+    for (const { cancellation } of running) cancellation.cancel(shuttingDown())
   }
 
   return {
@@ -56,9 +59,17 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     listProgress() {
       return [...running].flatMap(({ progress }) => progress ?? [])
     },
+    endLoops(isGone, reason) {
+      for (const call of running) {
+        const hash = call.actor?.key_hash ?? null
+        if (hash !== null && isGone(hash)) call.endLoop?.(reason)
+      }
+    },
     async drain(milliseconds) {
       draining = true
       readOns.cutAll()
+      // They may take many more turns, and tools that run may take long.
+      for (const call of running) call.endLoop?.(shuttingDown())
       if (running.size === 0) return
       const { promise, resolve } = Promise.withResolvers<void>()
       emptied = resolve

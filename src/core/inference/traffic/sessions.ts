@@ -28,12 +28,24 @@ export function findSession<K extends Kind>(
   if (call.session_id !== null)
     return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
   const { identifyConversation } = kinds[kind].understanding
-  if (!identifyConversation) return null
-  return {
-    get key() {
-      return `${workspace_id} ${identifyConversation(call)}`
-    },
-    isNamed: false,
+  return identifyConversation ? new Conversation(workspace_id, call, identifyConversation) : null
+}
+
+/** The session of a call that names none. Of a class, as an object with a getter costs far more. */
+class Conversation<Call> implements Session {
+  readonly isNamed = false
+  readonly #workspaceId: string
+  readonly #call: Call
+  readonly #identify: (call: Call) => string
+
+  constructor(workspaceId: string, call: Call, identify: (call: Call) => string) {
+    this.#workspaceId = workspaceId
+    this.#call = call
+    this.#identify = identify
+  }
+
+  get key(): string {
+    return `${this.#workspaceId} ${this.#identify(this.#call)}`
   }
 }
 

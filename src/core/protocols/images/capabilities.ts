@@ -111,6 +111,9 @@ const TOGETHER: ImageCapabilities = {
   passthrough: ['negative_prompt', 'guidance_scale', 'steps', 'disable_safety_checker'],
 }
 
+/** OpenRouter, and servers with its API: they choose who draws. */
+const OPENROUTER: ImageCapabilities = { ...COMPATIBLE, passthrough: [] }
+
 /** The sandbox draws squares and rectangles. */
 const SANDBOX: ImageCapabilities = {
   ...COMPATIBLE,
@@ -133,7 +136,12 @@ export const isImagen = ({ upstreamModel }: Endpoint): boolean => /^imagen/.test
 export const isGptImage = ({ upstreamModel, model }: Endpoint): boolean =>
   /^(chat)?gpt-image/.test(upstreamModel) || /^openai\/(chat)?gpt-image/.test(model)
 
-const BY_QUIRK = { compatible: COMPATIBLE, xai: XAI, together: TOGETHER }
+const BY_QUIRK = {
+  compatible: COMPATIBLE,
+  xai: XAI,
+  together: TOGETHER,
+  openrouter: OPENROUTER,
+}
 
 /** Returns what the endpoint can be asked for. */
 export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
@@ -142,7 +150,8 @@ export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
     return isImagen(endpoint) ? IMAGEN : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
   if (protocol === 'sandbox') return SANDBOX
   if (drawsByChat(endpoint) || protocol !== 'openai-chat') return CHAT
-  return isGptImage(endpoint) ? GPT_IMAGE : BY_QUIRK[provider.quirks.images]
+  const { images } = provider.quirks
+  return images === 'compatible' && isGptImage(endpoint) ? GPT_IMAGE : BY_QUIRK[images]
 }
 
 // The older family draws about a megapixel, and refuses a size.

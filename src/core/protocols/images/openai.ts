@@ -61,7 +61,7 @@ export const sandboxImages: Protocol<'image'> = drawn
  */
 function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
-  const style = isGptImage(endpoint) ? 'openai' : quirks.images
+  const style = pickStyle(endpoint)
   const known = omitUndefined({
     model: endpoint.upstreamModel,
     prompt: call.prompt,
@@ -70,9 +70,16 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     ...STYLES[style](call, endpoint),
   })
   const body = applyParameterQuirks({ ...readOptions(call, endpoint), ...known }, quirks)
+  if (style === 'openrouter')
+    return { path: '/images', body: { ...body, ...renderReferences(call.references) } }
   if (call.references.length === 0) return { path: buildPath(endpoint, GENERATIONS), body }
   return addReferences(call, endpoint, body, style)
 }
+
+const renderReferences = (references: string[]): Json =>
+  references.length === 0
+    ? {}
+    : { input_references: references.map(url => ({ type: 'image_url', image_url: { url } })) }
 
 const GENERATIONS = '/images/generations'
 const EDITS = '/images/edits'
@@ -95,6 +102,12 @@ function addReferences(
 
 type Style = 'openai' | Endpoint['provider']['quirks']['images']
 
+// Servers of their own form have it for every model.
+function pickStyle(endpoint: Endpoint): Style {
+  const { images } = endpoint.provider.quirks
+  return images === 'compatible' && isGptImage(endpoint) ? 'openai' : images
+}
+
 /** How the servers differ in their parameters. */
 const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   openai: (call, endpoint) => ({
@@ -113,6 +126,13 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     aspect_ratio: pickRatio(call, endpoint),
     resolution: call.params.resolution?.toLowerCase(),
     response_format: 'b64_json',
+  }),
+  openrouter: call => ({
+    ...renderLooks(call),
+    size: renderSize(call.params.size),
+    resolution: call.params.resolution,
+    aspect_ratio: call.params.aspect_ratio,
+    seed: call.params.seed,
   }),
   together: call => ({
     ...pickSize(call),

@@ -88,15 +88,13 @@ function markPrefill(messages: ChatMessage[], { prefill }: Quirks): void {
 }
 
 function renderMessage(message: Message, quirks: Quirks): ChatMessage {
-  const rendered: ChatMessage = {
-    ...message.extra,
-    role: message.role === 'developer' && !quirks.developer_role ? 'system' : message.role,
-    content: renderContent(
-      message.role === 'assistant' ? message.blocks.filter(isNotImage) : message.blocks,
-      quirks,
-    ),
-    ...renderSiblingFields(message, quirks),
-  }
+  const rendered: ChatMessage = message.extra ? { ...message.extra, role: '' } : { role: '' }
+  rendered.role = message.role === 'developer' && !quirks.developer_role ? 'system' : message.role
+  rendered.content = renderContent(
+    message.role === 'assistant' ? message.blocks.filter(isNotImage) : message.blocks,
+    quirks,
+  )
+  if (!isPlainText(message)) Object.assign(rendered, renderSiblingFields(message, quirks))
   if (message.name !== undefined) rendered.name = message.name
   if (message.tool_call_id !== undefined)
     rendered.tool_call_id = fitCallId(message.tool_call_id, quirks)
@@ -160,6 +158,9 @@ function renderPart(block: Block, quirks: Quirks): unknown {
       return undefined
   }
 }
+
+// As most messages are: nothing stands beside its content.
+const isPlainText = ({ blocks }: Message) => blocks.length === 1 && blocks[0]?.type === 'text'
 
 /** Returns the fields of a message beside its content. */
 function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<string, unknown> {

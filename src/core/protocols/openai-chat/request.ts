@@ -25,13 +25,13 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     model: endpoint.upstreamModel,
     messages: renderMessages(call.messages, instruction, quirks),
     ...params,
-    ...(stop === undefined ? {} : { stop: stop.slice(0, quirks.most_stops ?? stop.length) }),
-    ...(format ? { response_format: format } : {}),
-    ...(tool_choice === undefined ? {} : { tool_choice: renderToolChoice(tool_choice, quirks) }),
-    ...(max_tokens === undefined ? {} : { [quirks.output_bound]: max_tokens }),
-    ...renderCacheMarker(cache_control, quirks),
-    ...renderReasoning(reasoning, call, quirks),
   }
+  if (stop !== undefined) body.stop = stop.slice(0, quirks.most_stops ?? stop.length)
+  if (format) body.response_format = format
+  if (tool_choice !== undefined) body.tool_choice = renderToolChoice(tool_choice, quirks)
+  if (max_tokens !== undefined) body[quirks.output_bound] = max_tokens
+  if (cache_control) Object.assign(body, renderCacheMarker(cache_control, quirks))
+  if (reasoning) Object.assign(body, renderReasoning(reasoning, call, quirks))
   if (call.tools.length > 0) body.tools = call.tools.map((tool, i) => renderTool(tool, i, quirks))
   if (call.user !== null) body.user = call.user
   if (call.stream) body.stream = true

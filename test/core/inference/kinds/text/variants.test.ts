@@ -251,7 +251,7 @@ describe(':online', () => {
   test('keeps none for both allowed and excluded domains: a provider takes only one', () => {
     const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
     expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(
-      ':online and the web plugin',
+      ':online, the web plugin',
     )
   })
 
@@ -303,7 +303,7 @@ describe(':online', () => {
       const { status, message, metadata } = refusal([`${model}:online`])
       expect([status, message]).toEqual([
         404,
-        expect.stringContaining(':online and the web plugin ask for a provider that searches'),
+        expect.stringContaining(':online, the web plugin and web_search without an engine'),
       ])
       expect(metadata.excluded_by).toEqual(['web_search'])
     }

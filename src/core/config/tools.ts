@@ -1,0 +1,159 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { closed, oneOf } from '../kernel/schema-builders.ts'
+
+/** The search engines that the gateway can ask itself, in the order of their names. */
+export const ENGINE_NAMES = [
+  ...(['brave', 'exa', 'firecrawl', 'parallel', 'perplexity', 'searxng', 'tavily'] as const),
+] as const
+export type EngineName = (typeof ENGINE_NAMES)[number]
+
+/** The form of an MCP server's label: it becomes a part of the names of functions. */
+export const MCP_LABEL = '^[A-Za-z0-9_-]{1,64}$'
+
+const Secret = (description: string) => Type.String({ format: 'visible-ascii', description })
+const Enabled = (description: string) => Type.Boolean({ default: true, description })
+const Count = (value: number, maximum: number, description: string) =>
+  Type.Integer({ default: value, minimum: 1, maximum, description })
+const Seconds = (value: number, description: string) =>
+  Type.Number({ default: value, exclusiveMinimum: 0, maximum: 600, description })
+// A use costs cents; more than ten dollars was entered in another unit.
+const UsdEach = (unit: string) =>
+  Type.Optional(
+    Type.Number({
+      minimum: 0,
+      maximum: 10,
+      description: `USD that one ${unit} costs its caller; nothing when omitted`,
+    }),
+  )
+
+/** The settings of one search engine. */
+export const EngineConfig = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ description: 'false: the engine is not asked' })),
+    api_key: Type.Optional(Secret('The credential, for every engine but searxng')),
+    base_url: Type.Optional(
+      Type.String({
+        format: 'url',
+        description: 'Its address, if not the public one; searxng has no public one',
+      }),
+    ),
+    usd_per_search: UsdEach('search'),
+    max_results: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 25,
+        description: 'The most results of one search, if fewer than the engine allows',
+      }),
+    ),
+    timeout_seconds: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 600,
+        description: 'How long one search may take, if not web_search.timeout_seconds',
+      }),
+    ),
+  },
+  closed,
+)
+export type EngineConfig = Static<typeof EngineConfig>
+
+const engines = Object.fromEntries(ENGINE_NAMES.map(name => [name, EngineConfig])) as Record<
+  EngineName,
+  typeof EngineConfig
+>
+
+/** The settings of the search tool. */
+export const WebSearchConfig = Type.Object(
+  {
+    enabled: Enabled('Whether models may search the web through the gateway'),
+    engines: Type.Partial(Type.Object(engines), {
+      ...closed,
+      default: {},
+      description:
+        'The engines that can be asked; auto asks the first one here when the model’s provider ' +
+        'does not search itself',
+    }),
+    max_uses: Count(20, 1_000, 'The most searches of one call'),
+    timeout_seconds: Seconds(30, 'How long one search may take'),
+  },
+  { ...closed, default: {} },
+)
+
+/** The settings of the tool that reads pages. */
+export const WebFetchConfig = Type.Object(
+  {
+    enabled: Enabled('Whether models may read pages through the gateway'),
+    robots: Type.Boolean({
+      default: true,
+      description: 'Whether a site’s robots.txt decides which of its pages are read',
+    }),
+    max_uses: Count(20, 1_000, 'The most pages of one call'),
+    max_mib: Count(5, 100, 'The largest page or file, in MiB after decompression'),
+    max_content_tokens: Count(
+      25_000,
+      1_000_000,
+      'The most tokens of a page that a model is given, at four bytes each',
+    ),
+    timeout_seconds: Seconds(30, 'How long one page may take, with its redirects'),
+    usd_per_fetch: UsdEach('page'),
+  },
+  { ...closed, default: {} },
+)
+
+/** The settings of the tool that calls MCP servers. */
+export const McpConfig = Type.Object(
+  {
+    enabled: Enabled('Whether models may use MCP servers through the gateway'),
+    server_urls: Type.Boolean({
+      default: true,
+      description: 'Whether callers may name servers by URL; false: only those of mcp_servers',
+    }),
+    max_uses: Count(30, 1_000, 'The most calls to one server in one call of a model'),
+    max_tools: Count(128, 1_024, 'The most tools of one server'),
+    max_result_kib: Count(256, 16_384, 'How much of a tool’s result a model is given, in KiB'),
+    max_answer_mib: Count(4, 64, 'The largest answer of a server, in MiB after decompression'),
+    list_seconds: Type.Number({
+      default: 300,
+      minimum: 0,
+      maximum: 86_400,
+      description: 'How long a server’s list of tools is remembered; 0: not at all',
+    }),
+    timeout_seconds: Seconds(60, 'How long one list or call of a tool may take'),
+  },
+  { ...closed, default: {} },
+)
+
+/** The settings of one MCP server that callers name by its label. */
+export const McpServerConfig = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ description: 'false: the server is not called' })),
+    url: Type.String({ format: 'url', description: 'Its address, for streamable HTTP' }),
+    authorization: Type.Optional(Secret('A token, sent as `Authorization: Bearer`')),
+    headers: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z0-9-]+$' }), Secret('The value'), {
+        ...closed,
+        description: 'Headers sent with every request; callers never see them',
+      }),
+    ),
+    allowed_tools: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description: 'The tools that may be used; all when omitted',
+      }),
+    ),
+    require_approval: Type.Optional(
+      Type.Union([...oneOf('always', 'never').anyOf], {
+        description: 'What holds where a call says nothing; always when omitted',
+      }),
+    ),
+    usd_per_call: UsdEach('call of a tool'),
+    timeout_seconds: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 600,
+        description: 'How long one list or call of a tool may take, if not mcp.timeout_seconds',
+      }),
+    ),
+  },
+  closed,
+)
+export type McpServerConfig = Static<typeof McpServerConfig>

@@ -1,0 +1,52 @@
+import { GatewayError } from '../errors.ts'
+import { resolvePluginOptions } from './plugin-defaults.ts'
+import type { Run } from './run.ts'
+import type { InferenceWorld } from './world.ts'
+
+/**
+ * Has plugins fetch and read what the call needs, before filters see it. Returns synchronously if
+ * none has anything to do, as for most calls. Throws 400 for what cannot be read.
+ */
+export function prepareRun(world: InferenceWorld, run: Run): void | Promise<void> {
+  const plugins = resolvePluginOptions(world, run)
+  if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
+  for (const plugin of world.plugins) {
+    if (!plugin.prepare || plugins?.[plugin.id] !== undefined) continue
+    const options = plugin.imply?.(world, run.call)
+    if (options !== undefined)
+      run.call = { ...run.call, plugins: { ...run.call.plugins, [plugin.id]: options } }
+  }
+  if (needsPreparing(world, run)) return prepareInTurn(world, run)
+}
+
+const needsPreparing = ({ plugins }: InferenceWorld, { call }: Run): boolean =>
+  call.plugins !== undefined &&
+  plugins.some(({ id, prepare }) => prepare && call.plugins?.[id] != null)
+
+async function prepareInTurn(world: InferenceWorld, run: Run): Promise<void> {
+  for (const { id, prepare } of world.plugins) {
+    const options = run.call.plugins?.[id]
+    if (prepare && options != null) run.call = await prepare(world, run, options)
+  }
+}
+
+/**
+ * Has plugins look at the call as filters leave it: what one of them objects to is blocked, as by a
+ * filter. Never throws.
+ */
+export function reviewRun(world: InferenceWorld, run: Run): void | Promise<void> {
+  const { plugins } = run.call
+  const isAsked = plugins && world.plugins.some(({ id, review }) => review && plugins[id] != null)
+  if (isAsked && !run.blocked && !run.isDry) return reviewInTurn(world, run)
+}
+
+async function reviewInTurn(world: InferenceWorld, run: Run): Promise<void> {
+  try {
+    for (const { id, review } of world.plugins) {
+      const options = run.call.plugins?.[id]
+      if (review && options != null) run.blocked ??= await review(world, run, options)
+    }
+  } catch (thrown) {
+    run.blocked = GatewayError.from(thrown)
+  }
+}

@@ -1,0 +1,166 @@
+import { invalid } from '../../errors.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
+import { findHighestCount } from '../kinds/text/counts.ts'
+import type { Run } from '../run.ts'
+import type { ServerTool, ToolFunction } from '../server-tool.ts'
+import type { InferenceWorld } from '../world.ts'
+import { ToolLoop } from './loop.ts'
+import type { OfferedFunction } from './use.ts'
+
+/**
+ * Adds the functions of the gateway's own tools to a call that asks for such, and prepares its loop.
+ * Returns synchronously if it asks for none. Throws 400 for names that two functions have, for a
+ * condition that names no tool of the call, and for a call of several answers.
+ */
+export function offerTools(world: InferenceWorld, run: Run): void | Promise<void> {
+  if (run.call.kind === 'text' && run.call.serverTools) return offer(world, run, run.call)
+}
+
+async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
+  const call = delegateTools(world, asked)
+  const { serverTools: request } = call
+  if (!request) {
+    run.call = call as typeof run.call
+    return
+  }
+  if (findHighestCount(call, 'answers') > 1)
+    throw invalid('n: expected 1 beside tools that the gateway runs', 'n')
+  const offers = await Promise.all(
+    request.requests.map(one => listFunctions(world, run, one, findTool(world, one))),
+  )
+  const functions = new Map<string, OfferedFunction>()
+  const clientFunctions = new Set(call.tools.flatMap(listNames))
+  for (const { name, tool, request: asked } of offers.flat()) {
+    if (functions.has(name) || clientFunctions.has(name))
+      throw invalid(
+        `${asked.field}: expected no other function named ${name.slice(0, 64)}`,
+        asked.field,
+      )
+    functions.set(name, { tool, request: asked })
+  }
+  const deferred = findDeferred(call)
+  const shown = call.tools.filter(tool => !deferred.has(tool))
+  checkToolNames(call, functions, clientFunctions)
+  run.toolLoop = new ToolLoop({
+    request,
+    functions,
+    deferred: new Map([...deferred.values()].map(loaded => [loaded.name, loaded])),
+    clientFunctions,
+    hasOtherTools: call.tools.some(isOfUnknownNames),
+  })
+  run.call = {
+    ...call,
+    tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
+    params: chooseTool(call, offers.flat()),
+  } as typeof run.call
+}
+
+/** Returns the call without the tools that a provider has itself, and with what it asks for them. */
+function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
+  const { serverTools, ...rest } = call
+  if (!serverTools) return call
+  let delegated: TextCall = rest
+  const requests = serverTools.requests.filter(request => {
+    const whole = { ...delegated, serverTools }
+    const changed = findTool(world, request).delegate?.(world, whole, request.options)
+    if (!changed) return true
+    const { serverTools: _, ...kept } = changed
+    delegated = kept
+    return false
+  })
+  return requests.length === 0
+    ? delegated
+    : { ...delegated, serverTools: { ...serverTools, requests } }
+}
+
+/** A function of one of the gateway's own tools, as a call asks for it. */
+interface Offer extends OfferedFunction {
+  name: string
+  definition: ToolFunction
+}
+
+async function listFunctions(
+  world: InferenceWorld,
+  run: Run,
+  request: ServerToolRequest,
+  tool: ServerTool,
+): Promise<Offer[]> {
+  const functions = await tool.listFunctions(world, { options: request.options, run })
+  return functions.map(definition => ({ name: definition.name, definition, tool, request }))
+}
+
+// Throws 400 for a tool that cannot work with this configuration.
+function findTool(
+  world: InferenceWorld,
+  { name, type, field, options }: ServerToolRequest,
+): ServerTool {
+  const tool = world.tools.find(one => one.name === name)
+  const obstacle = tool ? tool.findObstacle(world, options) : 'it does not exist'
+  if (!tool || obstacle !== null)
+    throw invalid(`${field}: ${type} does not work here: ${obstacle}`, field)
+  return tool
+}
+
+/** Lists the names under which a model may call a tool of the client. */
+function listNames(tool: Tool): string[] {
+  if (tool.type === 'function') return [tool.name]
+  const { name, tools } = tool.value as { name?: unknown; tools?: { name?: unknown }[] }
+  const inner = Array.isArray(tools) ? tools.map(one => one?.name) : []
+  return [name, ...inner].filter(one => typeof one === 'string')
+}
+
+/** Whether a model may call this tool under a name that is not in it. */
+const isOfUnknownNames = (tool: Tool): boolean =>
+  tool.type === 'other' && listNames(tool).length === 0
+
+/** Finds the functions that the model is not shown before it searches, and what it is shown then. */
+function findDeferred({ tools, serverTools }: TextCall): Map<Tool, FunctionTool> {
+  const deferred = new Map<Tool, FunctionTool>()
+  if (!serverTools?.requests.some(({ name }) => name === TOOL_SEARCH)) return deferred
+  for (const tool of tools) {
+    if (tool.type !== 'function' || tool.extra?.defer_loading !== true) continue
+    const { extra: { defer_loading: _, ...extra } = {}, ...rest } = tool
+    deferred.set(tool, Object.keys(extra).length > 0 ? { ...rest, extra } : rest)
+  }
+  return deferred
+}
+
+/** The tool that finds deferred functions. */
+const TOOL_SEARCH = 'tool_search'
+
+function checkToolNames(
+  { serverTools }: TextCall,
+  functions: Map<string, OfferedFunction>,
+  clientFunctions: Set<string>,
+): void {
+  const requests = [...functions.values()].map(({ request }) => request)
+  const known = new Set([
+    ...functions.keys(),
+    ...clientFunctions,
+    ...requests.flatMap(({ name, type }) => [name, type]),
+  ])
+  for (const [i, stop] of (serverTools?.stops ?? []).entries())
+    if (stop.type === 'has_tool_call' && !known.has(stop.tool_name)) {
+      const field = `stop_server_tools_when.${i}.tool_name`
+      throw invalid(`${field}: expected a tool of this call, found another name`, field)
+    }
+}
+
+const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
+  type: 'function',
+  ...{ name, description, parameters },
+})
+
+/** Returns the parameters with the function in place of a tool of ours that the model must call. */
+function chooseTool({ params, serverTools }: TextCall, offers: Offer[]): TextCall['params'] {
+  const { tool_choice } = params
+  if (typeof tool_choice !== 'object') return params
+  const chosen = offers.filter(({ request }) => request.type === tool_choice.type)
+  const [only] = chosen
+  if (!only || !serverTools) return params
+  const choice: ToolChoice =
+    chosen.length === 1 ? { type: 'function', function: { name: only.name } } : 'required'
+  return { ...params, tool_choice: choice }
+}

@@ -1,0 +1,36 @@
+import type { StopCondition } from '../../language/server-tools.ts'
+import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
+import type { Turn } from './turn.ts'
+
+/** What a call has done so far. */
+export interface Progress {
+  /** The turns that the model has had. */
+  turns: number
+  /** The last of them. */
+  turn: Turn
+  /** What all of them and all tools came to. */
+  receipt: Receipt
+  /** Tells whether the function belongs to the tool of this name, or has the name itself. */
+  isCallOf(functionName: string, toolName: string): boolean
+}
+
+/** Tells whether any of the conditions holds (wire reference D.2). */
+export const shouldStop = (stops: StopCondition[], progress: Progress): boolean =>
+  stops.some(stop => holds(stop, progress))
+
+function holds(stop: StopCondition, { turns, turn, receipt, isCallOf }: Progress): boolean {
+  switch (stop.type) {
+    case 'step_count_is':
+      return turns >= stop.step_count
+    case 'has_tool_call':
+      return turn.blocks.some(
+        block => block.type === 'tool-call' && isCallOf(block.name, stop.tool_name),
+      )
+    case 'max_tokens_used':
+      return countInputTokens(receipt.usage) + countOutputTokens(receipt.usage) >= stop.max_tokens
+    case 'max_cost':
+      return (receipt.cost ?? 0n) >= stop.nanos
+    case 'finish_reason_is':
+      return turn.finish === stop.reason
+  }
+}

@@ -1,0 +1,119 @@
+import { GatewayError } from '../../errors.ts'
+import { Cancellation } from '../../kernel/cancellation.ts'
+import { parseObject } from '../../kernel/json.ts'
+import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { Run } from '../run.ts'
+import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { InferenceWorld } from '../world.ts'
+import type { PendingCall } from './turn.ts'
+
+/** A function that a model is shown for one of the gateway's own tools. */
+export interface OfferedFunction {
+  tool: ServerTool
+  request: ServerToolRequest
+}
+
+/** One use of a tool: what the model asked for, and what came of it. */
+export interface ToolUse {
+  /** Null for a function that nobody has. */
+  offered: OfferedFunction | null
+  call: PendingCall
+  /** The turn of the model that asked for it, from 1. */
+  turn: number
+  /** Null if it may not run: then it has a result already. */
+  invocation: ToolInvocation | null
+  /** Ends it: its time is over, the client left, or the gateway stops. */
+  limit: Cancellation
+  /** The most that it may cost, in nano-dollars. */
+  price: bigint
+  result: ToolResult | null
+  /** Milliseconds. */
+  latency: number
+  /** Why it failed; null if it did not, or if its failure is only for the model. */
+  error: GatewayError | null
+}
+
+/** The most arguments of one use. */
+const MAX_INPUT = 1024 * 1024
+
+/**
+ * Prepares the use of a tool that a model called. Arguments that are no JSON object are an answer
+ * to the model, as are functions that do not exist.
+ */
+export function prepareUse(
+  world: InferenceWorld,
+  run: Run,
+  { call, offered, turn, uses }: Pick<ToolUse, 'call' | 'offered' | 'turn'> & { uses: number },
+): ToolUse {
+  const use: ToolUse = {
+    ...{ call, offered, turn, latency: 0, price: 0n },
+    ...{ invocation: null, limit: new Cancellation(), result: null, error: null },
+  }
+  if (!offered) return refuse(use, 'There is no such tool.')
+  if (call.input.length > MAX_INPUT) return refuse(use, 'The arguments are too long.')
+  const input = call.input.trim() === '' ? {} : parseObject(call.input)
+  if (!input) return refuse(use, 'The arguments are not a JSON object.')
+  const { options } = offered.request
+  const invocation = { options, run, callId: call.id, name: call.name, input, uses }
+  use.invocation = { ...invocation, cancellation: new Cancellation() }
+  use.price = offered.tool.priceUse?.(world, options) ?? 0n
+  return use
+}
+
+/** Answers a use that does not run. */
+export function refuse(use: ToolUse, text: string): ToolUse {
+  use.result = { text, isError: true }
+  return use
+}
+
+/**
+ * Runs the tool, within its time. Whatever goes wrong is a result; throws only what ends the whole
+ * call: its cancellation, or a limit.
+ */
+export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void> {
+  const { invocation, offered } = use
+  if (!invocation || !offered) return
+  const startedAt = world.clock.ticks()
+  const { timeout_seconds, max_result_characters } = world.config.server_tools
+  const late = new GatewayError('timeout', 'The tool took too long')
+  const timer = setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
+  try {
+    const result = await awaitUnlessEnded(use, () => offered.tool.run(world, invocation))
+    use.result = cut(result, max_result_characters)
+  } catch (thrown) {
+    const isLate = use.limit.reason === late
+    use.error = GatewayError.from(thrown)
+    const text = isLate ? `The tool took longer than ${timeout_seconds} s.` : 'The tool failed.'
+    // It may have done its work all the same.
+    use.result = { text, isError: true, ...(use.price > 0n ? { cost: use.price } : {}) }
+    if (!isLate && (use.limit.reason || endsCall(use.error))) throw thrown
+  } finally {
+    clearTimeout(timer)
+    use.latency = Math.round(world.clock.ticks() - startedAt)
+  }
+}
+
+/** The errors of a tool that end the call: a key that is gone, a limit, and rules. */
+const endsCall = ({ status }: GatewayError): boolean => [401, 402, 403, 503].includes(status)
+
+/** Awaits a tool until it is ended: one that does not listen to that must not keep the call. */
+async function awaitUnlessEnded(
+  { limit, invocation }: ToolUse,
+  run: () => Promise<ToolResult>,
+): Promise<ToolResult> {
+  const ended = Promise.withResolvers<never>()
+  limit.listen(reason => {
+    invocation?.cancellation.cancel(reason)
+    ended.reject(reason)
+  })
+  try {
+    return await Promise.race([run(), ended.promise])
+  } finally {
+    limit.listen(null)
+  }
+}
+
+const cut = (result: ToolResult, most: number): ToolResult =>
+  result.text.length <= most
+    ? result
+    : { ...result, text: `${result.text.slice(0, most)}\n[The rest was cut off.]` }

@@ -1,0 +1,84 @@
+import { GatewayError } from '../../errors.ts'
+import type { TextPart } from '../../language/part.ts'
+import { recheckRun } from '../admit.ts'
+import type { Run } from '../run.ts'
+import type { InferenceWorld } from '../world.ts'
+import type { ToolLoop } from './loop.ts'
+import { chargeUses, releaseUses, reserveUses } from './money.ts'
+import type { ToolUse } from './use.ts'
+
+/**
+ * The uses of tools between two turns, while they run: first the beginning of all of them, then the
+ * end of each in the model's order, as clients are shown them. What they cost is set aside before
+ * any runs, and on disk before the last batch.
+ */
+export class UsesRun {
+  readonly #world: InferenceWorld
+  readonly #run: Run
+  readonly #loop: ToolLoop
+  readonly #uses: ToolUse[]
+  #ends: Promise<void>[] = []
+  #charged: Promise<void> | null = null
+  #shown = 0
+
+  constructor(world: InferenceWorld, run: Run, loop: ToolLoop, uses: ToolUse[]) {
+    this.#world = world
+    this.#run = run
+    this.#loop = loop
+    this.#uses = uses
+  }
+
+  /**
+   * Returns the next parts, or null at the end. Throws 401 for a key that is no longer valid, 402 if
+   * a limit has not enough left, and the reason of a run that is cancelled.
+   */
+  async next(): Promise<TextPart[] | null> {
+    if (!this.#charged) return this.#start()
+    const use = this.#uses[this.#shown]
+    if (!use) return this.#end()
+    await this.#awaitUse()
+    this.#shown += 1
+    return this.#loop.renderEnd(use)
+  }
+
+  async #start(): Promise<TextPart[]> {
+    recheckRun(this.#world, this.#run)
+    const money = reserveUses(this.#world, this.#run, this.#uses)
+    this.#run.pendingStep = money.then(doNothing, doNothing)
+    const reserved = await money
+    const { cancellation } = this.#run
+    if (cancellation.reason) {
+      if (reserved) releaseUses(this.#world, reserved)
+      throw cancellation.reason
+    }
+    cancellation.listen(reason => this.#loop.stop(reason))
+    this.#ends = this.#loop.startUses(this.#world)
+    this.#charged = Promise.allSettled(this.#ends).then(async () => {
+      cancellation.listen(null)
+      if (reserved) await chargeUses(this.#world, reserved)
+    })
+    this.#run.pendingStep = this.#charged.catch(doNothing)
+    // Each is awaited when its turn comes, but all of them may fail before.
+    for (const end of this.#ends) end.catch(doNothing)
+    return this.#loop.renderStarts(this.#world)
+  }
+
+  // A use that ends the call ends those beside it.
+  async #awaitUse(): Promise<void> {
+    try {
+      await this.#ends[this.#shown]
+    } catch (thrown) {
+      this.#loop.stop(GatewayError.from(thrown))
+      throw thrown
+    }
+  }
+
+  async #end(): Promise<null> {
+    await this.#charged
+    this.#run.pendingStep = null
+    if (this.#run.cancellation.reason) throw this.#run.cancellation.reason
+    return null
+  }
+}
+
+const doNothing = () => undefined

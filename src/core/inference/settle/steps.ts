@@ -1,0 +1,52 @@
+import { countInputTokens, countOutputTokens, createTextUsage } from '../../language/usage.ts'
+import type { GenerationStep } from '../../telemetry/generations.ts'
+import type { Run, Step } from '../run.ts'
+import type { ToolUse } from '../server-tool/use.ts'
+
+/**
+ * Lists what a run did, in order, if that was more than one turn of a model: its turns, and the uses
+ * of tools after each.
+ */
+export function listGenerationSteps(run: Run): GenerationStep[] {
+  const { steps, toolLoop, ending } = run
+  if (steps.length < 2 && !toolLoop?.uses.length) return []
+  return steps.flatMap((step, i) => [
+    toModelStep(step, ending?.endedAt ?? step.startedAt),
+    ...(toolLoop?.uses ?? []).filter(({ turn }) => turn === i + 1).map(toToolStep),
+  ])
+}
+
+function toModelStep(step: Step, runEndedAt: number): GenerationStep {
+  const { call, answer, meter, receipt, attempts, startedAt, endedAt } = step
+  const usage = receipt?.usage ?? createTextUsage(0, 0)
+  return {
+    type: 'model',
+    name: answer?.endpoint.model ?? call.models[0] ?? '',
+    function: null,
+    provider_name: answer?.endpoint.provider.name ?? null,
+    native_tokens_prompt: countInputTokens(usage),
+    native_tokens_completion: countOutputTokens(usage),
+    cost: receipt ? receipt.cost : null,
+    latency: Math.round((endedAt ?? runEndedAt) - startedAt),
+    finish_reason: meter?.finish?.reason ?? null,
+    error_type: answer ? null : (attempts.at(-1)?.error?.type ?? null),
+    is_error: answer === null,
+  }
+}
+
+const toToolStep = ({ offered, call, result, latency, error }: ToolUse): GenerationStep => ({
+  type: 'tool',
+  name: offered?.request.type ?? '',
+  function: call.name.slice(0, LONGEST_NAME),
+  provider_name: null,
+  native_tokens_prompt: 0,
+  native_tokens_completion: 0,
+  cost: result?.cost ?? 0n,
+  latency,
+  finish_reason: null,
+  error_type: error?.type ?? null,
+  is_error: result?.isError ?? true,
+})
+
+/** A model may call a function by any name. */
+const LONGEST_NAME = 128

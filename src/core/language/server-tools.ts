@@ -1,0 +1,43 @@
+/** The gateway's own tools in a call: which of them, and when the gateway stops to run them. */
+
+import type { FinishReason } from './part.ts'
+
+/** What a call says of tools that the gateway runs itself (wire reference D.2 and D.6). */
+export interface ServerTools {
+  requests: ServerToolRequest[]
+  /** The steps end when any of them holds. */
+  stops: StopCondition[]
+}
+
+/** A tool that a call asks for. */
+export interface ServerToolRequest {
+  /** Its name in the list of tools: `web_search`. */
+  name: string
+  /** Its name as the client gave it, which its items have as their type: `gateway:web_search`. */
+  type: string
+  options: unknown
+  /** Where it stands in the body: `tools.2`. */
+  field: string
+}
+
+/** What ends the steps of a call. One turn without tools follows if the model asked for more. */
+export type StopCondition =
+  /** The model has had this many turns. */
+  | { type: 'step_count_is'; step_count: number }
+  /** The model called this tool in its last turn. */
+  | { type: 'has_tool_call'; tool_name: string }
+  /** All turns together took this many tokens, those of the prompts included. */
+  | { type: 'max_tokens_used'; max_tokens: number }
+  /** All turns and tools together cost this much, in nano-dollars. */
+  | { type: 'max_cost'; nanos: bigint }
+  /** The last turn ended for this reason. */
+  | { type: 'finish_reason_is'; reason: FinishReason }
+
+/** How often the gateway's own tools were called and used. */
+export interface ServerToolCounts {
+  requested: number
+  executed: number
+  /** Searches of the web, and pages that were fetched. */
+  searches: number
+  fetches: number
+}

@@ -1,0 +1,167 @@
+import { GatewayError, invalid } from '../../errors.ts'
+import { fetchMissing, type MediaReference } from '../../inference/media.ts'
+import type { PipelineStage } from '../../inference/routing-metadata.ts'
+import type { Run } from '../../inference/run.ts'
+import type { InferenceWorld } from '../../inference/world.ts'
+import { yieldToEventLoop } from '../../kernel/clock.ts'
+import { decodeMediaText, parseDataUrl } from '../../kernel/data-url.ts'
+import type { Block, Message, ParsedFile } from '../../language/message.ts'
+
+/** The files of one conversation that are read for one call. */
+const MOST_FILES = 64
+
+/** What to parse, and how. */
+interface ParsingOptions {
+  messages: Message[]
+  /** The words of files that were parsed for an earlier call, by their hash. */
+  known: Map<string, ParsedFile>
+  /** Whether PDFs are left to models that read them. */
+  leavesPdfs: boolean
+  /** Whether a PDF that cannot be parsed is left to models that read it. */
+  mayFail: boolean
+}
+
+/** A file that was looked at, as the caller may see it. */
+interface FileReport {
+  name: string
+  type?: string
+  characters?: number
+  is_cut?: boolean
+  /** Whether its words came with the call. */
+  reused?: boolean
+  /** Why it was not read. */
+  skipped?: string
+}
+
+type FileBlock = Extract<Block, { type: 'file' }>
+
+/**
+ * Parses the files of a conversation, each once, and returns it with their words beside them. Throws
+ * 400 for what cannot be fetched or read. In a dry run nothing is fetched: such a file has no words.
+ */
+export async function parseFiles(
+  world: InferenceWorld,
+  run: Run,
+  options: ParsingOptions,
+): Promise<{ messages: Message[]; stage: PipelineStage | null }> {
+  const parser = new FileParser(world, run, options)
+  await parser.fetchFiles()
+  const messages: Message[] = []
+  for (const message of options.messages) messages.push(await parser.parseMessage(message))
+  return { messages, stage: buildStage(parser.reports) }
+}
+
+/** Computes what a file is known by in a conversation: the hash of what the client sent. */
+export const hashFile = (file_data: string): string =>
+  Bun.CryptoHasher.hash('sha256', file_data, 'hex')
+
+class FileParser {
+  readonly #world: InferenceWorld
+  readonly #run: Run
+  readonly #options: ParsingOptions
+  readonly #parsed = new Map<string, ParsedFile | null>()
+  readonly reports: FileReport[] = []
+
+  constructor(world: InferenceWorld, run: Run, options: ParsingOptions) {
+    this.#world = world
+    this.#run = run
+    this.#options = options
+  }
+
+  /** Fetches the files that the conversation refers to by URL, and whose words it does not have. */
+  async fetchFiles(): Promise<void> {
+    const { messages, known } = this.#options
+    const files = messages.flatMap(({ blocks }) => blocks.flatMap(readFileData))
+    if (new Set(files).size > MOST_FILES)
+      throw invalid(`The request has more than ${MOST_FILES} files that have to be read`)
+    const references = files.flatMap((url): MediaReference[] =>
+      /^https?:/i.test(url) && !known.has(hashFile(url)) ? [{ kind: 'file', url }] : [],
+    )
+    if (references.length === 0 || this.#run.isDry) return
+    await fetchMissing(this.#world, this.#run.media, this.#run.cancellation, references)
+  }
+
+  async parseMessage(message: Message): Promise<Message> {
+    if (!message.blocks.some(block => readFileData(block).length > 0)) return message
+    const blocks: Block[] = []
+    for (const block of message.blocks)
+      blocks.push(block.type === 'file' ? await this.#parseBlock(block) : block)
+    return { ...message, blocks }
+  }
+
+  async #parseBlock(block: FileBlock): Promise<Block> {
+    const [file_data] = readFileData(block)
+    if (file_data === undefined) return block
+    const hash = hashFile(file_data)
+    const known = this.#options.known.get(hash)
+    const name = block.file.filename ?? 'file'
+    if (known && !this.#parsed.has(hash)) this.reports.push({ name, reused: true })
+    const existing = known ?? this.#parsed.get(hash)
+    const parsed = existing === undefined ? await this.#parse(file_data, name) : existing
+    this.#parsed.set(hash, parsed)
+    return parsed ? { ...block, parsed } : block
+  }
+
+  async #parse(file_data: string, name: string): Promise<ParsedFile | null> {
+    const url = this.#run.media.get(file_data) ?? file_data
+    if (/^https?:/i.test(url)) return { type: 'unknown', blocks: [] }
+    const { media_type, data } = parseDataUrl(url)
+    if (media_type.startsWith('text/')) return this.#report(name, 'text', decodeMediaText({ data }))
+    if (media_type === PDF && this.#options.leavesPdfs) return null
+    await yieldToEventLoop()
+    try {
+      return await this.#parseDocument(Uint8Array.fromBase64(data), name)
+    } catch (thrown) {
+      if (!this.#options.mayFail || media_type !== PDF) throw thrown
+      this.reports.push({ name, type: 'pdf', skipped: GatewayError.from(thrown).message })
+      return null
+    }
+  }
+
+  async #parseDocument(bytes: Uint8Array<ArrayBuffer>, name: string): Promise<ParsedFile | null> {
+    const { cancellation } = this.#run
+    const reading = this.#world.documents.read(bytes, name)
+    const document = await cancellation.awaitUnlessCancelled(reading)
+    if (!document) throw invalid(`${name}: expected a PDF, DOCX, XLSX, PPTX or text file`)
+    const { type, text, isCut } = document
+    if (type === 'pdf' && this.#options.leavesPdfs) return null
+    if (text === '' && type === 'pdf' && this.#options.mayFail)
+      throw invalid(`${name}: no text was found, as in a scan`)
+    return this.#report(name, type, text, isCut)
+  }
+
+  #report(name: string, type: string, text: string, isCut = false): ParsedFile {
+    this.reports.push({ name, type, characters: text.length, ...(isCut ? { is_cut: true } : {}) })
+    const note = isCut ? '\n[The rest of the file is left out.]' : ''
+    const words = text === '' ? '[No text was found in this file.]' : text + note
+    return {
+      type,
+      blocks: [{ type: 'text', text: `<file name="${toSafeName(name)}">\n${words}\n</file>` }],
+    }
+  }
+}
+
+const PDF = 'application/pdf'
+
+/** Returns what a block's file is given by, if it has to be read: a data URL or another. */
+function readFileData(block: Block): string[] {
+  const file_data = block.type === 'file' ? block.file.file_data : undefined
+  return file_data === undefined || !/^(?:data|https?):/i.test(file_data) || isTextUrl(file_data)
+    ? []
+    : [file_data]
+}
+
+const isTextUrl = (url: string) => url.startsWith('data:text/')
+
+const toSafeName = (name: string) => name.replace(/[<>"\n\r]/g, ' ').slice(0, 200)
+
+function buildStage(files: FileReport[]): PipelineStage | null {
+  if (files.length === 0) return null
+  const read = files.filter(({ skipped }) => skipped === undefined).length
+  return {
+    type: 'plugin',
+    name: 'file-parser',
+    summary: `${read} of ${files.length} ${files.length === 1 ? 'file was' : 'files were'} read as text.`,
+    data: { engine: 'text', files },
+  }
+}

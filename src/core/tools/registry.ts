@@ -1,0 +1,13 @@
+import type { ServerTool } from '../inference/server-tool.ts'
+import { applyPatch } from './apply-patch.ts'
+import { datetime } from './datetime.ts'
+import { mcp } from './mcp.ts'
+import { searchModels } from './search-models.ts'
+import { toolSearch } from './tool-search.ts'
+import { webFetch } from './web-fetch.ts'
+import { webSearch } from './web-search.ts'
+
+/** Every tool that the gateway runs itself, in the order in which they are listed. */
+export const TOOLS: ServerTool[] = [
+  ...[applyPatch, datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
+] as ServerTool[]

@@ -1,0 +1,91 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { ENGINE_NAMES } from '../../config/tools.ts'
+import { invalid } from '../../errors.ts'
+import { isObject, type Json } from '../../kernel/json.ts'
+import { closed, list, oneOf, optional } from '../../kernel/schema-builders.ts'
+import { type DomainLists, readDomainLists } from '../domains.ts'
+import { requireMatch } from '../parameters.ts'
+import type { SearchLocation } from './engine.ts'
+import { ENGINES } from './registry.ts'
+
+const Count = (maximum: number) => Type.Integer({ minimum: 1, maximum })
+const Domains = list(Type.String({ maxLength: 300 }))
+const Place = optional(Type.String({ maxLength: 200 }))
+
+/** Every mode that an engine has a word for. */
+const MODES = [...new Set(ENGINES.flatMap(({ modes }) => modes))].sort()
+
+/** The parameters of the tool (wire reference D.6). */
+export const WebSearchParameters = Type.Object(
+  {
+    engine: Type.Optional(oneOf('auto', 'native', ...ENGINE_NAMES)),
+    max_results: optional(Count(25)),
+    max_characters: optional(Count(100_000)),
+    max_total_results: optional(Count(50)),
+    max_uses: optional(Count(1_000_000)),
+    allowed_domains: optional(Domains),
+    excluded_domains: optional(Domains),
+    search_context_size: optional(oneOf('low', 'medium', 'high')),
+    mode: optional(Type.Union(MODES.map(mode => Type.Literal(mode)))),
+    x_search: Type.Optional(Type.Unknown()),
+    user_location: optional(
+      Type.Object(
+        {
+          type: Type.Optional(Type.Literal('approximate')),
+          city: Place,
+          region: Place,
+          country: optional(Type.String({ pattern: '^[A-Za-z]{2}$', title: 'two letters' })),
+          timezone: Place,
+        },
+        closed,
+      ),
+    ),
+  },
+  closed,
+)
+
+type Parameters = Static<typeof WebSearchParameters>
+
+/** What the parameters of the tool say; null where they say nothing. */
+export interface WebSearchOptions {
+  engine: NonNullable<Parameters['engine']>
+  max_results: number | null
+  max_characters: number | null
+  max_total_results: number | null
+  max_uses: number | null
+  search_context_size: 'low' | 'medium' | 'high' | null
+  mode: string | null
+  domains: DomainLists
+  user_location: SearchLocation | null
+}
+
+/** Reads the parameters of the tool, which are at `path`. Throws 400 naming the field. */
+export function readWebSearchOptions(parameters: Json, path: string): WebSearchOptions {
+  if (parameters.x_search != null)
+    throw invalid(
+      `${path}.x_search: expected none: no engine of this gateway searches X`,
+      `${path}.x_search`,
+    )
+  const read = requireMatch(WebSearchParameters, parameters, path)
+  return {
+    engine: read.engine ?? 'auto',
+    max_results: read.max_results ?? null,
+    max_characters: read.max_characters ?? null,
+    max_total_results: read.max_total_results ?? null,
+    max_uses: read.max_uses ?? null,
+    search_context_size: read.search_context_size ?? null,
+    mode: read.mode ?? null,
+    domains: readDomainLists(
+      [read.allowed_domains, `${path}.allowed_domains`],
+      [read.excluded_domains, `${path}.excluded_domains`],
+    ),
+    user_location: isObject(read.user_location) ? readLocation(read.user_location) : null,
+  }
+}
+
+const readLocation = (location: NonNullable<Parameters['user_location']>): SearchLocation => ({
+  city: location.city ?? null,
+  region: location.region ?? null,
+  country: location.country?.toUpperCase() ?? null,
+  timezone: location.timezone ?? null,
+})

@@ -1,0 +1,11 @@
+import { expect, test } from 'bun:test'
+import { TOOLS } from '../../../src/core/tools/registry.ts'
+import { SAMPLES } from '../../suites/server-tool/samples.ts'
+import { testServerTool } from '../../suites/server-tool.ts'
+
+for (const tool of TOOLS) testServerTool(tool, SAMPLES[tool.name])
+
+test('no two tools have a name in common', () => {
+  const names = TOOLS.flatMap(({ name, aliases = [] }) => [name, ...aliases])
+  expect(new Set(names).size).toBe(names.length)
+})

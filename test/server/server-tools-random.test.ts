@@ -1,0 +1,236 @@
+import { expect, test } from 'bun:test'
+import { examineGateway } from '../../src/core/doctor.ts'
+import type { ServerTool, ToolResult } from '../../src/core/inference/server-tool.ts'
+import type { Json } from '../../src/core/kernel/json.ts'
+import type { Generation, GenerationStep } from '../../src/core/telemetry/generations.ts'
+import { datetime } from '../../src/core/tools/datetime.ts'
+import type { Scenario } from '../support/fake-provider-server.ts'
+import { createSeededRandom } from '../support/random.ts'
+import { DOORS, LOOP_PROTOCOLS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+
+/*
+ * Random loops: tools that cost, fail, throw and hang, several at once, turns that fail, clients
+ * that leave, conditions and limits of every kind, eight loops side by side on one key.
+ */
+
+const LOOPS = process.env.GATEWAY_TEST_LONG ? 2_000 : 200
+const AT_ONCE = 8
+const PRICE = 3_000n
+
+type Random = () => number
+const pick = <T>(random: Random, items: readonly T[]): T =>
+  items[Math.floor(random() * items.length)] as T
+
+/** A loop as it was asked for, and what the provider saw of it. */
+interface Loop {
+  random: Random
+  body: Json
+  stops: Json[] | null
+  maxSteps: number
+  client: AbortController
+  /** Whether tools were off, turn by turn. */
+  turns: boolean[]
+  /** Whether its client left. */
+  left: boolean
+}
+
+const loops: Loop[] = []
+const findLoop = (name: unknown): Loop => {
+  const loop = loops[Number(String(name).match(/\d+/)?.[0])]
+  if (!loop) throw new Error(`No loop ${name}`)
+  return loop
+}
+
+/** A tool that does what the model's arguments say. */
+const createTool = (name: string, price: bigint): ServerTool => ({
+  name,
+  schema: datetime.schema,
+  readOptions: () => ({}),
+  findObstacle: () => null,
+  ...(price === 0n ? {} : { priceUse: () => price }),
+  listFunctions: () => [{ name, description: name, parameters: { type: 'object' } }],
+  run: (_, { input, cancellation }) => {
+    const result: ToolResult = { text: 'ok', isError: false, cost: price }
+    switch (input.does) {
+      case 'fail':
+        return Promise.resolve({ text: 'no', isError: true })
+      case 'throw':
+        return Promise.reject(new TypeError('broken'))
+      case 'leave': {
+        const loop = findLoop(input.loop)
+        loop.left = true
+        return new Promise((_, reject) => {
+          cancellation.listen(reject)
+          loop.client.abort()
+        })
+      }
+      default:
+        return Promise.resolve(result)
+    }
+  },
+})
+
+const TOOLS = [createTool('free', 0n), createTool('priced', PRICE)]
+
+const scenario: Scenario = ({ lines, choice }) => {
+  const number = lines.find(line => line.startsWith('user: loop '))
+  const loop = findLoop(number)
+  const { random } = loop
+  loop.turns.push(choice === 'none')
+  if (random() < 0.02) return 'is overloaded'
+  if (choice === 'none' || random() < 0.15) return { answer: { text: 'Done.', finish: 'stop' } }
+  const calls = Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => ({
+    id: `call_${loop.turns.length}_${i}`,
+    name: pick(random, ['free', 'free', 'priced', 'nobodys']),
+    input: JSON.stringify({
+      does: pick(random, [
+        'run',
+        'run',
+        'run',
+        'run',
+        'fail',
+        'throw',
+        random() < 0.2 ? 'leave' : 'run',
+      ]),
+      loop: String(number).slice('user: loop '.length),
+    }),
+  }))
+  return { answer: { text: 'Hm. ', calls, finish: 'tool_calls' } }
+}
+
+const pickStop = (random: Random): Json =>
+  pick(random, [
+    { type: 'step_count_is', step_count: 1 + Math.floor(random() * 6) },
+    { type: 'has_tool_call', tool_name: pick(random, ['free', 'priced', 'gateway:priced']) },
+    { type: 'max_tokens_used', max_tokens: 1 + Math.floor(random() * 90) },
+    { type: 'max_cost', max_cost_in_dollars: (1 + Math.floor(random() * 120)) / 1e6 },
+    { type: 'finish_reason_is', reason: pick(random, ['tool_calls', 'stop', 'length']) },
+  ])
+
+function createLoop(number: number): Loop {
+  const random = createSeededRandom(number + 1)
+  const stops =
+    random() < 0.5
+      ? null
+      : Array.from({ length: 1 + Math.floor(random() * 3) }, () => pickStop(random))
+  const maxSteps = stops || random() < 0.5 ? 30 : 1 + Math.floor(random() * 8)
+  const body = {
+    text: `loop ${number}`,
+    model: `acme/${pick(random, LOOP_PROTOCOLS)}`,
+    stream: random() < 0.5,
+    tools: TOOLS.map(({ name }) => ({ type: `gateway:${name}` })),
+    ...(stops ? { stop_server_tools_when: stops } : {}),
+    ...(maxSteps === 30 ? {} : { max_tool_calls: maxSteps }),
+  }
+  return { random, body, stops, maxSteps, client: new AbortController(), turns: [], left: false }
+}
+
+/** Takes a loop to its end, as a client that may leave. */
+async function runLoop(stage: LoopStage, loop: Loop): Promise<void> {
+  const { random, body, client } = loop
+  const response = await stage.send(pick(random, DOORS), body, {
+    signal: client.signal,
+    headers: { 'x-title': String(body.text) },
+  })
+  const reader = response.body?.getReader()
+  client.signal.addEventListener('abort', () => void reader?.cancel().catch(() => undefined))
+  if (client.signal.aborted) await reader?.cancel().catch(() => undefined)
+  while (!(await reader?.read().catch(() => ({ done: true })))?.done);
+}
+
+/** Tells after which turn the loop had to stop: as the conditions say, by what the record has. */
+function findStop({ stops, maxSteps }: Loop, { steps }: Generation): number {
+  const conditions = stops ?? [{ type: 'step_count_is', step_count: maxSteps }]
+  let tokens = 0
+  let cost = 0n
+  let turn = 0
+  const turns = groupByTurn(steps)
+  for (const { model, tools } of turns) {
+    turn += 1
+    tokens += model.native_tokens_prompt + model.native_tokens_completion
+    cost += [model, ...tools].reduce((sum, step) => sum + (step.cost ?? 0n), 0n)
+    const names = tools.flatMap(step => [step.function, step.name])
+    if (tools.length > 0 && conditions.some(stop => fires(stop, { turn, tokens, cost, names })))
+      return turn
+  }
+  return Number.POSITIVE_INFINITY
+}
+
+function groupByTurn(steps: GenerationStep[]) {
+  const turns: { model: GenerationStep; tools: GenerationStep[] }[] = []
+  for (const step of steps)
+    if (step.type === 'model') turns.push({ model: step, tools: [] })
+    else turns.at(-1)?.tools.push(step)
+  return turns
+}
+
+interface Reached {
+  turn: number
+  tokens: number
+  cost: bigint
+  names: (string | null)[]
+}
+
+function fires(stop: Json, { turn, tokens, cost, names }: Reached): boolean {
+  switch (stop.type) {
+    case 'step_count_is':
+      return turn >= Number(stop.step_count)
+    case 'has_tool_call':
+      return names.includes(String(stop.tool_name))
+    case 'max_tokens_used':
+      return tokens >= Number(stop.max_tokens)
+    case 'max_cost':
+      return Number(cost) >= Math.round(Number(stop.max_cost_in_dollars) * 1e9)
+    default:
+      // A turn that goes on has called tools.
+      return stop.reason === 'tool_calls'
+  }
+}
+
+async function expectLoop({ gateway }: LoopStage, loop: Loop, generation: Generation) {
+  const { steps, id, total_cost } = generation
+  const charges = await gateway.store.ledger.listCharges(id)
+  expect(charges.reduce((sum, { nanos }) => sum + nanos, 0n)).toBe(total_cost ?? 0n)
+  expect(new Set(charges.map(({ step }) => step)).size).toBe(charges.length)
+  const turns = steps.filter(({ type }) => type === 'model')
+  if (steps.length > 0)
+    expect(steps.reduce((sum, { cost }) => sum + (cost ?? 0n), 0n)).toBe(total_cost ?? 0n)
+  for (const { cost, is_error } of turns) expect(is_error ? 0n : cost).toBe(is_error ? 0n : TURN)
+
+  const stop = findStop(loop, generation)
+  const off = loop.turns.indexOf(true)
+  // No step after a stop but one without tools, and none without tools before.
+  expect(loop.turns.length).toBeLessThanOrEqual(stop + 1)
+  if (off !== -1) expect([off, loop.turns.length]).toEqual([stop, stop + 1])
+  if (loop.left) expect(generation).toMatchObject({ cancelled: true })
+}
+
+test(`${LOOPS} random loops: money, turns and stops are right`, async () => {
+  const limit = 0.00004 * LOOPS
+  const stage = await openLoopStage(scenario, { tools: TOOLS, limit })
+  // A failing turn is what the model does here, and no sign of its provider's health.
+  let refused = 0
+  for (let from = 0; from < LOOPS; from += AT_ONCE) {
+    const batch = Array.from({ length: AT_ONCE }, (_, i) => createLoop(from + i))
+    loops.push(...batch)
+    await Promise.all(batch.map(loop => runLoop(stage, loop)))
+  }
+  await stage.gateway.recorder.flush()
+  const limitNanos = BigInt(Math.round(limit * 1e9))
+  expect(stage.money.held).toBe(0n)
+  expect(stage.money.spent).toBeLessThanOrEqual(limitNanos)
+  const recorded = stage.generations.reduce((sum, one) => sum + (one.total_cost ?? 0n), 0n)
+  expect(stage.money.spent).toBe(recorded)
+  for (const generation of stage.generations) {
+    const loop = findLoop(generation.title)
+    await expectLoop(stage, loop, generation)
+    if (generation.error_type === 'payment_required') refused += 1
+  }
+  // Loops of every kind took part, and the limit was reached.
+  expect(refused).toBeGreaterThan(0)
+  expect(stage.generations.some(({ cancelled }) => cancelled)).toBe(true)
+  expect(stage.generations.some(({ steps }) => steps.length > 5)).toBe(true)
+  expect((await examineGateway(stage.gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+  expect(stage.gateway.traffic.calls.size).toBe(0)
+  await stage.close()
+}, 600_000)

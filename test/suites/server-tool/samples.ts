@@ -1,0 +1,136 @@
+import { startMcpServer, textResult } from '../../support/mcp-server.ts'
+import { answerAsPeer, SEARCH_PEERS } from '../../support/search-peers.ts'
+import { body, startUpstream } from '../../support/upstream.ts'
+import type { ServerToolSample } from '../server-tool.ts'
+
+/** A sample of every tool, by its name. */
+export const SAMPLES: Record<string, ServerToolSample> = {
+  apply_patch: {
+    parameters: { engine: 'auto' },
+    options: { isNative: false },
+    doors: ['responses'],
+    isOfClient: true,
+    name: 'apply_patch',
+    input: { type: 'delete_file', path: 'a.txt' },
+    output: '',
+    item: {},
+    wrongInput: {},
+  },
+  datetime: {
+    parameters: { timezone: 'Europe/Berlin' },
+    options: { timezone: 'Europe/Berlin' },
+    name: 'datetime',
+    input: { timezone: 'Asia/Tokyo' },
+    output: '2026-03-04T14:06:07+09:00',
+    item: { datetime: '2026-03-04T14:06:07+09:00', timezone: 'Asia/Tokyo' },
+    wrongInput: { timezone: 'Mars/Olympus' },
+  },
+  web_search: {
+    parameters: {
+      ...{ engine: 'searxng', max_results: 2, max_characters: 100, max_total_results: 10 },
+      ...{ max_uses: 3, search_context_size: 'low', allowed_domains: ['example.com'] },
+      user_location: { type: 'approximate', country: 'DE' },
+    },
+    options: {
+      ...{ engine: 'searxng', max_results: 2, max_characters: 100, max_total_results: 10 },
+      ...{ max_uses: 3, search_context_size: 'low', mode: null },
+      domains: { allowed: ['example.com'], excluded: [] },
+      user_location: { city: null, region: null, country: 'DE', timezone: null },
+    },
+    name: 'web_search',
+    input: { query: 'good news' },
+    output: 'https://example.com/news',
+    item: {
+      action: {
+        type: 'search',
+        query: 'good news',
+        sources: [{ type: 'url', url: 'https://example.com/news' }],
+      },
+    },
+    wrongInput: { query: '' },
+    async open() {
+      const upstream = await startUpstream()
+      const page = { url: 'https://example.com/news', title: 'News', text: 'All is well' }
+      upstream.answer(hit => answerAsPeer(SEARCH_PEERS.searxng, hit, [page]))
+      const config = { web_search: { engines: { searxng: { base_url: upstream.url } } } }
+      return { config, close: () => upstream.close() }
+    },
+  },
+  web_fetch: {
+    parameters: {
+      engine: 'openrouter',
+      ...{ allowed_domains: ['127.0.0.1'], max_content_tokens: 100, max_uses: 3 },
+    },
+    options: {
+      ...{ engine: 'openrouter', max_content_tokens: 100, max_uses: 3 },
+      domains: { allowed: ['127.0.0.1'], excluded: [] },
+    },
+    name: 'web_fetch',
+    input: {},
+    output: '# Hello',
+    item: { httpStatus: 200, content: '# Hello', title: 'Page' },
+    wrongInput: { url: 'http://10.0.0.1/' },
+    async open() {
+      const upstream = await startUpstream()
+      upstream.answer(({ path }) =>
+        path === '/robots.txt'
+          ? body('text/plain', '', { status: 404 })
+          : body('text/html', '<title>Page</title><h1>Hello</h1>'),
+      )
+      const { host, origin } = new URL(upstream.url)
+      return {
+        config: { security: { allow_private_urls: [host] } },
+        input: { url: `${origin}/page` },
+        close: () => upstream.close(),
+      }
+    },
+  },
+  mcp: {
+    needed: { server_label: 'own' },
+    parameters: {
+      ...{ server_label: 'own', server_description: 'A test', allowed_tools: ['add'] },
+      require_approval: 'never',
+    },
+    options: {
+      ...{ server_label: 'own', server_url: null, server_description: 'A test', headers: {} },
+      allowed: { names: ['add'], isReadOnly: false },
+      approval: { always: [], never: [], others: 'never' },
+      path: 'tools.0.parameters',
+    },
+    name: 'own__add',
+    input: { a: 20, b: 22 },
+    output: '42',
+    item: { serverLabel: 'own', toolName: 'add' },
+    wrongInput: { a: 'hologram' },
+    async open() {
+      const run = ({ a, b }: Record<string, unknown>) =>
+        Number.isNaN(Number(a) + Number(b))
+          ? textResult('Expected two numbers', true)
+          : textResult(String(Number(a) + Number(b)))
+      const server = startMcpServer({ tools: [{ name: 'add', run }] })
+      return { config: { mcp_servers: { own: { url: server.url } } }, close: server.close }
+    },
+  },
+  search_models: {
+    parameters: { max_results: 3 },
+    options: { max_results: 3 },
+    name: 'search_models',
+    input: { query: 'gemini' },
+    output: 'acme/gemini',
+    item: { query: 'gemini' },
+    wrongInput: { query: 7 },
+  },
+  tool_search: {
+    parameters: { max_results: 3 },
+    options: { max_results: 3 },
+    functions: [
+      { name: 'get_weather', description: 'Tells the weather of a city', defer_loading: true },
+      { name: 'get_time', description: 'Tells the time', defer_loading: true },
+    ],
+    name: 'tool_search',
+    input: { query: 'weather' },
+    output: 'get_weather',
+    item: { query: 'weather' },
+    wrongInput: {},
+  },
+}

@@ -1,0 +1,27 @@
+import type { Run } from '../../src/core/inference/run.ts'
+import type { ServerTool, ToolInvocation } from '../../src/core/inference/server-tool.ts'
+import { Cancellation } from '../../src/core/kernel/cancellation.ts'
+import type { Json } from '../../src/core/kernel/json.ts'
+
+/** Creates what tools need of a run: one call of a client. */
+export const createToolRun = (fields: Partial<Run> = {}): Run =>
+  ({ isDry: false, cancellation: new Cancellation(), ...fields }) as unknown as Run
+
+/** Builds one use of a tool, with the parameters of a body. */
+export function buildUse<Options>(
+  tool: ServerTool<Options>,
+  parameters: Json,
+  input: Json,
+  fields: Partial<ToolInvocation<Options>> = {},
+): ToolInvocation<Options> {
+  return {
+    options: tool.readOptions(parameters, 'tools.0.parameters'),
+    run: createToolRun(),
+    name: tool.name,
+    input,
+    uses: 0,
+    callId: 'call_1',
+    cancellation: new Cancellation(),
+    ...fields,
+  }
+}
