@@ -7,8 +7,9 @@ import type { UpstreamWorld } from '../../../upstream/world.ts'
 
 type PicturePart = Extract<ImagePart, { type: 'picture' }>
 
-/** The most bytes of one picture. */
+/** The most bytes of one picture, and of all that are fetched for one answer. */
 const LARGEST = 20 * 1024 * 1024
+const LARGEST_OF_ALL = 64 * 1024 * 1024
 
 /**
  * Returns the parts with their pictures checked: what is only referred to by URL is fetched, from
@@ -22,14 +23,33 @@ export async function checkPictures(
   parts: ImagePart[],
   cancellation: Cancellation | null,
 ): Promise<ImagePart[]> {
-  const linked = parts.filter(isLinked)
-  if (linked.length > 0 && !cancellation) throw noPicture(new Error('A stream has only a URL'))
-  const branches = linked.length > 0 ? (cancellation?.createBranches(linked.length) ?? []) : []
-  const branchOf = new Map(linked.map((part, i) => [part, branches[i]]))
   try {
-    return await Promise.all(parts.map(part => checkPart(world, part, branchOf.get(part as never))))
+    const fetched = await fetchLinked(world, parts, cancellation)
+    return await Promise.all(fetched.map(checkPart))
   } catch (thrown) {
     throw cancellation?.reason ?? noPicture(thrown)
+  }
+}
+
+/** Returns the parts with the data of those of which only a URL is known. */
+async function fetchLinked(
+  world: UpstreamWorld,
+  parts: ImagePart[],
+  cancellation: Cancellation | null,
+): Promise<ImagePart[]> {
+  const linked = parts.filter(isLinked)
+  if (linked.length === 0) return parts
+  if (!cancellation) throw new Error('A part of a stream is only a URL')
+  const branches = cancellation.createBranches(linked.length)
+  const maxBytes = Math.min(LARGEST, Math.floor(LARGEST_OF_ALL / linked.length))
+  const fetching = linked.map(async (part, i): Promise<[ImagePart, ImagePart]> => {
+    const branch = branches[i] ? { cancellation: branches[i] } : {}
+    const { data } = await fetchMedia(world, part.url ?? '', { kind: 'file', maxBytes, ...branch })
+    return [part, { ...part, data }]
+  })
+  try {
+    const fetched = new Map(await Promise.all(fetching))
+    return parts.map(part => fetched.get(part) ?? part)
   } finally {
     for (const branch of branches) branch.cancel(OVER)
   }
@@ -46,27 +66,11 @@ const noPicture = (cause: unknown) =>
     reason: { code: null, message: 'The answer of the provider is no picture' },
   })
 
-async function checkPart(
-  world: UpstreamWorld,
-  part: ImagePart,
-  cancellation: Cancellation | undefined,
-): Promise<ImagePart> {
+async function checkPart(part: ImagePart): Promise<ImagePart> {
   if (part.type === 'preview') return { ...part, data: (await checkData(part.data)).data }
   if (part.type !== 'picture') return part
-  const { url, data: given, ...picture } = part
-  const isLink = given === '' && url !== undefined
-  const data = isLink ? await fetchPicture(world, url, cancellation) : given
-  return { ...picture, ...(await checkData(data)) }
-}
-
-async function fetchPicture(
-  world: UpstreamWorld,
-  url: string,
-  cancellation: Cancellation | undefined,
-): Promise<string> {
-  const request = { kind: 'file' as const, maxBytes: LARGEST }
-  return (await fetchMedia(world, url, { ...request, ...(cancellation ? { cancellation } : {}) }))
-    .data
+  const { url: _, ...picture } = part
+  return { ...picture, ...(await checkData(picture.data)) }
 }
 
 /** The base64 of the bytes by which a type is known. */
