@@ -13,6 +13,11 @@ import { createTestKeys, testGateway } from '../support/gateway.ts'
  * over two protocols.
  */
 
+/** The smallest of pictures. */
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const PICTURE = { created: 1, data: [{ b64_json: PNG }] }
+
 /**
  * A provider on loopback that sends these pieces one after the other, in the form of its path, and
  * its last request.
@@ -42,6 +47,7 @@ class Sayer {
     this.asked.push(body)
     const claude = request.url.endsWith('/messages')
     if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
+    if (request.url.endsWith('/images/generations')) return Response.json(PICTURE)
     if (!body.stream)
       return Response.json(claude ? wholeClaude(this.pieces) : wholeChat(this.pieces))
     const events = claude ? claudeEvents(this.pieces) : chatEvents(this.pieces)
@@ -150,6 +156,7 @@ beforeAll(async () => {
         model('acme/chat', 'chatty'),
         model('acme/claude', 'claudy'),
         model('acme/embed', 'chatty', { output_modalities: ['embeddings'] }),
+        model('acme/draw', 'chatty', { output_modalities: ['image'] }),
       ],
     },
   })
@@ -312,6 +319,7 @@ describe('a call', () => {
     ['/embeddings', { model: 'acme/embed', input: [EMAIL] }],
     ['/rerank', { model: 'acme/embed', query: EMAIL, documents: ['Hi'] }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: ['Hi', { text: EMAIL }] }],
+    ['/images', { model: 'acme/draw', prompt: EMAIL }],
   ])('is redacted before it is sent, by %s: %j', async (path, body) => {
     guard({ slug: 'email' })
     const { status } = await ask(path, body)
@@ -327,6 +335,7 @@ describe('a call', () => {
     ['/messages', say(EMAIL)],
     ['/embeddings', { model: 'acme/embed', input: EMAIL }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: [EMAIL] }],
+    ['/images', { model: 'acme/draw', prompt: EMAIL }],
   ])('is blocked before it is sent, costs nothing and is recorded: %s', async (path, body) => {
     guard({ slug: 'email', action: 'block' })
     const { status, text } = await ask(path, body)

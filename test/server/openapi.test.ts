@@ -145,6 +145,7 @@ describe('/openapi.json', () => {
       '/api/v1/messages',
       '/api/v1/embeddings',
       '/api/v1/rerank',
+      '/api/v1/images',
     ]) {
       const content = description.paths[path]?.post?.responses['200']?.content as Record<
         string,

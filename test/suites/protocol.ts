@@ -5,7 +5,12 @@ import type { Protocol } from '../../src/core/protocols/protocol.ts'
 import { buildEndpoint } from '../support/call.ts'
 import type { FakeProvider } from '../support/fake-providers/fake-provider.ts'
 import { testFraming } from './protocol/framing.ts'
-import { testHostileAnswers, testHostileRankings, testHostileVectors } from './protocol/hostile.ts'
+import {
+  testHostileAnswers,
+  testHostilePictures,
+  testHostileRankings,
+  testHostileVectors,
+} from './protocol/hostile.ts'
 import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
 
 /** What the suite must be told of a protocol: how its providers answer. */
@@ -35,6 +40,16 @@ export interface ProtocolSamples {
     /** Whether it has a count of its own. */
     isCounted: boolean
   }
+  image: {
+    /** The provider's name of a model with which the protocol draws. */
+    upstreamModel: string
+    /** What that model outputs. */
+    output_modalities: string[]
+    /** That model's answer to a call for one picture: the bytes "hi" as base64. */
+    answer: Json
+    /** Whether it has a count of its own. */
+    isCounted: boolean
+  }
 }
 
 export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
@@ -50,12 +65,15 @@ export function testProtocol<K extends Kind>(
   if (kind === 'text') testText(name, protocol as Protocol<'text'>, sample as TextSample)
   else if (kind === 'embedding')
     testVectors(name, protocol as Protocol<'embedding'>, sample as EmbeddingSample)
+  else if (kind === 'image')
+    testPictures(name, protocol as Protocol<'image'>, sample as ImageSample)
   else testRankings(name, protocol as Protocol<'rerank'>, sample as RerankSample)
 }
 
 type TextSample = ProtocolSample<'text'>
 type EmbeddingSample = ProtocolSample<'embedding'>
 type RerankSample = ProtocolSample<'rerank'>
+type ImageSample = ProtocolSample<'image'>
 
 function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
   const endpoint = buildEndpoint({ max_completion_tokens: 8_000 })
@@ -96,4 +114,11 @@ function testRankings(name: string, protocol: Protocol<'rerank'>, sample: Rerank
   const endpoint = buildEndpoint({ upstreamModel, output_modalities })
   testAnyRequest('rerank', `${name}: rankings`, protocol, endpoint)
   testHostileRankings(`${name}: rankings`, protocol, endpoint, sample)
+}
+
+function testPictures(name: string, protocol: Protocol<'image'>, sample: ImageSample): void {
+  const { upstreamModel, output_modalities } = sample
+  const endpoint = buildEndpoint({ upstreamModel, output_modalities, protocol: name })
+  testAnyRequest('image', `${name}: pictures`, protocol, endpoint)
+  testHostilePictures(`${name}: pictures`, protocol, endpoint, sample)
 }

@@ -261,11 +261,11 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
-    /^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
+    /^\/api\/v1\/(models|model|embeddings\/models|images\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
-  [/^\/api\/v1\/(generation|key|presets|rerank)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
   [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [

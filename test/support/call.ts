@@ -5,6 +5,7 @@ import { NO_QUIRKS } from '../../src/core/config/quirks.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
 import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
+import type { ImageCall } from '../../src/core/language/image.ts'
 import type { RerankCall } from '../../src/core/language/rerank.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
@@ -69,6 +70,20 @@ export function buildRerankCall(more: Partial<RerankCall> = {}): RerankCall {
     query: 'Hello',
     documents: [{ text: 'Hi' }, { text: 'Bye' }],
     params: {},
+    ...more,
+  }
+}
+
+/** Builds a call that draws "A cat" by `acme/draw`, with `more` applied. */
+export function buildImageCall(more: Partial<ImageCall> = {}): ImageCall {
+  const { inputs: _, extra: __, ...base } = buildEmbeddingCall({ models: ['acme/draw'] })
+  return {
+    ...base,
+    kind: 'image',
+    prompt: 'A cat',
+    references: [],
+    params: {},
+    options: {},
     ...more,
   }
 }

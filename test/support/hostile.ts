@@ -115,7 +115,8 @@ function applyChange({ at, how, value }: Change, member: Member, members: Member
       putMember({ ...member, key: typeof value === 'string' ? value.slice(0, 20) : 'type' }, before)
       break
     case 'replace':
-      putMember(member, value)
+      // Values are shared by cases: a later change within one would change it for all of them.
+      putMember(member, structuredClone(value))
       break
     case 'repeat':
       putMember(member, repeatValue(before))

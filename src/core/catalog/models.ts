@@ -141,6 +141,19 @@ const SANDBOX: ModelConfig[] = [
       { provider: 'sandbox', model: 'embed', data_policy: { training: false, retention_days: 0 } },
     ],
   },
+  {
+    id: 'sandbox/image',
+    name: 'Sandbox: Image',
+    description:
+      'A sandbox, not a model: it draws a pattern from the words themselves, needs no network and ' +
+      'costs nothing.',
+    context_length: 1_000_000,
+    input_modalities: ['text', 'image'],
+    output_modalities: ['image'],
+    endpoints: [
+      { provider: 'sandbox', model: 'image', data_policy: { training: false, retention_days: 0 } },
+    ],
+  },
 ]
 
 /**
@@ -433,6 +446,10 @@ export const listEmbeddingsModels = (world: CatalogWorld, query: EmbeddingsQuery
     query,
     '/api/v1/embeddings/models',
   )
+
+/** Lists the models that output pictures, of those that can be called here or of all. */
+export const listDrawingModels = (world: CatalogWorld): Model[] =>
+  filterListed(world, { output_modalities: 'image' }).filter(({ router }) => !router)
 
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(world: CatalogWorld, query: CountQuery = {}) {

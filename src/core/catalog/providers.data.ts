@@ -187,7 +187,7 @@ export const PROVIDERS = {
     name: 'xAI',
     protocol: 'openai-chat',
     base_url: 'https://api.x.ai/v1',
-    quirks: { ...PLAIN, reasoning_back: 'reasoning_content' },
+    quirks: { ...PLAIN, images: 'xai', reasoning_back: 'reasoning_content' },
     variables: named('XAI'),
   },
   perplexity: {
@@ -238,7 +238,7 @@ export const PROVIDERS = {
     name: 'Together',
     protocol: 'openai-chat',
     base_url: 'https://api.together.xyz/v1',
-    quirks: OPEN_MODELS,
+    quirks: { ...OPEN_MODELS, images: 'together' },
     variables: named('TOGETHER', 'TOGETHER_AI'),
   },
   fireworks: {
@@ -371,7 +371,7 @@ export const PROVIDERS = {
     name: 'OpenRouter',
     protocol: 'openai-chat',
     base_url: 'https://openrouter.ai/api/v1',
-    quirks: { reasoning: 'object' },
+    quirks: { reasoning: 'object', images: 'openrouter' },
     variables: named('OPENROUTER'),
   },
   nvidia: {

@@ -55,6 +55,11 @@ export const Quirks = Type.Object(
     most_stops: nullable(Type.Integer({ minimum: 1 }), {
       description: 'How many stop sequences it accepts; null: any number',
     }),
+    images: choice(
+      ['compatible', 'openrouter', 'xai', 'together'],
+      'How pictures are asked for: as OpenAI’s servers are, at /images, by aspect_ratio and ' +
+        'resolution, by width and height',
+    ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {
       description: 'Parameters under other names',
@@ -83,6 +88,7 @@ export const NO_QUIRKS: Quirks = {
   prefill: 'plain',
   counts_stream: true,
   most_stops: null,
+  images: 'compatible',
   web_search: false,
   renamed: {},
   dropped: [],

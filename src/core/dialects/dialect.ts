@@ -48,6 +48,11 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
 
 /** How answers are written as server-sent events. */
 export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
+  /**
+   * Whether an answer that the provider gives whole is one JSON value even if a stream was asked
+   * for. The client then hears nothing until the answer begins.
+   */
+  leavesWholeAnswers?: boolean
   /** Renders the comment or event that is sent while the client waits. Its parser skips it. */
   renderKeepAlive(serviceName: string): string
   /** Streams the events of an answer in batches. Returning early ends the answer early too. */

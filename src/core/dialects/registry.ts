@@ -3,6 +3,7 @@ import type { DialectName, TextDialect } from '../language/dialect.ts'
 import { chat, completions } from './chat.ts'
 import type { Dialect, PresetForm } from './dialect.ts'
 import { embeddings } from './embeddings.ts'
+import { images } from './images.ts'
 import { messages } from './messages.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
@@ -15,6 +16,7 @@ export const dialects: readonly Dialect[] = [
   responses,
   embeddings,
   rerank,
+  images,
 ]
 
 /** Every form of request that presets can be made from. */

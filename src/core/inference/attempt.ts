@@ -414,8 +414,48 @@ async function openParts<K extends Kind>(
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
   const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
-  sent.received = opened.first
-  return opened.first.some(kind.isMeaningful) ? opened : readUntilMeaningful(opened, kind)
+  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, cancellation) : opened
+  sent.received = admitted.first
+  return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+}
+
+/** Returns the answer with every batch admitted by its kind. What is refused ends it. */
+async function admitAnswer<K extends Kind>(
+  world: InferenceWorld,
+  kind: KindOfWork<K>,
+  { first, rest }: PeekedSequence<Work[K]['part'][]>,
+  cancellation: Cancellation,
+): Promise<PeekedSequence<Work[K]['part'][]>> {
+  const admit = async (parts: Work[K]['part'][], ending: Cancellation | null) =>
+    (await kind.admitParts?.(world, parts, ending)) ?? parts
+  if (!rest) return { first: await admit(first, cancellation), rest: null }
+  return { first, rest: new AdmittedParts(rest, parts => admit(parts, null)) }
+}
+
+/** The batches of a stream as they are admitted. */
+class AdmittedParts<Part> implements AsyncIterator<Part[]> {
+  readonly #parts: AsyncIterator<Part[]>
+  readonly #admit: (parts: Part[]) => Promise<Part[]>
+
+  constructor(parts: AsyncIterator<Part[]>, admit: (parts: Part[]) => Promise<Part[]>) {
+    this.#parts = parts
+    this.#admit = admit
+  }
+
+  async next(): Promise<IteratorResult<Part[]>> {
+    const step = await this.#parts.next()
+    if (step.done) return step
+    try {
+      return { done: false, value: await this.#admit(step.value) }
+    } catch (thrown) {
+      await this.return()
+      throw thrown
+    }
+  }
+
+  async return(): Promise<IteratorResult<Part[]>> {
+    return (await this.#parts.return?.()) ?? { done: true, value: undefined }
+  }
 }
 
 /** Creates what notes the head of the answer, and counts its bytes if it may be read on. */

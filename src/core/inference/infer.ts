@@ -126,6 +126,7 @@ export function createRunAnswer<K extends Kind>(
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
+    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
     parts,
   }
 }

@@ -1,6 +1,7 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Block } from '../language/message.ts'
 import type { TextRewrite } from '../language/text-segment.ts'
 import type { Units } from '../language/units.ts'
@@ -8,8 +9,10 @@ import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
+import type { UpstreamWorld } from '../upstream/world.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
+import { image } from './kinds/image.ts'
 import { rerank } from './kinds/rerank.ts'
 import { text } from './kinds/text.ts'
 import type { MediaReference } from './media.ts'
@@ -29,6 +32,15 @@ export interface KindOfWork<K extends Kind> {
   matchesModalities(outputModalities: string[]): boolean
   /** Tells whether a caller can use the part. After the first one no other endpoint is tried. */
   isMeaningful(part: Part<K>): boolean
+  /**
+   * Checks what a provider sent before any of it is part of the answer, and fetches what it only
+   * refers to. Throws `provider_unavailable` for what is none. Absent if protocols check all of it.
+   */
+  admitParts?(
+    world: UpstreamWorld,
+    parts: Part<K>[],
+    cancellation: Cancellation | null,
+  ): Promise<Part<K>[]>
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>
@@ -107,6 +119,8 @@ export interface Metering<K extends Kind> {
   countShares(call: Call<K>): number
   /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
+  /** Estimates the tokens of the media that were delivered if the provider counts none. */
+  countOutput(call: Call<K>, delivered: Part<K>[]): number
 }
 
 /** Reads the parts of an answer as they pass: what was delivered, what the provider counted. */
@@ -152,4 +166,9 @@ export interface AnswerFilter<Part> {
 }
 
 /** Every kind of work. */
-export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding, rerank }
+export const kinds: { [K in Kind]: KindOfWork<K> } = {
+  text,
+  embedding,
+  rerank,
+  image,
+}

@@ -194,7 +194,7 @@ export function estimateUsage<K extends Kind>(
   return { ...usage, input, ...sumUnits(estimateUnits(call)) }
 }
 
-/** Estimates what the prompt and the units cost, without the output. Nano-dollars. */
+/** Estimates what the prompt and its units cost, without the output. Nano-dollars. */
 export function estimatePromptNanos<K extends Kind>(
   kind: K,
   call: Work[K]['call'],

@@ -12,5 +12,7 @@ export interface Answer<K extends Kind> {
   provider: string
   /** Unix seconds. */
   created: number
+  /** Whether the provider gives it whole. */
+  isWhole?: true
   parts: Sequence<AnswerPart<K>[]>
 }

@@ -6,6 +6,7 @@ export const DIALECTS = [
   'responses',
   'embeddings',
   'rerank',
+  'images',
 ] as const
 
 export type DialectName = (typeof DIALECTS)[number]

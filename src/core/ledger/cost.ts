@@ -29,7 +29,8 @@ export function computeCost(usage: Usage, prices: Prices | null): Cost {
 }
 
 /**
- * Returns the cost of units and of an input of which only these counts are known, in nano-dollars.
+ * Returns the cost of an input of which only these counts are known, and of its units, in
+ * nano-dollars. Units of output are not part of it: they are yet to be made.
  */
 export function computeInputCost(
   { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
@@ -39,7 +40,7 @@ export function computeInputCost(
   const rates = pickPrices(prices, text + audio + video)
   const tokens =
     multiplyPrice(text + video, rates.prompt) + multiplyPrice(audio, rates.audio ?? rates.prompt)
-  return roundToNanos(tokens + priceUnits(units, rates) + (rates.request ?? 0n))
+  return roundToNanos(tokens + priceUnits(units, rates, 'input') + (rates.request ?? 0n))
 }
 
 type UnitSide = UnitRow['side']

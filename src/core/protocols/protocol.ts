@@ -12,6 +12,11 @@ export interface UpstreamRequest {
   path: string
   headers?: Record<string, string>
   body: Record<string, unknown>
+  /**
+   * The fields of the body that hold files, as lists of data URLs: the body is sent as a form then
+   * (`multipart/form-data`, RFC 7578).
+   */
+  files?: string[]
 }
 
 /** One frame of a streamed answer. */

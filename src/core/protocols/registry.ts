@@ -7,6 +7,9 @@ import { cohereEmbeddings } from './embeddings/cohere.ts'
 import { geminiEmbeddings } from './embeddings/gemini.ts'
 import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from './embeddings/openai.ts'
 import { gemini } from './gemini.ts'
+import { drawByChat } from './images/chat.ts'
+import { geminiImages } from './images/gemini.ts'
+import { openaiImages, sandboxImages } from './images/openai.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'
@@ -54,6 +57,12 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'tei-rerank': teiRerank,
     'vertex-rerank': vertexRerank,
     sandbox: rankByVectors(openaiEmbeddings, openaiRerank),
+  },
+  image: {
+    'openai-chat': openaiImages,
+    gemini: geminiImages,
+    'openai-responses': drawByChat(openaiResponses),
+    sandbox: sandboxImages,
   },
 }
 

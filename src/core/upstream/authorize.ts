@@ -5,6 +5,7 @@ import { isLargeJson, writeJsonBytes } from '../kernel/json-bytes.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { runInTurns } from '../kernel/turns.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
+import { FORM_TYPE, writeForm } from './authorize/form.ts'
 import { signV4 } from './authorize/sigv4.ts'
 import type { OutgoingRequest } from './egress.ts'
 import type { UpstreamWorld } from './world.ts'
@@ -24,10 +25,11 @@ export function authorize(
   const { body } = request
   const add = (body: OutgoingRequest['body']) =>
     addCredential(world, provider, buildRequest(provider, request, body), cancellation)
+  const isSandbox = provider.base_url.startsWith('sandbox:')
+  if (request.files && !isSandbox) return add(writeForm(request, request.files))
   if (!isLargeJson(body)) return add(JSON.stringify(body))
   // The sandbox reads the value itself: written and read again it would be there three times.
-  if (provider.base_url.startsWith('sandbox:'))
-    return { ...buildRequest(provider, request, ''), value: body }
+  if (isSandbox) return { ...buildRequest(provider, request, ''), value: body }
   return runInTurns(writeJsonBytes(body)).then(add)
 }
 
@@ -65,7 +67,7 @@ function buildRequest(
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
   const headers: Record<string, string> = {
-    'content-type': 'application/json',
+    'content-type': request.files ? FORM_TYPE : 'application/json',
     'user-agent': 'gateway',
   }
   if (request.headers) Object.assign(headers, request.headers)

@@ -3,6 +3,7 @@ import { yieldToEventLoop } from '../kernel/clock.ts'
 import { isObject, type Json, readString } from '../kernel/json.ts'
 import { estimateByRuleOfThumb } from '../tokenizers/rule-of-thumb.ts'
 import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
+import { answerPictures, findPictureRefusal } from './sandbox/images.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {
@@ -18,8 +19,9 @@ interface SandboxOptions {
  * Answers for the built-in provider: an OpenAI chat server in this process that echoes the last
  * message. It streams word by word, calls a tool when `tool_choice` or the message names one, fills
  * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
- * the same answer. At `/embeddings` it returns vectors. What costs nothing must not take much
- * either: a reply has at most `LONGEST_REPLY` characters, and vectors have bounds too.
+ * the same answer. At `/embeddings` it returns vectors, and at `/images/generations` it draws. What
+ * costs nothing must not take much either: a reply has at most `LONGEST_REPLY` characters, and
+ * vectors and pictures have bounds too.
  */
 export async function askSandbox(
   path: string,
@@ -35,6 +37,7 @@ export async function askSandbox(
       { status: toErrorStatus(options.fail) },
     )
   if (path === '/embeddings') return answerWithVectors(body)
+  if (path === '/images/generations') return answerWithPictures(body)
   const reply = composeReply(body)
   return body.stream === true
     ? streamCompletion(reply, body, options, cancellation)
@@ -48,6 +51,13 @@ async function answerWithVectors(body: Json): Promise<Response> {
   const refusal = findEmbeddingsRefusal(body)
   return refusal === undefined
     ? Response.json(await answerEmbeddings(body))
+    : Response.json({ error: { message: refusal, code: 'too_large' } }, { status: 400 })
+}
+
+async function answerWithPictures(body: Json): Promise<Response> {
+  const refusal = findPictureRefusal(body)
+  return refusal === undefined
+    ? Response.json(await answerPictures(body))
     : Response.json({ error: { message: refusal, code: 'too_large' } }, { status: 400 })
 }
 

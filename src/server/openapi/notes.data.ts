@@ -68,11 +68,27 @@ export const NOTES: Record<string, OperationNote> = {
       documents: ['Grass is green', 'The sky is blue'],
     },
   },
+  createImages: {
+    description:
+      'Draws pictures from a prompt, or after other pictures. Each comes in base64, with the type ' +
+      'that its bytes have. With `stream`, providers that draw step by step send previews as ' +
+      'events; the others answer with one JSON value all the same.',
+    body: { model: 'sandbox/image', prompt: 'A red bicycle' },
+  },
   getModels: {
     description: 'Lists models with their prices, limits and abilities. Every filter narrows it.',
     examples: { q: 'echo', limit: 10 },
   },
   listModelsCount: { description: 'Counts the models that the list of models has.' },
+  listImageModels: {
+    description: 'Lists the models that draw, with the parameters that each of them follows.',
+  },
+  listImageModelEndpoints: {
+    examples: { author: 'sandbox', slug: 'image' },
+    description:
+      'Lists who serves a model that draws, with parameters and prices. Parameters that only one ' +
+      'provider has go into `provider.options` under its slug.',
+  },
   listEmbeddingsModels: { description: 'Lists the models that compute vectors.' },
   listEndpointsZdr: {
     description:
@@ -371,6 +387,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Messages', description: 'Conversations in Anthropic’s format' },
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
+  { name: 'Images', description: 'Pictures that models draw' },
   { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },

@@ -130,7 +130,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const call = dialect.toCall(gateway, actor, body, context)
     const answer = startAnswer(routeContext, call)
     connection?.startCall()
-    if (call.stream && streaming) {
+    const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
+    if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
       const pending = { call, body, answer, connection, noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)

@@ -18,6 +18,7 @@ import {
   showModel,
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
+import { listImageEndpoints, listImageModels } from '../../core/inference/image-models.ts'
 import { getPolicy } from '../../core/policy/effective.ts'
 import { allowAnyone, findActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
@@ -74,6 +75,25 @@ const createPublicModelRoutes = (gateway: Gateway) =>
         summary: 'List the embedding models',
         query: EmbeddingsQuery,
         statuses: [200, 400, 500],
+      }),
+    )
+    .get(
+      '/images/models',
+      () => listImageModels(gateway),
+      describeModelsOperation({
+        id: 'listImageModels',
+        summary: 'List the models that draw',
+        statuses: [200, 500],
+      }),
+    )
+    .get(
+      '/images/models/:author/:slug/endpoints',
+      ({ params }) => listImageEndpoints(gateway, `${params.author}/${params.slug}`),
+      describeModelsOperation({
+        id: 'listImageModelEndpoints',
+        summary: 'List the endpoints of a model that draws',
+        params: slug,
+        statuses: [200, 404, 500],
       }),
     )
     .get(

@@ -390,6 +390,7 @@ describe('the asker', () => {
       '/messages': { ...BODY, max_tokens: 5 },
       '/embeddings': { model: 'sandbox/embed', input: 'Hi' },
       '/rerank': { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+      '/images': { model: 'sandbox/image', prompt: 'Hi' },
     }
     for (const [path, body] of Object.entries(bodies)) {
       const { status, json } = await ask('POST', path, { body: { ...body, debug } })

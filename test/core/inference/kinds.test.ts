@@ -2,11 +2,12 @@ import { expect, test } from 'bun:test'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import { sample as embedding } from '../../suites/kind/embedding.ts'
+import { sample as image } from '../../suites/kind/image.ts'
 import { sample as rerank } from '../../suites/kind/rerank.ts'
 import { sample as text } from '../../suites/kind/text.ts'
 import { type KindSample, testKind } from '../../suites/kind.ts'
 
-const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding, rerank }
+const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding, rerank, image }
 
 const names = Object.keys(kinds) as Kind[]
 
@@ -20,10 +21,10 @@ test('every kind has its own word on the record and for people', () => {
 })
 
 test('a model does the work of its output, and of no other kind', () => {
-  const modalities = ['text', 'embeddings', 'rerank']
+  const modalities = ['text', 'embeddings', 'rerank', 'image']
   const does = modalities.map(modality =>
     names.filter(name => kinds[name].matchesModalities([modality])),
   )
-  // A model that computes vectors ranks by them.
-  expect(does).toEqual([['text'], ['embedding', 'rerank'], ['rerank']])
+  // A model that computes vectors ranks by them, and one that draws does so in a conversation too.
+  expect(does).toEqual([['text'], ['embedding', 'rerank'], ['rerank'], ['text', 'image']])
 })

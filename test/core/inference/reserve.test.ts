@@ -24,6 +24,7 @@ import { protocols } from '../../../src/core/protocols/registry.ts'
 import {
   buildEmbeddingCall,
   buildEndpoint,
+  buildImageCall,
   buildRerankCall,
   buildTextCall,
 } from '../../support/call.ts'
@@ -170,13 +171,22 @@ describe('the units of a kind', () => {
   test('are set aside at their most, and expected as many as are likely', () => {
     const { costing } = kinds.embedding
     spyOn(costing, 'boundUnits').mockReturnValue({ image: 10, input_image: 1 })
-    spyOn(costing, 'estimateUnits').mockReturnValue({ image: 3 })
+    spyOn(costing, 'estimateUnits').mockReturnValue({ image: 3, input_image: 2 })
     expect(heldForVectors(call, at(IMAGES))).toBe(toNanos(0.401))
-    expect(estimatePromptNanos('embedding', call, at(IMAGES))).toBe(toNanos(0.12))
+    // What is put out has not been made yet.
+    expect(estimatePromptNanos('embedding', call, at(IMAGES))).toBe(toNanos(0.002))
     expect(estimateUsage('embedding', call, 0)).toEqual({
       ...createTextUsage(0, 0),
-      units: { image: 3 },
+      units: { image: 3, input_image: 2 },
     })
+  })
+
+  test('of a call for pictures is that of its references: none is drawn yet', () => {
+    const prices = at({ prompt: 0, completion: 0, per_image: 0.04, per_input_image: 0.01 })
+    const references = ['data:image/png;base64,AAAA', 'data:image/png;base64,AAAA']
+    const call = buildImageCall({ references, params: { n: 3 } })
+    expect(estimatePromptNanos('image', call, prices)).toBe(toNanos(0.02))
+    expect(estimateCost(gateway, 'image', call, [prices]).maximum.own).toBe(toNanos(0.14))
   })
 
   test('are absent if it has none', () => {

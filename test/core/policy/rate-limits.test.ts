@@ -73,6 +73,7 @@ const BODIES: Record<string, object> = {
   createResponses: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
   createRerank: { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+  createImages: { model: 'sandbox/image', prompt: 'Hi' },
 }
 
 const inference = listDescribedRoutes(createApp(await testGateway())).filter(

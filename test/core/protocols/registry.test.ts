@@ -12,6 +12,9 @@ for (const [name, protocol] of Object.entries(protocols.embedding))
 for (const [name, protocol] of Object.entries(protocols.rerank))
   testProtocol('rerank', name, protocol, SAMPLES.rerank[name])
 
+for (const [name, protocol] of Object.entries(protocols.image))
+  testProtocol('image', name, protocol, SAMPLES.image[name])
+
 test('every kind of work has protocols, and each is named once', () => {
   const names = Object.values(protocols).map(byName => Object.keys(byName))
   expect(names.every(list => list.length > 0)).toBe(true)

@@ -5,6 +5,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { isObject, type Json, parseExact } from '../../../src/core/kernel/json.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { EmbeddingPart } from '../../../src/core/language/embedding.ts'
+import type { ImagePart } from '../../../src/core/language/image.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { RerankPart } from '../../../src/core/language/rerank.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
@@ -14,6 +15,7 @@ import { SseScanner } from '../../../src/core/upstream/sse.ts'
 import {
   buildEmbeddingCall,
   buildEndpoint,
+  buildImageCall,
   buildProvider,
   buildRerankCall,
   buildTextCall,
@@ -245,6 +247,45 @@ function expectRankings(parts: RerankPart[]): void {
     expect([0, 1]).toContain(index)
     expect(Number.isFinite(relevance_score)).toBe(true)
   }
+}
+
+/** Tests that a protocol withstands whatever its providers answer instead of pictures. */
+export function testHostilePictures(
+  name: string,
+  protocol: Protocol<'image'>,
+  endpoint: Endpoint,
+  { answer, isCounted }: { answer: Json; isCounted: boolean },
+): void {
+  const call = buildImageCall()
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(name, () => {
+    test('reads its own answer: one picture, and its usage', () => {
+      const parts = read(answer)
+      expect(parts.filter(({ type }) => type === 'picture')).toMatchObject([{ data: 'aGk=' }])
+      expect(parts.some(({ type }) => type === 'usage')).toBe(isCounted)
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(fc.property(changes, made => expectPictures(read(applyChanges(answer, made)))))
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectPictures(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+  })
+}
+
+/** Expects no part at all, or one picture with its data or its URL. */
+function expectPictures(parts: ImagePart[]): void {
+  const pictures = parts.flatMap(part => (part.type === 'picture' ? [part] : []))
+  expect(pictures).toHaveLength(parts.length === 0 ? 0 : 1)
+  for (const { data, url } of pictures) expect(data !== '' || Boolean(url)).toBe(true)
 }
 
 function expectFailures<K extends Kind>(protocol: Protocol<K>): void {

@@ -1,3 +1,4 @@
+import type { Json } from '../../../src/core/kernel/json.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
 import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
@@ -19,6 +20,17 @@ const createRankings = (answer: unknown, isCounted: boolean): ProtocolSample<'re
   output_modalities: ['rerank'],
   answer,
   isCounted,
+})
+
+const createPictures = (
+  answer: Json,
+  more: Partial<ProtocolSample<'image'>> = {},
+): ProtocolSample<'image'> => ({
+  upstreamModel: 'draw-1',
+  output_modalities: ['image'],
+  isCounted: false,
+  answer,
+  ...more,
 })
 
 const RESULTS = [
@@ -127,5 +139,31 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       },
       isCounted: true,
     },
+  },
+  image: {
+    'openai-chat': createPictures(
+      {
+        created: 1,
+        data: [{ b64_json: 'aGk=' }],
+        usage: { input_tokens: 5, output_tokens: 272, total_tokens: 277 },
+      },
+      { isCounted: true },
+    ),
+    gemini: createPictures(
+      { predictions: [{ bytesBase64Encoded: 'aGk=', mimeType: 'image/png' }] },
+      { upstreamModel: 'imagen-4.0-generate-001' },
+    ),
+    'openai-responses': createPictures(
+      {
+        id: 'resp_1',
+        status: 'completed',
+        output: [
+          { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'aGk=' },
+        ],
+        usage: { input_tokens: 5, output_tokens: 272, total_tokens: 277 },
+      },
+      { output_modalities: ['image', 'text'], isCounted: true },
+    ),
+    sandbox: createPictures({ created: 0, data: [{ b64_json: 'aGk=' }] }),
   },
 }

@@ -15,4 +15,5 @@ export const CALLS: Record<string, RequestBuilder> = {
   createResponses: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
   createRerank: buildCall({ model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] }),
+  createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
 }

@@ -85,6 +85,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   getModels: requestNothing,
   listModelsCount: requestNothing,
   listEmbeddingsModels: requestNothing,
+  listImageModels: requestNothing,
+  listImageModelEndpoints: async () => ({ params: { author: 'sandbox', slug: 'image' } }),
   listEndpointsZdr: requestNothing,
   getModel: requestModel,
   retrieveModel: requestModel,

@@ -28,6 +28,7 @@ export interface KindDefinition<K extends Kind> {
   readApiType?: KindOfWork<K>['readApiType']
   matchesModalities?: KindOfWork<K>['matchesModalities']
   isMeaningful?: IsMeaningful<K>
+  admitParts?: NonNullable<KindOfWork<K>['admitParts']>
   costing?: Partial<Costing<K>>
   metering?: Partial<Metering<K>>
   filtering?: Partial<ContentFiltering<K>>
@@ -52,6 +53,7 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     outputName,
     matchesModalities,
     isMeaningful,
+    ...(definition.admitParts ? { admitParts: definition.admitParts } : {}),
     understanding: buildUnderstanding(definition),
     costing: buildCosting(definition),
     metering: buildMetering(definition),
@@ -117,6 +119,7 @@ function buildMetering<K extends Kind>(definition: KindDefinition<K>): Metering<
     countInput: (call, count) => estimateContent(understanding.readContents(call).flat(), count),
     countShares: call => understanding.readContents(call).length,
     countUnits: definition.costing?.estimateUnits ?? countNoUnits,
+    countOutput: () => 0,
     ...definition.metering,
   }
   return metering
@@ -173,7 +176,12 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
   async estimate(count: CountTokens): Promise<Usage> {
     const usage = createTextUsage(0, 0)
     const input = await this.#metering.countInput(this.#call, count)
-    return this.#addUnits({ ...usage, input: { ...usage.input, ...input } })
+    const image = this.#metering.countOutput(this.#call, this.#delivered)
+    return this.#addUnits({
+      ...usage,
+      input: { ...usage.input, ...input },
+      output: { ...usage.output, image },
+    })
   }
 
   #readPart(part: Part<K>): void {

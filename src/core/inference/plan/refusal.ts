@@ -8,8 +8,11 @@ import {
 } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
+import type { ImageCall } from '../../language/image.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
+import { listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
+import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
@@ -94,6 +97,7 @@ export const SENTENCES: Record<string, string> = {
     ':online, the web plugin and web_search without an engine of the gateway ask for a provider ' +
     'that searches the web itself, and as it is told to',
   context_length: 'the prompt and max_tokens are longer than the context',
+  [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
@@ -139,9 +143,15 @@ function renderDetail<K extends Kind>(
   { kind, call, dropped, models }: Dropping<K>,
 ): string {
   if (word === 'allowed_providers') return renderServingProviders(dropped)
+  if (word === IMAGE_PARAMETERS && call.kind === 'image') return renderParameters(call, dropped)
   if (word !== INPUT_MODALITIES) return ''
   const refused = models.flatMap(model => listRefusedInputs(model, kind, call))
   return ` (${[...new Set(refused)].join(', ')})`
+}
+
+function renderParameters(call: ImageCall, dropped: DroppedEndpoint[]): string {
+  const names = dropped.flatMap(({ endpoint }) => listUnsupportedParameters(call, endpoint))
+  return ` (${[...new Set(names)].join(', ')})`
 }
 
 // Without its max_tokens, a short prompt would have fit.

@@ -1,9 +1,16 @@
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../../../src/core/catalog/models.ts'
+import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
+import { ASPECT_RATIOS, type ImageCall, RESOLUTIONS } from '../../../../src/core/language/image.ts'
 import { PROTOCOL_WORDS } from '../../../../src/core/policy/filters/protocol-words.data.ts'
 import { protocols } from '../../../../src/core/protocols/registry.ts'
-import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
+import {
+  buildEndpoint,
+  buildImageCall,
+  buildProvider,
+  buildTextCall,
+} from '../../../support/call.ts'
 
 /** Calls whose own words are all marked, so that the others are a protocol's. */
 const CALLS: TextCall[] = [
@@ -82,5 +89,52 @@ test.each(Object.keys(protocols.text))('the list has every word that %s writes',
   const unknown = CALLS.flatMap(call => listStrings(protocol?.buildRequest(call, endpoint).body))
     .filter(isOurs)
     .filter(text => !PROTOCOL_WORDS.has(text))
+  expect([...new Set(unknown)]).toEqual([])
+})
+
+const PNG = 'data:image/png;base64,iVBORw0KGgo='
+const FULL: ImageCall['params'] = {
+  n: 1,
+  quality: 'high',
+  background: 'transparent',
+  output_format: 'jpeg',
+  output_compression: 50,
+  seed: 1,
+}
+
+/** Calls for pictures in every size, with and without references. */
+const IMAGE_CALLS = ASPECT_RATIOS.flatMap(aspect_ratio =>
+  (Object.keys(RESOLUTIONS) as (keyof typeof RESOLUTIONS)[]).map(resolution =>
+    buildImageCall({
+      prompt: 'zzq',
+      params: { ...FULL, aspect_ratio, resolution },
+      references: resolution === '1K' ? [PNG] : [],
+      stream: true,
+    }),
+  ),
+)
+
+/** Values that are sizes in pixels: a pattern for people’s texts may not fit them. */
+const isSize = (text: string) => /^\d+x\d+$/.test(text)
+
+const STYLES = ['compatible', 'openrouter', 'xai', 'together'] as const
+
+test.each(
+  Object.entries(protocols.image).flatMap(([name, protocol]) =>
+    STYLES.map(images => [name, images, protocol] as const),
+  ),
+)('the list has every word that %s writes for pictures, as %s', (name, images, protocol) => {
+  const provider = buildProvider({ quirks: { ...NO_QUIRKS, images } })
+  const models = ['m', 'gpt-image-1', 'imagen-4'].flatMap(upstreamModel =>
+    [['image'], ['image', 'text']].map(output_modalities =>
+      buildEndpoint({ protocol: name, upstreamModel, output_modalities, provider }),
+    ),
+  )
+  const texts = models.flatMap(endpoint =>
+    IMAGE_CALLS.flatMap(call => listStrings(protocol.buildRequest(call, endpoint).body)),
+  )
+  const unknown = texts
+    .filter(isOurs)
+    .filter(text => !PROTOCOL_WORDS.has(text) && !isSize(text) && !/^(gpt|imagen)-/.test(text))
   expect([...new Set(unknown)]).toEqual([])
 })

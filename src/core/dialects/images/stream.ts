@@ -1,0 +1,82 @@
+import type { GatewayError } from '../../errors.ts'
+import type { Answer } from '../../language/answer.ts'
+import type { ImagePart, Picture } from '../../language/image.ts'
+import type { Receipt } from '../../language/usage.ts'
+import type { Streaming } from '../dialect.ts'
+import { writeEvents } from '../events.ts'
+import { renderImageUsage, renderPicture } from './response.ts'
+
+const DONE = 'data: [DONE]\n\n'
+
+/**
+ * How pictures stream (wire reference E.2): previews as they are drawn, then each picture, the last
+ * one with the usage. Answers of providers that draw without previews are not streamed.
+ */
+export const imageStreaming: Streaming<'image', unknown> = {
+  leavesWholeAnswers: true,
+  renderKeepAlive: () => ': keep-alive\n\n',
+  streamEvents(answer) {
+    const writer = new ImageStreamWriter(answer)
+    return writeEvents(answer, parts => parts.map(part => writer.write(part)).join(''))
+  },
+  renderFailure: ({ id }, error) => renderError(id, error) + DONE,
+}
+
+/** Writes the parts of an answer as events. The last picture waits for the usage. */
+class ImageStreamWriter {
+  readonly #id: string
+  readonly #created: number
+  #pending: Picture | null = null
+
+  constructor({ id, created }: Pick<Answer<'image'>, 'id' | 'created'>) {
+    this.#id = id
+    this.#created = created
+  }
+
+  write(part: ImagePart): string {
+    switch (part.type) {
+      case 'preview':
+        return renderEvent({
+          type: 'image_generation.partial_image',
+          b64_json: part.data,
+          partial_image_index: part.index,
+        })
+      case 'picture':
+        return this.#hold(part)
+      case 'error':
+        return this.#renderPending(null) + renderError(this.#id, part.error)
+      case 'receipt':
+        return this.#renderPending(part.receipt) + DONE
+      default:
+        return ''
+    }
+  }
+
+  #hold(picture: Picture): string {
+    const text = this.#renderPending(null)
+    this.#pending = picture
+    return text
+  }
+
+  #renderPending(receipt: Receipt | null): string {
+    const picture = this.#pending
+    if (!picture) return ''
+    this.#pending = null
+    return renderEvent({
+      type: 'image_generation.completed',
+      ...renderPicture(picture),
+      created: this.#created,
+      ...(receipt ? { usage: renderImageUsage(receipt) } : {}),
+    })
+  }
+}
+
+const renderError = (id: string, { status, type, message, siblingFields }: GatewayError): string =>
+  renderEvent({
+    type: 'error',
+    error: { code: String(status), message, param: null, type },
+    id,
+    ...siblingFields,
+  })
+
+const renderEvent = (event: object): string => `data: ${JSON.stringify(event)}\n\n`

@@ -1,0 +1,131 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { Prices } from '../../catalog/prices.ts'
+import { pickLarger } from '../../kernel/money.ts'
+import {
+  countPictures,
+  type ImageCall,
+  type ImagePart,
+  type PixelSize,
+  RESOLUTIONS,
+} from '../../language/image.ts'
+import type { Block } from '../../language/message.ts'
+import type { Units } from '../../language/units.ts'
+import { canRefuseSeed, listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
+import { defineKind } from './define-kind.ts'
+import { checkPictures } from './image/pictures.ts'
+
+/** Ours, not in the public list: the endpoint cannot draw as the call asks. */
+export const IMAGE_PARAMETERS = 'image_parameters'
+
+/** Pictures drawn from a prompt. The charge is for tokens, pictures or megapixels. */
+export const image = defineKind<'image'>({
+  apiType: 'image',
+  outputName: 'image',
+  isMeaningful: ({ type }) => type === 'picture' || type === 'preview',
+  admitParts: checkPictures,
+  understanding: {
+    readContents,
+    replaceContents,
+    checkEndpoint: (call, endpoint) =>
+      listUnsupportedParameters(call, endpoint).length === 0 || IMAGE_PARAMETERS,
+    listIgnored: (call, endpoint) => (ignoresSeed(call, endpoint) ? ['seed'] : []),
+    fitToEndpoint,
+  },
+  costing: {
+    estimateUnits: call => countUnits(call, countPictures(call), estimateMegapixels(call)),
+    boundUnits: call => countUnits(call, countPictures(call), boundMegapixels(call)),
+    boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
+    // No provider takes a bound of the tokens of a picture.
+    computeLeastOutput: () => Number.POSITIVE_INFINITY,
+    priceOutputToken,
+  },
+  metering: { countUnits: countDelivered, countOutput },
+})
+
+function readContents({ prompt, references }: ImageCall): Block[][] {
+  const pictures = references.map((url, i) => ({
+    type: 'image' as const,
+    url,
+    field: `input_references.${i}.image_url.url`,
+  }))
+  return [[{ type: 'text', text: prompt }, ...pictures]]
+}
+
+function replaceContents(call: ImageCall, [blocks = []]: Block[][]): ImageCall {
+  const text = blocks.find(block => block.type === 'text')
+  const references = blocks.flatMap(block => (block.type === 'image' ? [block.url] : []))
+  return { ...call, prompt: text?.text ?? '', references }
+}
+
+// Where a provider draws from no seed, the picture differs each time, and that is all.
+const ignoresSeed = ({ params }: ImageCall, endpoint: Endpoint): boolean =>
+  params.seed !== undefined && canRefuseSeed(endpoint)
+
+function fitToEndpoint(call: ImageCall, endpoint: Endpoint): ImageCall {
+  if (!ignoresSeed(call, endpoint)) return call
+  const { seed: _, ...params } = call.params
+  return { ...call, params }
+}
+
+/** Megapixels are counted in thousandths. */
+const PIXELS_PER_PART = 1_000
+
+const countParts = ({ width, height }: PixelSize): number =>
+  Math.ceil((width * height) / PIXELS_PER_PART)
+
+const toSquare = (side: number): PixelSize => ({ width: side, height: side })
+
+/** Without a size, providers draw about a megapixel. */
+const estimateMegapixels = ({ params: { size, resolution = '1K' } }: ImageCall): number =>
+  countParts(size ?? toSquare(RESOLUTIONS[resolution]))
+
+/** A picture of a tier may have a few pixels more than its square. */
+const SPARE = 1.25
+
+/** Without a size, a provider may draw as large as any does. */
+const boundMegapixels = ({ params: { size, resolution = '4K' } }: ImageCall): number =>
+  size ? countParts(size) : Math.ceil(countParts(toSquare(RESOLUTIONS[resolution])) * SPARE)
+
+function countUnits({ references }: ImageCall, pictures: number, parts: number): Units {
+  return {
+    image: pictures,
+    megapixel: pictures * parts,
+    ...(references.length > 0 ? { input_image: references.length } : {}),
+  }
+}
+
+/** Counts what was delivered: previews are part of their picture. */
+function countDelivered(call: ImageCall, delivered: ImagePart[]): Units {
+  const pictures = delivered.flatMap(part => (part.type === 'picture' ? [part] : []))
+  if (pictures.length === 0) return {}
+  const megapixel = pictures.reduce(
+    (sum, { pixels }) => sum + (pixels ? countParts(pixels) : estimateMegapixels(call)),
+    0,
+  )
+  return { ...countUnits(call, pictures.length, 0), megapixel }
+}
+
+/**
+ * The most tokens of a picture by its quality: OpenAI's largest has 6,240, Google's 2,520; what
+ * comes beside a picture is about as much again.
+ */
+const TOKENS: Record<string, number> = { low: 1_024, medium: 4_096 }
+const MOST_TOKENS = 16_384
+
+function boundTokens({ params: { quality = '' } }: ImageCall, endpoint: Endpoint): number {
+  const { output_modalities, max_completion_tokens } = endpoint
+  // Models that talk too may think before they draw, whatever the quality.
+  if (output_modalities.includes('text')) return max_completion_tokens ?? 2 * MOST_TOKENS
+  return TOKENS[quality] ?? MOST_TOKENS
+}
+
+function priceOutputToken(_: ImageCall, prices: Prices): bigint {
+  return pickLarger(pickLarger(prices.completion, prices.reasoning), prices.image_output)
+}
+
+/** The tokens of a usual picture, where the provider counts none. */
+const USUAL_TOKENS = 1_290
+
+function countOutput(_: ImageCall, delivered: ImagePart[]): number {
+  return USUAL_TOKENS * delivered.filter(({ type }) => type === 'picture').length
+}

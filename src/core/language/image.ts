@@ -1,0 +1,97 @@
+/** Pictures: the request to draw some, and the answer. */
+
+import type { CallBase } from './call.ts'
+import type { CommonPart, StartPart } from './part.ts'
+
+declare module './work.ts' {
+  interface Work {
+    image: { call: ImageCall; part: ImagePart }
+  }
+}
+
+/** A request to draw pictures, after the references if there are any. */
+export interface ImageCall extends CallBase {
+  kind: 'image'
+  prompt: string
+  /** Pictures by URL: to change, or to draw alike. */
+  references: string[]
+  params: ImageParams
+  /** Parameters that mean something to one provider only, by its slug. */
+  options: Record<string, Record<string, unknown>>
+}
+
+/** The parameters of wire reference E.1, under their wire names. */
+export interface ImageParams {
+  /** The number of pictures; absent for one. */
+  n?: number
+  /** Exact pixels. They agree with `resolution` and `aspect_ratio`, if the call names those too. */
+  size?: PixelSize
+  resolution?: Resolution
+  aspect_ratio?: string
+  background?: 'auto' | 'transparent' | 'opaque'
+  quality?: string
+  output_format?: 'png' | 'jpeg' | 'webp' | 'svg'
+  /** From 0 to 100. */
+  output_compression?: number
+  seed?: number
+}
+
+/** The width and height of a picture. */
+export interface PixelSize {
+  width: number
+  height: number
+}
+
+/** The tiers of size, from the smallest, with the side of a square of each. */
+export const RESOLUTIONS = { '512': 512, '1K': 1024, '2K': 2048, '4K': 4096 } as const
+
+export type Resolution = keyof typeof RESOLUTIONS
+
+/** The ratios of width to height that calls may name (wire reference E.1). */
+export const ASPECT_RATIOS = [
+  ...['1:1', '1:2', '1:4', '1:8', '2:1', '2:3', '3:2', '3:4', '4:1', '4:3', '4:5', '5:4', '8:1'],
+  ...['9:16', '16:9', '9:19.5', '19.5:9', '9:20', '20:9', '9:21', '21:9', '2.35:1', '5:2'],
+] as const
+
+/**
+ * A piece of an answer. A protocol gives a picture as base64, or by the URL at which the provider
+ * keeps it. Before it is part of the answer it is checked: then it has data, a type and, if they
+ * are known, its pixels. A preview is an earlier state of a picture that is still being drawn.
+ */
+export type ImagePart =
+  | StartPart
+  | ({ type: 'picture' } & Picture)
+  | { type: 'preview'; index: number; data: string }
+  | CommonPart
+
+/** One picture. */
+export interface Picture {
+  /** In base64; empty as long as only the URL is known. */
+  data: string
+  url?: string
+  media_type?: string
+  pixels?: PixelSize
+}
+
+/** Returns how many pictures a call asks for. */
+export const countPictures = ({ params }: Pick<ImageCall, 'params'>): number => params.n ?? 1
+
+/** Returns the width of a ratio such as `16:9`, as a multiple of its height. */
+export function readRatio(ratio: string): number {
+  const [width = 1, height = 1] = ratio.split(':').map(Number)
+  return width / height
+}
+
+/** Returns the tier of size that is nearest to this many pixels. */
+export function findResolution({ width, height }: PixelSize): Resolution {
+  const side = Math.sqrt(width * height)
+  const distance = (tier: Resolution) => Math.abs(Math.log(side / RESOLUTIONS[tier]))
+  const tiers = Object.keys(RESOLUTIONS) as Resolution[]
+  return tiers.reduce((best, tier) => (distance(tier) < distance(best) ? tier : best))
+}
+
+/** Returns the ratio among these that is nearest to this one. */
+export function pickNearestRatio(wanted: number, ratios: readonly string[]): string {
+  const distance = (ratio: string) => Math.abs(Math.log(wanted / readRatio(ratio)))
+  return ratios.reduce((best, ratio) => (distance(ratio) < distance(best) ? ratio : best))
+}

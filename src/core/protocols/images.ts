@@ -1,0 +1,82 @@
+import type { Endpoint } from '../catalog/models.ts'
+import { invalid } from '../errors.ts'
+import { detectImageType, isDataUrl } from '../kernel/data-url.ts'
+import type { Json } from '../kernel/json.ts'
+import {
+  countPictures,
+  type ImageCall,
+  type ImagePart,
+  type Picture,
+  pickNearestRatio,
+  readRatio,
+} from '../language/image.ts'
+import type { Usage } from '../language/usage.ts'
+import { unreadableAnswer } from './failure.ts'
+import { getImageCapabilities } from './images/capabilities.ts'
+import type { Protocol } from './protocol.ts'
+
+/** What protocols share whose pictures come whole: a streamed answer is an error. */
+export const imageDefaults = {
+  framing: 'sse',
+  acceptsNames: true,
+  urlMedia: [],
+  createReader: () => {
+    throw unreadableAnswer()
+  },
+} satisfies Partial<Protocol<'image'>>
+
+/** Returns the ratio to ask the endpoint for: the nearest that it draws. Undefined for any. */
+export function pickRatio({ params }: ImageCall, endpoint: Endpoint): string | undefined {
+  const { aspect_ratio } = params
+  if (aspect_ratio === undefined) return undefined
+  return pickNearestRatio(readRatio(aspect_ratio), getImageCapabilities(endpoint).aspect_ratios)
+}
+
+/**
+ * Returns the parameters that the call names for this provider alone. Throws 400 for one that the
+ * endpoint is not known to take.
+ */
+export function readOptions({ options }: ImageCall, endpoint: Endpoint): Json {
+  const { slug } = endpoint.provider
+  const own = Object.hasOwn(options, slug) ? (options[slug] ?? {}) : {}
+  const { passthrough } = getImageCapabilities(endpoint)
+  const unknown = Object.keys(own).find(name => !passthrough.includes(name))
+  if (unknown === undefined) return own
+  const field = `provider.options.${slug}.${unknown}`
+  const known = passthrough.length > 0 ? `one of ${passthrough.join(', ')}` : 'none'
+  throw invalid(`${field}: expected ${known} for this model’s provider`, field)
+}
+
+/** Returns a picture from what a provider sent: base64, a data URL or another URL. */
+export function readPicture(base64: unknown, url: unknown): Picture[] {
+  if (typeof base64 === 'string' && base64 !== '') return [toPicture(base64)]
+  if (typeof url !== 'string' || url === '') return []
+  if (!isDataUrl(url)) return [{ data: '', url }]
+  const comma = url.indexOf(',')
+  return comma === -1 ? [] : [toPicture(url.slice(comma + 1))]
+}
+
+function toPicture(data: string): Picture {
+  const media_type = detectImageType(data)
+  return { data, ...(media_type === undefined ? {} : { media_type }) }
+}
+
+/**
+ * Returns an answer's parts: no more pictures than the call asks for. Throws
+ * `provider_unavailable` if there is none.
+ */
+export function toImageParts(
+  call: ImageCall,
+  pictures: Picture[],
+  usage: Usage | undefined,
+  upstream_id: string | null = null,
+): ImagePart[] {
+  if (pictures.length === 0) throw unreadableAnswer()
+  return [
+    { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
+    ...pictures
+      .slice(0, countPictures(call))
+      .map(picture => ({ type: 'picture' as const, ...picture })),
+    ...(usage ? [{ type: 'usage' as const, usage }] : []),
+  ]
+}

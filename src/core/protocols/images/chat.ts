@@ -1,0 +1,71 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { GatewayError } from '../../errors.ts'
+import { omitUndefined } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ImageCall, ImagePart } from '../../language/image.ts'
+import type { TextPart } from '../../language/part.ts'
+import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import type { Protocol } from '../protocol.ts'
+
+/**
+ * Returns the protocol with which models draw in the course of a conversation: the prompt and the
+ * references are its only message, and the pictures of the answer are the result.
+ */
+export const drawByChat = (text: Protocol<'text'>): Protocol<'image'> => ({
+  ...imageDefaults,
+  framing: text.framing,
+  urlMedia: text.urlMedia,
+  buildRequest(call, endpoint) {
+    readOptions(call, endpoint)
+    return text.buildRequest(toTextCall(call, endpoint), endpoint)
+  },
+  parseAnswer: (body, call, endpoint) =>
+    toPictures(call, text.parseAnswer(body, toTextCall(call, endpoint), endpoint)),
+  readFailure: text.readFailure,
+})
+
+function toTextCall(call: ImageCall, endpoint: Endpoint): TextCall {
+  const { prompt, references, params, options: _, ...base } = call
+  const image_config = omitUndefined({
+    aspect_ratio: pickRatio(call, endpoint),
+    image_size: isOlderGemini(endpoint) ? undefined : params.resolution,
+  })
+  return {
+    ...base,
+    kind: 'text',
+    dialect: 'chat',
+    stream: false,
+    messages: [
+      {
+        role: 'user',
+        blocks: [
+          { type: 'text', text: prompt },
+          ...references.map(url => ({ type: 'image' as const, url })),
+        ],
+      },
+    ],
+    tools: [],
+    params: {
+      modalities: ['image', 'text'],
+      ...(Object.keys(image_config).length > 0 ? { image_config } : {}),
+      ...(params.seed === undefined ? {} : { seed: params.seed }),
+    },
+    extra: {},
+    betas: [],
+  }
+}
+
+// It draws one size, and refuses a field for it.
+const isOlderGemini = ({ upstreamModel }: Endpoint): boolean => /gemini-2/.test(upstreamModel)
+
+function toPictures(call: ImageCall, parts: TextPart[]): ImagePart[] {
+  const pictures = parts.flatMap(part => (part.type === 'image' ? readPicture('', part.url) : []))
+  const usage = parts.flatMap(part => (part.type === 'usage' ? [part.usage] : [])).at(-1)
+  const start = parts.find(part => part.type === 'start')
+  if (pictures.length === 0 && parts.some(isRefusal))
+    throw new GatewayError('content_policy_violation', 'The provider refused to draw this')
+  return toImageParts(call, pictures, usage, start?.upstream_id ?? null)
+}
+
+const isRefusal = (part: TextPart): boolean =>
+  part.type === 'refusal-delta' || (part.type === 'finish' && part.reason === 'content_filter')

@@ -1,0 +1,229 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import {
+  isObject,
+  type Json,
+  omitUndefined,
+  parseCount,
+  parseObject,
+  readObject,
+  readObjects,
+  readString,
+} from '../../kernel/json.ts'
+import {
+  countPictures,
+  type ImageCall,
+  type ImagePart,
+  type PixelSize,
+  RESOLUTIONS,
+  readRatio,
+} from '../../language/image.ts'
+import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { refuseImpossibleCounts } from '../counts.ts'
+import { unreadableAnswer } from '../failure.ts'
+import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
+import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
+import { openaiChat } from '../openai-chat.ts'
+import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
+import { UnreadableEvents } from '../reader.ts'
+import { drawsByChat, isGptImage, needsCompression } from './capabilities.ts'
+import { drawByChat } from './chat.ts'
+
+/**
+ * OpenAI's pictures and those of compatible servers: `POST {base_url}/images/generations`, and
+ * `/images/edits` with references (https://platform.openai.com/docs/api-reference/images).
+ */
+const drawn: Protocol<'image'> = {
+  ...imageDefaults,
+  buildRequest,
+  parseAnswer,
+  createReader: () => new ImageEventReader(),
+  readFailure,
+}
+
+const byChat = drawByChat(openaiChat)
+
+/** Servers of OpenAI's family: models that talk too draw in a conversation, others by themselves. */
+export const openaiImages: Protocol<'image'> = {
+  ...drawn,
+  buildRequest: (call, endpoint) =>
+    (drawsByChat(endpoint) ? byChat : drawn).buildRequest(call, endpoint),
+  parseAnswer: (body, call, endpoint) =>
+    (drawsByChat(endpoint) ? byChat : drawn).parseAnswer(body, call, endpoint),
+}
+
+/** The sandbox, which draws by itself. */
+export const sandboxImages: Protocol<'image'> = drawn
+
+/**
+ * Builds the request. The parameters for this provider alone come first, so that none of them can
+ * replace a known one.
+ */
+function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
+  const { quirks } = endpoint.provider
+  const style = pickStyle(endpoint)
+  const known = omitUndefined({
+    model: endpoint.upstreamModel,
+    prompt: call.prompt,
+    n: countPictures(call),
+    user: call.user ?? undefined,
+    ...STYLES[style](call, endpoint),
+  })
+  const body = applyParameterQuirks({ ...readOptions(call, endpoint), ...known }, quirks)
+  if (style === 'openrouter')
+    return { path: '/images', body: { ...body, ...renderReferences(call.references) } }
+  if (call.references.length === 0) return { path: buildPath(endpoint, GENERATIONS), body }
+  return addReferences(call, endpoint, body, style)
+}
+
+const renderReferences = (references: string[]): Json =>
+  references.length === 0
+    ? {}
+    : { input_references: references.map(url => ({ type: 'image_url', image_url: { url } })) }
+
+const GENERATIONS = '/images/generations'
+const EDITS = '/images/edits'
+
+function addReferences(
+  { references }: ImageCall,
+  endpoint: Endpoint,
+  body: Json,
+  style: Style,
+): UpstreamRequest {
+  const [first] = references
+  if (endpoint.protocol === 'sandbox')
+    return { path: GENERATIONS, body: { ...body, images: references.length } }
+  if (style === 'together')
+    return { path: buildPath(endpoint, GENERATIONS), body: { ...body, image_url: first } }
+  const path = buildPath(endpoint, EDITS)
+  if (style === 'xai') return { path, body: { ...body, image: { type: 'image_url', url: first } } }
+  return { path, body: { ...body, 'image[]': references }, files: ['image[]'] }
+}
+
+type Style = 'openai' | Endpoint['provider']['quirks']['images']
+
+// Servers of their own form have it for every model.
+function pickStyle(endpoint: Endpoint): Style {
+  const { images } = endpoint.provider.quirks
+  return images === 'compatible' && isGptImage(endpoint) ? 'openai' : images
+}
+
+/** How the servers differ in their parameters. */
+const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
+  openai: (call, endpoint) => ({
+    ...renderLooks(call),
+    size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
+    // With previews, it draws one picture.
+    ...(call.stream && countPictures(call) === 1 ? { stream: true, partial_images: PREVIEWS } : {}),
+  }),
+  compatible: call => ({
+    ...renderLooks(call),
+    size: renderSize(pickSize(call)),
+    seed: call.params.seed,
+    response_format: 'b64_json',
+  }),
+  xai: (call, endpoint) => ({
+    aspect_ratio: pickRatio(call, endpoint),
+    resolution: call.params.resolution?.toLowerCase(),
+    response_format: 'b64_json',
+  }),
+  openrouter: call => ({
+    ...renderLooks(call),
+    size: renderSize(call.params.size),
+    resolution: call.params.resolution,
+    aspect_ratio: call.params.aspect_ratio,
+    seed: call.params.seed,
+  }),
+  together: call => ({
+    ...pickSize(call),
+    output_format: call.params.output_format,
+    seed: call.params.seed,
+    response_format: 'base64',
+  }),
+}
+
+/** How many previews of a picture are streamed. Each costs about a hundred tokens. */
+const PREVIEWS = 2
+
+const GPT_SIZES: Record<string, string> = {
+  '1:1': '1024x1024',
+  '3:2': '1536x1024',
+  '2:3': '1024x1536',
+}
+
+function renderLooks(call: ImageCall): Json {
+  const { quality, background, output_format, output_compression } = call.params
+  return {
+    quality,
+    background,
+    output_format,
+    output_compression: needsCompression(call) ? output_compression : undefined,
+  }
+}
+
+const renderSize = (size: PixelSize | undefined): string | undefined =>
+  size && `${size.width}x${size.height}`
+
+/** Sides that every model draws are multiples of this. */
+const GRID = 16
+
+/** Returns the pixels of a tier and a ratio; undefined if the call names neither. */
+function pickSize({ params }: ImageCall): PixelSize | undefined {
+  const { size, resolution, aspect_ratio } = params
+  if (size || (resolution === undefined && aspect_ratio === undefined)) return size
+  const side = RESOLUTIONS[resolution ?? '1K']
+  const stretch = Math.sqrt(readRatio(aspect_ratio ?? '1:1'))
+  const toGrid = (length: number) => Math.max(Math.round(length / GRID), 1) * GRID
+  return { width: toGrid(side * stretch), height: toGrid(side / stretch) }
+}
+
+function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
+  if (!isObject(body)) throw unreadableAnswer()
+  if (body.error) throw readStreamFailure(body.error)
+  const pictures = readObjects(body.data).flatMap(({ b64_json, url }) => readPicture(b64_json, url))
+  return toImageParts(call, pictures, readUsage(body.usage), readString(body.id))
+}
+
+/** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among the latter. */
+const readUsage = refuseImpossibleCounts((usage: Json): Usage | undefined => {
+  const input = parseCount(usage.input_tokens ?? usage.prompt_tokens)
+  const output = parseCount(usage.output_tokens ?? usage.completion_tokens)
+  if (input === undefined || output === undefined) return undefined
+  const details = readObject(usage, 'output_tokens_details')
+  const text = Math.min(parseCount(details.text_tokens) ?? 0, output)
+  const counted = createTextUsage(input, text)
+  return { ...counted, output: { ...counted.output, image: output - text } }
+})
+
+/** Reads the events of a stream: previews, then the picture with its usage. */
+class ImageEventReader implements Reader<ImagePart> {
+  complete = false
+  readonly #unreadable = new UnreadableEvents()
+
+  read({ data, event: name }: Frame): ImagePart[] {
+    if (this.complete) return []
+    if (data.trim() === '[DONE]') throw unreadableAnswer()
+    const event = parseObject(data)
+    return event ? this.#readEvent(event, name) : this.#unreadable.skip()
+  }
+
+  #readEvent(event: Json, name: string | null): ImagePart[] {
+    const type = readString(event.type) ?? name ?? ''
+    if (type === 'error' || isObject(event.error)) throw readStreamFailure(event.error ?? event)
+    if (/^image_(generation|edit)\.partial_image$/.test(type)) return readPreview(event)
+    return /^image_(generation|edit)\.completed$/.test(type) ? this.#readCompleted(event) : []
+  }
+
+  #readCompleted(event: Json): ImagePart[] {
+    const [picture] = readPicture(event.b64_json, undefined)
+    if (!picture) throw unreadableAnswer()
+    this.complete = true
+    const usage = readUsage(event.usage)
+    return [{ type: 'picture', ...picture }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
+  }
+}
+
+function readPreview({ b64_json, partial_image_index }: Json): ImagePart[] {
+  const data = readString(b64_json)
+  return data ? [{ type: 'preview', index: parseCount(partial_image_index) ?? 0, data }] : []
+}

@@ -1,0 +1,529 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
+import { type Server, startServer } from '../support/server.ts'
+import {
+  body as answerBody,
+  chunkedEnd,
+  event,
+  htmlError,
+  json,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../support/upstream.ts'
+
+let server: Server
+let first: Upstream
+let second: Upstream
+
+const TOKEN_PRICES = { prompt: 5, completion: 0, image_output: 40 }
+const IMAGE_PRICES = { prompt: 0, completion: 0, per_image: 0.04 }
+const MEGAPIXEL_PRICES = { prompt: 0, completion: 0, per_megapixel: 0.5 }
+
+beforeAll(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  const provider = (base_url: string, more: object = {}) => ({
+    protocol: 'openai-chat',
+    base_url,
+    api_key: 'mock',
+    ...more,
+  })
+  const model = (id: string, providers: string[], prices: object, more: object = {}) => ({
+    id,
+    output_modalities: ['image'],
+    endpoints: providers.map(slug => ({
+      provider: slug,
+      model: 'draw-1',
+      usd_per_million_tokens: prices,
+    })),
+    ...more,
+  })
+  server = await startServer({
+    config: {
+      routing: { choice: 'listed', failures: 0 },
+      security: { allow_private_urls: [new URL(first.url).host] },
+      providers: {
+        local: provider(first.url),
+        spare: provider(second.url),
+        grok: provider(first.url, { quirks: { images: 'xai' } }),
+        tog: provider(first.url, { quirks: { images: 'together' } }),
+        router: provider(first.url, { quirks: { images: 'openrouter' } }),
+        google: provider(first.url, { protocol: 'gemini' }),
+      },
+      models: [
+        model('acme/priced', ['local', 'spare'], IMAGE_PRICES),
+        model('acme/pixels', ['local'], MEGAPIXEL_PRICES),
+        model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
+        model('acme/grok', ['grok'], IMAGE_PRICES),
+        model('acme/tog', ['tog'], IMAGE_PRICES),
+        model('acme/routed', ['router'], IMAGE_PRICES),
+        model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
+        model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
+        {
+          ...model('acme/imagen', [], {}),
+          endpoints: [
+            { provider: 'google', model: 'imagen-4', usd_per_million_tokens: IMAGE_PRICES },
+          ],
+        },
+        model('acme/text', ['local'], TOKEN_PRICES, { output_modalities: ['text'] }),
+      ],
+    },
+  })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await Promise.all([first.close(), second.close()])
+})
+
+/** The smallest of pictures: one pixel. */
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const DATA_URL = `data:image/png;base64,${PNG}`
+const reference = { type: 'image_url', image_url: { url: DATA_URL } }
+const draw = (...pictures: object[]) =>
+  json({ created: 1, data: pictures.length > 0 ? pictures : [{ b64_json: PNG }] })
+
+beforeEach(() => {
+  for (const upstream of [first, second]) {
+    upstream.hits.length = 0
+    upstream.plan(draw())
+  }
+})
+
+const ask = (body: object, more: object = {}) =>
+  server.fetch('/images', { json: { model: 'acme/priced', prompt: 'A cat', ...body }, ...more })
+
+interface Drawn {
+  created: number
+  data: { b64_json: string; media_type: string }[]
+  usage: { completion_tokens: number; prompt_tokens: number; cost: number }
+}
+
+async function picture(body: object = {}) {
+  const response = await ask(body)
+  const drawn = (await response.json()) as Drawn
+  expect([response.status, drawn]).toEqual([200, expect.anything()])
+  return { ...drawn, id: response.headers.get('x-generation-id') ?? '' }
+}
+
+const sent = (upstream = first) => upstream.hits[0]?.json as Record<string, unknown>
+
+async function refusal(body: object) {
+  const response = await ask(body)
+  const { error } = (await response.json()) as {
+    error: { message: string; metadata?: { field?: string } }
+  }
+  return { status: response.status, field: error.metadata?.field, message: error.message }
+}
+
+describe('POST /images', () => {
+  test('draws, prices each picture and records', async () => {
+    const before = (await fetchKeyState(server)).usage
+    first.plan(draw({ b64_json: PNG }, { b64_json: PNG }))
+    const { id, ...drawn } = await picture({ n: 2, user: 'ann', session_id: 's-1' })
+    expect(drawn).toMatchObject({
+      created: expect.any(Number),
+      data: [
+        { b64_json: PNG, media_type: 'image/png' },
+        { b64_json: PNG, media_type: 'image/png' },
+      ],
+      usage: { cost: 0.08 },
+    })
+    expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.08)
+    expect(await fetchGeneration(server, id)).toMatchObject({
+      api_type: 'image',
+      total_cost: 0.08,
+      session_id: 's-1',
+    })
+    expect(first.hits[0]?.path).toBe('/v1/images/generations')
+    expect(sent()).toEqual({
+      model: 'draw-1',
+      prompt: 'A cat',
+      n: 2,
+      user: expect.stringMatching(/^[0-9a-f]{64}$/),
+      response_format: 'b64_json',
+    })
+  })
+
+  test('prices tokens as OpenAI counts them', async () => {
+    const usage = { input_tokens: 100, output_tokens: 1_000, total_tokens: 1_100 }
+    first.plan(json({ created: 1, data: [{ b64_json: PNG }], usage }))
+    const drawn = await picture({ model: 'openai/gpt-image-9' })
+    expect(drawn.usage).toMatchObject({
+      prompt_tokens: 100,
+      completion_tokens: 1_000,
+      completion_tokens_details: { image_tokens: 1_000 },
+      cost: 0.0405,
+    })
+  })
+
+  test('prices megapixels by the pixels that were drawn', async () => {
+    first.plan(draw({ b64_json: PNG }))
+    // One pixel is a thousandth of a megapixel, which is the smallest part.
+    expect((await picture({ model: 'acme/pixels' })).usage.cost).toBe(0.0005)
+  })
+
+  test('delivers and charges no more pictures than were asked for', async () => {
+    first.plan(draw({ b64_json: PNG }, { b64_json: PNG }, { b64_json: PNG }))
+    const { data, usage } = await picture({ n: 2 })
+    expect([data.length, usage.cost]).toEqual([2, 0.08])
+  })
+
+  test('charges no picture that a provider leaves out', async () => {
+    const { data, usage } = await picture({ n: 3 })
+    expect([data.length, usage.cost]).toEqual([1, 0.04])
+  })
+
+  test('fetches what a provider only names by URL', async () => {
+    const png = Buffer.from(PNG, 'base64').toString('latin1')
+    first.plan(draw({ url: `${first.url}/a.png` }), [
+      'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n',
+      Buffer.from(png, 'latin1'),
+    ])
+    expect((await picture()).data).toEqual([{ b64_json: PNG, media_type: 'image/png' }])
+  })
+
+  test.each<[string, object]>([
+    ['base64 that does not decode', { b64_json: 'not base64!' }],
+    ['bytes that are no picture', { b64_json: Buffer.from('hello there').toString('base64') }],
+    ['a page', { b64_json: Buffer.from('<!DOCTYPE html><html></html>').toString('base64') }],
+    ['a picture that is a zip', { b64_json: 'UEsDBBQAAAAIAAAAIQAAAAAAAAAAAAAAAAAFAAAAYS50eHQ=' }],
+    ['a URL of a private network', { url: 'http://10.0.0.1/a.png' }],
+    ['a URL of a file', { url: 'file:///etc/passwd' }],
+    ['neither', { revised_prompt: 'A cat' }],
+  ])('asks the next provider after an answer with %s', async (_, one) => {
+    first.plan(draw(one))
+    const drawn = await picture()
+    expect(drawn.data).toHaveLength(1)
+    expect(second.hits).toHaveLength(1)
+    expect(drawn.usage.cost).toBe(0.04)
+  })
+
+  test('asks the next provider after a URL that answers with a page', async () => {
+    first.plan(draw({ url: `${first.url}/a.png` }), htmlError(200))
+    expect((await picture()).data).toHaveLength(1)
+    expect(second.hits).toHaveLength(1)
+  })
+
+  test.each([
+    ['a failure', status(503)],
+    ['a page', htmlError(200)],
+    ['a cut answer', answerBody('application/json', '{"created":1,"data":[{"b64_js')],
+  ])('asks the next provider after %s', async (_, script) => {
+    first.plan(script)
+    expect((await picture()).data).toHaveLength(1)
+    expect(second.hits).toHaveLength(1)
+  })
+
+  test('charges nothing where no provider delivers a picture', async () => {
+    const before = (await fetchKeyState(server)).usage
+    for (const upstream of [first, second]) upstream.plan(draw({ b64_json: 'bm8=' }))
+    expect((await ask({})).status).toBe(502)
+    expect((await fetchKeyState(server)).usage).toBe(before)
+  })
+
+  test('sends references as files of a form', async () => {
+    await picture({ input_references: [{ type: 'image_url', image_url: { url: DATA_URL } }] })
+    const [hit] = first.hits
+    expect(hit?.path).toBe('/v1/images/edits')
+    const form = await new Response(hit?.bytes as BodyInit | undefined, {
+      headers: { 'content-type': hit?.headers['content-type'] ?? '' },
+    }).formData()
+    const file = form.get('image[]') as File
+    expect([form.get('prompt'), form.get('n'), file.type]).toEqual(['A cat', '1', 'image/png'])
+    expect(Buffer.from(await file.arrayBuffer()).toString('base64')).toBe(PNG)
+  })
+
+  test('fetches references by URL before they are sent', async () => {
+    const url = `${first.url}/a.png`
+    first.plan(
+      [
+        'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: image/png\r\n\r\n',
+        Buffer.from(PNG, 'base64'),
+      ],
+      draw(),
+    )
+    await picture({ input_references: [{ type: 'image_url', image_url: { url } }] })
+    expect(first.hits.map(({ method, path }) => [method, path])).toEqual([
+      ['GET', '/v1/a.png'],
+      ['POST', '/v1/images/edits'],
+    ])
+  })
+
+  test.each<[string, object, object]>([
+    ['acme/priced', { size: '640x480' }, { size: '640x480' }],
+    ['acme/priced', { size: '2K' }, { size: '2048x2048' }],
+    ['acme/priced', { resolution: '1K', aspect_ratio: '16:9' }, { size: '1360x768' }],
+    ['acme/priced', { quality: 'high', seed: 7 }, { quality: 'high', seed: 7 }],
+    [
+      'acme/priced',
+      { output_format: 'webp', output_compression: 50 },
+      { output_format: 'webp', output_compression: 50 },
+    ],
+    [
+      'acme/priced',
+      { background: 'transparent' },
+      { background: 'transparent', output_format: 'png' },
+    ],
+    ['openai/gpt-image-9', { aspect_ratio: '16:9' }, { size: '1536x1024' }],
+    ['openai/gpt-image-9', { aspect_ratio: '9:16' }, { size: '1024x1536' }],
+    [
+      'acme/grok',
+      { aspect_ratio: '21:9', resolution: '2K' },
+      { aspect_ratio: '20:9', resolution: '2k' },
+    ],
+    ['acme/tog', { size: '512x768' }, { width: 512, height: 768, response_format: 'base64' }],
+    [
+      'acme/priced',
+      { provider: { options: { local: { steps: 4 }, other: { x: 1 } } } },
+      { steps: 4 },
+    ],
+  ])('sends to %s: %j', async (model, params, expected) => {
+    await picture({ model, ...params })
+    expect(sent()).toMatchObject(expected)
+    expect(sent()).not.toHaveProperty('options')
+  })
+
+  test('asks a server of the same API in its own form', async () => {
+    await picture({ model: 'acme/routed', size: '2K', n: 2, input_references: [reference] })
+    expect(first.hits[0]?.path).toBe('/v1/images')
+    expect(sent()).toEqual({
+      model: 'draw-1',
+      prompt: 'A cat',
+      n: 2,
+      resolution: '2K',
+      input_references: [reference],
+    })
+  })
+
+  test('draws in a conversation where a model talks too', async () => {
+    const images = [{ type: 'image_url', image_url: { url: DATA_URL } }]
+    const message = { role: 'assistant', content: 'Here', images }
+    const usage = { prompt_tokens: 10, completion_tokens: 1_290, total_tokens: 1_300 }
+    first.plan(json({ id: 'c', choices: [{ index: 0, message, finish_reason: 'stop' }], usage }))
+    const drawn = await picture({ model: 'acme/talks', aspect_ratio: '16:9' })
+    expect(drawn.data).toEqual([{ b64_json: PNG, media_type: 'image/png' }])
+    expect(sent()).toMatchObject({
+      messages: [{ role: 'user', content: 'A cat' }],
+      modalities: ['image', 'text'],
+      image_config: { aspect_ratio: '16:9' },
+    })
+  })
+
+  test('draws with Gemini', async () => {
+    const parts = [{ inlineData: { mimeType: 'image/png', data: PNG } }]
+    first.plan(
+      json({
+        candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP' }],
+        usageMetadata: {
+          promptTokenCount: 10,
+          candidatesTokenCount: 1_290,
+          candidatesTokensDetails: [{ modality: 'IMAGE', tokenCount: 1_290 }],
+        },
+      }),
+    )
+    const drawn = await picture({ model: 'acme/nano', resolution: '2K' })
+    expect(drawn.data).toHaveLength(1)
+    expect(drawn.usage.cost).toBeCloseTo((10 * 5 + 1_290 * 40) / 1e6)
+    expect(first.hits[0]?.path).toBe('/v1/models/draw-1:generateContent')
+    expect(sent()).toMatchObject({
+      generationConfig: { responseModalities: ['IMAGE', 'TEXT'], imageConfig: { imageSize: '2K' } },
+    })
+  })
+
+  test('draws with Imagen', async () => {
+    first.plan(json({ predictions: [{ bytesBase64Encoded: PNG, mimeType: 'image/png' }] }))
+    const drawn = await picture({ model: 'acme/imagen', n: 4, aspect_ratio: '3:2' })
+    expect([drawn.data.length, drawn.usage.cost]).toEqual([1, 0.04])
+    expect(first.hits[0]?.path).toBe('/v1/models/imagen-4:predict')
+    expect(sent()).toEqual({
+      instances: [{ prompt: 'A cat' }],
+      parameters: { sampleCount: 4, aspectRatio: '4:3' },
+    })
+  })
+
+  test('works in the sandbox, the same each time', async () => {
+    const body = { model: 'sandbox/image', n: 2, size: '64x32', seed: 3 }
+    const drawn = await picture(body)
+    expect(drawn.usage.cost).toBe(0)
+    const [one, other] = drawn.data.map(({ b64_json }) => b64_json)
+    expect(one).not.toBe(other)
+    expect(await new Bun.Image(Buffer.from(one ?? '', 'base64')).metadata()).toMatchObject({
+      width: 64,
+      height: 32,
+      format: 'png',
+    })
+    expect((await picture(body)).data).toEqual(drawn.data)
+    expect((await ask({ ...body, size: '4096x4096' })).status).toBe(400)
+  })
+
+  test.each<[string, object]>([
+    ['prompt', { prompt: '' }],
+    ['n', { n: 0 }],
+    ['n', { n: 11 }],
+    ['n', { n: -1 }],
+    ['n', { n: 1.5 }],
+    ['n', { n: '2' }],
+    ['output_compression', { output_compression: 101 }],
+    ['output_compression', { output_compression: -1 }],
+    ['seed', { seed: 1e300 }],
+    ['size', { size: '17000x1' }],
+    ['size', { size: '0x0' }],
+    ['size', { size: '2K', resolution: '1K' }],
+    ['size', { size: '1024x1024', resolution: '4K' }],
+    ['size', { size: '1024x1024', aspect_ratio: '16:9' }],
+    ['background', { background: 'transparent', output_format: 'jpeg' }],
+    ['background', { background: 'transparent', output_format: 'svg' }],
+    ['input_references', { input_references: Array.from({ length: 17 }, () => reference) }],
+    [
+      'input_references.0.image_url.url',
+      { input_references: [{ type: 'image_url', image_url: { url: 'file:///etc/passwd' } }] },
+    ],
+    ['provider.options.local.n', { provider: { options: { local: { n: 9 } } } }],
+    ['num_images', { num_images: 9 }],
+    ['user', { user: 'x'.repeat(257) }],
+  ])('names %s in the 400', async (field, body) => {
+    expect(await refusal(body)).toMatchObject({ status: 400, field })
+    expect(first.hits).toEqual([])
+  })
+
+  test.each<[string, object]>([
+    ['size', { size: '1024x1024', resolution: '1K', aspect_ratio: '1:1' }],
+    ['size', { size: '1344x768', aspect_ratio: '16:9' }],
+    ['size', { size: '2K', resolution: '2K' }],
+    ['n', { n: 10 }],
+    ['output_compression', { output_compression: 0, output_format: 'jpeg' }],
+    ['references', { input_references: Array.from({ length: 16 }, () => reference) }],
+  ])('accepts the largest %s', async (_, body) => {
+    await picture(body)
+  })
+
+  test.each<[string, object, string]>([
+    ['acme/talks', { n: 2 }, 'n'],
+    ['acme/imagen', { n: 5 }, 'n'],
+    ['acme/imagen', { input_references: [reference] }, 'input_references'],
+    ['acme/nano', { output_format: 'webp' }, 'output_format'],
+    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution'],
+    ['acme/grok', { quality: 'high' }, 'quality'],
+  ])('refuses what %s cannot draw, and names it', async (model, body, name) => {
+    const { status, message } = await refusal({ model, ...body })
+    expect([status, message]).toEqual([404, expect.stringContaining(`(${name})`)])
+    expect(first.hits).toEqual([])
+  })
+
+  test('refuses a model that does not draw', async () => {
+    const { status, message } = await refusal({ model: 'acme/text' })
+    expect([status, message]).toEqual([400, expect.stringContaining('acme/text gives text')])
+  })
+
+  test('sets aside every picture before any is drawn', async () => {
+    const key = await createLimitedKey(server, 0.1)
+
+    expect((await ask({ n: 3 }, { key })).status).toBe(402)
+    expect(first.hits).toEqual([])
+    expect((await ask({ n: 2 }, { key })).status).toBe(200)
+  })
+
+  test('closes its connection to the provider when the client leaves', async () => {
+    first.plan({ wait: 'never' })
+    const controller = new AbortController()
+    const call = ask({}, { signal: controller.signal }).catch(() => null)
+    const hit = await first.hit()
+    controller.abort()
+    await call
+    await hit.clientLeft
+    expect(second.hits).toEqual([])
+  })
+})
+
+describe('POST /images, streamed', () => {
+  const preview = (index: number, b64_json = PNG) =>
+    event({ type: 'image_generation.partial_image', partial_image_index: index, b64_json })
+  const completed = event({
+    type: 'image_generation.completed',
+    b64_json: PNG,
+    usage: { input_tokens: 10, output_tokens: 300, total_tokens: 310 },
+  })
+
+  const stream = async (body: object = {}) => {
+    const response = await ask({ model: 'openai/gpt-image-9', stream: true, ...body })
+    return { type: response.headers.get('content-type'), text: await response.text() }
+  }
+  const readEvents = (text: string) =>
+    [...text.matchAll(/^data: (\{.*)$/gm)].map(([, event = '']) => JSON.parse(event))
+
+  test('sends previews and then the picture with its usage', async () => {
+    first.plan([sseHead(), preview(0), preview(1), completed, chunkedEnd()])
+    const { type, text } = await stream()
+    expect(type).toContain('text/event-stream')
+    expect(readEvents(text)).toMatchObject([
+      { type: 'image_generation.partial_image', partial_image_index: 0, b64_json: PNG },
+      { type: 'image_generation.partial_image', partial_image_index: 1, b64_json: PNG },
+      {
+        type: 'image_generation.completed',
+        b64_json: PNG,
+        media_type: 'image/png',
+        usage: { completion_tokens: 300, cost: 0.01205 },
+      },
+    ])
+    expect(text).toEndWith('data: [DONE]\n\n')
+    expect(sent()).toMatchObject({ stream: true, partial_images: 2 })
+  })
+
+  test('is one JSON value where the provider does not stream', async () => {
+    const { type, text } = await stream({ model: 'acme/priced' })
+    expect(type).toContain('application/json')
+    expect(JSON.parse(text).data).toHaveLength(1)
+  })
+
+  test('ends with an error if the provider breaks off, and is not finished', async () => {
+    first.plan([sseHead(), preview(0), chunkedEnd()])
+    const events = readEvents((await stream()).text)
+    expect(events.map(({ type }) => type)).toEqual(['image_generation.partial_image', 'error'])
+  })
+
+  test('asks the next provider if the first preview is no picture', async () => {
+    first.plan([sseHead(), preview(0, 'bm8='), completed, chunkedEnd()])
+    second.plan([sseHead(), completed, chunkedEnd()])
+    const events = readEvents((await stream()).text)
+    expect(events.map(({ type }) => type)).toEqual(['image_generation.completed'])
+    expect(second.hits).toHaveLength(1)
+  })
+})
+
+describe('GET /images/models', () => {
+  test('lists what draws, with its parameters', async () => {
+    const response = await server.fetch('/images/models')
+    const { data } = (await response.json()) as { data: { id: string; endpoints: string }[] }
+    expect(data.map(({ id }) => id)).toContain('acme/priced')
+    expect(data.map(({ id }) => id)).not.toContain('acme/text')
+    expect(data.find(({ id }) => id === 'openai/gpt-image-9')).toMatchObject({
+      endpoints: '/api/v1/images/models/openai/gpt-image-9/endpoints',
+      supports_streaming: true,
+      supported_parameters: {
+        n: { type: 'range', min: 1, max: 10 },
+        quality: { type: 'enum', values: ['auto', 'low', 'medium', 'high'] },
+      },
+    })
+  })
+
+  test('lists the endpoints of a model, with prices and passthrough', async () => {
+    const response = await server.fetch('/images/models/acme/pixels/endpoints')
+    expect(await response.json()).toMatchObject({
+      id: 'acme/pixels',
+      endpoints: [
+        {
+          provider_slug: 'local',
+          pricing: [{ billable: 'output_image', unit: 'megapixel', cost_usd: 0.5 }],
+          allowed_passthrough_parameters: expect.arrayContaining(['steps']),
+        },
+      ],
+    })
+  })
+
+  test.each(['acme/text', 'acme/nothing'])('is a 404 for %s', async id => {
+    expect((await server.fetch(`/images/models/${id}/endpoints`)).status).toBe(404)
+  })
+})
