@@ -2,12 +2,13 @@ import type { GatewayError } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
-import type { ServerToolCounts, ServerTools } from '../../language/server-tools.ts'
+import type { ServerTools } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
 import type { Run, Step } from '../run.ts'
 import type { ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
+import { renderSource } from './sources.ts'
 import { shouldStop } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
@@ -64,18 +65,6 @@ export class ToolLoop {
       functions: functions.flatMap(([name, offered]) => (offered.request === request ? name : [])),
       uses: this.uses.filter(({ offered }) => offered?.request === request),
     }))
-  }
-
-  /** Counts the calls and the uses of the tools. */
-  get counts(): ServerToolCounts {
-    const ran = this.uses.filter(({ invocation }) => invocation !== null)
-    const countOf = (name: string) => ran.filter(use => use.offered?.tool.name === name).length
-    return {
-      requested: this.uses.length,
-      executed: ran.length,
-      searches: countOf('web_search'),
-      fetches: countOf('web_fetch'),
-    }
   }
 
   /** Begins another turn. Its answer is read from now on. */
@@ -245,16 +234,3 @@ function switchTools(params: TextCall['params'], isOff: boolean): TextCall['para
 
 const isAllowance = (choice: TextCall['params']['tool_choice']): boolean =>
   typeof choice === 'object' && choice.type === 'allowed_tools'
-
-function renderSource({ url, title, text }: ToolSource, words: string): TextPart {
-  const at = words.indexOf(url)
-  const place = at === -1 ? [0, 0] : [at, at + url.length]
-  const url_citation = {
-    url,
-    title: title ?? '',
-    ...(text === undefined ? {} : { content: text }),
-    start_index: place[0],
-    end_index: place[1],
-  }
-  return { type: 'annotation', choice: 0, annotation: { type: 'url_citation', url_citation } }
-}
