@@ -1,3 +1,4 @@
+import type { Config } from '../../config.ts'
 import { invalid } from '../../errors.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import { isObject, type Json, omitUndefined } from '../../kernel/json.ts'
@@ -6,7 +7,13 @@ import type { Tool } from '../../language/tool.ts'
 import { readDomainLists } from '../../tools/domains.ts'
 import { chooseEngine, findOwnEngine } from '../../tools/web-search/choose-engine.ts'
 import { isLeftToProvider } from '../../tools/web-search/delegate.ts'
-import { needsOwnEngine, readLocation, toToolOptions, type WebOptions } from './options.ts'
+import {
+  needsOwnEngine,
+  readLocation,
+  readWebOptions,
+  toToolOptions,
+  type WebOptions,
+} from './options.ts'
 
 /**
  * Returns the options for a call that asks for a search without naming the plugin: by `:online`, or
@@ -17,8 +24,9 @@ export function implySearch(world: InferenceWorld, call: TextCall): WebOptions |
   const isOnline = call.models.some(model => model.endsWith(ONLINE))
   const { web_search_options: asked } = call.params
   if (!isOnline && asked === undefined) return undefined
-  if (!isOwnSearch(world, call, {})) return undefined
-  return isOnline || !canProviderSearch(world, call) ? {} : undefined
+  if (!isOwnSearch(world, call, readEngineWishes(world, call))) return undefined
+  const isForEngine = isOnline || hasEngineWishes(asked) || !canProviderSearch(world, call)
+  return isForEngine ? {} : undefined
 }
 
 const ONLINE = ':online'
@@ -32,9 +40,12 @@ export function chooseSearcher(
   call: TextCall,
   options: WebOptions,
 ): TextCall {
-  if (!isOwnSearch(world, call, options)) return call
+  if (!isOwnSearch(world, call, { ...options, ...readEngineWishes(world, call) })) return call
   const { web_search_options: asked, ...params } = call.params
-  const whole = { ...options, ...(isObject(asked) ? readCallOptions(asked) : {}) }
+  const whole = {
+    ...options,
+    ...(isObject(asked) ? readCallOptions(asked, world.config) : {}),
+  }
   const found = findOwnEngine(world.config, toToolOptions(whole))
   if ('obstacle' in found) throw invalid(`plugins: the web cannot be searched: ${found.obstacle}`)
   const web = { ...whole, engine: found.engine.name }
@@ -82,13 +93,27 @@ function toSearchingCall(
 // Some providers do not search beside functions.
 const OFFERED: Tool = { type: 'function', name: 'offered', parameters: {} }
 
+/** What `web_search_options` may say to engines alone: clients of the public service send it. */
+const ENGINE_WISHES = ['engine', 'max_results', 'search_prompt']
+
+const hasEngineWishes = (asked: unknown): asked is Json =>
+  isObject(asked) && ENGINE_WISHES.some(name => asked[name] != null)
+
+/** Returns what a call wishes of engines; nothing if the config has none. */
+function readEngineWishes({ config }: InferenceWorld, { params }: TextCall): WebOptions {
+  const { web_search_options: asked } = params
+  const isNone = 'obstacle' in findOwnEngine(config, { engine: 'auto', mode: null })
+  return isNone || !hasEngineWishes(asked) ? {} : readCallOptions(asked, config)
+}
+
 const CALL_OPTIONS = [
+  ...ENGINE_WISHES,
   ...['search_context_size', 'user_location', 'max_uses', 'allowed_domains', 'excluded_domains'],
 ]
 const SIZES = ['low', 'medium', 'high'] as const
 
 /** Reads a call's `web_search_options`, in OpenAI's form. Throws 400 naming the field. */
-function readCallOptions(asked: Json): Partial<WebOptions> {
+function readCallOptions(asked: Json, config: Config): WebOptions {
   const at = 'web_search_options'
   const stray = Object.keys(asked).find(name => !CALL_OPTIONS.includes(name))
   if (stray !== undefined)
@@ -96,22 +121,26 @@ function readCallOptions(asked: Json): Partial<WebOptions> {
       `${at}: expected ${CALL_OPTIONS.join(', ')}, which search engines read`,
       `${at}.${stray.slice(0, 64)}`,
     )
-  const { search_context_size: size, user_location: place, max_uses } = asked
+  const { search_context_size: size, user_location: place } = asked
+  const wishes = omitUndefined({
+    engine: asked.engine === 'auto' ? undefined : (asked.engine ?? undefined),
+    max_results: asked.max_results ?? undefined,
+    search_prompt: asked.search_prompt ?? undefined,
+    max_uses: asked.max_uses ?? undefined,
+  })
   const isSize = size == null || SIZES.some(one => one === size)
   if (!isSize)
     throw invalid(
       `${at}.search_context_size: expected ${SIZES.join(', ')}`,
       `${at}.search_context_size`,
     )
-  if (max_uses != null && !(Number.isSafeInteger(max_uses) && (max_uses as number) > 0))
-    throw invalid(`${at}.max_uses: expected a whole number from 1`, `${at}.max_uses`)
   const domains = readDomainLists(
     [asked.allowed_domains, `${at}.allowed_domains`],
     [asked.excluded_domains, `${at}.excluded_domains`],
   )
   return omitUndefined({
+    ...readWebOptions(wishes, at, config),
     search_context_size: (size as WebOptions['search_context_size'] | null) ?? undefined,
-    max_uses: (max_uses as number | null) ?? undefined,
     allowed_domains: domains.allowed.length > 0 ? domains.allowed : undefined,
     excluded_domains: domains.excluded.length > 0 ? domains.excluded : undefined,
     user_location: place == null ? undefined : readPlace(place, `${at}.user_location`),

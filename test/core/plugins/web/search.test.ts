@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { openDocuments } from '../../../../src/core/documents.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import { getOperator } from '../../../../src/core/identity/actor.ts'
+import { buildKeyActor, getOperator } from '../../../../src/core/identity/actor.ts'
 import { createKey } from '../../../../src/core/identity/keys.ts'
 import { explain } from '../../../../src/core/inference/explain.ts'
+import { infer } from '../../../../src/core/inference/infer.ts'
 import { assignKeys } from '../../../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../../../src/core/policy/guardrails.ts'
 import { buildTextCall } from '../../../support/call.ts'
@@ -100,6 +101,11 @@ const sentText = () => model.hits.map(({ body }) => body).join('\n')
 const sentMessages = () =>
   (model.hits[0]?.json as { messages: { role: string; content: unknown }[] } | undefined)?.messages
 const countSearches = () => exa.hits.length + searxng.hits.length
+const getKey = () => {
+  const found = gateway.memory.keys.get(key.hash)
+  if (!found) throw new Error('no key')
+  return found
+}
 const getSpent = () => gateway.ledger.getSpent(`key ${key.hash}`, null, false)
 
 describe.each(CASES)('$door, streamed: $stream', at => {
@@ -321,6 +327,17 @@ describe('what holds for a search by an engine', () => {
     exa.hits.length = 0
     await ask(at, { model: 'acme/seeker', more: { web_search_options } })
     expect(exa.hits).toEqual([])
+    // The official clients send what the public service reads there.
+    const wishes = { engine: 'exa', max_results: 1, search_prompt: 'Weigh it.' }
+    for (const name of ['acme/words', 'acme/seeker']) {
+      exa.hits.length = 0
+      model.hits.length = 0
+      await ask(at, { model: name, more: { web_search_options: wishes } })
+      expect([exa.hits.length, searches.at(-1)?.count]).toEqual([1, 1])
+      expect(sentText()).toContain('Weigh it.')
+      expect(sentText()).not.toContain('web_search_options')
+    }
+    exa.hits.length = 0
     const wrong = await ask(at, { more: { web_search_options: { depth: 1 } } })
     expect([wrong.status, wrong.text]).toEqual([400, expect.stringContaining('web_search_options')])
     const huge = await ask(at, { more: { web_search_options: { search_context_size: 'huge' } } })
@@ -407,6 +424,27 @@ describe('what holds for a search by an engine', () => {
     const before = exa.hits.length
     const asked = await ask(at, { text: 'poison', plugins: WEB }, made.key)
     expect([asked.status, exa.hits.length]).toEqual([403, before])
+  })
+
+  test('a client that leaves while an engine searches ends it, at the price of the search', async () => {
+    const asked = Promise.withResolvers<void>()
+    exa.answer(() => {
+      asked.resolve()
+      return [{ wait: 'never' }] as never
+    })
+    const leaving = new AbortController()
+    const call = buildTextCall({ models: ['acme/words'], plugins: { web: {} } })
+    const actor = buildKeyActor(gateway, getKey())
+    const answer = infer(gateway, actor, 'text', call, leaving.signal)
+    await asked.promise
+    leaving.abort()
+    const thrown = await answer.then(
+      () => null,
+      error => error,
+    )
+    expect([thrown?.status, model.hits.length]).toEqual([499, 0])
+    expect(gateway.ledger.getHeld(`key ${key.hash}`, false)).toBe(0n)
+    exa.open('never')
   })
 
   test('a search is charged also if its turn fails, and its record says so', async () => {
