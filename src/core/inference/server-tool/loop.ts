@@ -8,7 +8,7 @@ import type { Run, Step } from '../run.ts'
 import type { ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
-import { renderSource } from './sources.ts'
+import { readPlace, renderSource, type TextPlace } from './sources.ts'
 import { shouldStop } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
@@ -46,6 +46,8 @@ export class ToolLoop {
   readonly #usesByTool = new Map<unknown, number>()
   readonly #sources = new Map<string, ToolSource>()
   #turn: Turn
+  /** Where the last words of the answer stand. */
+  #place: TextPlace = {}
   /** The uses of the current turn; empty if it asked for none. */
   #current: ToolUse[] = []
   /** Whether the current turn is the last one, without tools. */
@@ -74,6 +76,8 @@ export class ToolLoop {
 
   /** Reads parts of the current turn and returns them without the calls that are for the gateway. */
   read(parts: TextPart[]): TextPart[] {
+    const words = parts.findLast(part => part.type === 'text-delta' && part.choice === 0)
+    if (words?.type === 'text-delta') this.#place = readPlace(words)
     return parts.flatMap(part => this.#turn.read(part) ?? [])
   }
 
@@ -172,7 +176,7 @@ export class ToolLoop {
   #renderSources(): TextPart[] {
     const text = this.#turn.blocks.findLast(block => block.type === 'text')
     if (text?.type !== 'text') return []
-    return [...this.#sources.values()].map(source => renderSource(source, text.text))
+    return [...this.#sources.values()].map(source => renderSource(source, text.text, this.#place))
   }
 
   #createTurn(): Turn {

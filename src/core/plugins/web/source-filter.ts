@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import type { AnswerFilter } from '../../inference/kinds.ts'
-import { renderSource } from '../../inference/server-tool/sources.ts'
+import { readPlace, renderSource, type TextPlace } from '../../inference/server-tool/sources.ts'
 import type { ToolSource } from '../../inference/server-tool.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
@@ -8,6 +8,8 @@ import type { TextPart } from '../../language/part.ts'
 /** What is kept of one choice of an answer. */
 interface ReadChoice {
   words: string
+  /** Where the last of them stand. */
+  place: TextPlace
   /** The URLs that its annotations name already. */
   cited: Set<unknown>
 }
@@ -36,9 +38,15 @@ export class SourceFilter implements AnswerFilter<TextPart> {
   }
 
   #readPart(part: TextPart): TextPart[] {
-    if (part.type === 'text-delta') this.#getChoice(part.choice).words += part.text
+    if (part.type === 'text-delta') this.#noteWords(part)
     if (part.type === 'annotation') this.#noteCited(part)
     return part.type === 'finish' ? [...this.#renderSources(part.choice), part] : [part]
+  }
+
+  #noteWords(part: Extract<TextPart, { type: 'text-delta' }>): void {
+    const read = this.#getChoice(part.choice)
+    read.words += part.text
+    read.place = readPlace(part)
   }
 
   #noteCited({ choice, annotation }: Extract<TextPart, { type: 'annotation' }>): void {
@@ -47,15 +55,15 @@ export class SourceFilter implements AnswerFilter<TextPart> {
   }
 
   #renderSources(choice: number): TextPart[] {
-    const { words, cited } = this.#getChoice(choice)
+    const { words, place, cited } = this.#getChoice(choice)
     if (words === '') return []
     return this.#sources
       .filter(({ url }) => !cited.has(url))
-      .map(source => ({ ...renderSource(source, words), choice }) as TextPart)
+      .map(source => ({ ...renderSource(source, words, place), choice }) as TextPart)
   }
 
   #getChoice(choice: number): ReadChoice {
-    const known = this.#choices.get(choice) ?? { words: '', cited: new Set() }
+    const known = this.#choices.get(choice) ?? { words: '', place: {}, cited: new Set() }
     this.#choices.set(choice, known)
     return known
   }

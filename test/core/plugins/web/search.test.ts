@@ -427,10 +427,11 @@ describe('what holds for a search by an engine', () => {
   })
 
   test('a client that leaves while an engine searches ends it, at the price of the search', async () => {
+    const before = getSpent()
     const asked = Promise.withResolvers<void>()
     exa.answer(() => {
       asked.resolve()
-      return [{ wait: 'never' }] as never
+      return { wait: 'never' }
     })
     const leaving = new AbortController()
     const call = buildTextCall({ models: ['acme/words'], plugins: { web: {} } })
@@ -444,6 +445,7 @@ describe('what holds for a search by an engine', () => {
     )
     expect([thrown?.status, model.hits.length]).toEqual([499, 0])
     expect(gateway.ledger.getHeld(`key ${key.hash}`, false)).toBe(0n)
+    expect(getSpent() - before).toBe(5_000_000n)
     exa.open('never')
   })
 
