@@ -30,6 +30,16 @@ const PAGE = { url: 'https://news.example/cellar', title: 'Cellar', text: 'It ho
 const TEXT = `As ${PAGE.url} says, 37.`
 const scenario: Scenario = () => ({ answer: { text: TEXT, finish: 'stop' } })
 
+const searching: Scenario = heard =>
+  heard.results.length > 0
+    ? scenario(heard)
+    : {
+        answer: {
+          calls: [{ id: 'call_1', name: 'web_search', input: '{"query":"barrels"}' }],
+          finish: 'tool_calls',
+        },
+      }
+
 // The public schema has a closed list of provider names, so these use some of them.
 const PROVIDERS = {
   together: { name: 'Together', protocol: 'openai-chat' },
@@ -46,7 +56,7 @@ let wirecheck: Wirecheck | undefined
 let base: string
 
 beforeAll(async () => {
-  upstream = startFakeProviders({ say: scenario })
+  upstream = startFakeProviders({ say: scenario, search: searching })
   exa = await startUpstream()
   exa.answer(hit => answerAsPeer(SEARCH_PEERS.exa, hit, [PAGE]))
   const providers = Object.entries(PROVIDERS).map(([id, { name, protocol }]) => [
@@ -57,13 +67,13 @@ beforeAll(async () => {
     config: {
       security: { allow_private_urls: [new URL(exa.url).host] },
       providers: Object.fromEntries(providers),
-      models: Object.keys(PROVIDERS).map(provider => ({
-        id: `acme/${provider}`,
-        context_length: 100_000,
-        endpoints: [
-          { provider, model: 'say', usd_per_million_tokens: { prompt: 1, completion: 2 } },
-        ],
-      })),
+      models: Object.keys(PROVIDERS).flatMap(provider =>
+        ['say', 'search'].map(model => ({
+          id: `acme/${provider}${model === 'say' ? '' : '-search'}`,
+          context_length: 100_000,
+          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+        })),
+      ),
       web_search: {
         engines: { exa: { base_url: exa.url, api_key: PEER_KEY, usd_per_search: 0.005 } },
       },
@@ -127,17 +137,18 @@ describe.each(MODELS)('%s', model => {
     const whole = await client.responses.create(
       body as unknown as OpenAI.Responses.ResponseCreateParamsNonStreaming,
     )
-    for (const { output, output_text } of [whole, streamed]) {
-      expect(output_text).toBe(TEXT)
-      const contents = output.flatMap(item => (item.type === 'message' ? item.content : []))
-      const [content] = contents
-      expect(content?.type === 'output_text' && content.annotations).toMatchObject([
-        {
-          ...{ type: 'url_citation', url: PAGE.url, title: PAGE.title },
-          ...{ start_index: 3, end_index: 3 + PAGE.url.length },
-        },
-      ])
-    }
+    for (const response of [whole, streamed]) expectSource(response)
+  })
+
+  test('OpenAI’s client, responses, where the model calls the tool', async () => {
+    const client = new OpenAI({ baseURL: `${base}/v1`, apiKey: server.inference_key })
+    const tools = [{ type: 'openrouter:web_search', parameters: { engine: 'exa' } }]
+    const body = { model: `${model}-search`, input: 'How many?', tools }
+    expectSource(
+      await client.responses.create(
+        body as unknown as OpenAI.Responses.ResponseCreateParamsNonStreaming,
+      ),
+    )
   })
 
   test('Anthropic’s client', async () => {
@@ -161,6 +172,23 @@ describe.each(MODELS)('%s', model => {
     }
   })
 })
+
+/** Expects one message, with its source beside its words. */
+function expectSource({ output, output_text }: OpenAI.Responses.Response): void {
+  expect(output_text).toBe(TEXT)
+  const contents = output.flatMap(item => (item.type === 'message' ? item.content : []))
+  expect(contents).toMatchObject([
+    {
+      type: 'output_text',
+      annotations: [
+        {
+          ...{ type: 'url_citation', url: PAGE.url, title: PAGE.title },
+          ...{ start_index: 3, end_index: 3 + PAGE.url.length },
+        },
+      ],
+    },
+  ])
+}
 
 test.skipIf(!hasWirecheck)(
   'every answer matched the public schema (skipped if the checker is not installed)',

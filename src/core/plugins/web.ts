@@ -12,8 +12,8 @@ import { SourceFilter } from './web/source-filter.ts'
 
 /**
  * The `web` plugin: the call's provider searches the web itself as the options say, or an engine of
- * the config searches once before the model's turn (wire reference C.4). Calls with `:online` use it
- * unasked, and those with `web_search_options` that only an engine can serve.
+ * the config searches once before the model's turn (wire reference C.4). Calls with `:online` use
+ * it unasked, and those with `web_search_options` that only an engine can serve.
  */
 export const web: Plugin<WebOptions> = {
   id: 'web',

@@ -60,7 +60,7 @@ function isOwnSearch(world: InferenceWorld, call: TextCall, options: WebOptions)
   return !isLeftToProvider(world, toSearchingCall(world, call), toToolOptions(options))
 }
 
-/** Whether any endpoint of the call's models might search itself; true if they are not known yet. */
+/** Whether any endpoint of the call's models might search itself; true if a model is not known. */
 function canProviderSearch(world: InferenceWorld, call: TextCall): boolean {
   const { models, ...searching } = toSearchingCall(world, call)
   const endpoints = models.map(model => world.catalog.models.get(model)?.endpoints)
@@ -74,7 +74,7 @@ function canProviderSearch(world: InferenceWorld, call: TextCall): boolean {
   )
 }
 
-/** Returns the call with its models as the catalog has them, and with a function if it will have. */
+/** Returns the call with models as the catalog has them, and with a function if it will have one. */
 function toSearchingCall(
   { catalog }: InferenceWorld,
   { serverTools, ...call }: TextCall,

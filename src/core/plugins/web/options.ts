@@ -33,8 +33,8 @@ const MOST_USES = 1_000_000
 const LONGEST_PROMPT = 10_000
 
 /**
- * Reads an entry (wire reference C.4). Throws 400 naming the field, also for what neither a provider
- * nor an engine of the config could do.
+ * Reads an entry (wire reference C.4). Throws 400 naming the field, also for what neither a
+ * provider nor an engine of the config could do.
  */
 export function readWebOptions(entry: Json, at: string, config: Config): WebOptions {
   requireOptions(entry, at, SEARCH_OPTIONS)
