@@ -215,6 +215,15 @@ describe.each(CASES)('$door, streamed: $stream', at => {
     expect(gateway.ledger.getSpent(`key ${made.data.hash}`, null, false)).toBe(0n)
   })
 
+  test('a limit that could pay the search but no turn beside it is a 402 before it', async () => {
+    const made = await createKey(gateway, getOperator(gateway), { name: 'poorer', limit: USD })
+    const { status } = await ask(at, { plugins: WEB }, made.key)
+    expect([status, countSearches(), model.hits.length]).toEqual([402, 0, 0])
+    const account = `key ${made.data.hash}` as const
+    expect(gateway.ledger.getSpent(account, null, false)).toBe(0n)
+    expect(gateway.ledger.getHeld(account, false)).toBe(0n)
+  })
+
   test('web-fetch offers the tool that reads pages', async () => {
     exa.answer(() => body('text/html', '<title>Page</title><h1>Deep in the cellar</h1>'))
     const input = JSON.stringify({ url: new URL('/page', exa.url).href })
