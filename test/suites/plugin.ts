@@ -142,6 +142,7 @@ const CONFIG = {
     ...PAID.map((id, i) => buildModel(id, i + 1)),
     { ...buildModel('acme/vectors', 0), output_modalities: ['embeddings'] },
   ],
+  web_search: { engines: { exa: { api_key: 'mock' } } },
   plugins: {
     moderation: { provider: 'one', model: 'judge' },
     coding_scores: Object.fromEntries([...FREE, ...PAID].map((id, i) => [id, 0.7 + i / 100])),

@@ -50,7 +50,6 @@ export function readPlugins(
  * plugin that comes here leaves this list and joins `PLUGINS`.
  */
 const NOT_YET: Record<string, string> = {
-  'web-fetch': 'the gateway reads no pages itself yet',
   fusion: 'the gateway asks no panel of models yet',
 }
 

@@ -13,6 +13,7 @@ import type { DialectWorld } from './world.ts'
 /** What a body may say of tools that the gateway runs itself (wire reference D.2 and D.6). */
 interface ServerToolFields<Tool = unknown> {
   tools?: Tool[] | null
+  plugins?: unknown[] | null
   tool_choice?: unknown
   max_tool_calls?: unknown
   stop_server_tools_when?: unknown
@@ -46,12 +47,21 @@ export function readServerTools<Tool>(
     else tools.push(tool)
   }
   checkChoice(world, body.tool_choice, requests)
-  if (requests.length === 0) {
+  if (requests.length === 0 && !asksForPluginWithTools(world, body)) {
     refuseStopConditions(body)
     return { tools, serverTools: {} }
   }
   return { tools, serverTools: { serverTools: { requests, stops: readStops(body) } } }
 }
+
+/** Whether a plugin of the body offers tools that the gateway runs. */
+const asksForPluginWithTools = ({ plugins }: DialectWorld, body: ServerToolFields): boolean =>
+  body.plugins?.some(
+    entry =>
+      isObject(entry) &&
+      entry.enabled !== false &&
+      plugins.some(({ id, offersTools }) => offersTools && id === entry.id),
+  ) ?? false
 
 /** Returns the unknown fields of a body without the bound of steps, if the gateway takes the steps. */
 export function omitStepLimit({ serverTools }: Pick<TextCall, 'serverTools'>, extra: Json): Json {

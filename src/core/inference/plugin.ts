@@ -3,6 +3,7 @@ import type { Model } from '../catalog/models.ts'
 import type { Config } from '../config.ts'
 import { type GatewayError, invalid } from '../errors.ts'
 import type { Json } from '../kernel/json.ts'
+import type { TextCall } from '../language/call.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { AnswerFilter } from './kinds.ts'
 import { sortByNumber } from './plan/order.ts'
@@ -21,6 +22,8 @@ export interface Plugin<Options = unknown> {
   id: string
   /** The schema of its entry there, if it has options. */
   schema?: TSchema
+  /** Whether it offers tools of the gateway to the model, so that a call may say when they stop. */
+  offersTools?: boolean
   /**
    * Reads its entry, which is at `path` in the body. Throws 400 naming the field, also for an option
    * that nothing in the config can serve.
@@ -39,6 +42,16 @@ export interface Plugin<Options = unknown> {
   ): Work[Kind]['call'] | Promise<Work[Kind]['call']>
   /** Looks at the call as filters leave it, and returns why it is blocked; null if it is not. */
   review?(world: InferenceWorld, run: Run, options: Options): Promise<GatewayError | null>
+  /**
+   * Returns what others know that the call should have beside its last message of the user; null if
+   * nothing. It may cost something. A dry run asks nobody. Throws what stops the call.
+   */
+  enrich?(
+    world: InferenceWorld,
+    run: Run,
+    call: TextCall,
+    options: Options,
+  ): Promise<Enrichment | null>
   /**
    * Returns the call with what the plugin adds, once per model. Does not change the call that it
    * gets, and returns its own result unchanged: a call of a later step has passed through it.
@@ -67,6 +80,14 @@ export interface Plugin<Options = unknown> {
    * for what the provider sent.
    */
   after?(world: InferenceWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
+}
+
+/** What a plugin adds to the last message of the user. */
+export interface Enrichment {
+  /** What the model is told to do with the content: words of the gateway, or of the caller. */
+  instruction: string
+  /** Words of others, marked as data. */
+  content: string
 }
 
 /** A call as a model gets it, and what is told of how it was changed. */

@@ -108,7 +108,7 @@ export function buildHeldCall<K extends Kind>(
   run: Run<K>,
   payer: Hold['payer'],
   { step, byok, nanos, spent }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent'>,
-  model = run.step?.answer?.endpoint.model ?? '',
+  model = run.step?.answer?.endpoint.model ?? run.call.models[0] ?? '',
 ): HeldCall {
   const { call } = run
   return {

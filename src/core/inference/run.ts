@@ -15,6 +15,7 @@ import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.
 import type { PipelineStage } from './routing-metadata.ts'
 import type { ToolLoop } from './server-tool/loop.ts'
 import type { UsesMoney } from './server-tool/money.ts'
+import type { ToolUse } from './server-tool/use.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -86,6 +87,8 @@ export class Run<K extends Kind = Kind> {
   readonly pluginStages: PipelineStage[] = []
   /** The gateway's own tools and their uses; null if the call asks for none. */
   toolLoop: ToolLoop | null = null
+  /** The uses of tools before the first turn, as plugins asked for them. */
+  readonly openingUses: ToolUse[] = []
   /** What the uses of tools cost, by turn; null if they are free. */
   toolMoney: UsesMoney[] | null = null
   /** The media that were fetched for the call, as data URLs by their URL. */
@@ -140,11 +143,12 @@ export class Run<K extends Kind = Kind> {
   }
 
   /**
-   * Whether an endpoint was tried, or would have been but for content filters: then the run is
-   * recorded, however it ends.
+   * Whether an endpoint was tried, or would have been but for content filters, or a tool was paid:
+   * then the run is recorded, however it ends.
    */
   get needsRecord(): boolean {
-    return this.blocked !== null || this.steps.some(step => step.isSent)
+    const isPaid = this.toolMoney?.some(({ isCharged }) => isCharged) ?? false
+    return isPaid || this.blocked !== null || this.steps.some(step => step.isSent)
   }
 
   /** Whether no provider has received its current step yet. */

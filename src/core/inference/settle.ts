@@ -32,6 +32,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
+import { countUses } from './server-tool/use.ts'
 import { isPlausible } from './settle/plausible.ts'
 import { listGenerationSteps } from './settle/steps.ts'
 import { findSession } from './traffic/sessions.ts'
@@ -349,14 +350,17 @@ const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
 
 /** Sums what all steps of a run and the uses of its tools cost. */
-export function sumRunReceipts({ steps, toolMoney, toolLoop }: Run): Receipt {
+export function sumRunReceipts({ steps, toolMoney, toolLoop, openingUses }: Run): Receipt {
   const [first] = steps
-  if (steps.length === 1 && first?.receipt && !toolMoney && !toolLoop) return first.receipt
+  const hasTools = toolLoop !== null || openingUses.length > 0
+  if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
   const turns = steps.flatMap(({ receipt }) => receipt ?? [])
   const uses = toolMoney?.flatMap(({ receipt }) => receipt ?? [])
   const sum =
     sumReceipts(uses ? [...uses, ...turns] : turns) ?? createFreeReceipt(createTextUsage(0, 0))
-  return toolLoop ? { ...sum, serverTools: toolLoop.counts } : sum
+  return hasTools
+    ? { ...sum, serverTools: countUses([...openingUses, ...(toolLoop?.uses ?? [])]) }
+    : sum
 }
 
 /** Finds the last step that was answered. */
@@ -417,7 +421,8 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
 }
 
 const NO_STEPS: Generation['steps'] = []
-const isOneTurn = ({ steps, toolLoop }: Run): boolean => steps.length < 2 && toolLoop === null
+const isOneTurn = ({ steps, toolLoop, openingUses }: Run): boolean =>
+  steps.length < 2 && toolLoop === null && openingUses.length === 0
 
 /** An answer that broke off, and why. */
 type BrokenAnswer = { step: Step; error: GatewayError } | null

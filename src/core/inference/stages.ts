@@ -1,6 +1,7 @@
 import { isLongTurn, yieldToEventLoop } from '../kernel/clock.ts'
 import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
+import { enrichRun } from './enrich.ts'
 import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
 import { prepareRun, reviewRun } from './prepare.ts'
@@ -47,6 +48,8 @@ export const STAGES: Stages = {
     { name: 'filter', run: filterRun },
     // Plugins may look at what is left: 403.
     { name: 'review', run: reviewRun },
+    // Plugins may ask others for what the call is to contain, and filters read it: 402, 403.
+    { name: 'enrich', run: enrichRun },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
   ],

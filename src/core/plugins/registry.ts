@@ -7,10 +7,12 @@ import { responseHealing } from './response-healing.ts'
 import { autoBetaRouter, autoRouter, freeRouter } from './routers.ts'
 import { switchyardRouter } from './switchyard-router.ts'
 import { web } from './web.ts'
+import { webFetch } from './web-fetch.ts'
 
 /** Every plugin, in the order in which their stages run. */
 export const PLUGINS: Plugin[] = [
   web,
+  webFetch,
   fileParser,
   moderation,
   contextCompression,

@@ -303,7 +303,8 @@ describe.each(CASES)('$door, streamed: $stream', at => {
     [{ id: 'moderation', model: 'mine' }, 'plugins.0'],
     [{ id: 'pareto-router', max_price: -1 }, 'plugins.0.max_price'],
     [{ id: 'switchyard-router', algorithm: 'best' }, 'plugins.0.algorithm'],
-    [{ id: 'web-fetch' }, 'web-fetch has no effect, as the gateway reads no pages itself yet'],
+    [{ id: 'web-fetch', max_pages: 1 }, 'plugins.0'],
+    [{ id: 'web-fetch', max_uses: 1.5 }, 'plugins.0.max_uses'],
     [{ id: 'fusion' }, 'fusion has no effect, as the gateway asks no panel of models yet'],
     [{ id: 'tea-maker' }, 'plugins.0.id'],
   ])('%j is refused by name', async (plugin, message) => {

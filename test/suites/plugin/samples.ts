@@ -12,17 +12,31 @@ const routerOptions = { allowed: ['acme/*'], excluded: ['acme/m9'], tier: 'low' 
 export const SAMPLES: Record<string, PluginSample> = {
   web: {
     entry: {
-      engine: 'native',
+      engine: 'exa',
+      max_results: 4,
       max_uses: 3,
+      mode: 'fast',
+      search_prompt: 'Use what was found',
       include_domains: ['a.example'],
-      exclude_domains: ['b.example'],
       user_location: { city: 'Bern', country: 'CH' },
     },
     options: {
+      engine: 'exa',
+      max_results: 4,
       max_uses: 3,
+      mode: 'fast',
+      search_prompt: 'Use what was found',
       allowed_domains: ['a.example'],
-      excluded_domains: ['b.example'],
       user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+    },
+  },
+  'web-fetch': {
+    entry: { allowed_domains: ['a.example'], max_content_tokens: 500, max_uses: 3 },
+    options: {
+      engine: 'auto',
+      domains: { allowed: ['a.example'], excluded: [] },
+      max_content_tokens: 500,
+      max_uses: 3,
     },
   },
   'auto-router': {

@@ -2,12 +2,13 @@ import type { GatewayError } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
-import type { ServerToolCounts, ServerTools } from '../../language/server-tools.ts'
+import type { ServerTools } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
 import type { Run, Step } from '../run.ts'
 import type { ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
+import { readPlace, renderSource, type TextPlace } from './sources.ts'
 import { shouldStop } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
@@ -45,6 +46,8 @@ export class ToolLoop {
   readonly #usesByTool = new Map<unknown, number>()
   readonly #sources = new Map<string, ToolSource>()
   #turn: Turn
+  /** Where the last words of the answer stand. */
+  #place: TextPlace = {}
   /** The uses of the current turn; empty if it asked for none. */
   #current: ToolUse[] = []
   /** Whether the current turn is the last one, without tools. */
@@ -66,18 +69,6 @@ export class ToolLoop {
     }))
   }
 
-  /** Counts the calls and the uses of the tools. */
-  get counts(): ServerToolCounts {
-    const ran = this.uses.filter(({ invocation }) => invocation !== null)
-    const countOf = (name: string) => ran.filter(use => use.offered?.tool.name === name).length
-    return {
-      requested: this.uses.length,
-      executed: ran.length,
-      searches: countOf('web_search'),
-      fetches: countOf('web_fetch'),
-    }
-  }
-
   /** Begins another turn. Its answer is read from now on. */
   beginTurn(): void {
     this.#turn = this.#createTurn()
@@ -85,6 +76,8 @@ export class ToolLoop {
 
   /** Reads parts of the current turn and returns them without the calls that are for the gateway. */
   read(parts: TextPart[]): TextPart[] {
+    const words = parts.findLast(part => part.type === 'text-delta' && part.choice === 0)
+    if (words?.type === 'text-delta') this.#place = readPlace(words)
     return parts.flatMap(part => this.#turn.read(part) ?? [])
   }
 
@@ -183,7 +176,7 @@ export class ToolLoop {
   #renderSources(): TextPart[] {
     const text = this.#turn.blocks.findLast(block => block.type === 'text')
     if (text?.type !== 'text') return []
-    return [...this.#sources.values()].map(source => renderSource(source, text.text))
+    return [...this.#sources.values()].map(source => renderSource(source, text.text, this.#place))
   }
 
   #createTurn(): Turn {
@@ -245,16 +238,3 @@ function switchTools(params: TextCall['params'], isOff: boolean): TextCall['para
 
 const isAllowance = (choice: TextCall['params']['tool_choice']): boolean =>
   typeof choice === 'object' && choice.type === 'allowed_tools'
-
-function renderSource({ url, title, text }: ToolSource, words: string): TextPart {
-  const at = words.indexOf(url)
-  const place = at === -1 ? [0, 0] : [at, at + url.length]
-  const url_citation = {
-    url,
-    title: title ?? '',
-    ...(text === undefined ? {} : { content: text }),
-    start_index: place[0],
-    end_index: place[1],
-  }
-  return { type: 'annotation', choice: 0, annotation: { type: 'url_citation', url_citation } }
-}

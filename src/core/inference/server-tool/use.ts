@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
-import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -117,3 +117,15 @@ const cut = (result: ToolResult, most: number): ToolResult =>
   result.text.length <= most
     ? result
     : { ...result, text: `${result.text.slice(0, most)}\n[The rest was cut off.]` }
+
+/** Counts the uses of tools, and those that ran. */
+export function countUses(uses: ToolUse[]): ServerToolCounts {
+  const ran = uses.filter(({ invocation }) => invocation !== null)
+  const countOf = (name: string) => ran.filter(use => use.offered?.tool.name === name).length
+  return {
+    requested: uses.length,
+    executed: ran.length,
+    searches: countOf('web_search'),
+    fetches: countOf('web_fetch'),
+  }
+}

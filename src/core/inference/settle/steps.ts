@@ -4,16 +4,17 @@ import type { Run, Step } from '../run.ts'
 import type { ToolUse } from '../server-tool/use.ts'
 
 /**
- * Lists what a run did, in order, if that was more than one turn of a model: its turns, and the uses
- * of tools after each.
+ * Lists what a run did, in order, if that was more than one turn of a model: the uses of tools before
+ * the first turn, its turns, and the uses after each.
  */
 export function listGenerationSteps(run: Run): GenerationStep[] {
-  const { steps, toolLoop, ending } = run
-  if (steps.length < 2 && !toolLoop?.uses.length) return []
-  return steps.flatMap((step, i) => [
+  const { steps, toolLoop, openingUses, ending } = run
+  if (steps.length < 2 && !toolLoop?.uses.length && openingUses.length === 0) return []
+  const turns = steps.flatMap((step, i) => [
     toModelStep(step, ending?.endedAt ?? step.startedAt),
     ...(toolLoop?.uses ?? []).filter(({ turn }) => turn === i + 1).map(toToolStep),
   ])
+  return [...openingUses.map(toToolStep), ...turns]
 }
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
