@@ -46,7 +46,7 @@ export interface ServerTool<Options = unknown> {
   priceUse?(world: InferenceWorld, options: Options): bigint
   /**
    * Lists the functions that a model is shown for it: one, or many for an MCP server. In a dry run
-   * (`run.isDry`) it asks nobody.
+   * (`run.isDry`) it sends no request.
    */
   listFunctions(
     world: InferenceWorld,

@@ -12,7 +12,7 @@ export interface ToolState {
 
 /**
  * Lists the tools that the gateway runs itself, each with the engines or servers that it works with.
- * Asks nobody: `gateway providers check` does.
+ * Sends no request: `gateway providers check` does.
  */
 export const listTools = (world: InferenceWorld): { data: ToolState[] } => ({
   data: world.tools.flatMap(tool => [

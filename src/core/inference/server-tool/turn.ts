@@ -3,7 +3,7 @@ import type { Block } from '../../language/message.ts'
 import type { FinishReason, TextPart } from '../../language/part.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 
-/** A call of one of the gateway's own tools, or of a function that nobody has. */
+/** A call of one of the gateway's own tools, or of an unknown function. */
 export interface PendingCall {
   id: string
   name: string

@@ -15,7 +15,7 @@ export interface OfferedFunction {
 
 /** One use of a tool: what the model asked for, and what came of it. */
 export interface ToolUse {
-  /** Null for a function that nobody has. */
+  /** Null for an unknown function. */
   offered: OfferedFunction | null
   call: PendingCall
   /** The turn of the model that asked for it, from 1. */

@@ -58,7 +58,7 @@ export function listServerTools(world: UpstreamWorld, server: McpServer): Promis
   return list
 }
 
-/** Returns the list if it is remembered; null otherwise. Asks nobody. */
+/** Returns the list if it is remembered; null otherwise. Sends no request. */
 export function getKnownTools(world: UpstreamWorld, server: McpServer): Promise<ToolList> | null {
   const known = getCache(world).get(buildKey(server))
   return known && known.until > world.clock.ticks() ? known.list : null
