@@ -141,10 +141,11 @@ export class Run<K extends Kind = Kind> {
 
   /**
    * Whether an endpoint was tried, or would have been but for content filters: then the run is
-   * recorded, however it ends.
+   * recorded, however it ends. So is one whose tools ran.
    */
   get needsRecord(): boolean {
-    return this.blocked !== null || this.steps.some(step => step.isSent)
+    const hasUses = this.toolLoop !== null && this.toolLoop.uses.length > 0
+    return this.blocked !== null || hasUses || this.steps.some(step => step.isSent)
   }
 
   /**

@@ -16,6 +16,8 @@ export interface ServerToolRequest {
   /** Its name as the client gave it, which its items have as their type: `gateway:web_search`. */
   type: string
   options: unknown
+  /** What no two of a call may share: its name, with its label if it may be there more than once. */
+  identity: string
   /** Where it stands in the body: `tools.2`. */
   field: string
 }

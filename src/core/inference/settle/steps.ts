@@ -5,15 +5,18 @@ import type { ToolUse } from '../server-tool/use.ts'
 
 /**
  * Lists what a run did, in order, if that was more than one turn of a model: its turns, and the uses
- * of tools after each.
+ * of tools after each, and before the first if the client had approved them.
  */
 export function listGenerationSteps(run: Run): GenerationStep[] {
   const { steps, toolLoop, ending } = run
   if (steps.length < 2 && !toolLoop?.uses.length) return []
-  return steps.flatMap((step, i) => [
+  const uses = toolLoop?.uses ?? []
+  const approved = uses.filter(({ turn }) => turn === 0).map(toToolStep)
+  const turns = steps.flatMap((step, i) => [
     toModelStep(step, ending?.endedAt ?? step.startedAt),
-    ...(toolLoop?.uses ?? []).filter(({ turn }) => turn === i + 1).map(toToolStep),
+    ...uses.filter(({ turn }) => turn === i + 1).map(toToolStep),
   ])
+  return [...approved, ...turns]
 }
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
