@@ -182,7 +182,7 @@ export class ResponseOutput {
     if (!place) return []
     this.#running.delete(part.id)
     const begun = this.items[place.output_index]
-    const named = { ...begun, ...part.item, ...toServerItem(part, place) }
+    const { status: _, ...named } = { ...begun, ...part.item }
     const status = renderOutcome(named.type, part.isError)
     const item = { ...named, ...renderError(named, part), ...(status ? { status } : {}) }
     this.items[place.output_index] = item

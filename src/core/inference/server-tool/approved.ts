@@ -10,7 +10,7 @@ import { UsesRun } from './uses.ts'
 /**
  * Runs the uses that the client has approved since the last answer, before the model's first turn.
  * Their results join the conversation, and what clients see of them begins the answer. An approval
- * is used once, also if the call fails later. Returns synchronously if there are none. Throws 400
+ * is used once it begins, also if the call fails later. Returns synchronously if there are none. Throws 400
  * for one that another call has used, 401 for a key that is no longer valid, 402 if a limit has not
  * enough left, and 403 for a result that filters block.
  */
@@ -21,9 +21,15 @@ export function runApproved(world: InferenceWorld, run: Run): void | Promise<voi
 
 async function runUses(world: InferenceWorld, run: Run, loop: ToolLoop): Promise<void> {
   const uses = new UsesRun(world, run, loop, loop.beginApproved(world, run))
+  let hasBegun = false
   try {
-    for (let parts = await uses.next(); parts; parts = await uses.next())
+    for (let parts = await uses.next(); parts; parts = await uses.next()) {
+      hasBegun = true
       loop.opening.push(...parts)
+    }
+  } catch (thrown) {
+    if (!hasBegun) loop.forgetApproved(world)
+    throw thrown
   } finally {
     // What ran beside one that failed is charged first.
     await run.pendingStep

@@ -73,9 +73,12 @@ export class ToolLoop {
    * another call has used one meanwhile.
    */
   beginApproved(world: InferenceWorld, run: Run): ToolUse[] {
-    for (const { id, field } of this.approved)
-      if (!world.traffic.approvals.use(id))
-        throw invalid(`${field}: expected an approval that was not used yet`, field)
+    const { approvals } = world.traffic
+    for (const [i, { id, field }] of this.approved.entries()) {
+      if (approvals.use(id)) continue
+      for (const earlier of this.approved.slice(0, i)) approvals.giveBack(earlier.id)
+      throw invalid(`${field}: expected an approval that was not used yet`, field)
+    }
     this.#current = this.approved.map(({ request, id, name, input }) => {
       const offered = this.#options.functions.get(name) ?? null
       const call = { id, name, input }
@@ -85,6 +88,13 @@ export class ToolLoop {
     })
     this.uses.push(...this.#current)
     return this.#current
+  }
+
+  /** Takes back the uses that the client has approved: none of them has begun. */
+  forgetApproved({ traffic }: InferenceWorld): void {
+    for (const { id } of this.approved) traffic.approvals.giveBack(id)
+    this.#current = []
+    this.uses.length = 0
   }
 
   /** Takes the results of those uses, by the ids of their calls. */

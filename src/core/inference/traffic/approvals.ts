@@ -50,6 +50,12 @@ export class Approvals {
     return true
   }
 
+  /** Makes one usable again whose use did not begin. */
+  giveBack(id: string): void {
+    const number = readNumber(id)
+    if (number !== null) this.#used.delete(number)
+  }
+
   #buildId(number: number, subject: string): string {
     const code = this.#mac(`${number} ${subject}`).slice(0, CODE_LENGTH)
     return `mcpr_${number.toString(36)}_${code}`
