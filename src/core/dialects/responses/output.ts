@@ -37,6 +37,8 @@ export class ResponseOutput {
   readonly #answerId: string
   readonly #hidesReasoning: boolean
   readonly #customTools: Set<unknown>
+  /** The ids of the provider's items. */
+  readonly #ids = new Set<unknown>()
   /** The message or reasoning that pieces are added to. */
   #current: MessageItem | ReasoningItem | null = null
   readonly #calls = new Map<number, ToolCallItem>()
@@ -273,10 +275,16 @@ export class ResponseOutput {
     return call?.end(status) ?? []
   }
 
-  /** Takes the next place. An item of the provider keeps its id, and all others get their own. */
+  /**
+   * Takes the next place. An item of the provider keeps its id, and all others get their own, as
+   * does one whose id another has: a provider may begin anew in each turn.
+   */
   #takePlace(prefix: string, id: string | null | undefined): ItemPlace {
     const output_index = this.items.length
-    return { output_index, item_id: id || `${prefix}_${this.#answerId}_${output_index}` }
+    const isTaken = prefix !== '' && this.#ids.has(id)
+    this.#ids.add(id)
+    const own = `${prefix}_${this.#answerId}_${output_index}`
+    return { output_index, item_id: isTaken || !id ? own : id }
   }
 }
 

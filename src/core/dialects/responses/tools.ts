@@ -38,16 +38,9 @@ const toAllowedTool = (tool: Json): Json =>
 
 /** Renders the tools of a call, a preset's included, as this API shows them in an answer. */
 export function renderTool(tool: Tool): Json {
-  if (tool.type === 'other') return isObject(tool.value) ? hideCredentials(tool.value) : {}
+  if (tool.type === 'other') return isObject(tool.value) ? tool.value : {}
   const { type, name, description = null, parameters = null, strict = null, extra } = tool
   return { ...extra, type, name, description, parameters, strict }
-}
-
-// A preset's may be of somebody else.
-function hideCredentials(tool: Json): Json {
-  if (tool.type !== 'mcp') return tool
-  const { authorization: _, headers: __, ...shown } = tool
-  return shown
 }
 
 /** Renders what the model could do with its tools. */
