@@ -3,9 +3,12 @@ import { createPreset } from '../../src/core/catalog/presets.ts'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { updateKey } from '../../src/core/identity/keys.ts'
-import { type Json, readObjects } from '../../src/core/kernel/json.ts'
+import { type Json, parseObject, readObjects } from '../../src/core/kernel/json.ts'
+import { assignKeys } from '../../src/core/policy/assignments.ts'
+import { createGuardrail, deleteGuardrail } from '../../src/core/policy/guardrails.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import { startMcpServer, type TestMcpServer, textResult } from '../support/mcp-server.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { assembleResponse, type ResponseEvent } from '../support/response-events.ts'
 import { DOORS, LOOP_PROTOCOLS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
@@ -49,6 +52,7 @@ beforeAll(async () => {
         },
       },
       { name: 'fail', run: () => textResult('It broke', true) },
+      { name: 'whoami', run: () => textResult('I am eve@example.com') },
     ],
   })
   far = startMcpServer({ tools: [{ name: 'add', run: () => textResult('far away') }] })
@@ -364,6 +368,105 @@ describe('an approval', () => {
     await askItems(body)
     expect(deleted).toHaveLength(1)
   })
+})
+
+describe('what filters find', () => {
+  const PATH = 'eve@example.com'
+  const guard = async (action: string) => {
+    const { gateway, key } = stage
+    const made = await createGuardrail(gateway, getOperator(gateway), {
+      name: 'g',
+      content_filter_builtins: [{ slug: 'email', action }],
+    } as never)
+    await assignKeys(gateway, getOperator(gateway), made.data.id, { key_hashes: [key.hash] })
+    return async () => {
+      await deleteGuardrail(gateway, getOperator(gateway), made.data.id)
+    }
+  }
+  const askBefore = async () => {
+    calls = [{ ...remove, name: 'near__whoami', input: '{}' }]
+    const { input, request } = await askForApproval()
+    return { tools: [nearTool()], input: [...input, approve(request)] }
+  }
+
+  test('in the result of an approved use is redacted before a model sees it', async () => {
+    const body = await askBefore()
+    const end = await guard('redact')
+    await askItems(body)
+    await end()
+    expect(stage.heard.at(-1)?.results[0]?.text).toContain('I am')
+    expect(JSON.stringify(stage.heard.at(-1))).not.toContain(PATH)
+  })
+
+  test('and block ends the call, which is on record', async () => {
+    const body = await askBefore()
+    const end = await guard('block')
+    const before = stage.heard.length
+    const { status } = await ask(body)
+    await end()
+    expect([status, stage.heard.length]).toEqual([403, before])
+    expect(stage.generations.at(-1)?.steps).toMatchObject([{ function: 'near__whoami' }])
+    expect(stage.money.held).toBe(0n)
+  })
+})
+
+const isJson = (text: string): boolean => parseObject(text) !== undefined
+
+test('whole answers and streams have the same items, whatever the model calls', async () => {
+  const below = createSeededIntegers(SEED)
+  const CALLS: [name: string, input: string][] = [
+    ['near__add', '{"a":1,"b":2}'],
+    ['near__add', '{"a":'],
+    ['near__fail', '{}'],
+    ['near__delete', '{"path":"é\\n"}'],
+    ['near__whoami', '{"deep":{"list":[1,null,"x"]}}'],
+    ['far__add', ''],
+    ['nobodys', '{}'],
+  ]
+  const pick = () => CALLS[below(CALLS.length)] as [string, string]
+  const rules = ['always', 'never', { never: { tool_names: ['add'] } }]
+  for (let i = 0; i < (LONG ? 20_000 : 200); i++) {
+    const protocol = LOOP_PROTOCOLS[below(LOOP_PROTOCOLS.length)] ?? ''
+    const turns = Array.from({ length: 1 + below(3) }, (_, turn) =>
+      Array.from({ length: 1 + below(4) }, (__, n) => {
+        const [name, input] = pick()
+        // Only these two write arguments as a text, which may be no JSON.
+        const isText = protocol.startsWith('openai-')
+        const id = `call_${turn}_${n}`
+        return { id, name, input: isText || isJson(input) ? input : '{}' }
+      }),
+    )
+    let at = 0
+    scenario = () => {
+      const turn = turns[at]
+      at += 1
+      return {
+        answer: turn
+          ? { ...(at % 2 ? { text: 'So. ' } : {}), calls: turn, finish: 'tool_calls' }
+          : { text: 'Done.', finish: 'stop' },
+      }
+    }
+    const body = {
+      model: `acme/${protocol}`,
+      tools: [
+        nearTool({ require_approval: rules[below(rules.length)] }),
+        { type: 'mcp', server_label: 'far', server_url: far.url, require_approval: 'never' },
+      ],
+    }
+    const whole = await askItems(body)
+    const heard = stage.heard.splice(0)
+    at = 0
+    const streamed = await askItems({ ...body, stream: true })
+    expect(forget(streamed)).toEqual(forget(whole))
+    expect(stage.heard.splice(0).map(({ results }) => results)).toEqual(
+      heard.map(({ results }) => results),
+    )
+    for (const { type, status } of whole)
+      if (type === 'mcp_call') expect(['completed', 'failed']).toContain(String(status))
+    const isAsked = whole.some(({ type }) => type === 'mcp_approval_request')
+    expect(whole.at(-1)?.type === 'message').toBe(!isAsked && at > turns.length)
+  }
+  expect(stage.money.held).toBe(0n)
 })
 
 test('presets merge their servers by label', async () => {
