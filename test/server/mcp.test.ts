@@ -178,7 +178,7 @@ describe.each(LOOP_PROTOCOLS)('over %s', protocol => {
       // Without the tool it is a call of a function and its result all the same.
       await askItems({
         model: protocol === 'openai-responses' ? 'acme/openai-chat' : model,
-        input: then.filter(({ type }) => type !== 'mcp_approval_response'),
+        input: then,
         stream,
       })
       expect(stage.heard[3]?.results[0]?.text).toContain('Deleted a.txt')

@@ -180,10 +180,11 @@ describe('a provider that calls MCP servers itself', () => {
     provider.output = [request]
     const input = [{ role: 'user', content: 'Hi' }, request, response]
     const { status, text } = await ask({
-      ...{ tools: [server, connector], input, stream: streamed },
+      ...{ tools: [server, connector], input, stream: streamed, max_tool_calls: 30 },
       debug: { echo_upstream_body: streamed },
     })
     expect([status, lastAsked().tools]).toEqual([200, [server, connector]])
+    expect(lastAsked().max_tool_calls).toBe(30)
     expect(readObjects(lastAsked().input).slice(1)).toEqual([request, response])
     // An answer does not repeat it, but for a client that asks what was sent.
     expect(text.includes('https://mcp.example')).toBe(streamed)
@@ -193,6 +194,7 @@ describe('a provider that calls MCP servers itself', () => {
   test.each<[string, Json]>([
     ['beside one that does not', { models: ['openai/gpt', 'acme/chat'] }],
     ['where that is not known', { model: 'acme/chat' }],
+    ['with conditions', { stop_server_tools_when: [{ type: 'step_count_is', step_count: 30 }] }],
     [
       'by a prefix',
       { tools: [{ type: 'gateway:mcp', parameters: { ...connector, type: 'mcp' } }] },

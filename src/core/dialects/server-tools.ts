@@ -50,7 +50,12 @@ export function readServerTools<Tool>(
     refuseStopConditions(body)
     return { tools, serverTools: {} }
   }
-  return { tools, serverTools: { serverTools: { requests, stops: readStops(body) } } }
+  const stops = readStops(body)
+  const asked = {
+    max_tool_calls: body.max_tool_calls == null ? null : readMaxSteps(body.max_tool_calls),
+    hasConditions: body.stop_server_tools_when != null,
+  }
+  return { tools, serverTools: { serverTools: { requests, stops, asked } } }
 }
 
 /** Returns the unknown fields of a body without the bound of steps, if the gateway takes the steps. */

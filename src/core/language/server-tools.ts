@@ -7,6 +7,8 @@ export interface ServerTools {
   requests: ServerToolRequest[]
   /** The steps end when any of them holds. */
   stops: StopCondition[]
+  /** What the client said of them, for a provider that runs a tool itself. */
+  asked?: { max_tool_calls: number | null; hasConditions: boolean }
 }
 
 /** A tool that a call asks for. */

@@ -111,14 +111,14 @@ function requestApproval(
 }
 
 /** Lists the tools of the server as an item, unless the conversation has that. */
-async function announceTools(
-  world: InferenceWorld,
-  { options, run }: ToolContext<McpOptions>,
-): Promise<Json[]> {
+function announceTools(world: InferenceWorld, { options, run }: ToolContext<McpOptions>): Json[] {
   const { call } = run
   if (!isPublicForm(run, options) || call.kind !== 'text' || run.isDry) return []
   if (listAnnounced(call.messages).has(options.server_label)) return []
-  return [{ type: 'mcp_list_tools', ...(await describeTools(world, { options })) }]
+  const list = lists.get(options)
+  const server = resolveServer(world.config, options)
+  if (!list || 'obstacle' in server) return []
+  return [{ type: 'mcp_list_tools', ...describeList(list, server, options) }]
 }
 
 async function listFunctions(
@@ -176,12 +176,21 @@ export async function describeTools(
     const server = resolveServer(world.config, options)
     if ('obstacle' in server) return { server_label, tools: [], error: server.obstacle }
     const list = await readTools(world, server, options)
-    const tools = selectTools(list, server, options.allowed).map(describeTool)
-    return { server_label, tools, error: describeLeftOut(list) }
+    return describeList(list, server, options)
   } catch (thrown) {
     return { server_label, tools: [], error: GatewayError.from(thrown).message }
   }
 }
+
+const describeList = (
+  list: ToolList,
+  server: McpServer,
+  { server_label, allowed }: McpOptions,
+) => ({
+  server_label,
+  tools: selectTools(list, server, allowed).map(describeTool),
+  error: describeLeftOut(list),
+})
 
 const describeTool = ({ name, description, inputSchema, isReadOnly }: McpTool) => ({
   name,
@@ -199,7 +208,11 @@ const describeLeftOut = ({ leftOut }: ToolList): string | null =>
 // functions were listed.
 const names = new WeakMap<McpOptions, Map<string, string>>()
 
+// What was listed for them, too, so that no server is asked twice.
+const lists = new WeakMap<McpOptions, ToolList>()
+
 function noteNames(server: McpServer, options: McpOptions, list: ToolList): void {
+  lists.set(options, list)
   const tools = selectTools(list, server, options.allowed)
   names.set(options, new Map(tools.map(({ name }) => [nameFunction(server.label, name), name])))
 }

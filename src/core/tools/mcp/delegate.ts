@@ -10,7 +10,7 @@ const NATIVE_PROVIDERS = new Set(['openai', 'azure', 'xai'])
 /**
  * Returns the call with the tool as its providers have it themselves; null if the gateway runs it:
  * it was asked for by a prefixed name or in another API, the server is one of the config, an
- * endpoint of the call cannot do it, or the client answers a request that this gateway made.
+ * endpoint of the call cannot do it, the call has conditions that stop tools, or the client answers a request that this gateway made.
  */
 export function delegateToProvider(
   world: InferenceWorld,
@@ -19,9 +19,15 @@ export function delegateToProvider(
 ): TextCall | null {
   if (!isPlain || call.dialect !== 'responses') return null
   if (server_url === null && connector_id === null) return null
-  if (!isLeftToProviders(world, call) || answersOwnRequest(call)) return null
+  // No provider knows the gateway's conditions.
+  const { hasConditions = false, max_tool_calls = null } = call.serverTools?.asked ?? {}
+  if (hasConditions || !isLeftToProviders(world, call) || answersOwnRequest(call)) return null
   const value = { type: 'mcp', ...given }
-  return { ...call, tools: [...call.tools, { type: 'other', dialect: 'responses', value }] }
+  return {
+    ...call,
+    tools: [...call.tools, { type: 'other', dialect: 'responses', value }],
+    extra: { ...call.extra, ...(max_tool_calls === null ? {} : { max_tool_calls }) },
+  }
 }
 
 function isLeftToProviders({ catalog }: InferenceWorld, { models }: TextCall): boolean {
