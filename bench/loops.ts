@@ -181,6 +181,7 @@ const withTools = (id: string): TextCall => ({
     requests: [
       {
         name: 'datetime',
+        identity: 'datetime',
         type: 'gateway:datetime',
         options: { timezone: 'UTC' },
         field: 'tools.0',

@@ -20,6 +20,7 @@ import { checkPluginDefaults } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
 import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
+import { Approvals } from './inference/traffic/approvals.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
@@ -369,6 +370,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
     retryBudget: new RetryBudget(calls),
     health: new Health(config.routing, clock),
     sessions: new Sessions(clock),
+    approvals: new Approvals(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }

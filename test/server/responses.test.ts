@@ -165,6 +165,56 @@ const ITEMS: Json[] = [
   { type: 'hologram_call', id: 'ho_1', status: 'completed', depth: 3, words: 'bob' },
 ]
 
+describe('a provider that calls MCP servers itself', () => {
+  const server = {
+    ...{ type: 'mcp', server_label: 'far', server_url: 'https://mcp.example/token-of-the-client' },
+    ...{ authorization: 'token-of-the-client', headers: { 'x-secret': 'token-of-the-client' } },
+    ...{ require_approval: { never: { tool_names: ['look'] } }, allowed_tools: ['look'] },
+  }
+  const connector = { type: 'mcp', server_label: 'mail', connector_id: 'connector_gmail' }
+  const asked = { type: 'mcp_approval_request', id: 'mcpr_6', server_label: 'far', name: 'look' }
+  const request = { ...asked, arguments: '{}' }
+  const response = { type: 'mcp_approval_response', approval_request_id: 'mcpr_6', approve: true }
+
+  test.each([false, true])('gets the tool as it came (streamed: %j)', async streamed => {
+    provider.output = [request]
+    const input = [{ role: 'user', content: 'Hi' }, request, response]
+    const { status, text } = await ask({
+      ...{ tools: [server, connector], input, stream: streamed, max_tool_calls: 30 },
+      debug: { echo_upstream_body: streamed },
+    })
+    expect([status, lastAsked().tools]).toEqual([200, [server, connector]])
+    expect(lastAsked().max_tool_calls).toBe(30)
+    expect(readObjects(lastAsked().input).slice(1)).toEqual([request, response])
+    // An answer does not repeat it, but for a client that asks what was sent.
+    expect(text.includes('https://mcp.example')).toBe(streamed)
+    expect(text).not.toContain('token-of-the-client')
+  })
+
+  test.each<[string, Json]>([
+    ['beside one that does not', { models: ['openai/gpt', 'acme/chat'] }],
+    ['where that is not known', { model: 'acme/chat' }],
+    ['with conditions', { stop_server_tools_when: [{ type: 'step_count_is', step_count: 30 }] }],
+    [
+      'by a prefix',
+      { tools: [{ type: 'gateway:mcp', parameters: { ...connector, type: 'mcp' } }] },
+    ],
+    [
+      'where the gateway asked for approval',
+      {
+        input: [
+          { ...request, id: `mcpr_1_${'0'.repeat(32)}` },
+          { ...response, approval_request_id: `mcpr_1_${'0'.repeat(32)}` },
+        ],
+      },
+    ],
+  ])('is not asked %s, and connectors are refused by their name', async (_, fields) => {
+    const { status, text } = await ask({ tools: [connector], ...fields })
+    expect([status, provider.asked]).toEqual([400, []])
+    expect(text).toContain('connector_id')
+  })
+})
+
 describe('a provider of the same API', () => {
   const phases = [
     message('First', { id: 'msg_1', phase: 'commentary' }),

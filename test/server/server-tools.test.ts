@@ -286,7 +286,7 @@ describe('a loop', () => {
     )
     const { raw, finish } = await ask('responses', { tools: [{ type: 'remote' }] })
     expect([raw[0]?.output, finish]).toMatchObject([
-      [{ type: 'mcp_approval_request', name: 'delete', status: 'completed' }],
+      [{ type: 'mcp_approval_request', name: 'delete' }],
       'completed',
     ])
     expect(stage.heard).toHaveLength(1)

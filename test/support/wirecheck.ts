@@ -69,6 +69,7 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
 async function adaptSpec(directory: string): Promise<string> {
   const spec = await Bun.file(SPEC).json()
   spec.components.schemas.MessagesStreamingResponse.required = ['data']
+  allowMcpItems(spec.components.schemas)
   allowServiceItems(spec.components.schemas)
   const path = join(directory, 'openapi.json')
   await Bun.write(path, JSON.stringify(spec))
@@ -87,7 +88,9 @@ interface Union {
 // biome-ignore lint/suspicious/noExplicitAny: the public schema, of any form
 function allowServiceItems(schemas: any): void {
   const known: Union = schemas.OutputItems
-  const own = Object.entries(known.discriminator.mapping).filter(([type]) => type.includes(':'))
+  const own = Object.entries(known.discriminator.mapping).filter(
+    ([type]) => type.includes(':') || type in MCP_ITEMS,
+  )
   const narrow: Union[] = [
     schemas.BaseResponsesResult.properties.output.items,
     schemas.OutputItemAddedEvent.properties.item,
@@ -99,6 +102,53 @@ function allowServiceItems(schemas: any): void {
       discriminator.mapping[type] = $ref
     }
 }
+
+/** The items of MCP that the public schema has for conversations, and OpenAI's API in answers, too. */
+const MCP_ITEMS: Record<string, string> = {
+  mcp_list_tools: 'McpListToolsItem',
+  mcp_call: 'McpCallItem',
+  mcp_approval_request: 'McpApprovalRequestItem',
+}
+
+/** The members of OpenAI's events of them, besides those of all events. */
+const MCP_EVENTS: Record<string, string[]> = {
+  'response.mcp_list_tools.in_progress': [],
+  'response.mcp_list_tools.completed': [],
+  'response.mcp_call.in_progress': [],
+  'response.mcp_call.completed': [],
+  'response.mcp_call.failed': [],
+  'response.mcp_call_arguments.delta': ['delta'],
+  'response.mcp_call_arguments.done': ['arguments'],
+}
+
+/** Adds the items of MCP to the output, as the schema has them for the input, and their events. */
+// biome-ignore lint/suspicious/noExplicitAny: the public schema, of any form
+function allowMcpItems(schemas: any): void {
+  const add = (union: Union, type: string, name: string) => {
+    const $ref = `#/components/schemas/${name}`
+    union.oneOf.push({ $ref })
+    union.discriminator.mapping[type] = $ref
+  }
+  for (const [type, name] of Object.entries(MCP_ITEMS)) add(schemas.OutputItems, type, name)
+  for (const [type, members] of Object.entries(MCP_EVENTS)) {
+    const name = `Mcp_${type.replaceAll('.', '_')}`
+    schemas[name] = buildEventSchema(type, members)
+    add(schemas.StreamEvents, type, name)
+  }
+}
+
+const buildEventSchema = (type: string, members: string[]) => ({
+  type: 'object',
+  additionalProperties: false,
+  required: ['type', 'item_id', 'output_index', 'sequence_number', ...members],
+  properties: {
+    type: { type: 'string', enum: [type] },
+    item_id: { type: 'string' },
+    output_index: { type: 'integer' },
+    sequence_number: { type: 'integer' },
+    ...Object.fromEntries(members.map(name => [name, { type: 'string' }])),
+  },
+})
 
 // The checker needs a port number, so the kernel is asked for a free one first.
 function freePort(): Promise<number> {

@@ -126,7 +126,9 @@ function mergeServerTools(
 ): Pick<TextCall, 'serverTools'> {
   if (!presetTools || !callTools) return presetTools ? { serverTools: presetTools } : {}
   const { requests, stops } = callTools
-  const kept = presetTools.requests.filter(({ name }) => !requests.some(one => one.name === name))
+  const kept = presetTools.requests.filter(
+    ({ identity }) => !requests.some(one => one.identity === identity),
+  )
   return { serverTools: { requests: [...kept, ...requests], stops } }
 }
 

@@ -43,7 +43,7 @@ export function readServerTools<Tool>(
   const requests: ServerToolRequest[] = []
   for (const [i, tool] of (body.tools ?? []).entries()) {
     const request = readRequest(world, actor, tool, `tools.${i}`, dialect)
-    if (request) requests.push(request)
+    if (request) requests.push(requireNew(requests, request))
     else tools.push(tool)
   }
   checkChoice(world, body.tool_choice, requests)
@@ -51,7 +51,12 @@ export function readServerTools<Tool>(
     refuseStopConditions(body)
     return { tools, serverTools: {} }
   }
-  return { tools, serverTools: { serverTools: { requests, stops: readStops(body) } } }
+  const stops = readStops(body)
+  const asked = {
+    max_tool_calls: body.max_tool_calls == null ? null : readMaxSteps(body.max_tool_calls),
+    hasConditions: body.stop_server_tools_when != null,
+  }
+  return { tools, serverTools: { serverTools: { requests, stops, asked } } }
 }
 
 /** Whether a plugin of the body offers tools that the gateway runs. */
@@ -100,7 +105,17 @@ function readRequest(
   if (tool.dialects?.includes(dialect) === false)
     throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
   const options = readOptions(tool, entry, field, name === undefined)
-  return { name: tool.name, type, options, field: `${field}.type` }
+  const label = tool.identify?.(options)
+  const identity = label === undefined ? tool.name : `${tool.name} ${label}`
+  return { name: tool.name, type, options, identity, field: `${field}.type` }
+}
+
+// Of a tool that a call may have only once, its functions say so.
+function requireNew(known: ServerToolRequest[], request: ServerToolRequest): ServerToolRequest {
+  const { identity, name, field } = request
+  if (identity !== name && known.some(one => one.identity === identity))
+    throw invalid(`${field}: expected one ${identity}, found two`, field)
+  return request
 }
 
 /** Returns the name after the prefix of the gateway itself; undefined for one without that. */
@@ -154,7 +169,7 @@ function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: 
     const at = issue.path ? `${path}.${issue.path}` : path
     throw invalid(describeIssue(issue, at), at)
   }
-  return tool.readOptions((given ?? {}) as Json, path)
+  return tool.readOptions((given ?? {}) as Json, path, isShorthand)
 }
 
 /** Throws 400 for a choice of a tool that the gateway would run, and that the body does not ask for. */

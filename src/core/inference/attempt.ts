@@ -3,6 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { isLongTurn, yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
+import { isObject } from '../kernel/json.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
@@ -489,7 +490,20 @@ function buildEcho({ provider, model }: Endpoint, body: unknown): CommonPart {
     type: 'echo',
     provider: provider.name,
     model,
-    body: JSON.parse(JSON.stringify(body, (_, value) => shortenDataUrl(value))),
+    body: JSON.parse(
+      JSON.stringify(body, (_, value) => hideServerCredentials(shortenDataUrl(value))),
+    ),
+  }
+}
+
+// Of an MCP server that the provider calls by itself: a preset's may be of somebody else, and its
+// address may hold a secret, too.
+function hideServerCredentials(value: unknown): unknown {
+  if (!isObject(value) || value.type !== 'mcp') return value
+  const { authorization: _, headers: __, server_url, ...shown } = value
+  return {
+    ...shown,
+    ...(URL.canParse(String(server_url)) ? { server_url: new URL(String(server_url)).origin } : {}),
   }
 }
 

@@ -143,12 +143,13 @@ export class Run<K extends Kind = Kind> {
   }
 
   /**
-   * Whether an endpoint was tried, or would have been but for content filters, or a tool was paid:
-   * then the run is recorded, however it ends.
+   * Whether an endpoint was tried, or would have been but for content filters, or a tool was used or
+   * paid: then the run is recorded, however it ends.
    */
   get needsRecord(): boolean {
     const isPaid = this.toolMoney?.some(({ isCharged }) => isCharged) ?? false
-    return isPaid || this.blocked !== null || this.steps.some(step => step.isSent)
+    const hasUses = this.toolLoop !== null && this.toolLoop.uses.length > 0
+    return isPaid || hasUses || this.blocked !== null || this.steps.some(step => step.isSent)
   }
 
   /** Whether no provider has received its current step yet. */

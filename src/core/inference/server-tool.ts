@@ -3,6 +3,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
+import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -30,8 +31,15 @@ export interface ServerTool<Options = unknown> {
   example?: Json
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
   listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
-  /** Reads its parameters, which are at `path` in the body. Throws 400 naming the field. */
-  readOptions(parameters: Json, path: string): Options
+  /**
+   * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix
+   * (`isPlain`). Throws 400 naming the field.
+   */
+  readOptions(parameters: Json, path: string, isPlain?: boolean): Options
+  /**
+   * Returns what tells two of it in one call apart: a label. Absent if a call may have only one.
+   */
+  identify?(options: Options): string
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
   /**
@@ -53,12 +61,27 @@ export interface ServerTool<Options = unknown> {
     invocation: ToolContext<Options>,
   ): ToolFunction[] | Promise<ToolFunction[]>
   /**
-   * Returns what the client must approve before this use may run; null if it may. A use that is not
-   * approved (`isApproved`) does not run: its result says so.
+   * Lists items that stand before all else in the answer, in the form of the call's API: what the
+   * tool offers.
    */
-  findApproval?(world: InferenceWorld, invocation: ToolInvocation<Options>): ToolApproval | null
+  announce?(world: InferenceWorld, context: ToolContext<Options>): Json[] | Promise<Json[]>
+  /**
+   * Translates what the conversation has of earlier uses, of all requests of this tool, into calls
+   * of its functions and their results. Returns the uses that the client has approved since, which
+   * run before the model's turn. Throws 400 for an approval that is not valid.
+   */
+  restore?(world: InferenceWorld, run: Run, context: RestoreContext): Restored
+  /**
+   * Returns the item that asks the client for approval; null if the use may run, or if the call's
+   * API has no such item. The use does not run, and the answer ends after its turn.
+   */
+  requestApproval?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json | null
   /** Returns the fields of its output item that are known before it has run. */
   describeUse?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json
+  /** Returns the fields of the output item of a use that does not run: its arguments are no JSON. */
+  describeRefusal?(context: ToolContext<Options>, call: { name: string; input: string }): Json
+  /** Tells whether a `tool_choice` of its type means this function; all of them if absent. */
+  isChosen?(options: Options, choice: Json, name: string): boolean
   /**
    * Runs it once. A failure that the model can do something about is a result with `isError`;
    * throws only what ends the whole call: its cancellation, or a limit.
@@ -73,10 +96,30 @@ export interface ToolPart {
   obstacle: string | null
 }
 
-/** A use that waits for the client: the fields of its `mcp_approval_request` but id and input. */
-export interface ToolApproval {
-  server_label: string
+/** A call, and the requests of one tool in it. */
+export interface RestoreContext {
+  call: TextCall
+  requests: ServerToolRequest[]
+}
+
+/** A call whose conversation is in functions and results, and what runs before its first turn. */
+export interface Restored {
+  call: TextCall
+  /** Each has a message of its result in the conversation, which is empty. */
+  approved: ApprovedUse[]
+}
+
+/** A use that the client has approved. */
+export interface ApprovedUse {
+  request: ServerToolRequest
+  /** The id of the request for approval, which is that of the call in the conversation, too. */
+  id: string
+  /** The function. */
   name: string
+  /** The arguments. */
+  input: string
+  /** Where the approval stands in the body. */
+  field: string
 }
 
 /** A function as models are shown it. */
@@ -103,8 +146,8 @@ export interface ToolInvocation<Options = unknown> extends ToolContext<Options> 
   input: Json
   /** How often the tool was used in this call before: from 0. */
   uses: number
-  /** Whether the client has approved this use. */
-  isApproved?: boolean
+  /** The request that the client has approved for this use; absent if none was needed. */
+  approvalId?: string
   /**
    * Ends this use: its time is over, the client left, or the gateway stops. Tools run side by side,
    * so each has its own.

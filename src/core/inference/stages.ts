@@ -7,6 +7,7 @@ import { planStep } from './plan.ts'
 import { prepareRun, reviewRun } from './prepare.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
+import { runApproved } from './server-tool/approved.ts'
 import { offerTools } from './server-tool/offer.ts'
 import { recordRun, settleLastStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
@@ -52,6 +53,8 @@ export const STAGES: Stages = {
     { name: 'enrich', run: enrichRun },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
+    // Uses of tools that the client has approved since: 400, 402, 403.
+    { name: 'resume', run: runApproved },
   ],
   step: [
     // Which endpoints, in which order: 400, 404.

@@ -28,7 +28,9 @@ export function chainSteps<K extends Kind>(
   options: ChainOptions<K>,
 ): PeekedSequence<AnswerPart<K>[]> {
   const chain = new StepChain(world, rest, options)
-  return { first: chain.readBatch(first), rest: chain }
+  const batch = chain.readBatch(first)
+  const opened = options.run.toolLoop?.open(batch as TextPart[])
+  return { first: (opened as AnswerPart<K>[] | undefined) ?? batch, rest: chain }
 }
 
 /** The options of a chain. */

@@ -1,5 +1,6 @@
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
+import type { Approvals } from './traffic/approvals.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
 import type { RunningCalls } from './traffic/running-calls.ts'
@@ -16,6 +17,8 @@ export interface Traffic {
   health: Health
   /** The endpoints of sessions. */
   sessions: Sessions
+  /** What clients were asked to approve. */
+  approvals: Approvals
   /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }

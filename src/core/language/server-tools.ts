@@ -7,6 +7,8 @@ export interface ServerTools {
   requests: ServerToolRequest[]
   /** The steps end when any of them holds. */
   stops: StopCondition[]
+  /** What the client said of them, for a provider that runs a tool itself. */
+  asked?: { max_tool_calls: number | null; hasConditions: boolean }
 }
 
 /** A tool that a call asks for. */
@@ -16,6 +18,8 @@ export interface ServerToolRequest {
   /** Its name as the client gave it, which its items have as their type: `gateway:web_search`. */
   type: string
   options: unknown
+  /** What no two of a call may share: its name, with its label if it may be there more than once. */
+  identity: string
   /** Where it stands in the body: `tools.2`. */
   field: string
 }

@@ -1,15 +1,19 @@
 import { GatewayError, invalid } from '../errors.ts'
+import type { Run } from '../inference/run.ts'
 import type {
   ServerTool,
-  ToolApproval,
   ToolContext,
   ToolFunction,
   ToolInvocation,
   ToolResult,
 } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
+import type { Json } from '../kernel/json.ts'
 import { checkUntrustedUrl } from '../upstream/untrusted-url.ts'
-import { type McpOptions, McpParameters, readMcpOptions } from './mcp/options.ts'
+import { buildApprovalRequest } from './mcp/approval.ts'
+import { delegateToProvider } from './mcp/delegate.ts'
+import { type McpOptions, McpParameters, noConnectors, readMcpOptions } from './mcp/options.ts'
+import { listAnnounced, restoreItems } from './mcp/restore.ts'
 import { renderContent } from './mcp/result.ts'
 import { findServerObstacle, type McpServer, needsApproval, resolveServer } from './mcp/server.ts'
 import { runSession } from './mcp/session.ts'
@@ -31,11 +35,14 @@ import { buildFailedResult, runUse, toFailedResult, type UseLimit } from './use-
  */
 export const mcp: ServerTool<McpOptions> = {
   name: 'mcp',
-  shorthands: ['mcp'],
+  plainTypes: ['mcp'],
   schema: McpParameters,
   example: { server_label: 'example', server_url: 'https://mcp.example.com' },
   readOptions: readMcpOptions,
+  identify: ({ server_label }) => server_label,
   findObstacle({ config }, options) {
+    // Its provider may have it: the gateway refuses it by its name where it lists tools.
+    if (options.connector_id !== null && config.mcp.enabled) return null
     const server = resolveServer(config, options)
     return 'obstacle' in server ? server.obstacle : null
   },
@@ -48,15 +55,70 @@ export const mcp: ServerTool<McpOptions> = {
     const server = resolveServer(config, options)
     return 'obstacle' in server ? 0n : (server.price ?? 0n)
   },
+  delegate: delegateToProvider,
   listFunctions,
-  describeUse: (_, { options, name }) => toItem(describeUse(options, name)),
-  findApproval(world, { options, name }) {
-    const server = resolveServer(world.config, options)
-    if ('obstacle' in server) return null
-    const { name: tool } = describeUse(options, name)
-    return needsApproval(server, tool) ? { server_label: server.label, name: tool } : null
+  announce: announceTools,
+  restore: restoreItems,
+  requestApproval,
+  describeUse: (_, use) => toItem(use, describeUse(use.options, use.name), use.input),
+  describeRefusal({ options, run }, { name, input }) {
+    const { server_label, name: tool } = describeUse(options, name)
+    return isPublicForm(run, options)
+      ? { type: 'mcp_call', server_label, name: tool, arguments: input, output: null }
+      : { serverLabel: server_label, toolName: tool }
   },
+  isChosen: (options, { server_label, name }, functionName) =>
+    (server_label === undefined || server_label === options.server_label) &&
+    (name == null || name === describeUse(options, functionName).name),
   run: runTool,
+}
+
+/** A use by whose tool it is: the server's label, and the tool's own name. */
+export interface OwnName {
+  server_label: string
+  name: string
+}
+
+/** Whether a call shows the tool in the form of OpenAI's API (wire reference D.4). */
+const isPublicForm = ({ call }: Run, { isPlain }: McpOptions): boolean =>
+  isPlain && isOfResponses(call)
+
+const isOfResponses = (call: Run['call']): boolean =>
+  call?.kind === 'text' && call.dialect === 'responses'
+
+/** Finds what the client must approve before this use may run; null if it may. */
+export function findApproval(
+  world: InferenceWorld,
+  { options, name, approvalId }: ToolInvocation<McpOptions>,
+): OwnName | null {
+  const server = resolveServer(world.config, options)
+  if ('obstacle' in server || approvalId !== undefined) return null
+  const use = describeUse(options, name)
+  return names.get(options)?.has(name) && needsApproval(server, use.name) ? use : null
+}
+
+// Other APIs have no such item: there the use does not run, and the model is told why.
+function requestApproval(
+  world: InferenceWorld,
+  invocation: ToolInvocation<McpOptions>,
+): Json | null {
+  const { run, options, input } = invocation
+  const approval = isOfResponses(run.call) ? findApproval(world, invocation) : null
+  const server = resolveServer(world.config, options)
+  if (!approval || 'obstacle' in server) return null
+  const { workspace_id } = run.actor
+  return buildApprovalRequest(world, { workspace_id, server, name: approval.name, input })
+}
+
+/** Lists the tools of the server as an item, unless the conversation has that. */
+function announceTools(world: InferenceWorld, { options, run }: ToolContext<McpOptions>): Json[] {
+  const { call } = run
+  if (!isPublicForm(run, options) || call.kind !== 'text' || run.isDry) return []
+  if (listAnnounced(call.messages).has(options.server_label)) return []
+  const list = lists.get(options)
+  const server = resolveServer(world.config, options)
+  if (!list || 'obstacle' in server) return []
+  return [{ type: 'mcp_list_tools', ...describeList(list, server, options) }]
 }
 
 async function listFunctions(
@@ -64,6 +126,7 @@ async function listFunctions(
   { options, run }: ToolContext<McpOptions>,
 ): Promise<ToolFunction[]> {
   const server = resolveServer(world.config, options)
+  if (options.connector_id !== null) throw noConnectors(options.path)
   if ('obstacle' in server) throw invalid(`${options.path}: ${server.obstacle}`, options.path)
   const list = await (run.isDry
     ? (getKnownTools(world, server) ?? EMPTY_LIST)
@@ -113,12 +176,21 @@ export async function describeTools(
     const server = resolveServer(world.config, options)
     if ('obstacle' in server) return { server_label, tools: [], error: server.obstacle }
     const list = await readTools(world, server, options)
-    const tools = selectTools(list, server, options.allowed).map(describeTool)
-    return { server_label, tools, error: describeLeftOut(list) }
+    return describeList(list, server, options)
   } catch (thrown) {
     return { server_label, tools: [], error: GatewayError.from(thrown).message }
   }
 }
+
+const describeList = (
+  list: ToolList,
+  server: McpServer,
+  { server_label, allowed }: McpOptions,
+) => ({
+  server_label,
+  tools: selectTools(list, server, allowed).map(describeTool),
+  error: describeLeftOut(list),
+})
 
 const describeTool = ({ name, description, inputSchema, isReadOnly }: McpTool) => ({
   name,
@@ -136,22 +208,33 @@ const describeLeftOut = ({ leftOut }: ToolList): string | null =>
 // functions were listed.
 const names = new WeakMap<McpOptions, Map<string, string>>()
 
+// What was listed for them, too, so that no server is asked twice.
+const lists = new WeakMap<McpOptions, ToolList>()
+
 function noteNames(server: McpServer, options: McpOptions, list: ToolList): void {
+  lists.set(options, list)
   const tools = selectTools(list, server, options.allowed)
   names.set(options, new Map(tools.map(({ name }) => [nameFunction(server.label, name), name])))
 }
 
 /** Returns whose tool a function is, and its own name. */
-function describeUse(options: McpOptions, functionName: string): ToolApproval {
+function describeUse(options: McpOptions, functionName: string): OwnName {
   const name = names.get(options)?.get(functionName) ?? functionName
   return { server_label: options.server_label, name }
 }
 
-/** Renders it under the names of the item `openrouter:mcp` (wire reference D.4). */
-const toItem = ({ server_label, name }: ToolApproval) => ({
-  serverLabel: server_label,
-  toolName: name,
-})
+/** Renders a use as the item that its call shows: `mcp_call` or `openrouter:mcp` (D.4). */
+function toItem(
+  { options, run, approvalId }: ToolInvocation<McpOptions>,
+  { server_label, name }: OwnName,
+  input: Json,
+): Json {
+  if (!isPublicForm(run, options)) return { serverLabel: server_label, toolName: name }
+  return {
+    ...{ type: 'mcp_call', server_label, name, arguments: JSON.stringify(input) },
+    ...{ output: null, error: null, approval_request_id: approvalId ?? null },
+  }
+}
 
 async function runTool(
   world: InferenceWorld,
@@ -160,19 +243,18 @@ async function runTool(
   const { options, uses } = invocation
   const server = resolveServer(world.config, options)
   const use = describeUse(options, invocation.name)
-  const item = toItem(use)
+  const item = toItem(invocation, use, invocation.input)
   const { max_uses } = world.config.mcp
   if ('obstacle' in server) return buildFailedResult(server.obstacle, item)
   if (uses >= max_uses)
     return buildFailedResult(`No more calls: this call may make ${max_uses}`, item)
   if (!names.get(options)?.has(invocation.name))
     return buildFailedResult('There is no such tool', item)
-  if (needsApproval(server, use.name) && invocation.isApproved !== true)
-    return buildFailedResult(NOT_APPROVED, item)
+  if (findApproval(world, invocation)) return buildFailedResult(NOT_APPROVED, item)
   const result = await runUse(invocation, server.timeoutMilliseconds, limit =>
     callTool(world, server, invocation, use, limit),
   )
-  return { ...result, item }
+  return { ...result, item: { ...item, ...(item.type === 'mcp_call' ? result.item : {}) } }
 }
 
 const NOT_APPROVED =
@@ -190,6 +272,7 @@ async function callTool(
   return {
     text: markAsData(`the tool ${name} of the MCP server ${server.label}`, content),
     isError: result.isError === true,
+    item: result.isError ? { error: content } : { output: content },
     ...(server.price === null ? {} : { cost: server.price }),
   }
 }

@@ -8,7 +8,7 @@ import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import type { Json } from '../../../src/core/kernel/json.ts'
 import type { McpOptions } from '../../../src/core/tools/mcp/options.ts'
 import { nameFunction } from '../../../src/core/tools/mcp/tool-list.ts'
-import { describeTools, mcp } from '../../../src/core/tools/mcp.ts'
+import { describeTools, findApproval, mcp } from '../../../src/core/tools/mcp.ts'
 import { testGateway } from '../../support/gateway.ts'
 import {
   startMcpServer,
@@ -314,12 +314,12 @@ describe('approval', () => {
     const use = buildUse(mcp, parameters, { a: 1, b: 2 }, { name })
     await mcp.listFunctions(world, use)
     const approval = { server_label: String(parameters.server_label), name: tool }
-    expect(mcp.findApproval?.(world, use)).toEqual(needsIt ? approval : null)
+    expect(findApproval(world, use)).toEqual(needsIt ? approval : null)
     const before = server.requests.length
     const result = await mcp.run(world, use)
     expect(result.text.includes('needs the approval')).toBe(needsIt)
     if (needsIt) expect(server.requests.length).toBe(before)
-    const approved = await mcp.run(world, { ...use, isApproved: true })
+    const approved = await mcp.run(world, { ...use, approvalId: 'mcpr_1' })
     expect(approved.text).not.toContain('needs the approval')
   })
 

@@ -95,6 +95,11 @@ export const SAMPLES: Record<string, ServerToolSample> = {
       ...{ server_label: 'own', server_url: null, server_description: 'A test', headers: {} },
       allowed: { names: ['add'], isReadOnly: false },
       approval: { always: [], never: [], others: 'never' },
+      ...{ isPlain: false, connector_id: null },
+      given: {
+        ...{ server_label: 'own', server_description: 'A test', allowed_tools: ['add'] },
+        require_approval: 'never',
+      },
       path: 'tools.0.parameters',
     },
     name: 'own__add',

@@ -12,6 +12,8 @@ interface Making {
   empty: Json
   /** The statuses of `response.{type}.{status}` that it goes through, from the first on. */
   statuses?: string[]
+  /** Whether there is an event `response.{type}.failed` in place of the last. */
+  fails?: true
   /** The member that arrives in pieces, its event, and where in the item it stands. */
   streamed?: { event: string; member: string; within?: string }
 }
@@ -43,9 +45,11 @@ const MAKINGS: Record<string, Making> = {
       within: 'operation',
     },
   },
+  mcp_list_tools: { empty: { tools: [] }, statuses: ['in_progress', 'completed'] },
   mcp_call: {
     empty: { arguments: '', output: null },
     statuses: ['in_progress', 'completed'],
+    fails: true,
     streamed: { event: 'response.mcp_call_arguments', member: 'arguments' },
   },
 }
@@ -67,21 +71,45 @@ export const completeItem = (item: Json): Json => ({
 })
 
 /** Renders every event of an item of which there were no previews: its whole life. */
-export function renderLife(place: ItemPlace, item: Json): ItemEvent[] {
-  const making = MAKINGS[String(item.type)] ?? { empty: {} }
-  const [first, ...later] = (making.statuses ?? []).map(status => ({
-    type: `response.${item.type}.${status}`,
-    ...place,
-  }))
-  const last = later.pop()
+export const renderLife = (place: ItemPlace, item: Json): ItemEvent[] => [
+  ...renderBirth(place, item),
+  ...renderEnd(place, item),
+]
+
+/** Renders the events with which an item begins, with all that is known of it by then. */
+export function renderBirth(place: ItemPlace, item: Json): ItemEvent[] {
+  const making = getMaking(item)
+  const [first] = making.statuses ?? []
   return [
     renderAdded(place, renderBegun(item, making)),
-    ...(first ? [first] : []),
+    ...(first ? [renderStatus(place, item, first)] : []),
     ...renderPieces(place, item, making),
-    ...later,
-    ...(last && item.status !== 'failed' ? [last] : []),
-    renderDone(place, item),
   ]
+}
+
+/** Renders the events with which an item that has begun is whole. */
+export function renderEnd(place: ItemPlace, item: Json): ItemEvent[] {
+  const { statuses = [], fails } = getMaking(item)
+  const later = statuses.slice(1)
+  if (item.status === 'failed') later.splice(-1, 1, ...(fails ? ['failed'] : []))
+  return [...later.map(status => renderStatus(place, item, status)), renderDone(place, item)]
+}
+
+const getMaking = ({ type }: Json): Making => getOwn(MAKINGS, type) ?? { empty: {} }
+
+const renderStatus = (place: ItemPlace, { type }: Json, status: string): ItemEvent => ({
+  type: `response.${type}.${status}`,
+  ...place,
+})
+
+/**
+ * Returns how a use of a tool of the gateway ended, as an item of this type says it; undefined for
+ * one that does not.
+ */
+export function renderOutcome(type: unknown, isError: boolean): string | undefined {
+  if (type === 'mcp_approval_request') return undefined
+  if (isError) return type === 'mcp_call' ? 'failed' : 'incomplete'
+  return 'completed'
 }
 
 // Members that an item does not have are not added: they would be other items than the provider's.

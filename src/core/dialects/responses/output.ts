@@ -1,6 +1,6 @@
 import { isObject, type Json, readObject, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { ServerToolUse, TextPart } from '../../language/part.ts'
+import type { ServerToolOutcome, ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { isCustomTool } from '../../language/tool.ts'
 import { createCallItem, type ToolCallItem } from './call-item.ts'
@@ -9,11 +9,18 @@ import {
   type ItemPlace,
   type ItemStatus,
   type OpenItem,
-  renderAdded,
   renderDone,
 } from './events.ts'
 import { MessageItem, toFileSource, toSource } from './message-item.ts'
-import { completeItem, readPreviewPlace, renderLife, renderPreview } from './other-item.ts'
+import {
+  completeItem,
+  readPreviewPlace,
+  renderBirth,
+  renderEnd,
+  renderLife,
+  renderOutcome,
+  renderPreview,
+} from './other-item.ts'
 import { ReasoningItem } from './reasoning-item.ts'
 import { findTextField } from './seal.ts'
 import { toNativeItem } from './server-items.ts'
@@ -30,6 +37,8 @@ export class ResponseOutput {
   readonly #answerId: string
   readonly #hidesReasoning: boolean
   readonly #customTools: Set<unknown>
+  /** The ids of the provider's items. */
+  readonly #ids = new Set<unknown>()
   /** The message or reasoning that pieces are added to. */
   #current: MessageItem | ReasoningItem | null = null
   readonly #calls = new Map<number, ToolCallItem>()
@@ -159,11 +168,15 @@ export class ResponseOutput {
 
   #beginServerTool(part: Extract<TextPart, { type: 'server-tool-start' }>): ItemEvent[] {
     const ended = this.#endOpen()
-    const place = this.#takePlace('st', null)
-    const item = { ...part.item, ...toServerItem(part, place), status: 'in_progress' }
+    const prefix = PREFIXES[String(part.item.type)] ?? 'st'
+    const place = this.#takePlace(prefix, readString(part.item.id))
+    const known = { ...part.item, ...toServerItem(part, place) }
+    // One that asks the client something has no status.
+    const isAsking = renderOutcome(known.type, false) === undefined
+    const item = isAsking ? known : { ...known, status: 'in_progress' }
     this.#running.set(part.id, place)
     this.items.push(item)
-    return [...ended, renderAdded(place, item)]
+    return [...ended, ...renderBirth(place, item)]
   }
 
   #endServerTool(part: Extract<TextPart, { type: 'server-tool-end' }>): ItemEvent[] {
@@ -171,10 +184,11 @@ export class ResponseOutput {
     if (!place) return []
     this.#running.delete(part.id)
     const begun = this.items[place.output_index]
-    const status = part.isError ? 'incomplete' : 'completed'
-    const item = { ...begun, ...part.item, ...toServerItem(part, place), status }
+    const { status: _, ...named } = { ...begun, ...part.item }
+    const status = renderOutcome(named.type, part.isError)
+    const item = { ...named, ...renderError(named, part), ...(status ? { status } : {}) }
     this.items[place.output_index] = item
-    return [renderDone(place, item)]
+    return renderEnd(place, item)
   }
 
   // They were cut off: the client left, or a limit was reached.
@@ -261,10 +275,16 @@ export class ResponseOutput {
     return call?.end(status) ?? []
   }
 
-  /** Takes the next place. An item of the provider keeps its id, and all others get their own. */
+  /**
+   * Takes the next place. An item of the provider keeps its id, and all others get their own, as
+   * does one whose id another has: a provider may begin anew in each turn.
+   */
   #takePlace(prefix: string, id: string | null | undefined): ItemPlace {
     const output_index = this.items.length
-    return { output_index, item_id: id || `${prefix}_${this.#answerId}_${output_index}` }
+    const isTaken = prefix !== '' && this.#ids.has(id)
+    this.#ids.add(id)
+    const own = `${prefix}_${this.#answerId}_${output_index}`
+    return { output_index, item_id: isTaken || !id ? own : id }
   }
 }
 
@@ -274,12 +294,18 @@ const toServerItem = ({ requestedAs, item }: ServerToolUse, { item_id }: ItemPla
   id: item_id,
 })
 
+// What the item has no word for yet, the model was told.
+const renderError = (item: Json, { isError, output }: ServerToolOutcome): Json =>
+  item.type === 'mcp_call' && isError && item.error == null ? { error: output } : {}
+
 /** The prefixes of ids by type of item, as OpenAI has them. */
 const PREFIXES: Record<string, string> = {
   web_search_call: 'ws',
   image_generation_call: 'ig',
   code_interpreter_call: 'ci',
   custom_tool_call: 'ctc',
+  mcp_call: 'mcp',
+  mcp_list_tools: 'mcpl',
 }
 
 const toBareEntry = (text: string): ReasoningDetail => ({

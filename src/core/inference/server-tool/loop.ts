@@ -1,11 +1,11 @@
-import type { GatewayError } from '../../errors.ts'
+import { type GatewayError, invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ServerTools } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
 import type { Run, Step } from '../run.ts'
-import type { ToolSource } from '../server-tool.ts'
+import type { ApprovedUse, ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
@@ -30,6 +30,10 @@ interface LoopOptions {
   clientFunctions: Set<string>
   /** Whether the client has tools that are no functions, whose calls may have any name. */
   hasOtherTools: boolean
+  /** What the client has approved since the last answer. */
+  approved: ApprovedUse[]
+  /** What stands before all else in the answer. */
+  opening: TextPart[]
 }
 
 /**
@@ -42,6 +46,8 @@ export class ToolLoop {
   readonly deferred: Map<string, FunctionTool>
   /** Every use so far, in the order in which the model asked for them. */
   readonly uses: ToolUse[] = []
+  /** What clients see before the first turn. */
+  readonly opening: TextPart[]
   readonly #options: LoopOptions
   readonly #usesByTool = new Map<unknown, number>()
   readonly #sources = new Map<string, ToolSource>()
@@ -56,7 +62,55 @@ export class ToolLoop {
   constructor(options: LoopOptions) {
     this.#options = options
     this.deferred = options.deferred
+    this.opening = options.opening
     this.#turn = this.#createTurn()
+  }
+
+  /** What the client has approved since the last answer. */
+  get approved(): ApprovedUse[] {
+    return this.#options.approved
+  }
+
+  /**
+   * Prepares the uses that the client has approved. Each approval is used with that: throws 400 if
+   * another call has used one meanwhile.
+   */
+  beginApproved(world: InferenceWorld, run: Run): ToolUse[] {
+    const { approvals } = world.traffic
+    for (const [i, { id, field }] of this.approved.entries()) {
+      if (approvals.use(id)) continue
+      for (const earlier of this.approved.slice(0, i)) approvals.giveBack(earlier.id)
+      throw invalid(`${field}: expected an approval that was not used yet`, field)
+    }
+    this.#current = this.approved.map(({ request, id, name, input }) => {
+      const offered = this.#options.functions.get(name) ?? null
+      const call = { id, name, input }
+      const uses = this.#countUse(offered?.request ?? request)
+      const use = prepareUse(world, run, { call, offered, turn: 0, uses, approvalId: id })
+      return offered ? use : refuse({ ...use, invocation: null, price: 0n }, GONE)
+    })
+    this.uses.push(...this.#current)
+    return this.#current
+  }
+
+  /** Takes back the uses that the client has approved: none of them has begun. */
+  forgetApproved({ traffic }: InferenceWorld): void {
+    for (const { id } of this.approved) traffic.approvals.giveBack(id)
+    this.#current = []
+    this.uses.length = 0
+  }
+
+  /** Takes the results of those uses, by the ids of their calls. */
+  takeApprovedResults(): Map<string, Message> {
+    const results = this.#current.map(use => [use.call.id, toMessage(use)] as const)
+    this.#current = []
+    return new Map(results)
+  }
+
+  /** Returns the first parts of the answer with what stands before all else. */
+  open(parts: TextPart[]): TextPart[] {
+    const at = parts.findIndex(({ type }) => type !== 'start' && type !== 'echo')
+    return parts.toSpliced(at === -1 ? parts.length : at, 0, ...this.opening.splice(0))
   }
 
   /** Lists the tools that the call asks for, as the client named them, and what they did. */
@@ -91,8 +145,7 @@ export class ToolLoop {
     this.#turn.separateIds()
     this.#current = calls.map((call, i) => {
       const offered = this.#options.functions.get(call.name) ?? null
-      const uses = this.#usesByTool.get(offered?.request) ?? 0
-      this.#usesByTool.set(offered?.request, uses + 1)
+      const uses = this.#countUse(offered?.request)
       const turn = step.run.steps.length
       const use = prepareUse(world, step.run, { call, offered, turn, uses })
       if (i < MAX_CALLS) return use
@@ -113,12 +166,10 @@ export class ToolLoop {
   }
 
   /** Renders the beginning of the uses of this turn, for clients. */
-  renderStarts(world: InferenceWorld): TextPart[] {
+  renderStarts(world: InferenceWorld, run: Run): TextPart[] {
     return this.#current.flatMap((use): TextPart[] => {
       const shown = toShownUse(use)
-      if (!shown || !use.invocation) return shown ? [{ type: 'server-tool-start', ...shown }] : []
-      const item = use.offered?.tool.describeUse?.(world, use.invocation) ?? {}
-      return [{ type: 'server-tool-start', ...shown, item }]
+      return shown ? [{ type: 'server-tool-start', ...shown, item: toItem(world, run, use) }] : []
     })
   }
 
@@ -179,6 +230,12 @@ export class ToolLoop {
     return [...this.#sources.values()].map(source => renderSource(source, text.text, this.#place))
   }
 
+  #countUse(request: unknown): number {
+    const uses = this.#usesByTool.get(request) ?? 0
+    this.#usesByTool.set(request, uses + 1)
+    return uses
+  }
+
   #createTurn(): Turn {
     const { functions, clientFunctions, hasOtherTools } = this.#options
     return new Turn(name => functions.has(name) || !(hasOtherTools || clientFunctions.has(name)))
@@ -204,6 +261,18 @@ const MAX_TURNS = 98
 
 /** Whether a turn that ended so said all that it was to say. */
 const isWhole = (finish: Turn['finish']): boolean => finish === 'tool_calls' || finish === 'stop'
+
+/** What the model is told of a use whose tool is not offered any more. */
+const GONE = 'There is no such tool any more.'
+
+/** Returns the fields of the item of a use that are known when it begins. */
+function toItem(world: InferenceWorld, run: Run, { offered, invocation, result, call }: ToolUse) {
+  if (!offered) return {}
+  const { tool, request } = offered
+  if (invocation) return tool.describeUse?.(world, invocation) ?? {}
+  const context = { options: request.options, run }
+  return result?.pauses ? (result.item ?? {}) : (tool.describeRefusal?.(context, call) ?? {})
+}
 
 // Clients do not see calls of functions that nobody has.
 const toShownUse = ({ offered, call }: ToolUse): (ServerToolUse & { choice: number }) | null =>

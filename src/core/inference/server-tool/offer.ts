@@ -1,10 +1,11 @@
 import { invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
-import type { ServerTool, ToolFunction } from '../server-tool.ts'
+import type { Restored, ServerTool, ToolFunction } from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
 import { ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
@@ -19,17 +20,17 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
-  const call = delegateTools(world, asked)
-  const { serverTools: request } = call
-  if (!request) {
-    run.call = call as typeof run.call
-    return
-  }
-  if (findHighestCount(call, 'answers') > 1)
+  const delegated = delegateTools(world, asked)
+  const { serverTools: request } = delegated
+  run.call = delegated as typeof run.call
+  if (!request) return
+  if (findHighestCount(delegated, 'answers') > 1)
     throw invalid('n: expected 1 beside tools that the gateway runs', 'n')
   const offers = await Promise.all(
     request.requests.map(one => listFunctions(world, run, one, findTool(world, one))),
   )
+  const opening = await announceTools(world, run, request.requests)
+  const { call, approved } = restoreUses(world, run, delegated)
   const functions = new Map<string, OfferedFunction>()
   const clientFunctions = new Set(call.tools.flatMap(listNames))
   for (const { name, tool, request: asked } of offers.flat()) {
@@ -49,6 +50,7 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
     deferred: new Map([...deferred.values()].map(loaded => [loaded.name, loaded])),
     clientFunctions,
     hasOtherTools: call.tools.some(isOfUnknownNames),
+    ...{ approved, opening },
   })
   run.call = {
     ...call,
@@ -73,6 +75,36 @@ function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
   return requests.length === 0
     ? delegated
     : { ...delegated, serverTools: { ...serverTools, requests } }
+}
+
+/** Renders what the tools of a call show of themselves before all else. */
+async function announceTools(
+  world: InferenceWorld,
+  run: Run,
+  requests: ServerToolRequest[],
+): Promise<TextPart[]> {
+  const { call } = run
+  if (call.kind !== 'text') return []
+  const items = await Promise.all(
+    requests.map(
+      one => findTool(world, one).announce?.(world, { options: one.options, run }) ?? [],
+    ),
+  )
+  const { dialect } = call
+  return items.flat().map(value => ({ type: 'other', choice: 0, dialect, value }))
+}
+
+/** Translates what the conversation has of earlier uses, tool by tool. */
+function restoreUses(world: InferenceWorld, run: Run, delegated: TextCall): Restored {
+  const requests = delegated.serverTools?.requests ?? []
+  let restored: Restored = { call: delegated, approved: [] }
+  for (const tool of new Set(requests.map(one => findTool(world, one)))) {
+    const { call, approved } = restored
+    const own = requests.filter(({ name }) => name === tool.name)
+    const next = tool.restore?.(world, run, { call, requests: own })
+    if (next) restored = { call: next.call, approved: [...approved, ...next.approved] }
+  }
+  return restored
 }
 
 /** A function of one of the gateway's own tools, as a call asks for it. */
@@ -157,7 +189,13 @@ const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
 function chooseTool({ params, serverTools }: TextCall, offers: Offer[]): TextCall['params'] {
   const { tool_choice } = params
   if (typeof tool_choice !== 'object') return params
-  const chosen = offers.filter(({ request }) => request.type === tool_choice.type)
+  const chosen = offers.filter(
+    ({ request, tool, name }) =>
+      request.type === tool_choice.type &&
+      (tool.isChosen?.(request.options, tool_choice, name) ?? true),
+  )
+  if (chosen.length === 0 && offers.some(({ request }) => request.type === tool_choice.type))
+    throw invalid('tool_choice: expected a tool of this request', 'tool_choice')
   const [only] = chosen
   if (!only || !serverTools) return params
   const choice: ToolChoice =

@@ -18,7 +18,7 @@ export interface ToolUse {
   /** Null for an unknown function. */
   offered: OfferedFunction | null
   call: PendingCall
-  /** The turn of the model that asked for it, from 1. */
+  /** The turn of the model that asked for it, from 1; 0 if an earlier answer did. */
   turn: number
   /** Null if it may not run: then it has a result already. */
   invocation: ToolInvocation | null
@@ -36,14 +36,21 @@ export interface ToolUse {
 /** The most arguments of one use. */
 const MAX_INPUT = 1024 * 1024
 
+/** A call of a function, and how often its tool was used before. */
+interface Asked extends Pick<ToolUse, 'call' | 'offered' | 'turn'> {
+  uses: number
+  /** The request for approval that the client has answered. */
+  approvalId?: string
+}
+
 /**
- * Prepares the use of a tool that a model called. Arguments that are no JSON object are an answer
+ * Prepares the use of a tool that a model called. One that the client must approve waits for that. Arguments that are no JSON object are an answer
  * to the model, as are functions that do not exist.
  */
 export function prepareUse(
   world: InferenceWorld,
   run: Run,
-  { call, offered, turn, uses }: Pick<ToolUse, 'call' | 'offered' | 'turn'> & { uses: number },
+  { call, offered, turn, uses, approvalId }: Asked,
 ): ToolUse {
   const use: ToolUse = {
     ...{ call, offered, turn, latency: 0, price: 0n },
@@ -54,8 +61,14 @@ export function prepareUse(
   const input = call.input.trim() === '' ? {} : parseObject(call.input)
   if (!input) return refuse(use, 'The arguments are not a JSON object.')
   const { options } = offered.request
-  const invocation = { options, run, callId: call.id, name: call.name, input, uses }
-  use.invocation = { ...invocation, cancellation: new Cancellation() }
+  const invocation = {
+    ...{ options, run, callId: call.id, name: call.name, input, uses },
+    ...(approvalId === undefined ? {} : { approvalId }),
+    cancellation: new Cancellation(),
+  }
+  const asked = offered.tool.requestApproval?.(world, invocation)
+  if (asked) return { ...use, result: { text: '', isError: false, pauses: true, item: asked } }
+  use.invocation = invocation
   use.price = offered.tool.priceUse?.(world, options) ?? 0n
   return use
 }

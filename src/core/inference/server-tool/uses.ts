@@ -60,7 +60,7 @@ export class UsesRun {
     this.#run.pendingStep = this.#charged.catch(doNothing)
     // Each is awaited when its turn comes, but all of them may fail before.
     for (const end of this.#ends) end.catch(doNothing)
-    return this.#loop.renderStarts(this.#world)
+    return this.#loop.renderStarts(this.#world, this.#run)
   }
 
   // A use that ends the call ends those beside it.

@@ -10,11 +10,13 @@ import type { ToolUse } from '../server-tool/use.ts'
 export function listGenerationSteps(run: Run): GenerationStep[] {
   const { steps, toolLoop, openingUses, ending } = run
   if (steps.length < 2 && !toolLoop?.uses.length && openingUses.length === 0) return []
+  const uses = toolLoop?.uses ?? []
+  const approved = uses.filter(({ turn }) => turn === 0).map(toToolStep)
   const turns = steps.flatMap((step, i) => [
     toModelStep(step, ending?.endedAt ?? step.startedAt),
-    ...(toolLoop?.uses ?? []).filter(({ turn }) => turn === i + 1).map(toToolStep),
+    ...uses.filter(({ turn }) => turn === i + 1).map(toToolStep),
   ])
-  return [...openingUses.map(toToolStep), ...turns]
+  return [...openingUses.map(toToolStep), ...approved, ...turns]
 }
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {

@@ -18,7 +18,7 @@ export const McpParameters = Type.Object(
     }),
     server_url: Type.Optional(Type.String({ minLength: 1, maxLength: 8_192 })),
     server_description: optional(Type.String({ maxLength: 2_000 })),
-    connector_id: Type.Optional(Type.Unknown()),
+    connector_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     authorization: Type.Optional(Type.String({ format: 'visible-ascii', maxLength: 16_384 })),
     headers: optional(Type.Record(Type.String(), Type.String({ maxLength: 8_192 }))),
     allowed_tools: optional(
@@ -55,6 +55,12 @@ export interface McpOptions {
   headers: Record<string, string>
   allowed: AllowedTools
   approval: ApprovalRule | null
+  /** Whether it was asked for without a prefix, and is shown so. */
+  isPlain: boolean
+  /** A service of the provider's own instead of a server; null if none is named. */
+  connector_id: string | null
+  /** The tool as the body has it, without its type. */
+  given: Json
   /** Where the tool stands in the body, for errors. */
   path: string
 }
@@ -76,15 +82,15 @@ export interface ApprovalRule {
  * Reads the tool, which is at `path` in the body: its fields stand beside its `type`. Throws 400
  * naming the field.
  */
-export function readMcpOptions(parameters: Json, path: string): McpOptions {
-  if (parameters.connector_id !== undefined)
-    throw invalid(
-      `${path}.connector_id: expected server_url: this gateway has no connectors`,
-      `${path}.connector_id`,
-    )
+export function readMcpOptions(parameters: Json, path: string, isPlain = false): McpOptions {
+  // A provider that runs the tool itself may have them.
+  if (parameters.connector_id !== undefined && !isPlain) throw noConnectors(path)
   const read = requireMatch(McpParameters, parameters, path)
+  if (read.connector_id !== undefined && read.server_url !== undefined)
+    throw invalid(`${path}.connector_id: expected none beside server_url`, `${path}.connector_id`)
   const headers = readHeaders(read, path)
-  if (read.server_url === undefined && Object.keys(headers).length > 0)
+  const isRemote = read.server_url !== undefined || read.connector_id !== undefined
+  if (!isRemote && Object.keys(headers).length > 0)
     throw invalid(
       `${path}.server_url: expected one beside headers or authorization: a server of this ` +
         'gateway has its own',
@@ -97,9 +103,19 @@ export function readMcpOptions(parameters: Json, path: string): McpOptions {
     headers,
     allowed: readAllowed(read.allowed_tools),
     approval: readApproval(read.require_approval, `${path}.require_approval`),
+    isPlain,
+    connector_id: read.connector_id ?? null,
+    given: parameters,
     path,
   }
 }
+
+/** The gateway runs the tool, and has no connectors. */
+export const noConnectors = (path: string) =>
+  invalid(
+    `${path}.connector_id: expected server_url: this gateway has no connectors`,
+    `${path}.connector_id`,
+  )
 
 type Parameters = Static<typeof McpParameters>
 

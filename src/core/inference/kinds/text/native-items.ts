@@ -13,7 +13,10 @@ import type { Block, Message } from '../../../language/message.ts'
 /** Returns the call with what other providers understand in place of such items. Throws 400. */
 export function replaceNativeItems(call: TextCall): TextCall {
   if (call.dialect !== 'responses' || !call.messages.some(hasItem)) return call
-  return { ...call, messages: call.messages.flatMap(replaceInMessage) }
+  const last = call.messages.findLastIndex(({ role }) => role === 'assistant')
+  const replace = (message: Message, i: number) =>
+    i < last && isApproval(message) ? [] : replaceInMessage(message)
+  return { ...call, messages: call.messages.flatMap(replace) }
 }
 
 type OtherBlock = Extract<Block, { type: 'other' }>
@@ -28,6 +31,10 @@ const isItem = (block: Block): block is OtherBlock & { value: Item } =>
   isObject(block.value) &&
   typeof block.value.type === 'string' &&
   !block.value.type.startsWith('input_')
+
+// What came of one that the model has answered since stands after it.
+const isApproval = ({ blocks: [first] }: Message): boolean =>
+  first !== undefined && isItem(first) && first.value.type === 'mcp_approval_response'
 
 function replaceInMessage(message: Message): Message[] {
   const [first] = message.blocks
