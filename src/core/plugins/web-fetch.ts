@@ -35,7 +35,7 @@ function offerTool(call: TextCall, options: WebFetchOptions): TextCall {
   }
   if (requests.some(({ name }) => name === tool.name)) return call
   const request = {
-    ...{ name: tool.name, type: `openrouter:${tool.name}`, field: 'plugins' },
+    ...{ name: tool.name, identity: tool.name, type: `openrouter:${tool.name}`, field: 'plugins' },
     options,
   }
   return { ...call, serverTools: { requests: [...requests, request], stops } }

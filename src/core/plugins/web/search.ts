@@ -45,7 +45,7 @@ const prepareSearch = (
     offered: {
       tool: webSearch as ServerTool,
       request: {
-        ...{ name: webSearch.name, type: 'web', field: 'plugins' },
+        ...{ name: webSearch.name, identity: webSearch.name, type: 'web', field: 'plugins' },
         options: toToolOptions(options),
       },
     },
