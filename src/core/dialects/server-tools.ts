@@ -1,6 +1,6 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import type { ServerTool } from '../inference/server-tool.ts'
+import type { ServerTool, ToolReading } from '../inference/server-tool.ts'
 import { isObject, type Json, readObject, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
@@ -89,8 +89,24 @@ function readRequest(
   checkEnabled(world, actor, type, [tool.name, ...(tool.aliases ?? [])])
   if (tool.dialects?.includes(dialect) === false)
     throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
-  const options = readOptions(tool, entry, field, name === undefined)
+  const reading: ToolReading = {
+    readTool: (inner, at) => requireRequest(world, actor, inner, at, dialect),
+  }
+  const options = readOptions(tool, entry, field, name === undefined, reading)
   return { name: tool.name, type, options, field: `${field}.type` }
+}
+
+// A tool within another one: its client never sees its calls, so it must be one of the gateway's.
+function requireRequest(
+  world: DialectWorld,
+  actor: Actor,
+  entry: unknown,
+  field: string,
+  dialect: TextDialect,
+): ServerToolRequest {
+  const request = readRequest(world, actor, entry, field, dialect)
+  if (!request) throw invalid(`${field}: expected a tool that the gateway runs`, field)
+  return request
 }
 
 /** Returns the name after the prefix of the gateway itself; undefined for one without that. */
@@ -127,7 +143,13 @@ function checkEnabled(world: DialectWorld, actor: Actor, type: string, names: st
 }
 
 /** Reads the parameters: of a shorthand those beside its type, too. Throws 400 naming the field. */
-function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: boolean): unknown {
+function readOptions(
+  tool: ServerTool,
+  entry: Json,
+  field: string,
+  isShorthand: boolean,
+  reading: ToolReading,
+): unknown {
   const { type: _, parameters, ...beside } = entry
   if (parameters != null && !isObject(parameters))
     throw invalid(`${field}.parameters: expected an object`, `${field}.parameters`)
@@ -144,7 +166,7 @@ function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: 
     const at = issue.path ? `${path}.${issue.path}` : path
     throw invalid(describeIssue(issue, at), at)
   }
-  return tool.readOptions((given ?? {}) as Json, path)
+  return tool.readOptions((given ?? {}) as Json, path, reading)
 }
 
 /** Throws 400 for a choice of a tool that the gateway would run, and that the body does not ask for. */

@@ -3,6 +3,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
+import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -30,8 +31,11 @@ export interface ServerTool<Options = unknown> {
   example?: Json
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
   listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
-  /** Reads its parameters, which are at `path` in the body. Throws 400 naming the field. */
-  readOptions(parameters: Json, path: string): Options
+  /**
+   * Reads its parameters, which are at `path` in the body; `reading` reads tools in them. Throws 400
+   * naming the field.
+   */
+  readOptions(parameters: Json, path: string, reading?: ToolReading): Options
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
   /**
@@ -59,11 +63,21 @@ export interface ServerTool<Options = unknown> {
   findApproval?(world: InferenceWorld, invocation: ToolInvocation<Options>): ToolApproval | null
   /** Returns the fields of its output item that are known before it has run. */
   describeUse?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json
+  /** Whether it takes turns of models, each of which has its own time, and not that of a use. */
+  takesTurns?: boolean
+  /** Lists the models that it asks, as far as that is known before it runs. */
+  listModels?(options: Options): string[]
   /**
    * Runs it once. A failure that the model can do something about is a result with `isError`;
    * throws only what ends the whole call: its cancellation, or a limit.
    */
   run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+}
+
+/** Reads tools that stand in the parameters of another one. */
+export interface ToolReading {
+  /** Throws 400 or 403 for what is no tool that the gateway runs here. */
+  readTool(entry: unknown, field: string): ServerToolRequest
 }
 
 /** Something that a tool works with: an engine, a server. */

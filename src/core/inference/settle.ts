@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import { renderTime, toDayNumber } from '../kernel/clock.ts'
+import type { ServerToolCounts } from '../language/server-tools.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -32,6 +33,8 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
+import type { ToolLoop } from './server-tool/loop.ts'
+import { forgetEntries } from './settle/entries.ts'
 import { isPlausible } from './settle/plausible.ts'
 import { listGenerationSteps } from './settle/steps.ts'
 import { findSession } from './traffic/sessions.ts'
@@ -280,8 +283,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
   await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
-  for (const { journalEntry } of run.steps) journalEntry?.forget()
-  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
+  forgetEntries(run)
 }
 
 /**
@@ -348,16 +350,34 @@ function chargeStep(
 const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
 
-/** Sums what all steps of a run and the uses of its tools cost. */
-export function sumRunReceipts({ steps, toolMoney, toolLoop }: Run): Receipt {
+/** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
+export function sumRunReceipts(run: Run): Receipt {
+  const { steps, toolMoney, toolLoop } = run
   const [first] = steps
   if (steps.length === 1 && first?.receipt && !toolMoney && !toolLoop) return first.receipt
-  const turns = steps.flatMap(({ receipt }) => receipt ?? [])
-  const uses = toolMoney?.flatMap(({ receipt }) => receipt ?? [])
-  const sum =
-    sumReceipts(uses ? [...uses, ...turns] : turns) ?? createFreeReceipt(createTextUsage(0, 0))
-  return toolLoop ? { ...sum, serverTools: toolLoop.counts } : sum
+  const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
+  return toolLoop ? { ...sum, serverTools: sumToolCounts(run, toolLoop) } : sum
 }
+
+/** Lists what a run paid: the turns that its client sees come last. */
+const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
+  ...inner.flatMap(listReceipts),
+  ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
+  ...steps.flatMap(({ receipt }) => receipt ?? []),
+]
+
+const sumToolCounts = ({ inner }: Run, { counts }: ToolLoop): ServerToolCounts =>
+  inner.reduce((sum, run) => {
+    const added = run.toolLoop ? sumToolCounts(run, run.toolLoop) : NO_COUNTS
+    return {
+      requested: sum.requested + added.requested,
+      executed: sum.executed + added.executed,
+      searches: sum.searches + added.searches,
+      fetches: sum.fetches + added.fetches,
+    }
+  }, counts)
+
+const NO_COUNTS: ServerToolCounts = { requested: 0, executed: 0, searches: 0, fetches: 0 }
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
@@ -383,7 +403,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     api_type: kinds[run.kind].readApiType(call),
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: run.attempts.map(attempt => toProviderResponse(attempt, broken)),
+    provider_responses: listAttempts(run).map(attempt => toProviderResponse(attempt, broken)),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
@@ -415,6 +435,10 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }
 }
+
+/** Lists the attempts of a run, and of those inside it. */
+const listAttempts = ({ attempts, inner }: Run): Attempt[] =>
+  inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
 
 const NO_STEPS: Generation['steps'] = []
 const isOneTurn = ({ steps, toolLoop }: Run): boolean => steps.length < 2 && toolLoop === null

@@ -171,7 +171,8 @@ export class ResponseOutput {
     if (!place) return []
     this.#running.delete(part.id)
     const begun = this.items[place.output_index]
-    const status = part.isError ? 'incomplete' : 'completed'
+    const failed = readString(part.item.error) === null ? 'incomplete' : 'failed'
+    const status = part.isError ? failed : 'completed'
     const item = { ...begun, ...part.item, ...toServerItem(part, place), status }
     this.items[place.output_index] = item
     return [renderDone(place, item)]

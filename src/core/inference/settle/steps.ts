@@ -5,16 +5,26 @@ import type { ToolUse } from '../server-tool/use.ts'
 
 /**
  * Lists what a run did, in order, if that was more than one turn of a model: its turns, and the uses
- * of tools after each.
+ * of tools after each, with the turns that those took.
  */
 export function listGenerationSteps(run: Run): GenerationStep[] {
-  const { steps, toolLoop, ending } = run
-  if (steps.length < 2 && !toolLoop?.uses.length) return []
-  return steps.flatMap((step, i) => [
-    toModelStep(step, ending?.endedAt ?? step.startedAt),
-    ...(toolLoop?.uses ?? []).filter(({ turn }) => turn === i + 1).map(toToolStep),
-  ])
+  const { steps, toolLoop } = run
+  return steps.length < 2 && !toolLoop?.uses.length ? [] : listSteps(run)
 }
+
+function listSteps(run: Run): GenerationStep[] {
+  const { steps, toolLoop, ending, depth } = run
+  const listed = steps.flatMap((step, i) => [
+    toModelStep(step, ending?.endedAt ?? step.startedAt),
+    ...(toolLoop?.uses ?? [])
+      .filter(({ turn }) => turn === i + 1)
+      .flatMap(use => [toToolStep(use), ...listInnerSteps(run, use)]),
+  ])
+  return depth === 0 ? listed : listed.map(step => ({ depth, ...step }))
+}
+
+const listInnerSteps = ({ inner }: Run, { invocation }: ToolUse): GenerationStep[] =>
+  inner.filter(({ within }) => within === invocation).flatMap(listSteps)
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
   const { call, answer, meter, receipt, attempts, startedAt, endedAt } = step

@@ -5,7 +5,8 @@ import { COUNT_TIMEOUT_MS } from '../../tokenizers.ts'
 import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
-type RunningCall = Pick<Run, 'cancellation' | 'progress'> & Partial<Pick<Run, 'endLoop' | 'actor'>>
+type RunningCall = Pick<Run, 'cancellation' | 'progress'> &
+  Partial<Pick<Run, 'endLoop' | 'actor' | 'inner'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -32,6 +33,11 @@ const GRACE = COUNT_TIMEOUT_MS + 1_000
 
 const shuttingDown = () => new GatewayError('unavailable', 'The gateway is shutting down')
 
+const listProgress = ({ progress, inner = [] }: RunningCall): NonNullable<Run['progress']>[] => [
+  ...(progress ? [progress] : []),
+  ...inner.flatMap(listProgress),
+]
+
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
@@ -57,7 +63,7 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
       }
     },
     listProgress() {
-      return [...running].flatMap(({ progress }) => progress ?? [])
+      return [...running].flatMap(listProgress)
     },
     endLoops(isGone, reason) {
       for (const call of running) {
