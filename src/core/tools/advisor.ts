@@ -13,6 +13,7 @@ import { closed, optional } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Message } from '../language/message.ts'
 import {
+  buildFailure,
   buildMessage,
   buildResult,
   checkModel,
@@ -106,10 +107,8 @@ async function runAdvisor(
   const { options, input } = invocation
   const item = describe(invocation)
   const prompt = readString(input.prompt)?.trim() ?? ''
-  if (prompt === '' && (!options.forward_transcript || input.prompt !== undefined)) {
-    const error = 'prompt: expected a text'
-    return { text: error, isError: true, item: { ...item, error } }
-  }
+  if (prompt === '' && (!options.forward_transcript || input.prompt !== undefined))
+    return buildFailure('prompt: expected a text', item)
   const answer = await askModel(world, invocation, {
     models: pickModels(invocation, true),
     messages: buildMessages(invocation, prompt),

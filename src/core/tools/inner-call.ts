@@ -154,5 +154,12 @@ export function buildResult(
   const known = model === null ? item : { ...item, model }
   return error === null
     ? { text, isError: false, item: { ...known, [answerField]: text } }
-    : { text: error, isError: true, item: { ...known, error } }
+    : buildFailure(error, known)
 }
+
+/** Builds the result of a use that came to nothing. */
+export const buildFailure = (error: string, item: Json): ToolResult => ({
+  text: error,
+  isError: true,
+  item: { ...item, error, status: 'failed' },
+})

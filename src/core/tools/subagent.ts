@@ -13,6 +13,7 @@ import { type Json, readString } from '../kernel/json.ts'
 import { closed, list, open, optional, SomeName } from '../kernel/schema-builders.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import {
+  buildFailure,
   buildMessage,
   buildResult,
   checkModel,
@@ -142,10 +143,7 @@ async function runSubagent(
   const { options, input } = invocation
   const item = describe(invocation)
   const task = readString(input.task_description)?.trim() ?? ''
-  if (task === '') {
-    const error = 'task_description: expected a text'
-    return { text: error, isError: true, item: { ...item, error } }
-  }
+  if (task === '') return buildFailure('task_description: expected a text', item)
   const { tools: requests, max_tool_calls: step_count, params } = options
   const answer = await askModel(world, invocation, {
     models: pickModels(invocation, false),

@@ -171,7 +171,7 @@ export class ResponseOutput {
     if (!place) return []
     this.#running.delete(part.id)
     const begun = this.items[place.output_index]
-    const failed = readString(part.item.error) === null ? 'incomplete' : 'failed'
+    const failed = part.item.status === 'failed' ? 'failed' : 'incomplete'
     const status = part.isError ? failed : 'completed'
     const item = { ...begun, ...part.item, ...toServerItem(part, place), status }
     this.items[place.output_index] = item
