@@ -13,6 +13,7 @@ import { datetime } from '../../src/core/tools/datetime.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { createSeededRandom } from '../support/random.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 
 let stage: LoopStage | undefined
@@ -310,6 +311,26 @@ describe('a model that is asked within a call', () => {
   })
 })
 
+test('a turn stays at the provider of the one before, whatever came between', async () => {
+  const addEndpoint = (config: Json): Json => ({
+    ...config,
+    models: (config.models as { id: string; endpoints: Json[] }[]).map(model => ({
+      ...model,
+      endpoints: [...model.endpoints, { ...model.endpoints[0], provider: 'cohere-chat' }],
+    })),
+  })
+  const at = await open(
+    asking(ADVICE, () => say('Wait.')),
+    { changeConfig: addEndpoint, parts: { random: createSeededRandom(7) } },
+  )
+  for (let i = 0; i < 20; i++) await at.ask('chat', ADVISOR({ model: 'acme/gemini' }))
+  for (const { steps } of at.generations) {
+    const [first, last] = steps.filter(({ type, depth }) => type === 'model' && !depth)
+    expect(last?.provider_name).toBe(first?.provider_name ?? '')
+  }
+  expect(new Set(at.generations.map(({ provider_name }) => provider_name)).size).toBe(2)
+})
+
 describe('what a call may do holds within it', () => {
   test('a limit that has not enough left ends the call', async () => {
     const at = await open(
@@ -319,7 +340,12 @@ describe('what a call may do holds within it', () => {
     const { error } = await at.ask('chat', ADVISOR({ max_completion_tokens: 90_000 }))
     expect(error?.code).toBe(402)
     expect(at.heard).toHaveLength(1)
-    expect(at.generations).toMatchObject([{ total_cost: TURN, error_type: 'payment_required' }])
+    expect(at.generations).toMatchObject([
+      {
+        ...{ total_cost: TURN, error_type: 'payment_required' },
+        steps: [{ cost: TURN }, { type: 'tool' }, { cost: 0n, depth: 1, is_error: true }],
+      },
+    ])
     await expectBooks(at)
   })
 

@@ -167,10 +167,11 @@ async function closeInnerRun(
   if (run.pendingStep) await run.pendingStep
   run.ending = { error, endedAt, cancelled: isAbandoned(run) }
   const { step } = run
-  if (!step?.isSent) return
+  if (!step) return
   if (!step.receipt) await settleStep(world, step, run.ending)
   step.endedAt ??= endedAt
-  await recordStep(world, step)
+  // What was not sent has no hold: it was refused before, or given back.
+  if (step.isSent) await recordStep(world, step)
 }
 
 function readOutcome(run: Run<'text'>, { text }: LastWords): InnerAnswer {
