@@ -72,6 +72,7 @@ const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
   ...['documents', 'healing'],
+  ...['files'],
   ...[
     'protocols',
     'upstream',

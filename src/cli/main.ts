@@ -9,6 +9,7 @@ import { createConfigCommand } from './commands/config.ts'
 import { createCreditsCommand } from './commands/credits.ts'
 import { createDoctorCommand } from './commands/doctor.ts'
 import { createExplainCommand } from './commands/explain.ts'
+import { createFilesCommand } from './commands/files.ts'
 import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
 import { createInitCommand } from './commands/init.ts'
@@ -52,6 +53,7 @@ export function createProgram(): Command {
     .addCommand(createBudgetsCommand())
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
+    .addCommand(createFilesCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createGuardrailsCommand())

@@ -65,6 +65,8 @@ export interface BackupSummary {
   /** What the ledger has charged, in USD. */
   charged: number
   parts: string[]
+  /** How many uploaded files it has the records of; their bytes stay in the directory `files`. */
+  files: number
   /** Files that its config names and that it does not hold, as they are not in the directory. */
   elsewhere: string[]
 }

@@ -428,7 +428,8 @@ export const Config = Type.Object(
         keep_alive_seconds: Seconds(10, 'Between two comments in a waiting stream'),
         body_seconds: Seconds(
           30,
-          'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this',
+          'Until a request’s body has arrived; each KiB of it adds a second, up to ten times this, ' +
+            'or 120 times for a file',
         ),
         read_on_seconds: Type.Number({
           default: 10,
@@ -442,6 +443,17 @@ export const Config = Type.Object(
           60,
           'Until a client that takes nothing of a streamed answer is cut',
         ),
+      },
+      { ...closed, default: {} },
+    ),
+    files: Type.Object(
+      {
+        quota_mib: Type.Integer({
+          default: 10_240,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'What the files of one workspace take, in MiB',
+        }),
       },
       { ...closed, default: {} },
     ),

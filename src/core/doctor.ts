@@ -1,4 +1,6 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
+import type { FileWorld } from './files/world.ts'
+import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toDayNumber } from './kernel/clock.ts'
@@ -29,6 +31,15 @@ export interface Finding {
 export async function examineGateway(world: InferenceWorld): Promise<{ data: Finding[] }> {
   const results = await runChecks(world, world.secrets.mac)
   return { data: results.map(toFinding) }
+}
+
+/**
+ * Compares the record of every file with its bytes, which no backup holds. Also while a server runs.
+ */
+export async function examineFiles(world: FileWorld): Promise<Finding> {
+  const { count, problems } = await checkFiles(world)
+  const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
+  return toFinding(toResult('files', problems, found))
 }
 
 /** What one check has found. */

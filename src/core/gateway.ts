@@ -7,6 +7,7 @@ import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
 import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
+import type { BlobStore } from './files/blobs.ts'
 import { type Healer, openHealer } from './healing.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
@@ -46,6 +47,8 @@ import type { Guardrail } from './policy/guardrails/store.ts'
 import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import { openDiskBlobs } from './store/blobs/disk.ts'
+import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readEnds, writeEnds } from './store/ledger-head.ts'
@@ -71,6 +74,8 @@ export interface Gateway {
   catalog: Catalog
   /** Persistent storage. */
   store: Store
+  /** The bytes of files. */
+  blobs: BlobStore
   memory: Memory
   traffic: Traffic
   ledger: Ledger
@@ -164,6 +169,8 @@ export interface GatewayParts {
   data: string
   /** The store that replaces SQLite. The gateway closes it. */
   store: Store
+  /** The store of files’ bytes that replaces the disk. The gateway closes it. */
+  blobs: BlobStore
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
   /** The secret before that one, while records are sealed again. */
@@ -224,7 +231,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     key => events.publish('byok.unreadable', key),
   )
   let endLoops: () => void = () => undefined
-  const memory = await openMemory(store, owner, byok, () => endLoops())
+  const blobs = overrides.blobs ?? openBlobs(data)
+  const memory = await openMemory({ store, blobs }, owner, byok, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -234,6 +242,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
     catalog,
     store,
+    blobs,
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
@@ -277,6 +286,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await recorder.flush()
       await gateway.refusals.flush()
       await markEnds(gateway).catch(() => undefined)
+      await blobs.close()
       await store.close()
     },
   }
@@ -287,7 +297,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */
 async function openMemory(
-  store: Store,
+  { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
   owner: Owner,
   byok: DecryptedKeys,
   onKeysChange: () => void,
@@ -320,7 +330,11 @@ async function openMemory(
     }),
     guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
     credits: await store.credits.computeTotal(),
-    forgetWorkspace: id => forgetWorkspace(memory, id),
+    forgetWorkspace(id) {
+      forgetWorkspace(memory, id)
+      // What a failure leaves, the next start of a server deletes.
+      void blobs.removeWorkspace(id).catch(() => undefined)
+    },
   }
   return memory
 }
@@ -406,6 +420,9 @@ function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'
   openDataDirectory(data)
   return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
+
+const openBlobs = (data: string | undefined): BlobStore =>
+  data === undefined ? createMemoryBlobs() : openDiskBlobs(join(data, 'files'))
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({

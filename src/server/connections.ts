@@ -13,7 +13,7 @@ export interface ConnectionServer {
 export interface ConnectionWorld {
   config: Config
   traffic: { calls: { size: number } }
-  descriptors: Pick<Descriptors, 'isScarce' | 'admitCall'>
+  descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
 }
 
 const connections = new WeakMap<Request, Connection>()
@@ -51,6 +51,8 @@ export class Connection {
   #running = 0
   #hasReader = false
   #isBodyReceived = false
+  /** Whether a descriptor is kept for its call. */
+  #isAwaited = false
 
   constructor(world: ConnectionWorld, request: Request, server: ConnectionServer) {
     this.#world = world
@@ -76,13 +78,22 @@ export class Connection {
     return this.#world.descriptors.isScarce
   }
 
-  /** Throws 503 when the process runs out of descriptors: a call needs another one. */
+  /**
+   * Throws 503 when the process runs out of descriptors: a call needs another one. It is kept for
+   * the call until `startCall`.
+   */
   requireDescriptor(): void {
-    const { descriptors, traffic } = this.#world
-    if (!descriptors.admitCall(traffic.calls.size))
+    if (!this.#world.descriptors.admitCall())
       throw new GatewayError('unavailable', 'The gateway has too many connections', {
         retryAfter: 1,
       })
+    this.#isAwaited = true
+  }
+
+  /** The call runs now, or was refused. */
+  startCall(): void {
+    if (this.#isAwaited) this.#world.descriptors.startCall()
+    this.#isAwaited = false
   }
 
   /** Runs work during which the client waits. Afterwards the connection is limited again. */

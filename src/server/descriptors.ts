@@ -1,4 +1,5 @@
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { findLowestFree } from '../core/kernel/descriptors.ts'
 
 /**
  * The file descriptors of this process. When none is left, Bun cannot accept a connection, and
@@ -11,55 +12,72 @@ export class Descriptors {
   readonly #limit: number
   readonly #reserve: number
   readonly #onChange: (isScarce: boolean) => void
+  readonly #countUnconnected: () => number
   readonly #findLowestFree: () => number
+  /** Calls that were admitted and do not run yet: their bodies are still read. */
+  #waiting = 0
+  /** The most calls that may yet open a connection to a provider. */
+  #pending = 0
+  /** How many calls came since the last look, and at which number there is another one. */
   #calls = 0
-  /** At which number of calls since the last regular look there is another one. */
   #nextLook = 0
   #lowestFree = 0
 
-  /** `limit` is the first number that is no descriptor; infinite if the system does not tell. */
-  constructor(
-    onChange: (isScarce: boolean) => void = () => {},
-    limit = readLimit(),
-    findLowestFree = openLowestFree,
-  ) {
-    this.#limit = limit
-    this.#findLowestFree = findLowestFree
-    this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(limit / 4))
-    this.#onChange = onChange
+  constructor(options: DescriptorsOptions = {}) {
+    this.#limit = options.limit ?? readLimit()
+    this.#findLowestFree = options.findLowestFree ?? findLowestFree
+    this.#countUnconnected = options.countUnconnected ?? (() => 0)
+    this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(this.#limit / 4))
+    this.#onChange = options.onChange ?? (() => {})
   }
 
   /** Looks again. Takes microseconds. */
   look(): void {
     const wasScarce = this.isScarce
-    this.#calls = 0
-    this.#nextLook = 0
-    this.#lowestFree = this.#findLowestFree()
-    this.isScarce = !this.#hasRoomFor(0)
+    this.#lookAgain()
+    this.isScarce = this.#room <= 0
     if (this.isScarce !== wasScarce) this.#onChange(this.isScarce)
   }
 
   /**
-   * Returns whether another call finds a descriptor. `running` calls may not have opened theirs
-   * yet, if they came since the last look.
+   * Returns whether another call finds a descriptor, whatever those do that were admitted before.
+   * An admitted call waits until `startCall`.
    */
-  admitCall(running: number): boolean {
-    if (this.#calls >= this.#nextLook) {
-      this.#lowestFree = this.#findLowestFree()
-      this.#nextLook = this.#calls + Math.max(CALLS_PER_LOOK, this.#room * ROOM_PER_LOOK)
-    }
+  admitCall(): boolean {
+    if (this.#calls >= this.#nextLook) this.#lookAgain()
     this.#calls += 1
-    return this.#hasRoomFor(Math.min(this.#calls, running))
+    if (this.#pending >= this.#room) return false
+    this.#pending += 1
+    this.#waiting += 1
+    return true
+  }
+
+  /** An admitted call runs now, or was refused. */
+  startCall(): void {
+    this.#waiting -= 1
+  }
+
+  #lookAgain(): void {
+    this.#lowestFree = this.#findLowestFree()
+    this.#pending = this.#waiting + this.#countUnconnected()
+    this.#calls = 0
+    this.#nextLook = Math.max(CALLS_PER_LOOK, this.#room * ROOM_PER_LOOK)
   }
 
   /** How many descriptors are left besides the reserve. */
   get #room(): number {
     return this.#limit - this.#reserve - this.#lowestFree
   }
+}
 
-  #hasRoomFor(more: number): boolean {
-    return more < this.#room
-  }
+/** How descriptors are counted. */
+interface DescriptorsOptions {
+  onChange?: (isScarce: boolean) => void
+  /** Counts the running calls that have no connection to a provider yet. */
+  countUnconnected?: () => number
+  /** The first number that is no descriptor; infinite if the system does not tell. */
+  limit?: number
+  findLowestFree?: () => number
 }
 
 /**
@@ -70,17 +88,6 @@ const CALLS_PER_LOOK = 16
 const ROOM_PER_LOOK = 1 / 32
 
 const LARGEST_RESERVE = 64
-
-// The kernel assigns the lowest free number, so all below it are in use.
-function openLowestFree(): number {
-  try {
-    const descriptor = openSync('/dev/null', 'r')
-    closeSync(descriptor)
-    return descriptor
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
-}
 
 // Only Linux has this file. Elsewhere descriptors are scarce when none is left.
 function readLimit(): number {

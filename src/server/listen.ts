@@ -36,9 +36,11 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   const app = createApp(gateway, request => server.requestIP(request)?.address ?? null)
   // The routes are compiled now, and not while the first client waits.
   const handle = app.fetch
-  const descriptors = new Descriptors(isScarce =>
-    gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
-  )
+  const descriptors = new Descriptors({
+    onChange: isScarce =>
+      gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
+    countUnconnected: () => gateway.traffic.calls.countUnconnected(),
+  })
   const world = createConnectionWorld(gateway, descriptors)
   const answer = async (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)

@@ -152,7 +152,8 @@ function toOperationObject(
   { operation, credential }: DescribedRoute,
   { notes, answers }: DescriptionContent,
 ) {
-  const { id, tag, summary, body, query, params, headers, statuses, open, eitherHeader } = operation
+  const { id, tag, summary, body, accepts, query, params, headers, statuses, open, eitherHeader } =
+    operation
   const note = notes[id]
   const toExample = <Parameter extends { name: string }>(parameter: Parameter) =>
     addExample(parameter, note)
@@ -170,7 +171,7 @@ function toOperationObject(
       ...listQueryParameters(query).map(toExample),
       ...Object.entries(headers ?? {}).map(toHeaderParameter),
     ],
-    ...(body ? { requestBody: toRequestBody(body, note) } : {}),
+    ...(body ? { requestBody: toRequestBody(body, accepts, note) } : {}),
     responses: Object.fromEntries(
       statuses.map(status => [status, toResponseObject(status, operation, answers)]),
     ),
@@ -184,10 +185,14 @@ const explainCredential = (credential: RequiredCredential | undefined): string =
       ? ' Needs the token of an identity provider.'
       : ''
 
-const toRequestBody = (body: TSchema, note: OperationNote | undefined) => ({
+const toRequestBody = (
+  body: TSchema,
+  accepts = 'application/json',
+  note: OperationNote | undefined,
+) => ({
   required: true,
   content: {
-    'application/json': {
+    [accepts]: {
       schema: toPlainSchema(body),
       ...(note?.body ? { example: note.body } : {}),
     },
@@ -261,6 +266,7 @@ const EXCLUSIVE_TYPES = [
   'text/html',
   'text/javascript',
   'image/svg+xml',
+  'application/octet-stream',
   'application/yaml',
   'application/scim+json',
 ]

@@ -8,6 +8,8 @@ export interface Operation {
   tag: string
   summary: string
   body?: TSchema
+  /** The media type of its body, if that is not JSON. */
+  accepts?: string
   query?: TSchema
   params?: Record<string, string>
   /** The headers that it reads, with their allowed values. */

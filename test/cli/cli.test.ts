@@ -874,7 +874,7 @@ describe('beside a running server', () => {
       'MODEL',
       'sandbox/echo',
       'acme/small',
-      ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
+      ...['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard'],
       '',
     ])
     expect(

@@ -711,7 +711,7 @@ describe('models', () => {
       await client.models.listForUser({ bearer: stage.server.inference_key }),
     )
     const ids = callable.flatMap(page => page.result.data.map(model => model.id))
-    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free']
+    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard']
     expect(ids).toEqual([
       'sandbox/echo',
       'acme/small',

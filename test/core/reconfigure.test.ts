@@ -5,6 +5,7 @@ import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
+import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
@@ -239,6 +240,18 @@ async function createTestPreset(
 ): Promise<number> {
   try {
     await createPreset(gateway, getOperator(gateway), slug, { system_prompt, config: {} })
+    return 200
+  } catch (thrown) {
+    return GatewayError.from(thrown).status
+  }
+}
+
+async function uploadTestFile({ gateway }: House): Promise<number> {
+  async function* content() {
+    yield Buffer.from('Hello')
+  }
+  try {
+    await storeFile(gateway, getOperator(gateway), { filename: 'a.txt' }, content())
     return 200
   } catch (thrown) {
     return GatewayError.from(thrown).status
@@ -709,6 +722,15 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'files.quota_mib',
+    { files: { quota_mib: 0 } },
+    {
+      seen: uploadTestFile,
+      was: 200,
+      is: 403,
+    },
+  ),
+  row(
     'limits.presets',
     { limits: { presets: 1 } },
     {
@@ -974,7 +996,7 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
     headers: { authorization: `Bearer ${key}` },
     body,
   })
-  const descriptors = { isScarce: false, admitCall: () => true }
+  const descriptors = { isScarce: false, admitCall: () => true, startCall: () => undefined }
   const { config, traffic } = gateway
   bindConnection({ config, traffic, descriptors }, request, {
     timeout: (_, seconds) => limits.push(seconds),

@@ -16,6 +16,7 @@ import {
   type Credential,
   GUARDED,
   getExpectedStatus,
+  isAboutFiles,
   isOrganizations,
   LIVE,
   type Live,
@@ -123,13 +124,11 @@ const foreign = routes
     askersOf(route).map(([who, whose]) => [route.operation.id, who, whose, route] as const),
   )
 
-function askersOf({
-  credential,
-  method,
-}: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
+function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
+  const { credential, method } = route
   if (credential === 'management')
     return (['operator', 'third'] as const).map(whose => ['neighbour’s management key', whose])
-  if (credential !== 'key' || method !== 'get') return []
+  if (!isAboutFiles(route) && (credential !== 'key' || method !== 'get')) return []
   const strangers = ['stranger’s inference key', 'neighbour’s management key'] as const
   const ofDefault = ['inference key', 'management key'] as const
   return [

@@ -114,14 +114,18 @@ const openMany = (count: number) => Array.from({ length: count }, () => openSync
 test('descriptors are scarce when only the reserve is left, and a call notices before', () => {
   const held = openMany(300)
   const changes: boolean[] = []
-  const limit = Math.max(...held) + 1 + 25 + 64
-  const descriptors = new Descriptors(isScarce => changes.push(isScarce), limit)
-  const answers = Array.from({ length: 32 }, () => descriptors.admitCall(100))
+  const descriptors = new Descriptors({
+    onChange: isScarce => changes.push(isScarce),
+    limit: Math.max(...held) + 1 + 25 + 64,
+  })
+  const answers = Array.from({ length: 32 }, () => descriptors.admitCall())
   expect([answers[0], answers.at(-1)]).toEqual([true, false])
-  expect(descriptors.admitCall(1)).toBe(true)
+  for (const isAdmitted of answers) if (isAdmitted) descriptors.startCall()
+  descriptors.look()
+  expect(descriptors.admitCall()).toBe(true)
   held.push(...openMany(30))
   descriptors.look()
-  expect(descriptors.admitCall(0)).toBe(false)
+  expect(descriptors.admitCall()).toBe(false)
   for (const descriptor of held) closeSync(descriptor)
   descriptors.look()
   expect(changes).toEqual([true, false])
@@ -130,10 +134,12 @@ test('descriptors are scarce when only the reserve is left, and a call notices b
 /** Returns how many calls are admitted although all this room was taken after the first. */
 function countLateAdmissions(room: number): number {
   const held = openMany(300)
-  const descriptors = new Descriptors(undefined, Math.max(...held) + 1 + room + 64)
+  const descriptors = new Descriptors({ limit: Math.max(...held) + 1 + room + 64 })
   let admitted = 0
-  for (; admitted < 1_000 && descriptors.admitCall(0); admitted++)
+  for (; admitted < 1_000 && descriptors.admitCall(); admitted++) {
+    descriptors.startCall()
     if (admitted === 0) held.push(...openMany(room + 1))
+  }
   for (const descriptor of held) closeSync(descriptor)
   return admitted
 }

@@ -45,7 +45,7 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       const off = { plugins: [{ id: 'web', enabled: false }], provider: { sort: 'price' } }
       expect(await said({ model: '@preset/searching', ...off })).toBe('cheap')
       const { status, error } = await cast.ask(way, { model: '@preset/online' })
-      expect([status, error]).toEqual([404, expect.stringContaining(':online and the web plugin')])
+      expect([status, error]).toEqual([404, expect.stringContaining(':online, the web plugin')])
       expect(await said({ model: '@preset/online', ...off })).toBe('cheap')
     })
 

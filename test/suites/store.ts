@@ -14,6 +14,7 @@ import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
+import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
@@ -853,6 +854,7 @@ export function testStore(
     testWorkspaces(opened)
     testMembers(opened)
     testBudgets(opened)
+    testFiles(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

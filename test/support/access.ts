@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { type Actor, authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import type { NewKey } from '../../src/core/identity/keys/schema.ts'
@@ -82,13 +82,15 @@ export class World {
     const at = path.replace(/:(\w+)/g, (_, name: string) =>
       encodeURIComponent(params[name] ?? 'unknown'),
     )
-    const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': 'asked' })
+    const isForm = body instanceof FormData
+    const headers = new Headers({ 'x-request-id': 'asked' })
+    if (!isForm) headers.set('content-type', 'application/json')
     for (const [name, value] of credential.headers ?? []) headers.append(name, value)
     const asked = [query, credential.query].filter(Boolean).join('&')
     const init = {
       method: method.toUpperCase(),
       headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     }
     const response = await this.#app.handle(
       new Request(`http://localhost${at}${asked && `?${asked}`}`, init),
@@ -112,7 +114,9 @@ export class World {
     }[]
     const rows = tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()])
     db.close()
-    const beside = readdirSync(this.#data).filter(name => !name.startsWith('gateway.db'))
+    const beside = readdirSync(this.#data, { recursive: true, withFileTypes: true })
+      .filter(entry => entry.isFile() && !entry.name.startsWith('gateway.db'))
+      .map(entry => relative(this.#data, join(entry.parentPath, entry.name)))
     return Object.fromEntries([
       ...rows,
       ...beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')]),
@@ -262,7 +266,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/(generation|key|presets|rerank)(\/|$)/, 'key'],
-  [/^\/api\/v1\/messages(\/count_tokens)?$/, 'key-in-either-header'],
+  [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [
     /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,
@@ -331,7 +335,22 @@ export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Liv
 /** Returns the status of a valid request with this credential; null is an invalid credential. */
 export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
   if (!route.credential) return good(route)
-  return who === null ? 401 : RULES[route.credential][who](route)
+  if (who === null) return 401
+  return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
+}
+
+/** Tells whether a route is about files, which belong to every key of a workspace. */
+export const isAboutFiles = ({ path }: Pick<DescribedRoute, 'path'>): boolean =>
+  /^\/api\/v1\/files(\/|$)/.test(path)
+
+const FILE_RULES: Record<Live, Rule> = {
+  'inference key': good,
+  'stranger’s inference key': own,
+  'management key': good,
+  'neighbour’s management key': own,
+  'SCIM token': unknown,
+  'inference key in x-api-key': good,
+  'management key in x-api-key': good,
 }
 
 /** Tells whether a route's path or query names a resource that a user has created. */

@@ -5,6 +5,7 @@ import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
 import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
 import { createMemoryKeyStore } from './memory-store/keys.ts'
@@ -51,6 +52,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     presets: createMemoryPresetStore(connection),
     audit: createMemoryAuditStore(connection),
     credits: createMemoryCreditStore(connection),
+    files: createMemoryFileStore(connection),
     guardrails: createMemoryGuardrailStore(connection),
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),

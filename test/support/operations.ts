@@ -1,4 +1,5 @@
 import { createByokKey } from '../../src/core/catalog/byok.ts'
+import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { type Actor, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
@@ -17,24 +18,39 @@ import { GROUP_ID } from './scim.ts'
 export interface OperationRequest {
   params?: Record<string, string>
   query?: string
-  body?: object
+  body?: object | FormData
 }
 
 /** Prepares and builds a valid request about the workspace that `actor` manages. */
 export type RequestBuilder = (gateway: Gateway, actor: Actor) => Promise<OperationRequest>
 
 /**
- * Builds a valid request that changes something. `key` is its kind of key if not a management key.
+ * Builds a valid request that changes something. `key` is its kind of key if that is not a management key.
  */
 export type Example = (
   gateway: Gateway,
   actor: Actor,
-) => Promise<OperationRequest & { action: string; key?: 'inference' }>
+) => Promise<OperationRequest & { action: string; key?: 'inference' | 'either' }>
 
 export const makeKey = async (gateway: Gateway, actor: Actor) =>
   (await createKey(gateway, actor, { name: 'ci' })).data
 export const makeByokKey = async (gateway: Gateway, actor: Actor) =>
   (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
+/** Stores a file that can be downloaded, in the actor's workspace. */
+export const makeFile = (gateway: Gateway, actor: Actor) =>
+  storeFile(gateway, actor, { filename: 'notes.txt', downloadable: true }, streamText('Hello'))
+
+async function* streamText(text: string) {
+  yield Buffer.from(text)
+}
+
+/** Builds the form that uploads a file. */
+export function buildFileForm(content: BlobPart = 'Hello', filename = 'notes.txt'): FormData {
+  const form = new FormData()
+  form.set('file', new Blob([content]), filename)
+  return form
+}
+
 export const makeMember = (gateway: Gateway, email = 'ada@acme.example') =>
   addMember(gateway, getOperator(gateway), { email })
 
@@ -156,6 +172,12 @@ export const EXAMPLES: Record<string, Example> = {
   deleteWorkspaceBudget: buildWorkspaceExample('budgets.delete', () => ({
     params: { interval: 'monthly' },
   })),
+  uploadFile: async () => ({ action: 'files.create', body: buildFileForm(), key: 'either' }),
+  deleteFile: async (gateway, actor) => ({
+    action: 'files.delete',
+    key: 'either',
+    params: { file_id: (await makeFile(gateway, actor)).id },
+  }),
   createGuardrail: async () => ({
     action: 'guardrails.create',
     body: { name: 'Rules', limit_usd: 5, reset_interval: 'daily' },

@@ -54,6 +54,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
     print(`${data.file}: ${describe(data)}`)
     print(data.parts.includes('secret.key') ? WITH_SECRET : WITHOUT_SECRET)
     printElsewhere(data)
+    printFiles(data)
   })
 }
 
@@ -74,12 +75,22 @@ async function restore(file: string, options: BackupOptions): Promise<void> {
     print(`${getDataDirectory(options)}: ${describe(data)}`)
     if (data.moved) print(`What was there is in ${data.moved}`)
     printElsewhere(data)
+    printFiles(data)
   })
 }
 
 function printElsewhere({ elsewhere }: BackupSummary): void {
   if (elsewhere.length > 0)
     print(`It does not hold what its gateway.yaml names elsewhere: ${elsewhere.join(', ')}`)
+}
+
+// Their bytes may take gigabytes, and never change: a copy of the directory is as good.
+function printFiles({ files }: BackupSummary): void {
+  if (files > 0)
+    print(
+      `It holds the records of ${files} uploaded ${files === 1 ? 'file' : 'files'}, not the bytes: ` +
+        'copy the directory files of the data directory too',
+    )
 }
 
 const describe = ({ keys, generations, audit_entries, charged }: BackupSummary): string =>

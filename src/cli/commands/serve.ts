@@ -230,6 +230,13 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   for (const key of listUnreadableByokKeys(gateway)) gateway.events.publish('byok.unreadable', key)
   await verifyLedgerEnd(gateway)
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
+  const { sweepFiles } = await import('../../core/files.ts')
+  const swept = await sweepFiles(gateway)
+  if (swept > 0)
+    log('warn', 'files.swept', {
+      files: swept,
+      consequence: 'uploads that a killed process left were deleted',
+    })
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
     log('warn', 'calls.recovered', {

@@ -164,6 +164,12 @@ export class Run<K extends Kind = Kind> {
     return this.blocked !== null || this.steps.some(step => step.isSent)
   }
 
+  /** Whether no provider has received its current step yet. */
+  get isUnconnected(): boolean {
+    const { step } = this
+    return !step?.answer && (step?.unanswered.length ?? 0) === 0
+  }
+
   /**
    * What the current step has cost so far, for recovery after a crash; null until an answer begins.
    */

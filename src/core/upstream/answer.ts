@@ -11,6 +11,7 @@ import { buildReason, findMessage } from '../protocols/failure.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
+import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
 import { PartStream } from './part-stream.ts'
 import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
@@ -247,11 +248,16 @@ export class Deadline {
 
   /**
    * Converts a failure of the upstream: to the reason of the cancellation if there was one,
-   * otherwise to `provider_unavailable` with the failure as its cause. Its reason loses the
-   * provider's own credentials.
+   * otherwise to `provider_unavailable` with the failure as its cause, or to `unavailable` if it is
+   * this process that has no descriptor left. Its reason loses the provider's own credentials.
    */
   toGatewayError(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
+    if (reason instanceof ConnectionFailed && reason.code === NO_DESCRIPTOR)
+      return new GatewayError('unavailable', 'The gateway has too many connections', {
+        retryAfter: 1,
+        cause: reason,
+      })
     return reason instanceof GatewayError
       ? cleanReason(reason, this.#provider)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })

@@ -11,6 +11,7 @@ const HELLO = [{ role: 'user', content: 'Hello there' }]
 const HASH = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 const ID = '4b6f3f0e-6d0c-4c64-9c3a-0a6f1f3f2b11'
 const OTHER_ID = '0d6d4a0e-2a53-4d6c-8f1e-6a3b8c1d2e4f'
+const FILE_ID = 'or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
 const USER_ID = 'user_2dHFtVWx2n56w6HkM0000000000'
 const KEYS = { key_hashes: [HASH] }
 const MEMBERS = { member_user_ids: [USER_ID] }
@@ -155,6 +156,27 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Makes a preset, or its next version, from a request of OpenAI’s Responses API.',
     body: { model: 'sandbox/echo', instructions: 'Be brief', input: 'Hello there' },
     examples: { slug: 'brief' },
+  },
+  listFiles: {
+    description:
+      'Lists the files of a workspace, newest first. Page by `cursor`; OpenAI’s clients by `after` ' +
+      'and `order`, Anthropic’s by `after_id` and `before_id`. Requests of their clients are ' +
+      'answered in their shapes.',
+    examples: { limit: 100 },
+  },
+  uploadFile: {
+    description:
+      'Stores a file of at most 104,857,600 bytes. Its type is detected from its contents: PDF, ' +
+      'PNG, JPEG, GIF, WebP, DOCX, XLSX, PPTX, MP3, WAV, FLAC, OGG, or text in UTF-8.',
+  },
+  getFileMetadata: { description: 'Shows the record of a file.', examples: { file_id: FILE_ID } },
+  deleteFile: {
+    description: 'Deletes a file, for good, and frees its part of the quota.',
+    examples: { file_id: FILE_ID },
+  },
+  downloadFileContent: {
+    description: 'Downloads a file that the gateway has written. Uploads are not handed out again.',
+    examples: { file_id: FILE_ID },
   },
   listBYOKKeys: { description: 'Lists a workspace’s own provider keys, never their secrets.' },
   createBYOKKey: {
@@ -349,6 +371,8 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Messages', description: 'Conversations in Anthropic’s format' },
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
+  { name: 'Rerank', description: 'Documents by their relevance' },
+  { name: 'Files', description: 'Files of a workspace' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },

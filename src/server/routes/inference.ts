@@ -129,6 +129,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
     const answer = startAnswer(routeContext, call)
+    connection?.startCall()
     if (call.stream && streaming) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
       const pending = { call, body, answer, connection, noteFailure }
@@ -139,6 +140,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
   } finally {
+    connection?.startCall()
     connection?.finishWork()
   }
 }

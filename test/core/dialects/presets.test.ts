@@ -39,7 +39,7 @@ const named = (type: string, name: string, more: object = {}) => ({
 describe('tools are merged by their identity', () => {
   test('a function’s name, and the type of a provider’s tool', async () => {
     const held = [
-      named('web_search_preview', 'a'),
+      named('file_search', 'a'),
       { type: 'function', function: { name: 'f' } },
       { type: 'function', function: { name: 'g' } },
     ]
@@ -47,14 +47,14 @@ describe('tools are merged by their identity', () => {
     const own = [
       { type: 'function', function: { name: 'g', description: 'Mine' } },
       named('code_interpreter', 'c'),
-      named('web_search_preview', 'other', { model: 'x' }),
+      named('file_search', 'other', { model: 'x' }),
     ]
     expect(
       call({ tools: own }).tools.map(tool =>
         tool.type === 'other' ? tool.value : [tool.name, tool.description],
       ),
     ).toEqual([
-      named('web_search_preview', 'other', { model: 'x' }),
+      named('file_search', 'other', { model: 'x' }),
       ['f', undefined],
       ['g', 'Mine'],
       named('code_interpreter', 'c'),

@@ -9,6 +9,7 @@ import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { buildGeneration } from '../generation.ts'
 import {
   makeByokKey,
+  makeFile,
   makeGroup,
   makeKey,
   makeWorkspace,
@@ -44,6 +45,10 @@ export async function makePreset(gateway: Gateway, actor: Actor, slug = 'brief')
   })
   return slug
 }
+
+const requestFile: RequestBuilder = async (gateway, actor) => ({
+  params: { file_id: (await makeFile(gateway, actor)).id },
+})
 
 const requestPreset =
   (params: Record<string, string> = {}): RequestBuilder =>
@@ -102,6 +107,9 @@ export const READINGS: Record<string, RequestBuilder> = {
   getBYOKKey: async (gateway, actor) => ({
     params: { id: (await makeByokKey(gateway, actor)).id },
   }),
+  listFiles: requestNothing,
+  getFileMetadata: requestFile,
+  downloadFileContent: requestFile,
   listWorkspaces: requestNothing,
   getWorkspace: requestWorkspace(),
   listOrganizationMembers: requestNothing,

@@ -6,7 +6,7 @@ import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
 type RunningCall = Pick<Run, 'cancellation' | 'progress'> &
-  Partial<Pick<Run, 'endLoop' | 'actor' | 'inner'>>
+  Partial<Pick<Run, 'endLoop' | 'actor' | 'inner' | 'isUnconnected'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -16,6 +16,8 @@ export interface RunningCalls {
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
   listProgress(): { held: HeldCall; spent: bigint }[]
+  /** Counts the calls that have no connection to a provider yet, or wait for the next one. */
+  countUnconnected(): number
   /** Ends the calls of these keys that use tools, as all others end with their turn. */
   endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError): void
   /**
@@ -37,6 +39,13 @@ const listProgress = ({ progress, inner = [] }: RunningCall): NonNullable<Run['p
   ...(progress ? [progress] : []),
   ...inner.flatMap(listProgress),
 ]
+
+// A function that calls itself only for tools that ask models: most calls have none.
+function countUnconnected({ isUnconnected, inner }: RunningCall): number {
+  let count = isUnconnected ? 1 : 0
+  for (const run of inner ?? []) if (!run.ending) count += countUnconnected(run)
+  return count
+}
 
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
@@ -64,6 +73,11 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     },
     listProgress() {
       return [...running].flatMap(listProgress)
+    },
+    countUnconnected() {
+      let count = 0
+      for (const call of running) count += countUnconnected(call)
+      return count
     },
     endLoops(isGone, reason) {
       for (const call of running) {

@@ -124,6 +124,7 @@ export function summarizeStore(path: string) {
       generations: count('generations'),
       ledger_rows: count('ledger'),
       audit_entries: count('audit'),
+      files: count('files'),
       nanos: BigInt(nanos ?? 0),
     }
   } finally {

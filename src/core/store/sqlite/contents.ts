@@ -6,6 +6,7 @@ import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
 import { createKeyStore } from './keys.ts'
@@ -29,6 +30,7 @@ import generationLists from './migrations/015-generation-lists.sql' with { type:
 import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import steps from './migrations/018-steps.sql' with { type: 'text' }
+import files from './migrations/019-files.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -58,6 +60,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
+  files: createFileStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
@@ -90,4 +93,5 @@ export const MIGRATIONS: string[] = [
   keyRotation,
   refusalCounts,
   steps,
+  files,
 ]

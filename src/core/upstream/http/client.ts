@@ -1,5 +1,6 @@
 import type { Socket } from 'bun'
 import type { Cancellation } from '../../kernel/cancellation.ts'
+import { findLowestFree } from '../../kernel/descriptors.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
 /** A request to send. The body is whole. */
@@ -288,7 +289,7 @@ class Connection implements Carrier {
       ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } }
       : {}
     Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error =>
-      ready.reject(new ConnectionFailed(readErrorCode(error))),
+      ready.reject(new ConnectionFailed(readConnectErrorCode(error))),
     )
     const timer = setTimeout(
       () => ready.reject(new ConnectionFailed('ETIMEDOUT')),
@@ -421,3 +422,10 @@ const readErrorCode = (error: unknown): string =>
   typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
     : 'ECONNRESET'
+
+/** The system's error code when a process has no file descriptor left. */
+export const NO_DESCRIPTOR = 'EMFILE'
+
+// Bun says that the other side refuses when this one has no descriptor left.
+const readConnectErrorCode = (error: unknown): string =>
+  Number.isFinite(findLowestFree()) ? readErrorCode(error) : NO_DESCRIPTOR

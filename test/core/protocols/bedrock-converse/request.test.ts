@@ -555,8 +555,8 @@ describe('tools', () => {
   })
 
   test('trap 35: refuses other kinds of tools by name', () => {
-    expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow(
-      'tools.0: web_search is a tool that this model',
+    expect(() => sent({ tools: [{ type: 'file_search' }] })).toThrow(
+      'tools.0: file_search is a tool that this model',
     )
   })
 })

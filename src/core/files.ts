@@ -1,0 +1,277 @@
+import { denied, invalid, requireFound, tooLarge, unavailable } from './errors.ts'
+import type { BlobDraft, BlobPlace } from './files/blobs.ts'
+import { checkFilename } from './files/names.ts'
+import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
+import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
+import type { StoredFile } from './files/store.ts'
+import { TypeDetector } from './files/type.ts'
+import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } from './files/view.ts'
+import type { FileWorld } from './files/world.ts'
+import type { Actor } from './identity/actor.ts'
+import { canManageAll, resolveWorkspaceId } from './identity/management.ts'
+import { getIsoTime } from './kernel/clock.ts'
+
+/** What is known of a file before its first byte. */
+export interface NewUpload extends FileScope {
+  filename: string
+  /** False for uploads of callers, true for what the gateway itself has written. */
+  downloadable?: boolean
+}
+
+const ID_START = 'or_file_'
+
+/**
+ * A file that is arriving. Its bytes go to the blob store as they come, and are judged on the way.
+ * It ends with `finish` or `discard`.
+ */
+export class Upload {
+  readonly #world: FileWorld
+  readonly #actor: Actor
+  readonly #file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>
+  readonly #draft: BlobDraft
+  readonly #detector = new TypeDetector()
+
+  private constructor(
+    world: FileWorld,
+    actor: Actor,
+    file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
+    draft: BlobDraft,
+  ) {
+    this.#world = world
+    this.#actor = actor
+    this.#file = file
+    this.#draft = draft
+  }
+
+  /**
+   * Begins a file. Throws 400 for its name, for a workspace that does not exist and for a
+   * provider, 403 for another workspace than the key's and where the quota is used up, and 503
+   * where the storage is full.
+   */
+  static async open(world: FileWorld, actor: Actor, input: NewUpload): Promise<Upload> {
+    const workspace_id = resolveScope(world, actor, input)
+    const filename = checkFilename(input.filename)
+    checkFileQuota(
+      buildFileQuota(world.config, workspace_id),
+      await world.store.files.computeUse(workspace_id),
+      1,
+    )
+    const name = world.ids.uuid().replaceAll('-', '')
+    const { downloadable = false } = input
+    const file = { id: ID_START + name, workspace_id, filename, downloadable }
+    const draft = await explainFullDisk(() => world.blobs.create({ workspace_id, name }))
+    return new Upload(world, actor, file, draft)
+  }
+
+  /** Takes the next bytes. Throws 413 for more than 104,857,600, and 503 where the disk is full. */
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#draft.size + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
+    this.#detector.push(bytes)
+    await explainFullDisk(() => this.#draft.write(bytes))
+  }
+
+  /**
+   * Ends the file and records it. Throws 400 for an empty one, for a type that is not accepted and
+   * for a purpose that is unknown, and 403 where the workspace's files would exceed the quota.
+   */
+  async finish(purpose: string | null = null): Promise<StoredFile> {
+    const size_bytes = this.#draft.size
+    if (size_bytes === 0) throw invalid('file: expected a file that is not empty', 'file')
+    checkPurpose(purpose)
+    const mime_type = await this.#detector.finish(size_bytes, (position, length) =>
+      this.#draft.readAt(position, length),
+    )
+    if (mime_type === undefined) throw invalid(`file: expected ${ACCEPTED}`, 'file')
+    const { files } = this.#world.store
+    const file = { ...this.#file, mime_type, size_bytes, purpose, ...this.#stamp() }
+    const quota = buildFileQuota(this.#world.config, file.workspace_id)
+    const entry = auditFile(this.#world, this.#actor, null, file)
+    await explainFullDisk(() => this.#draft.keep(() => files.insert(file, quota, entry)))
+    return file
+  }
+
+  /** Deletes what has arrived. After `finish` it does nothing. */
+  discard = (): Promise<void> => this.#draft.discard()
+
+  #stamp = () => ({ created_at: getIsoTime(this.#world) })
+}
+
+const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
+
+const ACCEPTED =
+  'PDF; PNG, JPEG, GIF or WebP; DOCX, XLSX or PPTX; MP3, WAV, FLAC or OGG; or text in UTF-8'
+
+function checkPurpose(purpose: string | null): void {
+  if (purpose !== null && !PURPOSES.includes(purpose))
+    throw invalid(`purpose: expected one of ${PURPOSES.join(', ')}`, 'purpose')
+}
+
+// What a disk says when it is full. Others may have been in the way of a write too.
+const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG']
+
+async function explainFullDisk<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && FULL.includes(String(thrown.code)))
+      throw unavailable('The storage of files is full', 60, thrown)
+    throw thrown
+  }
+}
+
+/**
+ * Stores a file whose bytes come piece by piece. If anything fails, nothing is left of it. Throws
+ * what the methods of `Upload` throw, and what reading throws.
+ */
+export async function storeFile(
+  world: FileWorld,
+  actor: Actor,
+  input: NewUpload,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<StoredFile> {
+  const upload = await Upload.open(world, actor, input)
+  try {
+    for await (const bytes of pieces) await upload.write(bytes)
+    return await upload.finish()
+  } finally {
+    await upload.discard()
+  }
+}
+
+/** The files on a page when the query states none. */
+const PAGE_SIZE = 100
+
+/**
+ * Lists one page of a workspace's files, newest first unless `order` says otherwise. Throws 400 for
+ * a workspace that does not exist and for two ways of paging at once, 403 for another workspace
+ * than the key's.
+ */
+export async function listFiles(
+  world: FileWorld,
+  actor: Actor,
+  query: FileListQuery,
+  shape: FileShape = 'openrouter',
+) {
+  const workspace_id = resolveScope(world, actor, query)
+  const after = findStart(query)
+  const { limit = PAGE_SIZE, order = 'desc', before_id } = query
+  const range = { workspace_id, limit: limit + 1 }
+  // What precedes an id is what follows it in the opposite order.
+  const found = await (before_id === undefined
+    ? world.store.files.listRange({ ...range, order, after })
+    : world.store.files.listRange({ ...range, order: reverse(order), after: before_id }))
+  const page = found.slice(0, limit)
+  if (before_id !== undefined) page.reverse()
+  return showFileList(page, found.length > limit, shape)
+}
+
+const reverse = (order: 'asc' | 'desc') => (order === 'asc' ? 'desc' : 'asc')
+
+const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
+
+/** What other services’ lists can be narrowed by, and this one cannot. */
+const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
+
+function findStart(query: FileListQuery): string | undefined {
+  const field = WITHOUT_EFFECT.find(name => name in query)
+  if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
+  const [name, ...others] = STARTS.filter(start => query[start] !== undefined)
+  if (others.length > 0)
+    throw invalid(`${name}: expected alone, found ${others.join(' and ')} with it`, name)
+  return name === undefined || name === 'before_id' ? undefined : query[name]
+}
+
+/**
+ * Returns a file's record. Throws 404 for one that does not exist in the workspace, 403 for another
+ * workspace than the key's.
+ */
+export const getFile = async (
+  world: FileWorld,
+  actor: Actor,
+  id: string,
+  scope: FileScope = {},
+  shape: FileShape = 'openrouter',
+) => showFile(await requireFile(world, actor, id, scope), shape)
+
+/** Deletes a file, for good. Throws as `getFile` does. */
+export async function deleteFile(
+  world: FileWorld,
+  actor: Actor,
+  id: string,
+  scope: FileScope = {},
+  shape: FileShape = 'openrouter',
+) {
+  const file = await requireFile(world, actor, id, scope)
+  const entry = auditFile(world, actor, file, null)
+  await world.blobs.remove(getBlobPlace(file), () => world.store.files.remove(id, entry))
+  return showDeletedFile(id, shape)
+}
+
+/**
+ * Opens a file's bytes. Throws as `getFile` does, 400 for a file that is not handed out, and 500
+ * where the bytes are missing. The operator, who can read the disk, gets every file.
+ */
+export async function readFile(world: FileWorld, actor: Actor, id: string, scope: FileScope = {}) {
+  const file = await requireFile(world, actor, id, scope)
+  if (!file.downloadable && actor.kind !== 'operator')
+    throw invalid(`${id} was uploaded: only files that the gateway has written can be downloaded`)
+  return { file, bytes: await world.blobs.read(getBlobPlace(file)) }
+}
+
+async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
+  const isAnywhere = actor.kind === 'operator' && scope.workspace_id === undefined
+  const workspace_id = resolveScope(world, actor, scope)
+  const file = await world.store.files.find(id)
+  const isThere = file && (isAnywhere || file.workspace_id === workspace_id)
+  return requireFound(isThere ? file : undefined, 'File')
+}
+
+/**
+ * Resolves whose files a request is about: those of the key's workspace, or of one that a manager
+ * of all workspaces names. Throws 403 for another than the key's own (wire reference F.1).
+ */
+function resolveScope(world: FileWorld, actor: Actor, { workspace_id, provider }: FileScope) {
+  if (provider !== undefined)
+    throw invalid('provider: expected nothing, as files are kept here only so far', 'provider')
+  const managesAll = actor.kind !== 'inference' && canManageAll(world, actor)
+  if (managesAll) return resolveWorkspaceId(world, actor, workspace_id)
+  if (workspace_id !== undefined && workspace_id !== actor.workspace_id)
+    throw denied('workspace_id: this key belongs to another workspace')
+  return actor.workspace_id
+}
+
+/** Returns where the bytes of a file are. */
+export const getBlobPlace = ({ id, workspace_id }: StoredFile): BlobPlace => ({
+  workspace_id,
+  name: id.slice(ID_START.length),
+})
+
+/**
+ * Deletes what killed processes have left of uploads and deletions, and the bytes of workspaces
+ * that were deleted. Returns how many files that were. For the start of a server.
+ */
+export async function sweepFiles({ blobs, store: { files } }: FileWorld): Promise<number> {
+  const swept = await blobs.sweep(
+    async ({ name, workspace_id }) =>
+      (await files.find(ID_START + name))?.workspace_id === workspace_id,
+  )
+  const kept = await blobs.listWorkspaces()
+  const deleted = kept.length === 0 ? [] : await files.listDeletedWorkspaces()
+  const gone = new Set(deleted)
+  for (const id of kept) if (gone.has(id)) await blobs.removeWorkspace(id)
+  return swept
+}
+
+/** Compares every record of a file with its bytes. Returns a sentence for each that differs. */
+export async function checkFiles({ blobs, store }: FileWorld) {
+  const problems: string[] = []
+  // The bytes are there before the record, and after it.
+  const files = await store.files.all()
+  for (const file of files) {
+    const size = await blobs.size(getBlobPlace(file))
+    if (size === file.size_bytes || !(await store.files.find(file.id))) continue
+    const found = size === undefined ? 'its bytes are missing' : `it has ${size} bytes`
+    problems.push(`${file.id}: ${found}, expected ${file.size_bytes}`)
+  }
+  return { count: files.length, problems }
+}

@@ -1,0 +1,55 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { oneOf, Uuid } from '../kernel/schema-builders.ts'
+import { LARGEST_FILE } from './quota.ts'
+
+const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength: 40 })
+
+const SCOPE = {
+  workspace_id: Type.Optional(Uuid),
+  provider: Type.Optional(oneOf('openai', 'anthropic')),
+}
+
+/** The query of every request about files (wire reference F.1). */
+export const FileScope = Type.Object(SCOPE)
+export type FileScope = Static<typeof FileScope>
+
+/**
+ * The query of `GET /files`: paged by `cursor`, by `after` and `order` as OpenAI does, by
+ * `after_id` and `before_id` as Anthropic does, or by `page` as its newer clients do.
+ */
+export const FileListQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+  cursor: Type.Optional(FileId),
+  ...SCOPE,
+  after: Type.Optional(FileId),
+  after_id: Type.Optional(FileId),
+  before_id: Type.Optional(FileId),
+  page: Type.Optional(FileId),
+  order: Type.Optional(oneOf('asc', 'desc')),
+})
+export type FileListQuery = Static<typeof FileListQuery>
+
+/** What `gateway files upload` takes beside the file: its workspace, and its name if another. */
+export const FileUpload = Type.Object({
+  workspace_id: Type.Optional(Uuid),
+  filename: Type.Optional(Type.String({ maxLength: 1_024 })),
+})
+export type FileUpload = Static<typeof FileUpload>
+
+/** What OpenAI's clients may say that a file is for. */
+export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
+
+/** What is sent with `POST /files`, as the description shows it. */
+export const NewFile = Type.Object({
+  file: Type.String({
+    format: 'binary',
+    maxLength: LARGEST_FILE,
+    description: 'The file, with its name',
+  }),
+  purpose: Type.Optional(
+    Type.Union(
+      PURPOSES.map(purpose => Type.Literal(purpose)),
+      { description: 'What OpenAI’s clients say that it is for; it has no effect but to be told' },
+    ),
+  ),
+})

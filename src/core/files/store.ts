@@ -1,0 +1,48 @@
+import type { AuditEntry } from '../identity/audit.ts'
+import type { FileQuota } from './quota.ts'
+
+/** The record of a file; its bytes are a blob. Times are ISO 8601. */
+export interface StoredFile {
+  /** `or_file_` and 32 hexadecimal digits that sort by creation. */
+  id: string
+  workspace_id: string
+  /** A text for people. It is part of no path. */
+  filename: string
+  /** Detected from the contents. */
+  mime_type: string
+  size_bytes: number
+  /** False for uploads: only what the gateway itself has written is handed out again. */
+  downloadable: boolean
+  /** What an OpenAI client said it is for. */
+  purpose: string | null
+  created_at: string
+}
+
+/** Which files of a workspace are listed: those beyond an id, in an order of creation. */
+export interface FileRange {
+  workspace_id: string
+  order: 'asc' | 'desc'
+  /** Only files that follow this one in the order, whether or not it still exists. */
+  after?: string | undefined
+  limit: number
+}
+
+/** Stores the records of files. A change and its audit entry are one transaction. */
+export interface FileStore {
+  /**
+   * Inserts a file. Throws 400 where the workspace no longer exists, and 403 where its files would
+   * take more than the quota.
+   */
+  insert(file: StoredFile, quota: FileQuota, entry: AuditEntry): Promise<void>
+  /** Returns a file; undefined if there is none. */
+  find(id: string): Promise<StoredFile | undefined>
+  listRange(range: FileRange): Promise<StoredFile[]>
+  /** Computes the bytes of all files of a workspace. */
+  computeUse(workspace_id: string): Promise<number>
+  /** Removes a file. Throws 404 if another request has just removed it. */
+  remove(id: string, entry: AuditEntry): Promise<void>
+  /** Lists every file, for checks. */
+  all(): Promise<StoredFile[]>
+  /** Lists the workspaces that were deleted. */
+  listDeletedWorkspaces(): Promise<string[]>
+}

@@ -1,0 +1,61 @@
+import { defineAudit, identifyById } from '../identity/audit/entry.ts'
+import type { StoredFile } from './store.ts'
+
+/** The shape of answers about files: our own, or that of another service's clients. */
+export type FileShape = 'openrouter' | 'openai' | 'anthropic'
+
+/**
+ * Chooses the shape of an answer by the request's headers (wire reference A.8): Anthropic's clients
+ * send `anthropic-version`, OpenAI's call themselves `OpenAI/…` and send `X-Stainless-*`.
+ */
+export function chooseShape(headers: Headers): FileShape {
+  if (headers.has('anthropic-version')) return 'anthropic'
+  const isOpenAi =
+    /^(Async)?OpenAI\//i.test(headers.get('user-agent') ?? '') ||
+    headers.keys().some(name => name.startsWith('x-stainless-'))
+  return isOpenAi ? 'openai' : 'openrouter'
+}
+
+/** Shows a file in a shape (wire reference F.2). */
+export function showFile(file: StoredFile, shape: FileShape) {
+  const { id, filename, mime_type, size_bytes, downloadable, created_at } = file
+  if (shape !== 'openai') {
+    const type = 'file' as const
+    return { _shape: shape, id, type, filename, mime_type, size_bytes, downloadable, created_at }
+  }
+  return {
+    _shape: shape,
+    id,
+    object: 'file' as const,
+    bytes: size_bytes,
+    created_at: Math.floor(Date.parse(created_at) / 1000),
+    filename,
+    purpose: file.purpose ?? 'user_data',
+    status: 'processed' as const,
+  }
+}
+
+/** Shows one page of files in a shape. */
+export function showFileList(files: StoredFile[], has_more: boolean, shape: FileShape) {
+  const last_id = files.at(-1)?.id ?? null
+  return {
+    _shape: shape,
+    ...(shape === 'openai' ? { object: 'list' as const } : {}),
+    data: files.map(file => showFile(file, shape)),
+    first_id: files[0]?.id ?? null,
+    last_id,
+    has_more,
+    ...(shape === 'openrouter' ? { cursor: has_more ? last_id : null } : {}),
+    // Anthropic’s newer clients look for this one only.
+    ...(shape === 'anthropic' ? { next_page: has_more ? last_id : null } : {}),
+  }
+}
+
+/** Shows that a file was deleted, in a shape. */
+export const showDeletedFile = (id: string, shape: FileShape) =>
+  shape === 'openai'
+    ? { _shape: shape, id, object: 'file' as const, deleted: true as const }
+    : { _shape: shape, id, type: 'file_deleted' as const }
+
+/** Makes the audit entry of a change of a file. */
+export const auditFile = defineAudit<StoredFile>('files', { identify: identifyById })

@@ -1,0 +1,58 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import { notFound } from '../../errors.ts'
+import { checkFileQuota } from '../../files/quota.ts'
+import type { FileStore, StoredFile } from '../../files/store.ts'
+import { buildAuditInsert } from './audit.ts'
+import { toColumns } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { check, type Write } from './write.ts'
+
+/** Creates the store of the records of files in SQL. */
+export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore => ({
+  insert: (file, quota, entry) =>
+    write(
+      checkWorkspaceReference(kysely, file.workspace_id),
+      check(selectUse(kysely, file.workspace_id), ([row]) =>
+        checkFileQuota(quota, row?.used ?? 0, file.size_bytes),
+      ),
+      kysely.insertInto('files').values(toColumns<Row>(file)),
+      buildAuditInsert(kysely, entry),
+    ),
+  async find(id) {
+    const query = kysely.selectFrom('files').selectAll().where('id', '=', id)
+    const row = await query.executeTakeFirst()
+    return row && toFile(row)
+  },
+  async listRange({ workspace_id, order, after, limit }) {
+    const own = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+    const rest = after === undefined ? own : own.where('id', order === 'asc' ? '>' : '<', after)
+    return (await rest.orderBy('id', order).limit(limit).execute()).map(toFile)
+  },
+  async computeUse(workspace_id) {
+    return (await selectUse(kysely, workspace_id).executeTakeFirst())?.used ?? 0
+  },
+  remove: (id, entry) =>
+    write(
+      check(kysely.selectFrom('files').select('id').where('id', '=', id), ([row]) => {
+        if (!row) throw notFound('File not found')
+      }),
+      kysely.deleteFrom('files').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
+  all: async () => (await kysely.selectFrom('files').selectAll().execute()).map(toFile),
+  async listDeletedWorkspaces() {
+    const query = kysely.selectFrom('workspaces').select('id').where('deleted_at', 'is not', null)
+    return (await query.execute()).map(({ id }) => id)
+  },
+})
+
+const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
+  kysely
+    .selectFrom('files')
+    .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('used'))
+    .where('workspace_id', '=', workspace_id)
+
+type Row = Selectable<Tables['files']>
+
+const toFile = (row: Row): StoredFile => ({ ...row, downloadable: row.downloadable === 1 })

@@ -1,0 +1,129 @@
+import { type AnyElysia, Elysia } from 'elysia'
+import { denied } from '../../core/errors.ts'
+import { FileListQuery, FileScope, NewFile } from '../../core/files/schema.ts'
+import { chooseShape, showFile } from '../../core/files/view.ts'
+import { deleteFile, getFile, listFiles, readFile } from '../../core/files.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { Actor } from '../../core/identity/actor.ts'
+import { resolveRegion } from '../../core/language/region.ts'
+import { requireKeyInEitherHeader } from '../access.ts'
+import { readQuery } from '../body.ts'
+import { describeOperation, type Operation } from '../operation.ts'
+import { receiveFile } from './files/upload.ts'
+import type { FindRequestPeer } from './inference.ts'
+
+/** What a route gets of a request. */
+interface FileContext {
+  actor: Actor
+  request: Request
+  params: { file_id: string }
+}
+
+/** Creates the routes of files (specification E10, wire reference F.1). */
+export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+  const serve =
+    (answer: (context: FileContext) => unknown) =>
+    ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
+      refuseRegion(gateway, request, findPeer)
+      return answer({ actor, request, params: params as FileContext['params'] })
+    }
+  const readScope = (request: Request) => readQuery(request, FileScope)
+  return new Elysia()
+    .use(requireKeyInEitherHeader(gateway))
+    .get(
+      '/files',
+      serve(({ actor, request }) => {
+        const query = readQuery(request, FileListQuery)
+        return listFiles(gateway, actor, query, chooseShape(request.headers))
+      }),
+      describe({ id: 'listFiles', summary: 'List files', query: FileListQuery, statuses: LIST }),
+    )
+    .post(
+      '/files',
+      serve(async ({ actor, request }) => {
+        const file = await receiveFile(gateway, actor, request, readScope(request))
+        return showFile(file, chooseShape(request.headers))
+      }),
+      describe({
+        id: 'uploadFile',
+        summary: 'Upload a file',
+        query: FileScope,
+        body: NewFile,
+        accepts: 'multipart/form-data',
+        statuses: [...LIST, 408, 413, 503],
+      }),
+    )
+    .get(
+      '/files/:file_id',
+      serve(({ actor, request, params }) =>
+        getFile(gateway, actor, params.file_id, readScope(request), chooseShape(request.headers)),
+      ),
+      describe({ id: 'getFileMetadata', summary: 'Get a file’s record', ...ONE }),
+    )
+    .delete(
+      '/files/:file_id',
+      serve(({ actor, request, params }) =>
+        deleteFile(
+          gateway,
+          actor,
+          params.file_id,
+          readScope(request),
+          chooseShape(request.headers),
+        ),
+      ),
+      describe({ id: 'deleteFile', summary: 'Delete a file', ...ONE }),
+    )
+    .get(
+      '/files/:file_id/content',
+      serve(({ actor, request, params }) =>
+        createDownload(gateway, actor, params.file_id, readScope(request)),
+      ),
+      describe({
+        id: 'downloadFileContent',
+        summary: 'Download a file',
+        produces: ['application/octet-stream'],
+        ...ONE,
+      }),
+    )
+}
+
+const LIST = [200, 400, 401, 403, 500]
+const ONE = {
+  params: { file_id: 'The file’s id' },
+  query: FileScope,
+  statuses: [200, 400, 401, 403, 404, 500],
+}
+
+const describe = (details: Omit<Operation, 'tag' | 'eitherHeader'>) =>
+  describeOperation({ tag: 'Files', eitherHeader: true, ...details })
+
+// What is stored is stored here, wherever that is (wire reference F.1).
+function refuseRegion(gateway: Gateway, request: Request, findPeer: FindRequestPeer): void {
+  const host = request.headers.get('host')
+  if (resolveRegion(gateway.config, host, () => findPeer(request)) !== 'global')
+    throw denied('Files are not available at the hosts of a region')
+}
+
+async function createDownload(gateway: Gateway, actor: Actor, id: string, scope: FileScope) {
+  const { file, bytes } = await readFile(gateway, actor, id, scope)
+  return new Response(bytes, {
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-length': String(file.size_bytes),
+      'content-disposition': renderDisposition(file.filename),
+      'content-security-policy': "default-src 'none'; sandbox",
+      'x-content-type-options': 'nosniff',
+    },
+  })
+}
+
+/** Renders how a browser saves a file, in any characters (RFC 6266, 5). */
+function renderDisposition(filename: string): string {
+  const name = filename.slice(filename.lastIndexOf('/') + 1).toWellFormed()
+  const plain = name.replace(/[^ !#-[\]-~]/g, '_')
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    mark => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`
+}

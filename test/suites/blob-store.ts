@@ -1,0 +1,167 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { BlobPlace, BlobStore } from '../../src/core/files/blobs.ts'
+
+const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
+const OTHER = '019aa000-0000-7000-8000-0000000000bb'
+const place = (end: string, workspace_id = WORKSPACE): BlobPlace => ({
+  workspace_id,
+  name: end.padStart(32, '0'),
+})
+const kept = async () => undefined
+
+/** Reads a whole blob. */
+const readText = async (store: BlobStore, at: BlobPlace) =>
+  new Response(await store.read(at)).text()
+
+/** Lists the names of all blobs, sorted. */
+async function listNames(store: BlobStore): Promise<string[]> {
+  const names: string[] = []
+  for await (const { workspace_id, name } of store.list()) names.push(`${workspace_id}/${name}`)
+  return names.sort()
+}
+
+async function write(store: BlobStore, at: BlobPlace, text: string): Promise<void> {
+  const draft = await store.create(at)
+  await draft.write(Buffer.from(text))
+  await draft.keep(kept)
+}
+
+/** Checks that a store of blobs keeps what `BlobStore` promises. */
+export function testBlobStore(name: string, open: () => BlobStore): void {
+  describe(name, () => {
+    let store: BlobStore
+    beforeEach(() => {
+      store = open()
+    })
+    afterEach(() => store.close())
+
+    test('keeps what was written, in pieces, and reads it again', async () => {
+      const draft = await store.create(place('1'))
+      for (const text of ['Hello', '', ', ', 'world']) await draft.write(Buffer.from(text))
+      expect(draft.size).toBe(12)
+      expect(Buffer.from(await draft.readAt(7, 100)).toString()).toBe('world')
+      expect(await draft.readAt(12, 5)).toHaveLength(0)
+      await draft.keep(kept)
+      expect(await readText(store, place('1'))).toBe('Hello, world')
+      expect(await store.size(place('1'))).toBe(12)
+    })
+
+    test('does not keep a piece whose memory is used again', async () => {
+      const draft = await store.create(place('1'))
+      const bytes = Buffer.from('first')
+      await draft.write(bytes)
+      bytes.fill(0)
+      await draft.keep(kept)
+      expect(await readText(store, place('1'))).toBe('first')
+    })
+
+    test('shows nothing before it is kept, and all of it to its record', async () => {
+      const draft = await store.create(place('1'))
+      await draft.write(Buffer.from('half'))
+      expect(await store.size(place('1'))).toBeUndefined()
+      expect(await listNames(store)).toEqual([])
+      await draft.keep(async () => {
+        expect(await store.size(place('1'))).toBe(4)
+      })
+    })
+
+    test('deletes what is discarded, and what gets no record', async () => {
+      const dropped = await store.create(place('1'))
+      await dropped.write(Buffer.from('dropped'))
+      await dropped.discard()
+      await dropped.discard()
+      const refused = await store.create(place('2'))
+      await refused.write(Buffer.from('refused'))
+      await expect(
+        refused.keep(async () => {
+          throw new Error('no room')
+        }),
+      ).rejects.toThrow('no room')
+      await refused.discard()
+      expect(await listNames(store)).toEqual([])
+    })
+
+    test('keeps a kept blob when it is discarded afterwards', async () => {
+      const draft = await store.create(place('1'))
+      await draft.write(Buffer.from('kept'))
+      await draft.keep(kept)
+      await draft.discard()
+      expect(await readText(store, place('1'))).toBe('kept')
+    })
+
+    test('deletes a blob after its record, and not if that stays', async () => {
+      await write(store, place('1'), 'one')
+      await store.remove(place('1'), async () => {
+        expect(await store.size(place('1'))).toBe(3)
+      })
+      expect(await store.size(place('1'))).toBeUndefined()
+      await write(store, place('2'), 'two')
+      const refusal = store.remove(place('2'), async () => {
+        throw new Error('locked')
+      })
+      await expect(refusal).rejects.toThrow('locked')
+      expect(await readText(store, place('2'))).toBe('two')
+    })
+
+    test('throws for a blob that is not there', async () => {
+      await expect(store.read(place('9'))).rejects.toThrow()
+      expect(await store.size(place('9'))).toBeUndefined()
+      await store.remove(place('9'), kept)
+    })
+
+    test('lists blobs, and deletes those of one workspace', async () => {
+      await write(store, place('1'), 'a')
+      await write(store, place('2'), 'b')
+      await write(store, place('1', OTHER), 'c')
+      expect(await listNames(store)).toEqual(
+        [place('1'), place('2'), place('1', OTHER)]
+          .map(at => `${at.workspace_id}/${at.name}`)
+          .sort(),
+      )
+      expect((await store.listWorkspaces()).sort()).toEqual([WORKSPACE, OTHER].sort())
+      await store.removeWorkspace(WORKSPACE)
+      expect(await listNames(store)).toEqual([`${OTHER}/${place('1').name}`])
+      expect(await readText(store, place('1', OTHER))).toBe('c')
+    })
+
+    test.each([
+      '../../etc/passwd',
+      '..',
+      '.',
+      '',
+      'a/b',
+      'a\\b',
+      '/abs',
+      'ab\0',
+      '%2e%2e',
+      'AB',
+      'part',
+      `${'a'.repeat(65)}`,
+      'a.b',
+      '-a',
+    ])('refuses a place that is no id: %p', async name => {
+      await expect(store.create({ workspace_id: WORKSPACE, name })).rejects.toThrow('no id')
+      await expect(store.create({ workspace_id: name, name: 'ab' })).rejects.toThrow('no id')
+      await expect(store.read({ workspace_id: WORKSPACE, name })).rejects.toThrow()
+      expect(await listNames(store)).toEqual([])
+    })
+
+    test('sweeps nothing that runs or has a record', async () => {
+      await write(store, place('1'), 'one')
+      expect(await store.sweep(async () => true)).toBe(0)
+      expect(await readText(store, place('1'))).toBe('one')
+    })
+
+    test('hands a large blob on in pieces, and stops where its reader does', async () => {
+      const draft = await store.create(place('1'))
+      for (let i = 0; i < 40; i++) await draft.write(Buffer.alloc(50_000, i))
+      await draft.keep(kept)
+      const whole = new Uint8Array(await new Response(await store.read(place('1'))).arrayBuffer())
+      expect(whole.length).toBe(2_000_000)
+      expect(whole.every((byte, i) => byte === Math.floor(i / 50_000))).toBe(true)
+      const reader = (await store.read(place('1'))).getReader()
+      await reader.read()
+      await reader.cancel()
+    })
+  })
+}

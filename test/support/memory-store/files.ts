@@ -1,0 +1,45 @@
+import { notFound } from '../../../src/core/errors.ts'
+import { checkFileQuota } from '../../../src/core/files/quota.ts'
+import type { FileStore } from '../../../src/core/files/store.ts'
+import { compareTexts } from '../../../src/core/kernel/sorting.ts'
+import { addAudit } from './audit.ts'
+import { mustBeLive } from './checks.ts'
+import type { Connection, Memory } from './memory.ts'
+
+/** The records of files in memory. */
+export const createMemoryFileStore = (connection: Connection): FileStore => ({
+  insert: (file, quota, entry) =>
+    connection.write(memory => {
+      mustBeLive(memory, file.workspace_id)
+      checkFileQuota(quota, computeUse(memory, file.workspace_id), file.size_bytes)
+      memory.files.insert(file.id, file)
+      addAudit(memory, entry)
+    }),
+  find: id => connection.read(({ files }) => files.get(id)),
+  listRange: ({ workspace_id, order, after, limit }) =>
+    connection.read(({ files }) => {
+      const sign = order === 'asc' ? 1 : -1
+      const isBeyond = (id: string) => after === undefined || sign * compareTexts(id, after) > 0
+      return files
+        .all(file => file.workspace_id === workspace_id && isBeyond(file.id))
+        .sort((a, b) => sign * compareTexts(a.id, b.id))
+        .slice(0, limit)
+    }),
+  computeUse: workspace_id => connection.read(memory => computeUse(memory, workspace_id)),
+  remove: (id, entry) =>
+    connection.write(memory => {
+      if (!memory.files.has(id)) throw notFound('File not found')
+      memory.files.remove(id)
+      addAudit(memory, entry)
+    }),
+  all: () => connection.read(({ files }) => files.all()),
+  listDeletedWorkspaces: () =>
+    connection.read(({ workspaces }) =>
+      workspaces.all(({ deleted_at }) => deleted_at !== null).map(({ id }) => id),
+    ),
+})
+
+const computeUse = ({ files }: Memory, workspace_id: string): number =>
+  files
+    .all(file => file.workspace_id === workspace_id)
+    .reduce((sum, { size_bytes }) => sum + size_bytes, 0)
