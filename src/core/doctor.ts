@@ -1,7 +1,7 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
-import { listDeadCalls } from './inference/recover.ts'
+import { type DeadCall, listDeadCalls } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toDayNumber } from './kernel/clock.ts'
 import type { Mac } from './kernel/mac.ts'
@@ -13,7 +13,7 @@ import {
   type LedgerRow,
   sealLedgerRow,
 } from './ledger/chain.ts'
-import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
+import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
 
 /** The result of one check, with a sentence about what was found. */
@@ -59,7 +59,7 @@ export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckR
   const before = world.journal.holds.listCalls()
   const books = await world.store.ledger.inspect(row => chain.read(row))
   const dead = await listDeadCalls(world)
-  const running = new Set([...before, ...dead].map(({ id }) => id))
+  const running = new Set([...before, ...dead.flat()].map(({ id }) => id))
   const report = await seals.inspect()
   return [
     checkStructure(books),
@@ -234,7 +234,7 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 
-const describeHolds = ({ length }: HeldCall[]): CheckResult =>
+const describeHolds = ({ length }: DeadCall[]): CheckResult =>
   toResult(
     'holds',
     [],

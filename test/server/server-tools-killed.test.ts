@@ -15,6 +15,7 @@ import {
   delta,
   done,
   finish,
+  json,
   type Script,
   sseHead,
   startUpstream,
@@ -39,17 +40,32 @@ afterEach(async () => {
 
 const config = () => parseConfig(JSON.stringify(buildLocalConfig(upstream.url)), {})
 
-const calling: Script = [
+const callingAll = (...calls: { name: string; arguments: string }[]): Script => [
   sseHead(),
   delta({
-    tool_calls: [
-      { index: 0, id: 'call_1', type: 'function', function: { name: 'priced', arguments: '{}' } },
-    ],
+    tool_calls: calls.map((called, index) => ({
+      ...{ index, id: `call_${index}`, type: 'function', function: called },
+    })),
   }),
   finish('tool_calls'),
   usageChunk(usage(100, 10)),
   done(),
   '0\r\n\r\n',
+]
+const calling = callingAll({ name: 'priced', arguments: '{}' })
+const asking = { name: 'advisor', arguments: '{"prompt":"What now?"}' }
+/** What a model says that is asked within the call: an answer as a whole. */
+const ADVICE: Script = [
+  json({
+    id: 'upstream-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'small',
+    choices: [
+      { index: 0, message: { role: 'assistant', content: 'Wait.' }, finish_reason: 'stop' },
+    ],
+    usage: usage(100, 10),
+  }),
 ]
 const WAITING: Script = [{ wait: 'never' }]
 
@@ -61,7 +77,7 @@ async function makeKey() {
 }
 
 /** Starts a gateway, calls it and kills it once the loop is there. */
-async function killAt(at: string, secret: string): Promise<void> {
+async function killAt(at: string, secret: string, hits?: number): Promise<void> {
   const program = join(import.meta.dir, '../support/server-tools/serve.ts')
   const child = Bun.spawn(
     [process.execPath, program, data, JSON.stringify(buildLocalConfig(upstream.url)), at],
@@ -78,16 +94,46 @@ async function killAt(at: string, secret: string): Promise<void> {
       stream: true,
       max_tokens: 100,
       messages: [{ role: 'user', content: 'Hi' }],
-      tools: [{ type: 'gateway:priced' }],
+      tools: [{ type: 'gateway:priced' }, { type: 'gateway:advisor' }],
     }),
   })
     .then(response => response.text())
     .catch(() => '')
-  if (at === 'in the first turn') await upstream.hit(1)
+  if (hits !== undefined) await upstream.hit(hits)
+  else if (at === 'in the first turn') await upstream.hit(1)
   else if (at === 'in the second turn') await upstream.hit(2)
   else expect(await line()).toContain('stopped')
   child.kill('SIGKILL')
   await Promise.all([child.exited, answer])
+}
+
+/** Restarts twice and expects these charges, each once, and books that agree. */
+async function expectCharges(
+  secret: string,
+  calls: number,
+  charges: [number, unknown][],
+): Promise<void> {
+  for (const found of [calls, 0]) {
+    const gateway = await openGateway({ data, config: config() })
+    expect(await recoverCalls(gateway)).toBe(found)
+    expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    const [generation] = await gateway.store.generations.list({}, 1)
+    const charged = generation ? await gateway.store.ledger.listCharges(generation.id) : []
+    expect(charged.map(({ step, nanos }) => [step, nanos])).toEqual(
+      charges.map(([step, nanos]) => [step, nanos === 'its prompt' ? expect.anything() : nanos]),
+    )
+    for (const { nanos } of charged) expect(nanos).toBeGreaterThan(0n)
+    const sum = charged.reduce((total, { nanos }) => total + nanos, 0n)
+    expect(generation?.total_cost ?? 0n).toBe(sum)
+    const books = readBooks(data, secret)
+    expect([books.ledger, books.counted, books.calls, books.held]).toEqual([
+      Number(sum),
+      Number(sum),
+      calls,
+      0,
+    ])
+    await gateway.close()
+  }
 }
 
 describe.each([
@@ -127,30 +173,77 @@ describe.each([
       if (at === 'in the first turn') upstream.plan(WAITING)
       else upstream.plan(calling, WAITING)
       await killAt(at, secret)
-      for (const found of [calls, 0]) {
-        const gateway = await openGateway({ data, config: config() })
-        expect(await recoverCalls(gateway)).toBe(found)
-        expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-        const [generation] = await gateway.store.generations.list({}, 1)
-        const charged = generation ? await gateway.store.ledger.listCharges(generation.id) : []
-        expect(charged.map(({ step, nanos }) => [step, nanos])).toEqual(
-          charges.map(([step, nanos]) => [
-            step,
-            nanos === 'its prompt' ? expect.anything() : nanos,
-          ]),
-        )
-        for (const { nanos } of charged) expect(nanos).toBeGreaterThan(0n)
-        const sum = charged.reduce((total, { nanos }) => total + nanos, 0n)
-        expect(generation?.total_cost ?? 0n).toBe(sum)
-        const books = readBooks(data, secret)
-        expect([books.ledger, books.counted, books.calls, books.held]).toEqual([
-          Number(sum),
-          Number(sum),
-          calls,
-          0,
-        ])
-        await gateway.close()
-      }
+      await expectCharges(secret, calls, charges)
+    })
+  },
+)
+
+describe.each([
+  [
+    'in a turn within a call',
+    [callingAll(asking), WAITING],
+    [
+      [1, TURN],
+      [2, 'its prompt'],
+    ],
+  ],
+  [
+    'in two of them at once',
+    [callingAll(asking, asking), WAITING, WAITING],
+    [
+      [1, TURN],
+      [2, 'its prompt'],
+      [3, 'its prompt'],
+    ],
+  ],
+  [
+    'in one of them, while another has ended',
+    [callingAll(asking, asking), ADVICE, WAITING],
+    [
+      [1, TURN],
+      [2, expect.anything()],
+      [3, expect.anything()],
+    ],
+  ],
+  [
+    'in a turn after one within the call',
+    [callingAll(asking), ADVICE, WAITING],
+    [
+      [1, TURN],
+      [2, TURN],
+      [3, 'its prompt'],
+    ],
+  ],
+] as [string, [Script, ...Script[]], [number, unknown][]][])(
+  'a gateway that is killed %s',
+  (at, scripts, charges) => {
+    test('has charged each step once, however often it restarts', async () => {
+      const secret = await makeKey()
+      upstream.plan(...scripts)
+      await killAt(at, secret, scripts.length)
+      await expectCharges(secret, 1, charges)
+    })
+  },
+)
+
+describe.each([
+  ['before a tool', [callingAll(asking)], [[1, TURN]]],
+  [
+    'after a tool',
+    [callingAll(asking), ADVICE],
+    [
+      [1, TURN],
+      [2, TURN],
+    ],
+  ],
+] as [string, [Script, ...Script[]], [number, unknown][]][])(
+  'a gateway that is killed %s that asks a model',
+  (at, scripts, charges) => {
+    test('has charged each step once, however often it restarts', async () => {
+      const secret = await makeKey()
+      upstream.plan(...scripts)
+      await killAt(at, secret)
+      await expectCharges(secret, 1, charges)
     })
   },
 )

@@ -3,13 +3,16 @@ import { examineGateway } from '../../src/core/doctor.ts'
 import type { ServerTool, ToolResult } from '../../src/core/inference/server-tool.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
 import type { Generation, GenerationStep } from '../../src/core/telemetry/generations.ts'
+import { advisor } from '../../src/core/tools/advisor.ts'
 import { datetime } from '../../src/core/tools/datetime.ts'
+import { subagent } from '../../src/core/tools/subagent.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
+import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
 import { createSeededRandom } from '../support/random.ts'
 import { DOORS, LOOP_PROTOCOLS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 
 /*
- * Random loops: tools that cost, fail, throw and hang, several at once, turns that fail, clients
+ * Random loops: tools that cost, fail, throw, hang and ask other models, several at once, turns that fail, clients
  * that leave, conditions and limits of every kind, eight loops side by side on one key.
  */
 
@@ -70,9 +73,43 @@ const createTool = (name: string, price: bigint): ServerTool => ({
   },
 })
 
-const TOOLS = [createTool('free', 0n), createTool('priced', PRICE)]
+const TOOLS = [
+  ...[createTool('free', 0n), createTool('priced', PRICE)],
+  ...([advisor, subagent] as ServerTool[]),
+]
 
-const scenario: Scenario = ({ lines, choice }) => {
+const INNER: Json = { model: 'acme/gemini', max_completion_tokens: 100 }
+const PARAMETERS: Record<string, Json> = {
+  advisor: INNER,
+  subagent: {
+    ...INNER,
+    max_tool_calls: 2,
+    tools: [{ type: 'gateway:free' }, { type: 'gateway:priced' }, { type: 'gateway:advisor' }],
+  },
+}
+
+/** What a model does that is asked within a call. */
+const answerInner = (loop: Loop, { choice, tools }: ReceivedRequest): ReturnType<Scenario> => {
+  const { random } = loop
+  if (random() < 0.05) return 'is overloaded'
+  if (random() < 0.02) {
+    loop.left = true
+    loop.client.abort()
+  }
+  if (choice === 'none' || !tools.includes('free') || random() < 0.4)
+    return { answer: { text: pick(random, ['So be it.', ' ']), finish: 'stop' } }
+  const calls = Array.from({ length: 1 + Math.floor(random() * 2) }, (_, i) => ({
+    id: `call_${i}`,
+    name: pick(random, ['free', 'priced', 'nobodys']),
+    input: JSON.stringify({ does: pick(random, ['run', 'run', 'fail', 'throw']) }),
+  }))
+  return { answer: { text: 'Hm. ', calls, finish: 'tool_calls' } }
+}
+
+const scenario: Scenario = request => {
+  const { lines, choice } = request
+  const inner = lines.find(line => line.startsWith('user: inner loop '))
+  if (inner) return answerInner(findLoop(inner), request)
   const number = lines.find(line => line.startsWith('user: loop '))
   const loop = findLoop(number)
   const { random } = loop
@@ -81,8 +118,10 @@ const scenario: Scenario = ({ lines, choice }) => {
   if (choice === 'none' || random() < 0.15) return { answer: { text: 'Done.', finish: 'stop' } }
   const calls = Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => ({
     id: `call_${loop.turns.length}_${i}`,
-    name: pick(random, ['free', 'free', 'priced', 'nobodys']),
+    name: pick(random, ['free', 'free', 'priced', 'nobodys', 'advisor', 'subagent']),
     input: JSON.stringify({
+      prompt: `inner ${String(number).slice('user: '.length)}`,
+      task_description: `inner ${String(number).slice('user: '.length)}`,
       does: pick(random, [
         'run',
         'run',
@@ -101,7 +140,10 @@ const scenario: Scenario = ({ lines, choice }) => {
 const pickStop = (random: Random): Json =>
   pick(random, [
     { type: 'step_count_is', step_count: 1 + Math.floor(random() * 6) },
-    { type: 'has_tool_call', tool_name: pick(random, ['free', 'priced', 'gateway:priced']) },
+    {
+      type: 'has_tool_call',
+      tool_name: pick(random, ['free', 'priced', 'gateway:priced', 'advisor']),
+    },
     { type: 'max_tokens_used', max_tokens: 1 + Math.floor(random() * 90) },
     { type: 'max_cost', max_cost_in_dollars: (1 + Math.floor(random() * 120)) / 1e6 },
     { type: 'finish_reason_is', reason: pick(random, ['tool_calls', 'stop', 'length']) },
@@ -118,7 +160,10 @@ function createLoop(number: number): Loop {
     text: `loop ${number}`,
     model: `acme/${pick(random, LOOP_PROTOCOLS)}`,
     stream: random() < 0.5,
-    tools: TOOLS.map(({ name }) => ({ type: `gateway:${name}` })),
+    tools: TOOLS.map(({ name }) => ({
+      type: `gateway:${name}`,
+      parameters: PARAMETERS[name] ?? {},
+    })),
     ...(stops ? { stop_server_tools_when: stops } : {}),
     ...(maxSteps === 30 ? {} : { max_tool_calls: maxSteps }),
   }
@@ -147,9 +192,13 @@ function findStop({ stops, maxSteps }: Loop, { steps }: Generation): number {
   const turns = groupByTurn(steps)
   for (const { model, tools } of turns) {
     turn += 1
-    tokens += model.native_tokens_prompt + model.native_tokens_completion
-    cost += [model, ...tools].reduce((sum, step) => sum + (step.cost ?? 0n), 0n)
-    const names = tools.flatMap(step => [step.function, step.name])
+    for (const step of [model, ...tools]) {
+      tokens += step.native_tokens_prompt + step.native_tokens_completion
+      cost += step.cost ?? 0n
+    }
+    const names = tools
+      .filter(({ depth = 0 }) => depth === 0)
+      .flatMap(step => [step.function, step.name])
     if (tools.length > 0 && conditions.some(stop => fires(stop, { turn, tokens, cost, names })))
       return turn
   }
@@ -159,7 +208,7 @@ function findStop({ stops, maxSteps }: Loop, { steps }: Generation): number {
 function groupByTurn(steps: GenerationStep[]) {
   const turns: { model: GenerationStep; tools: GenerationStep[] }[] = []
   for (const step of steps)
-    if (step.type === 'model') turns.push({ model: step, tools: [] })
+    if (step.type === 'model' && !step.depth) turns.push({ model: step, tools: [] })
     else turns.at(-1)?.tools.push(step)
   return turns
 }
@@ -195,7 +244,9 @@ async function expectLoop({ gateway }: LoopStage, loop: Loop, generation: Genera
   const turns = steps.filter(({ type }) => type === 'model')
   if (steps.length > 0)
     expect(steps.reduce((sum, { cost }) => sum + (cost ?? 0n), 0n)).toBe(total_cost ?? 0n)
-  for (const { cost, is_error } of turns) expect(is_error ? 0n : cost).toBe(is_error ? 0n : TURN)
+  // What a client leaves within a call is charged as far as it is known.
+  for (const { cost, is_error, depth } of turns)
+    if (!(loop.left && depth)) expect(cost).toBe(is_error ? 0n : TURN)
 
   const stop = findStop(loop, generation)
   const off = loop.turns.indexOf(true)
@@ -230,6 +281,8 @@ test(`${LOOPS} random loops: money, turns and stops are right`, async () => {
   expect(refused).toBeGreaterThan(0)
   expect(stage.generations.some(({ cancelled }) => cancelled)).toBe(true)
   expect(stage.generations.some(({ steps }) => steps.length > 5)).toBe(true)
+  const inner = stage.generations.flatMap(({ steps }) => steps.filter(({ depth }) => depth === 1))
+  for (const type of ['model', 'tool']) expect(inner.some(step => step.type === type)).toBe(true)
   expect((await examineGateway(stage.gateway)).data.filter(({ ok }) => !ok)).toEqual([])
   expect(stage.gateway.traffic.calls.size).toBe(0)
   await stage.close()

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/core/errors.ts'
-import type { ServerTool } from '../../src/core/inference/server-tool.ts'
+import type { ServerTool, ToolReading } from '../../src/core/inference/server-tool.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
+import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
 import {
   DOORS,
   type Door,
@@ -28,6 +29,10 @@ export interface ServerToolSample {
   item: Json
   /** Arguments that the tool must answer with an error. */
   wrongInput: Json
+  /** What its item says of them; `incomplete` by default. */
+  failedStatus?: string
+  /** What it asks a model, and what that answers: its turns are those with this line. */
+  inner?: { line: string; answer: string }
   /** Parameters without which it does not work; none by default. */
   needed?: Json
   /** The APIs that have a form for it, and whether its client runs it: then others show how. */
@@ -60,16 +65,18 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
     close = opened?.close ?? close
     goodInput = opened?.input ?? goodInput
     stage = await openLoopStage(
-      ({ results }) =>
-        results.length > 0
-          ? { answer: { text: 'Done.', finish: 'stop' } }
-          : {
-              answer: {
-                text: 'Let me see. ',
-                calls: [{ id: 'call_1', name: sample.name, input: JSON.stringify(input) }],
-                finish: 'tool_calls',
+      request =>
+        isInner(request)
+          ? { answer: { text: sample.inner?.answer ?? '', finish: 'stop' } }
+          : request.results.length > 0
+            ? { answer: { text: 'Done.', finish: 'stop' } }
+            : {
+                answer: {
+                  text: 'Let me see. ',
+                  calls: [{ id: 'call_1', name: sample.name, input: JSON.stringify(input) }],
+                  finish: 'tool_calls',
+                },
               },
-            },
       { limit: 100, ...(opened?.config ? { config: opened.config } : {}) },
     )
   })
@@ -78,6 +85,8 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
     await close()
   })
 
+  const isInner = ({ lines }: ReceivedRequest) =>
+    sample.inner !== undefined && lines.includes(sample.inner.line)
   const entry = { type: `gateway:${tool.name}`, parameters: sample.parameters }
   const ask = (door: Door, protocol: string, stream: boolean) =>
     stage.ask(door, {
@@ -98,11 +107,13 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
         const reading = await ask(door, protocol, stream)
         expect([reading.status, reading.error]).toEqual([200, null])
         expect([reading.text, reading.calls]).toEqual(['Let me see. Done.', []])
-        expect(stage.heard).toHaveLength(2)
-        expect(stage.heard[1]?.calls.map(({ name }) => name)).toEqual([sample.name])
-        expect(stage.heard[1]?.results[0]?.text).toContain(sample.output)
+        const turns = stage.heard.filter(request => !isInner(request))
+        expect([turns.length, stage.heard.length]).toEqual([2, sample.inner ? 3 : 2])
+        expect(turns[1]?.calls.map(({ name }) => name)).toEqual([sample.name])
+        expect(turns[1]?.results[0]?.text).toContain(sample.output)
         expect(stage.money.held).toBe(0n)
-        expect(stage.money.spent - spent).toBeGreaterThanOrEqual(2n * TURN)
+        const least = (sample.inner ? 3n : 2n) * TURN
+        expect(stage.money.spent - spent).toBeGreaterThanOrEqual(least)
         readings.push(reading)
       }
       const [whole, streamed] = readings
@@ -115,7 +126,9 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
     input = sample.wrongInput
     const reading = await ask('responses', 'openai-chat', false)
     expect([reading.status, reading.text]).toEqual([200, 'Let me see. Done.'])
-    expect(reading.uses).toMatchObject([{ type: entry.type, status: 'incomplete' }])
+    expect(reading.uses).toMatchObject([
+      { type: entry.type, status: sample.failedStatus ?? 'incomplete' },
+    ])
     expect(stage.generations.at(-1)?.steps).toMatchObject([
       { type: 'model', is_error: false },
       { type: 'tool', name: entry.type, function: sample.name, is_error: true },
@@ -129,7 +142,9 @@ const forget = (reading: LoopReading | undefined) => ({
   text: reading?.text,
   finish: reading?.finish,
   usage: { ...reading?.usage, inference_geo: 0, service_tier: 0 },
-  uses: reading?.uses.map(({ id: _, tool_use_id: __, tool_call_id: ___, ...use }) => use),
+  uses: reading?.uses.map(
+    ({ id: _, call_id: __, tool_use_id: ___, tool_call_id: ____, ...use }) => use,
+  ),
 })
 
 function toDoor(
@@ -164,6 +179,20 @@ function expectUse(
 const VALUES: unknown[] = ['hologram', 7.5, true, ['hologram'], [7], { hologram: 1 }]
 const COUNTS = [-1, 0.5, 1e21, 1e308]
 
+/** What a number cannot be; an amount may be a fraction. */
+const listCounts = (value: unknown): number[] =>
+  typeof value === 'number' ? COUNTS.filter(count => Number.isInteger(value) || count !== 0.5) : []
+
+/** Reads tools within parameters by their type alone. */
+const READING: ToolReading = {
+  isPlain: false,
+  readTool: (entry, field) => {
+    const { type } = entry as { type: string }
+    const name = type.slice(type.indexOf(':') + 1)
+    return { name, identity: name, type, options: null, field: `${field}.type` }
+  },
+}
+
 function testParameters(
   tool: ServerTool,
   { parameters, options, needed = {}, doors: [door] = DOORS }: ServerToolSample,
@@ -177,7 +206,7 @@ function testParameters(
     stage.ask(door ?? 'chat', { tools: [{ type: `openrouter:${tool.name}`, parameters: given }] })
 
   test('are read to the last one, and no other is needed', async () => {
-    expect(tool.readOptions(parameters, 'tools.0.parameters')).toEqual(options)
+    expect(tool.readOptions(parameters, 'tools.0.parameters', READING)).toEqual(options)
     expect(() => tool.readOptions(needed, 'tools.0.parameters')).not.toThrow(GatewayError)
   })
 
@@ -187,7 +216,7 @@ function testParameters(
       ...VALUES.filter(other => getShape(other) !== getShape(value)).map(
         (other): [string, unknown] => [name, other],
       ),
-      ...(typeof value === 'number' ? COUNTS.map((count): [string, unknown] => [name, count]) : []),
+      ...listCounts(value).map((count): [string, unknown] => [name, count]),
     ]),
   ]
   test.each(cases)('with %s: %j is a 400 that names the field', async (name, value) => {

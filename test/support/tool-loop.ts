@@ -52,6 +52,8 @@ export interface LoopReading {
 interface StageOptions {
   tools?: ServerTool[]
   config?: Json
+  /** Changes the config of the providers and models. */
+  changeConfig?: (config: Json) => Json
   /** Dollars; absent for no limit. */
   limit?: number
   parts?: Parameters<typeof testGateway>[0]
@@ -125,7 +127,7 @@ export class LoopStage {
 /** Opens a stage on which the model does as the scenario says. The caller closes it. */
 export async function openLoopStage(
   scenario: Scenario,
-  { tools = TOOLS, config = {}, limit, parts = {} }: StageOptions = {},
+  { tools = TOOLS, config = {}, changeConfig = same => same, limit, parts = {} }: StageOptions = {},
 ): Promise<LoopStage> {
   const heard: ReceivedRequest[] = []
   const record: Scenario = request => {
@@ -136,7 +138,7 @@ export async function openLoopStage(
   const gateway = await testGateway({
     ...parts,
     tools,
-    config: { ...buildLoopConfig(name => providers.getBaseUrl(name)), ...config },
+    config: { ...changeConfig(buildLoopConfig(name => providers.getBaseUrl(name))), ...config },
   })
   const made = await createKey(gateway, getOperator(gateway), {
     name: 'k',

@@ -193,12 +193,11 @@ function mergeTools(presetTools: Tool[], callTools: Tool[]): Tool[] {
 }
 
 /** Server tools that a call may have more than once, each under a different name. */
-const NAMED_SERVER_TOOLS = ['openrouter:advisor', 'openrouter:subagent']
+const NAMED_SERVER_TOOLS = ['advisor', 'subagent']
 
 function getToolIdentity(tool: Tool): string {
   if (tool.type === 'function') return `function ${tool.name}`
   const { type, parameters } = tool.value as { type: string; parameters?: unknown }
-  return NAMED_SERVER_TOOLS.includes(type) && isObject(parameters)
-    ? `${type} ${parameters.name}`
-    : type
+  const isNamed = type.includes(':') && NAMED_SERVER_TOOLS.includes(type.split(':')[1] ?? '')
+  return isNamed && isObject(parameters) ? `${type} ${parameters.name}` : type
 }

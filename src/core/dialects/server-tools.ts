@@ -1,6 +1,6 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import type { ServerTool } from '../inference/server-tool.ts'
+import type { ServerTool, ToolReading } from '../inference/server-tool.ts'
 import { isObject, type Json, readObject, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
@@ -104,7 +104,11 @@ function readRequest(
   checkEnabled(world, actor, type, [tool.name, ...(tool.aliases ?? [])])
   if (tool.dialects?.includes(dialect) === false)
     throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
-  const options = readOptions(tool, entry, field, name === undefined)
+  const reading: ToolReading = {
+    readTool: (inner, at) => requireRequest(world, actor, inner, at, dialect),
+    isPlain: name === undefined,
+  }
+  const options = readOptions(tool, entry, field, reading)
   const label = tool.identify?.(options)
   const identity = label === undefined ? tool.name : `${tool.name} ${label}`
   return { name: tool.name, type, options, identity, field: `${field}.type` }
@@ -115,6 +119,19 @@ function requireNew(known: ServerToolRequest[], request: ServerToolRequest): Ser
   const { identity, name, field } = request
   if (identity !== name && known.some(one => one.identity === identity))
     throw invalid(`${field}: expected one ${identity}, found two`, field)
+  return request
+}
+
+// A tool within another one: its client never sees its calls, so it must be one of the gateway's.
+function requireRequest(
+  world: DialectWorld,
+  actor: Actor,
+  entry: unknown,
+  field: string,
+  dialect: TextDialect,
+): ServerToolRequest {
+  const request = readRequest(world, actor, entry, field, dialect)
+  if (!request) throw invalid(`${field}: expected a tool that the gateway runs`, field)
   return request
 }
 
@@ -152,7 +169,8 @@ function checkEnabled(world: DialectWorld, actor: Actor, type: string, names: st
 }
 
 /** Reads the parameters: of a shorthand those beside its type, too. Throws 400 naming the field. */
-function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: boolean): unknown {
+function readOptions(tool: ServerTool, entry: Json, field: string, reading: ToolReading): unknown {
+  const { isPlain: isShorthand } = reading
   const { type: _, parameters, ...beside } = entry
   if (parameters != null && !isObject(parameters))
     throw invalid(`${field}.parameters: expected an object`, `${field}.parameters`)
@@ -169,7 +187,7 @@ function readOptions(tool: ServerTool, entry: Json, field: string, isShorthand: 
     const at = issue.path ? `${path}.${issue.path}` : path
     throw invalid(describeIssue(issue, at), at)
   }
-  return tool.readOptions((given ?? {}) as Json, path, isShorthand)
+  return tool.readOptions((given ?? {}) as Json, path, reading)
 }
 
 /** Throws 400 for a choice of a tool that the gateway would run, and that the body does not ask for. */

@@ -300,7 +300,7 @@ export async function tryEndpoint<K extends Kind>(
       call,
       request,
     })
-    if (run.firstPartAt === null) markFirstPart(world, run)
+    if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
     return { endpoint, sentAt, leftover, first: parts, rest }

@@ -78,6 +78,17 @@ export async function filterAddedContent(
 }
 
 /**
+ * Filters a call that a use of a tool makes, with the filters of the call around it. Throws 403 for
+ * what is blocked.
+ */
+export async function filterInnerCall(run: Run<'text'>): Promise<void> {
+  if (!run.filtering) return
+  const { call, error } = await filterTexts('text', run.call, run.filtering)
+  if (error) throw error
+  run.call = call
+}
+
+/**
  * Redacts the texts of the call, or blocks it with 403. A match that is only flagged is noted and
  * stays. Throws 403 for texts that cannot be read.
  */

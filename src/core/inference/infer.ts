@@ -134,7 +134,7 @@ export function createRunAnswer<K extends Kind>(
 const NO_PLUGINS: PluginUse[] = []
 
 /** Starts to count the answer of a step and returns that answer. */
-function startMetering<K extends Kind>(step: Step<K>) {
+export function startMetering<K extends Kind>(step: Step<K>) {
   const { answer, run, plan } = step
   if (!answer) throw new GatewayError('server', 'Internal Server Error')
   // What the model got, not what the client sent: plugins may have added to it, or left out of it.

@@ -82,10 +82,10 @@ export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): 
  */
 export function findStepCandidates<K extends Kind>(
   world: InferenceWorld,
-  { run, call, number }: Step<K>,
+  { run, call }: Step<K>,
 ): Candidates<K> {
   const { actor, kind, policy } = run
-  const previousEndpointId = number > 1 ? run.steps[number - 2]?.answer?.endpoint.id : undefined
+  const previousEndpointId = run.steps.at(-2)?.answer?.endpoint.id
   const byokKeys = listUsableByokKeys(world, actor)
   return findCandidates(world, kind, call, {
     byokKeys,

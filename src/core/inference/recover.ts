@@ -12,35 +12,47 @@ import type { InferenceWorld } from './world.ts'
  */
 export async function recoverCalls(world: InferenceWorld): Promise<number> {
   const deadCalls = await listDeadCalls(world)
-  await Promise.all(deadCalls.map(heldCall => settleDeadCall(world, heldCall)))
+  await Promise.all(deadCalls.map(steps => settleDeadCall(world, steps)))
   world.journal.holds.clear()
   return deadCalls.length
 }
+
+/** A call of a dead process: the steps that ran, of which the last is one of the call itself. */
+export type DeadCall = [...inner: HeldCall[], last: HeldCall]
 
 /** Lists the calls that are in the journal but not on record. */
 export async function listDeadCalls({
   journal: { holds },
   store,
-}: InferenceWorld): Promise<HeldCall[]> {
+}: InferenceWorld): Promise<DeadCall[]> {
+  const byId = Map.groupBy(holds.listCalls(), ({ id }) => id)
   const unrecorded = await Promise.all(
-    holds
-      .listCalls()
-      .map(async heldCall => ((await store.generations.byId(heldCall.id)) ? [] : heldCall)),
+    [...byId].map(async ([id, steps]) =>
+      (await store.generations.byId(id)) ? [] : [sortSteps(steps)],
+    ),
   )
   return unrecorded.flat()
 }
 
-async function settleDeadCall(world: InferenceWorld, heldCall: HeldCall): Promise<void> {
+// A model that costs nothing has no entry of its own, but a tool that it calls may ask another.
+const sortSteps = (steps: HeldCall[]): DeadCall =>
+  steps.toSorted((a, b) => Number(!a.inner) - Number(!b.inner) || a.step - b.step) as DeadCall
+
+/** Charges every step that is not in the ledger yet, the last one together with the record. */
+async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<void> {
   const settledAt = world.clock.now()
+  const heldCall = steps.at(-1) as HeldCall
   const previous = await world.store.ledger.listCharges(heldCall.id)
-  const isCharged = previous.some(({ step }) => step === heldCall.step)
-  const charge = isCharged ? null : toDeadCharge(heldCall, settledAt)
-  const charges = charge ? [...previous, charge] : previous
+  const uncharged = steps.filter(({ step }) => !previous.some(charged => charged.step === step))
+  const charges = uncharged.map(one => toDeadCharge(one, settledAt))
+  const last = uncharged.at(-1) === heldCall ? (charges.at(-1) ?? null) : null
+  for (const charge of charges)
+    if (charge !== last) await world.recorder.record({ generation: null, charge })
   await world.recorder.record({
-    generation: toDeadGeneration(heldCall, charges, settledAt),
-    charge,
+    generation: toDeadGeneration(heldCall, [...previous, ...charges], settledAt),
+    charge: last,
   })
-  if (charge) world.ledger.charge(charge)
+  for (const charge of charges) world.ledger.charge(charge)
 }
 
 function toDeadCharge(heldCall: HeldCall, settledAt: Date): StepCharge {
@@ -53,7 +65,7 @@ const sumCharges = (charges: Pick<StepCharge, 'nanos'>[]) =>
   charges.reduce((sum, { nanos }) => sum + nanos, 0n)
 
 const toDeadGeneration = (
-  { nanos: _, spent: __, step: ___, byok, ...call }: HeldCall,
+  { nanos: _, spent: __, step: ___, inner: ____, byok, ...call }: HeldCall,
   charges: Pick<StepCharge, 'byok' | 'nanos'>[],
   settledAt: Date,
 ): Generation => ({

@@ -122,6 +122,7 @@ export function buildHeldCall<K extends Kind>(
     model,
     streamed: call.stream,
     step,
+    ...(run.within ? { inner: true } : {}),
     byok,
     nanos,
     spent,

@@ -16,6 +16,7 @@ import type { PipelineStage } from './routing-metadata.ts'
 import type { ToolLoop } from './server-tool/loop.ts'
 import type { UsesMoney } from './server-tool/money.ts'
 import type { ToolUse } from './server-tool/use.ts'
+import type { ToolInvocation } from './server-tool.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -59,6 +60,8 @@ interface RunOptions<K extends Kind> {
   startedAt: number
   /** Whether nothing may be counted, set aside, remembered, recorded or sent. */
   isDry?: boolean
+  /** The use of a tool that makes the call; absent for the call of a client. */
+  within?: ToolInvocation
 }
 
 const doNothing = () => undefined
@@ -92,7 +95,13 @@ export class Run<K extends Kind = Kind> {
   /** What the uses of tools cost, by turn; null if they are free. */
   toolMoney: UsesMoney[] | null = null
   /** The media that were fetched for the call, as data URLs by their URL. */
-  readonly media = new Map<string, string>()
+  readonly media: Map<string, string>
+  /** The use of a tool of another run that makes this call; null for the call of a client. */
+  readonly within: ToolInvocation | null
+  /** The calls that uses of its tools make, in the order in which they began. */
+  readonly inner: Run<'text'>[] = []
+  /** Resolves when all that this run cost is charged, if it is inside another one. */
+  closing: Promise<void> | null = null
   readonly created: Date
   /** Steady milliseconds: when the run began, and when its first part arrived. */
   readonly startedAt: number
@@ -111,7 +120,8 @@ export class Run<K extends Kind = Kind> {
   #createdAt: string | undefined
   #numbers = 0
 
-  constructor({ actor, kind, call, policy, created, startedAt, isDry = false }: RunOptions<K>) {
+  constructor(options: RunOptions<K>) {
+    const { actor, kind, call, policy, created, startedAt, isDry = false, within = null } = options
     this.actor = actor
     this.kind = kind
     this.call = call
@@ -119,6 +129,13 @@ export class Run<K extends Kind = Kind> {
     this.created = created
     this.startedAt = startedAt
     this.isDry = isDry
+    this.within = within
+    this.media = within?.run.media ?? new Map()
+  }
+
+  /** How many uses of tools this run is inside: 0 for the call of a client. */
+  get depth(): number {
+    return this.within ? this.within.run.depth + 1 : 0
   }
 
   /** When the run began, in ISO 8601. Cached, since it is written more than once. */
@@ -178,8 +195,9 @@ export class Run<K extends Kind = Kind> {
     else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
   }
 
-  /** Takes the number of the next step in the ledger. */
+  /** Takes the number of the next step in the ledger, where a run and those inside it are one call. */
   takeNumber(): number {
+    if (this.within) return this.within.run.takeNumber()
     this.#numbers += 1
     return this.#numbers
   }

@@ -32,10 +32,11 @@ export interface ServerTool<Options = unknown> {
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
   listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
   /**
-   * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix
-   * (`isPlain`). Throws 400 naming the field.
+  /**
+   * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix.
+   * `reading` reads tools in them. Throws 400 naming the field.
    */
-  readOptions(parameters: Json, path: string, isPlain?: boolean): Options
+  readOptions(parameters: Json, path: string, reading?: ToolReading): Options
   /**
    * Returns what tells two of it in one call apart: a label. Absent if a call may have only one.
    */
@@ -82,11 +83,26 @@ export interface ServerTool<Options = unknown> {
   describeRefusal?(context: ToolContext<Options>, call: { name: string; input: string }): Json
   /** Tells whether a `tool_choice` of its type means this function; all of them if absent. */
   isChosen?(options: Options, choice: Json, name: string): boolean
+  /** Whether it takes turns of models, each of which has its own time, and not that of a use. */
+  takesTurns?: boolean
+  /** Lists the models that it asks, as far as that is known before it runs. */
+  listModels?(options: Options): string[]
   /**
    * Runs it once. A failure that the model can do something about is a result with `isError`;
    * throws only what ends the whole call: its cancellation, or a limit.
    */
   run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+}
+
+/** How the parameters of a tool are read. */
+export interface ToolReading {
+  /** Whether its type has no prefix, so that the parameters stand beside it. */
+  isPlain: boolean
+  /**
+   * Reads a tool that stands in them. Throws 400 or 403 for what is no tool that the gateway runs
+   * here.
+   */
+  readTool(entry: unknown, field: string): ServerToolRequest
 }
 
 /** Something that a tool works with: an engine, a server. */

@@ -32,7 +32,8 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
-import { countUses } from './server-tool/use.ts'
+import { countUses, type ToolUse } from './server-tool/use.ts'
+import { forgetEntries } from './settle/entries.ts'
 import { isPlausible } from './settle/plausible.ts'
 import { listGenerationSteps } from './settle/steps.ts'
 import { findSession } from './traffic/sessions.ts'
@@ -281,8 +282,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
   await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
-  for (const { journalEntry } of run.steps) journalEntry?.forget()
-  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
+  forgetEntries(run)
 }
 
 /**
@@ -349,19 +349,28 @@ function chargeStep(
 const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
 
-/** Sums what all steps of a run and the uses of its tools cost. */
-export function sumRunReceipts({ steps, toolMoney, toolLoop, openingUses }: Run): Receipt {
+/** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
+export function sumRunReceipts(run: Run): Receipt {
+  const { steps, toolMoney, toolLoop, openingUses } = run
   const [first] = steps
   const hasTools = toolLoop !== null || openingUses.length > 0
   if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
-  const turns = steps.flatMap(({ receipt }) => receipt ?? [])
-  const uses = toolMoney?.flatMap(({ receipt }) => receipt ?? [])
-  const sum =
-    sumReceipts(uses ? [...uses, ...turns] : turns) ?? createFreeReceipt(createTextUsage(0, 0))
-  return hasTools
-    ? { ...sum, serverTools: countUses([...openingUses, ...(toolLoop?.uses ?? [])]) }
-    : sum
+  const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
+  return hasTools ? { ...sum, serverTools: countUses(listUses(run)) } : sum
 }
+
+/** Lists what a run paid: the turns that its client sees come last. */
+const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
+  ...inner.flatMap(listReceipts),
+  ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
+  ...steps.flatMap(({ receipt }) => receipt ?? []),
+]
+
+const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [
+  ...openingUses,
+  ...(toolLoop?.uses ?? []),
+  ...inner.flatMap(listUses),
+]
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
@@ -387,7 +396,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     api_type: kinds[run.kind].readApiType(call),
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: run.attempts.map(attempt => toProviderResponse(attempt, broken)),
+    provider_responses: listAttempts(run).map(attempt => toProviderResponse(attempt, broken)),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
@@ -419,6 +428,10 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }
 }
+
+/** Lists the attempts of a run, and of those inside it. */
+const listAttempts = ({ attempts, inner }: Run): Attempt[] =>
+  inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
 
 const NO_STEPS: Generation['steps'] = []
 const isOneTurn = ({ steps, toolLoop, openingUses }: Run): boolean =>

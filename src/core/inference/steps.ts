@@ -10,6 +10,7 @@ import type { PluginUse } from './plugin.ts'
 import { clientLeft, type Run, Step } from './run.ts'
 import type { ToolLoop } from './server-tool/loop.ts'
 import { UsesRun } from './server-tool/uses.ts'
+import { forgetEntries } from './settle/entries.ts'
 import { recordStep, settleStep } from './settle.ts'
 import { runStages } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
@@ -194,7 +195,8 @@ async function takeStep<K extends Kind>(
   const next = new Step(run, (await filterAddedContent(run, step.call, call)) as Work[K]['call'])
   next.startedAt = world.clock.ticks()
   await runStages(world, world.stages.step, next)
-  if (next.journalEntry) forgetEarlierSteps(run, next)
+  // A call within another one stays in the journal until the turn after it: it has no record.
+  if (next.journalEntry && !run.within) forgetEntries(run, next)
   return next
 }
 
@@ -209,9 +211,4 @@ async function endStep<K extends Kind>(
   step.endedAt = ending.endedAt
   await recordStep(world, step)
   if (run.cancellation.reason) throw run.cancellation.reason
-}
-
-function forgetEarlierSteps(run: Run, next: Step): void {
-  for (const { journalEntry } of run.toolMoney ?? []) journalEntry?.forget()
-  for (const step of run.steps) if (step !== next) step.journalEntry?.forget()
 }

@@ -96,6 +96,8 @@ export interface HeldCall extends Payer {
    * The running step, counted from 1. Earlier steps are already in the ledger when this is written.
    */
   step: number
+  /** Whether a use of a tool takes the step, beside the running one and others. Absent if not. */
+  inner?: true
   /**
    * Whether it is paid through the caller's own provider key, as far as that is known in advance.
    */
@@ -122,7 +124,10 @@ export interface HoldJournal {
   append(held: HeldCall): JournalEntry
   /** Updates what running calls have cost so far. */
   updateSpent(calls: { held: HeldCall; spent: bigint }[]): void
-  /** Returns every journaled call, including those that are on record by now. */
+  /**
+   * Returns every journaled call, including those that are on record by now: its last step, and
+   * after that every inner one.
+   */
   listCalls(): HeldCall[]
   /** Drops all calls but the running ones. */
   clear(): void

@@ -107,14 +107,15 @@ const renderLine = (call: HeldCall) =>
     model: call.model,
     streamed: call.streamed,
     step: call.step,
+    inner: call.inner,
     byok: call.byok,
     nanos: String(call.nanos),
     spent: String(call.spent),
   })}\n`
 
 /**
- * Reads every call in the journal, each with the last line of its last step. Only the last line
- * can be incomplete, and its call had not gone out.
+ * Reads every call in the journal, each with the last line of its last step and of every inner one.
+ * Only the last line can be incomplete, and its call had not gone out.
  */
 function readCalls(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
@@ -123,14 +124,15 @@ function readCalls(path: string): HeldCall[] {
     if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string')
       continue
     const step = parseStep(call.step)
-    if (step < (found.get(call.id)?.step ?? 1)) continue
+    const place = call.inner === true ? `${call.id} ${step}` : call.id
+    if (step < (found.get(place)?.step ?? 1)) continue
     const entry = {
       ...(call as unknown as HeldCall),
       step,
       nanos: BigInt(nanos),
       spent: BigInt(spent),
     }
-    found.set(call.id, entry)
+    found.set(place, entry)
   }
   return [...found.values()]
 }

@@ -56,6 +56,8 @@ export interface GenerationStep {
   name: string
   /** The function of the tool that the model called. */
   function: string | null
+  /** How many uses of tools it is inside; absent for 0. */
+  depth?: number
   provider_name: string | null
   native_tokens_prompt: number
   native_tokens_completion: number

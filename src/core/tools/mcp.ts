@@ -38,7 +38,7 @@ export const mcp: ServerTool<McpOptions> = {
   plainTypes: ['mcp'],
   schema: McpParameters,
   example: { server_label: 'example', server_url: 'https://mcp.example.com' },
-  readOptions: readMcpOptions,
+  readOptions: (parameters, path, reading) => readMcpOptions(parameters, path, reading?.isPlain),
   identify: ({ server_label }) => server_label,
   findObstacle({ config }, options) {
     // Its provider may have it: the gateway refuses it by its name where it lists tools.

@@ -89,6 +89,19 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).listCalls()).toEqual([{ ...second, spent: 3n }])
   })
 
+  test('keeps every inner step beside the last one, each with its last line', async () => {
+    const journal = openHoldJournal(data)
+    const outer = held('a', { step: 4 })
+    const inner = [2, 3].map(step => held('a', { step, inner: true }))
+    for (const entry of [held('a'), ...inner]) journal.append(entry)
+    await journal.append(outer).written
+    journal.updateSpent([{ held: inner[1] as HeldCall, spent: 9n }])
+    expect(openHoldJournal(data).listCalls()).toEqual([
+      outer,
+      ...[inner[0], { ...inner[1], spent: 9n }].map(entry => entry as HeldCall),
+    ])
+  })
+
   test('reads a line with a missing or invalid step as step 1', () => {
     const line = { ...held('a'), nanos: '1', spent: '1' }
     for (const step of [undefined, null, 0, -1, 1.5, '2', 2 ** 60]) {

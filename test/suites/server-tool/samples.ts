@@ -138,4 +138,52 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     item: { query: 'weather' },
     wrongInput: {},
   },
+  advisor: {
+    parameters: {
+      ...{ name: 'Old hand', model: 'acme/gemini', instructions: 'Be brief.' },
+      ...{ max_completion_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      ...{ forward_transcript: false, stream: false },
+    },
+    options: {
+      ...{ name: 'Old hand', model: 'acme/gemini', instructions: 'Be brief.' },
+      params: { max_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      ...{ forward_transcript: false, path: 'tools.0.parameters' },
+    },
+    name: 'advisor',
+    input: { prompt: 'What now?' },
+    output: 'Sleep on it.',
+    item: { prompt: 'What now?', model: 'acme/gemini', advice: 'Sleep on it.' },
+    wrongInput: { prompt: '' },
+    failedStatus: 'failed',
+    inner: { line: 'user: What now?', answer: 'Sleep on it.' },
+  },
+  subagent: {
+    parameters: {
+      ...{ name: 'Clerk', model: 'acme/gemini', instructions: 'Be brief.' },
+      ...{ max_completion_tokens: 50, temperature: 0.5, reasoning: { max_tokens: 20 } },
+      ...{ max_tool_calls: 3, tools: [{ type: 'gateway:datetime' }] },
+      ...{ inherit_functions: false, inherited_function_names: [] },
+    },
+    options: {
+      ...{ name: 'Clerk', model: 'acme/gemini', instructions: 'Be brief.' },
+      params: { max_tokens: 50, temperature: 0.5, reasoning: { max_tokens: 20 } },
+      ...{ max_tool_calls: 3, path: 'tools.0.parameters' },
+      tools: [
+        {
+          ...{ name: 'datetime', identity: 'datetime', type: 'gateway:datetime', options: null },
+          field: 'tools.0.parameters.tools.0.type',
+        },
+      ],
+    },
+    name: 'subagent',
+    input: { task_name: 'count', task_description: 'Count them.' },
+    output: 'Seven.',
+    item: {
+      ...{ name: 'Clerk', model: 'acme/gemini', outcome: 'Seven.' },
+      ...{ task_name: 'count', task_description: 'Count them.' },
+    },
+    wrongInput: { task_name: 'count' },
+    failedStatus: 'failed',
+    inner: { line: 'user: Count them.', answer: 'Seven.' },
+  },
 }

@@ -6,6 +6,7 @@ import { parseConfig } from '../../../src/core/config.ts'
 import { openGateway } from '../../../src/core/gateway.ts'
 import type { ServerTool } from '../../../src/core/inference/server-tool.ts'
 
+import { advisor } from '../../../src/core/tools/advisor.ts'
 import { datetime } from '../../../src/core/tools/datetime.ts'
 import { listen } from '../../../src/server/listen.ts'
 import { PRICE } from './price.ts'
@@ -38,7 +39,7 @@ const gateway = await openGateway({
   data,
   config: parseConfig(config, {}),
 
-  tools: [tool],
+  tools: [tool, advisor as ServerTool],
 })
 const { holds } = gateway.journal
 const append = holds.append.bind(holds)

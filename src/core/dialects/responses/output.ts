@@ -185,7 +185,8 @@ export class ResponseOutput {
     this.#running.delete(part.id)
     const begun = this.items[place.output_index]
     const { status: _, ...named } = { ...begun, ...part.item }
-    const status = renderOutcome(named.type, part.isError)
+    const outcome = renderOutcome(named.type, part.isError)
+    const status = part.isError && part.item.status === 'failed' ? 'failed' : outcome
     const item = { ...named, ...renderError(named, part), ...(status ? { status } : {}) }
     this.items[place.output_index] = item
     return renderEnd(place, item)

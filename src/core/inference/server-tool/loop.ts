@@ -114,12 +114,16 @@ export class ToolLoop {
   }
 
   /** Lists the tools that the call asks for, as the client named them, and what they did. */
-  listTools(): { name: string; functions: string[]; uses: ToolUse[] }[] {
+  listTools(): { name: string; functions: string[]; uses: ToolUse[]; models: string[] }[] {
     const functions = [...this.#options.functions]
     return this.#options.request.requests.map(request => ({
       name: request.type,
       functions: functions.flatMap(([name, offered]) => (offered.request === request ? name : [])),
       uses: this.uses.filter(({ offered }) => offered?.request === request),
+      models: functions
+        .flatMap(([, offered]) => (offered.request === request ? offered : []))
+        .slice(0, 1)
+        .flatMap(({ tool }) => tool.listModels?.(request.options) ?? []),
     }))
   }
 

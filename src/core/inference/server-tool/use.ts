@@ -89,7 +89,9 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
-  const timer = setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
+  const timer = offered.tool.takesTurns
+    ? undefined
+    : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
   try {
     const result = await awaitUnlessEnded(use, () => offered.tool.run(world, invocation))
     use.result = cut(result, max_result_characters)
@@ -102,8 +104,15 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
     if (!isLate && (use.limit.reason || endsCall(use.error))) throw thrown
   } finally {
     clearTimeout(timer)
+    await awaitInner(invocation)
     use.latency = Math.round(world.clock.ticks() - startedAt)
   }
+}
+
+/** Awaits what the calls within a use cost: they belong to the call that it is part of. */
+async function awaitInner(invocation: ToolInvocation): Promise<void> {
+  const inner = invocation.run.inner.filter(({ within }) => within === invocation)
+  if (inner.length > 0) await Promise.all(inner.map(({ closing }) => closing))
 }
 
 /** The errors of a tool that end the call: a key that is gone, a limit, and rules. */

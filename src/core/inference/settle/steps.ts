@@ -5,19 +5,33 @@ import type { ToolUse } from '../server-tool/use.ts'
 
 /**
  * Lists what a run did, in order, if that was more than one turn of a model: the uses of tools before
- * the first turn, its turns, and the uses after each.
+ * the first turn, its turns, and the uses after each, with the turns that those took.
  */
 export function listGenerationSteps(run: Run): GenerationStep[] {
-  const { steps, toolLoop, openingUses, ending } = run
-  if (steps.length < 2 && !toolLoop?.uses.length && openingUses.length === 0) return []
-  const uses = toolLoop?.uses ?? []
-  const approved = uses.filter(({ turn }) => turn === 0).map(toToolStep)
-  const turns = steps.flatMap((step, i) => [
-    toModelStep(step, ending?.endedAt ?? step.startedAt),
-    ...uses.filter(({ turn }) => turn === i + 1).map(toToolStep),
-  ])
-  return [...openingUses.map(toToolStep), ...approved, ...turns]
+  const { steps, toolLoop, openingUses } = run
+  const hasUses = openingUses.length > 0 || (toolLoop?.uses.length ?? 0) > 0
+  return steps.length < 2 && !hasUses ? [] : listSteps(run)
 }
+
+function listSteps(run: Run): GenerationStep[] {
+  const { steps, toolLoop, openingUses, ending, depth } = run
+  const listUses = (after: number) =>
+    (toolLoop?.uses ?? [])
+      .filter(({ turn }) => turn === after)
+      .flatMap(use => [toToolStep(use), ...listInnerSteps(run, use)])
+  const listed = [
+    ...openingUses.map(toToolStep),
+    ...listUses(0),
+    ...steps.flatMap((step, i) => [
+      toModelStep(step, ending?.endedAt ?? step.startedAt),
+      ...listUses(i + 1),
+    ]),
+  ]
+  return depth === 0 ? listed : listed.map(step => ({ depth, ...step }))
+}
+
+const listInnerSteps = ({ inner }: Run, { invocation }: ToolUse): GenerationStep[] =>
+  inner.filter(({ within }) => within === invocation).flatMap(listSteps)
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
   const { call, answer, meter, receipt, attempts, startedAt, endedAt } = step

@@ -6,7 +6,7 @@ import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
 type RunningCall = Pick<Run, 'cancellation' | 'progress'> &
-  Partial<Pick<Run, 'endLoop' | 'actor' | 'isUnconnected'>>
+  Partial<Pick<Run, 'endLoop' | 'actor' | 'inner' | 'isUnconnected'>>
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -35,6 +35,18 @@ const GRACE = COUNT_TIMEOUT_MS + 1_000
 
 const shuttingDown = () => new GatewayError('unavailable', 'The gateway is shutting down')
 
+const listProgress = ({ progress, inner = [] }: RunningCall): NonNullable<Run['progress']>[] => [
+  ...(progress ? [progress] : []),
+  ...inner.flatMap(listProgress),
+]
+
+// A function that calls itself only for tools that ask models: most calls have none.
+function countUnconnected({ isUnconnected, inner }: RunningCall): number {
+  let count = isUnconnected ? 1 : 0
+  for (const run of inner ?? []) if (!run.ending) count += countUnconnected(run)
+  return count
+}
+
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
@@ -60,11 +72,11 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
       }
     },
     listProgress() {
-      return [...running].flatMap(({ progress }) => progress ?? [])
+      return [...running].flatMap(listProgress)
     },
     countUnconnected() {
       let count = 0
-      for (const { isUnconnected } of running) if (isUnconnected) count++
+      for (const call of running) count += countUnconnected(call)
       return count
     },
     endLoops(isGone, reason) {

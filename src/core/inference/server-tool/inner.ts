@@ -1,0 +1,184 @@
+import { GatewayError } from '../../errors.ts'
+import type { PeekedSequence } from '../../kernel/iterate.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
+import { recheckRun } from '../admit.ts'
+import { filterInnerCall } from '../filters.ts'
+import { startMetering } from '../infer.ts'
+import { isAbandoned, Run, Step } from '../run.ts'
+import type { ToolInvocation } from '../server-tool.ts'
+import { findAnsweredStep, recordStep, settleStep } from '../settle.ts'
+import { runStages } from '../stages.ts'
+import { chainSteps } from '../steps.ts'
+import type { InferenceWorld } from '../world.ts'
+import { offerTools } from './offer.ts'
+
+/** What a use of a tool asks a model. */
+export type InnerQuestion = Pick<TextCall, 'models' | 'messages' | 'params' | 'serverTools'>
+
+/** What a model answered within a use of a tool. */
+export interface InnerAnswer {
+  text: string
+  /** The model that answered; null if none did. */
+  model: string | null
+  /** Why there is no answer, in words for the model that asked; null if there is one. */
+  error: string | null
+}
+
+/** How many uses of tools a call may be inside. */
+const MAX_DEPTH = 3
+
+/**
+ * Asks a model within a use of a tool. Its turns are part of the client's call: they have its id,
+ * its key, its limits and rules, and each is held, charged and on record like the turns around
+ * them. A model that fails is an answer with an error. Throws what ends the whole call: 401 for a
+ * key that is gone, 402 for a limit, 403 for content filters, 503, and the reason of a use that is
+ * cancelled.
+ */
+export async function askModel(
+  world: InferenceWorld,
+  invocation: ToolInvocation,
+  question: InnerQuestion,
+): Promise<InnerAnswer> {
+  const { cancellation, run: outer } = invocation
+  if (cancellation.reason) throw cancellation.reason
+  if (outer.depth >= MAX_DEPTH)
+    return fail(`Calls within calls end here, at a depth of ${MAX_DEPTH}.`)
+  const run = createInnerRun(world, invocation, question)
+  const ended = Promise.withResolvers<void>()
+  run.closing = ended.promise
+  outer.inner.push(run)
+  cancellation.listen(reason => cancelInner(invocation, reason))
+  try {
+    return await takeTurns(world, run)
+  } finally {
+    ended.resolve()
+  }
+}
+
+const fail = (error: string): InnerAnswer => ({ text: '', model: null, error })
+
+// A tool may ask several models at once.
+function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
+  for (const { within, cancellation } of invocation.run.inner)
+    if (within === invocation) cancellation.cancel(reason)
+}
+
+function createInnerRun(
+  world: InferenceWorld,
+  invocation: ToolInvocation,
+  question: InnerQuestion,
+): Run<'text'> {
+  const { actor, policy, created, filtering, call } = invocation.run
+  const run = new Run<'text'>({
+    ...{ actor, policy, created, within: invocation, kind: 'text' },
+    call: buildInnerCall(call as TextCall, question),
+    startedAt: world.clock.ticks(),
+  })
+  run.filtering = filtering
+  return run
+}
+
+/**
+ * Builds the call of a model within another call. Where data may go is the caller's decision, and
+ * holds for it too; what concerns the conversation does not.
+ */
+function buildInnerCall(
+  { id, routing, user, trace, preset_id, origin, dialect }: TextCall,
+  question: InnerQuestion,
+): TextCall {
+  return {
+    ...{ kind: 'text', id, routing, user, trace, preset_id, origin, dialect },
+    ...{ stream: false, session_id: null, echoUpstreamBody: false },
+    ...{ tools: [], extra: {}, betas: [] },
+    ...question,
+  }
+}
+
+async function takeTurns(world: InferenceWorld, run: Run<'text'>): Promise<InnerAnswer> {
+  const words = new LastWords(world.config.server_tools.max_result_characters)
+  try {
+    recheckRun(world, run)
+    await offerTools(world, run)
+    await filterInnerCall(run)
+    const step = new Step(run, run.call)
+    step.startedAt = world.clock.ticks()
+    await runStages(world, world.stages.step, step)
+    const answer = startMetering(step)
+    await readAll(chainSteps(world, answer, { run, followUps: [], startMetering }), words)
+  } catch (thrown) {
+    const error = GatewayError.from(thrown)
+    const isForModel = isOfModel(run)
+    await closeInnerRun(world, run, error)
+    if (isForModel) return fail(error.message)
+    throw thrown
+  }
+  await closeInnerRun(world, run, null)
+  return readOutcome(run, words)
+}
+
+async function readAll(
+  { first, rest }: PeekedSequence<TextPart[]>,
+  words: LastWords,
+): Promise<void> {
+  words.read(first)
+  for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
+    words.read(step.value)
+}
+
+/** What a model said after its last tools. */
+class LastWords {
+  text = ''
+  readonly #most: number
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  read(parts: TextPart[]): void {
+    for (const part of parts)
+      if (part.type === 'server-tool-start') this.text = ''
+      else if (part.type === 'text-delta' || part.type === 'refusal-delta') this.#add(part.text)
+      else if (part.type === 'error') throw part.error
+  }
+
+  // What is longer is cut off, as the result of every tool: one character more shows that it was.
+  #add(text: string): void {
+    if (this.text.length <= this.#most) this.text += text.slice(0, this.#most + 1)
+  }
+}
+
+/**
+ * Tells whether what went wrong is the model's or its provider's, or that none may serve: the model
+ * that asked can go on without. All else ends the whole call.
+ */
+function isOfModel({ step, cancellation, blocked }: Run<'text'>): boolean {
+  if (!step || cancellation.reason || blocked || step.receipt) return false
+  return step.isSent || step.plan === null
+}
+
+/** Settles and charges the last turn. Resolves when that is on disk. Throws as `recordStep` does. */
+async function closeInnerRun(
+  world: InferenceWorld,
+  run: Run<'text'>,
+  error: GatewayError | null,
+): Promise<void> {
+  const endedAt = world.clock.ticks()
+  if (run.pendingStep) await run.pendingStep
+  run.ending = { error, endedAt, cancelled: isAbandoned(run) }
+  const { step } = run
+  if (!step) return
+  if (!step.receipt) await settleStep(world, step, run.ending)
+  step.endedAt ??= endedAt
+  // What was not sent has no hold: it was refused before, or given back.
+  if (step.isSent) await recordStep(world, step)
+}
+
+function readOutcome(run: Run<'text'>, { text }: LastWords): InnerAnswer {
+  const model = findAnsweredStep(run)?.answer?.endpoint.model ?? null
+  const isPaused = run.toolLoop?.uses.some(({ result }) => result?.pauses)
+  if (isPaused) return { ...fail('It called a tool that its client must approve or run.'), model }
+  return text.trim() === ''
+    ? { ...fail('The model gave no answer.'), model }
+    : { text, model, error: null }
+}

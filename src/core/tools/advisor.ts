@@ -1,0 +1,130 @@
+import { Type } from '@sinclair/typebox'
+import { invalid } from '../errors.ts'
+import { askModel } from '../inference/server-tool/inner.ts'
+import type {
+  ServerTool,
+  ToolFunction,
+  ToolInvocation,
+  ToolResult,
+} from '../inference/server-tool.ts'
+import type { InferenceWorld } from '../inference/world.ts'
+import { type Json, readString } from '../kernel/json.ts'
+import { closed, optional } from '../kernel/schema-builders.ts'
+import type { TextCall } from '../language/call.ts'
+import type { Message } from '../language/message.ts'
+import {
+  buildFailure,
+  buildMessage,
+  buildResult,
+  checkModel,
+  INNER_PARAMETERS,
+  type InnerOptions,
+  listEntries,
+  listInnerModels,
+  listInstructions,
+  nameFunction,
+  pickModels,
+  readInnerOptions,
+} from './inner-call.ts'
+import { toTranscript } from './transcript.ts'
+
+/** Which model gives advice, and what it reads. */
+interface AdvisorOptions extends InnerOptions {
+  forward_transcript: boolean
+}
+
+/** Asks another model for advice (wire reference D.6). */
+export const advisor: ServerTool<AdvisorOptions> = {
+  name: 'advisor',
+  schema: Type.Object(
+    {
+      ...INNER_PARAMETERS,
+      forward_transcript: optional(Type.Boolean()),
+      stream: optional(Type.Boolean()),
+    },
+    closed,
+  ),
+  readOptions,
+  findObstacle: () => null,
+  takesTurns: true,
+  listModels: listInnerModels,
+  listFunctions(world, context) {
+    const name = nameFunction('advisor', context)
+    checkModel(world, context)
+    return [describeFunction(name, context.options)]
+  },
+  describeUse: (_, invocation) => describe(invocation),
+  run: runAdvisor,
+}
+
+function readOptions(parameters: Json, path: string): AdvisorOptions {
+  if (parameters.stream === true)
+    throw invalid(`${path}.stream: expected false, as advice comes whole here`, `${path}.stream`)
+  return {
+    ...readInnerOptions(parameters, path),
+    forward_transcript: parameters.forward_transcript === true,
+  }
+}
+
+function describeFunction(
+  name: string,
+  { name: givenName, model, forward_transcript }: AdvisorOptions,
+): ToolFunction {
+  const who = givenName === null ? 'an advisor' : `the advisor "${givenName}"`
+  const what = forward_transcript
+    ? 'It reads the whole conversation; a prompt may say what to look at.'
+    : 'It reads nothing but the prompt, which must say all that it needs.'
+  return {
+    name,
+    description: `Asks ${who}, another model, for guidance on a hard question. ${what}`,
+    parameters: {
+      type: 'object',
+      properties: {
+        prompt: { type: 'string', description: 'The question' },
+        ...(model === null ? { model: { type: 'string', description: MODEL } } : {}),
+      },
+      ...(forward_transcript ? {} : { required: ['prompt'] }),
+      additionalProperties: false,
+    },
+  }
+}
+
+const MODEL = 'The slug of the model to ask, such as acme/large. Your own if omitted.'
+
+function describe({ name, options, run, input }: ToolInvocation<AdvisorOptions>): Json {
+  const prompt = readString(input.prompt)
+  return {
+    ...(listEntries('advisor', run).length > 1 ? { instance_name: name } : {}),
+    ...(options.model === null ? {} : { model: options.model }),
+    ...(prompt === null ? {} : { prompt }),
+  }
+}
+
+async function runAdvisor(
+  world: InferenceWorld,
+  invocation: ToolInvocation<AdvisorOptions>,
+): Promise<ToolResult> {
+  const { options, input } = invocation
+  const item = describe(invocation)
+  const prompt = readString(input.prompt)?.trim() ?? ''
+  if (prompt === '' && (!options.forward_transcript || input.prompt !== undefined))
+    return buildFailure('prompt: expected a text', item)
+  const answer = await askModel(world, invocation, {
+    models: pickModels(invocation, true),
+    messages: buildMessages(invocation, prompt),
+    params: options.params,
+  })
+  return buildResult(answer, 'advice', item)
+}
+
+function buildMessages(
+  { options, run }: ToolInvocation<AdvisorOptions>,
+  prompt: string,
+): Message[] {
+  const call = (run.step?.call ?? run.call) as TextCall
+  return [
+    ...listInstructions(options),
+    ...(options.forward_transcript ? toTranscript(call.messages) : []),
+    buildMessage('user', prompt || 'Advise on how to go on with this conversation.'),
+  ]
+}
