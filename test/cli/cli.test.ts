@@ -703,7 +703,7 @@ describe('config', () => {
     )
     expect(jsonOf(await runCommand(['config', 'check', file, '--json'], { cwd }))).toEqual({
       file,
-      models: 3,
+      models: 4,
       providers: 2,
       unpriced: ['a/b'],
     })
