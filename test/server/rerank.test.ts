@@ -228,6 +228,10 @@ describe('POST /rerank', () => {
     ['top_n', { top_n: 1.5 }],
     ['top_n', { top_n: '2' }],
     ['top_n', { top_n: 1e300 }],
+    ['models', { models: ['acme/units'] }],
+    ['plugins', { plugins: [{ id: 'web' }] }],
+    ['preset', { preset: 'p' }],
+    ['route', { route: 'fallback' }],
     ['documents', { documents: Array.from({ length: 10_001 }, () => 'x') }],
   ])('names %s in the 400 for %j', async (field, body) => {
     const response = await ask(body)

@@ -89,6 +89,16 @@ export const routingFields = {
 const RoutingFields = Type.Object({ ...routingFields, model: Type.Optional(Name) })
 type RoutingFields = Static<typeof RoutingFields>
 
+/** The fields of conversations that calls of other kinds would carry without effect. */
+export const CONVERSATION_FIELDS = ['models', 'plugins', 'preset', 'route'] as const
+
+/** Throws 400 for a field that has an effect in conversations only. */
+export function refuseConversationFields(body: object): void {
+  const fields: Record<string, unknown> = { ...body }
+  const field = CONVERSATION_FIELDS.find(name => fields[name] != null)
+  if (field) throw invalid(`${field}: expected none, as it has no effect here`, field)
+}
+
 /**
  * Builds the fields that calls in every dialect have. Throws 400 for more models than the gateway
  * tries, and for an empty list of allowed providers.

@@ -39,7 +39,8 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * self-hosted provider fetches none: it may stand in a network that callers cannot reach.
  * Each is fetched once, however many endpoints are tried: `media` holds what was fetched. Returns
  * the call itself, and no promise, if there is nothing to fetch, as in most. Throws 400 for media
- * that cannot be fetched, and for those at an address of a private network, whoever fetches them.
+ * that cannot be fetched, and for those at an address of a private network, also if a provider
+ * fetches them.
  */
 export function inlineMedia<K extends Kind>(
   world: InferenceWorld,

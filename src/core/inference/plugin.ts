@@ -44,7 +44,7 @@ export interface Plugin<Options = unknown> {
   review?(world: InferenceWorld, run: Run, options: Options): Promise<GatewayError | null>
   /**
    * Returns what others know that the call should have beside its last message of the user; null if
-   * nothing. It may cost something. A dry run asks nobody. Throws what stops the call.
+   * nothing. It may cost something. A dry run sends no request. Throws what stops the call.
    */
   enrich?(
     world: InferenceWorld,

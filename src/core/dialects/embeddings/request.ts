@@ -1,9 +1,10 @@
 import type { Actor } from '../../identity/actor.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
+import { omitUndefined } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { CallContext } from '../dialect.ts'
-import { buildCallBase } from '../routing.ts'
+import { buildCallBase, CONVERSATION_FIELDS, refuseConversationFields } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type EmbeddingsContentPart, type EmbeddingsInput, EmbeddingsRequest } from './schema.ts'
@@ -15,12 +16,13 @@ export function toEmbeddingCall(
   body: EmbeddingsRequest,
   context: CallContext,
 ): EmbeddingCall {
+  refuseConversationFields(body)
   const { model, provider, user, session_id, trace } = body
   return {
     ...buildCallBase(
       world,
       actor,
-      { model, ...dropUndefined({ provider, user, session_id, trace }) },
+      { model, ...omitUndefined({ provider, user, session_id, trace }) },
       context,
     ),
     kind: 'embedding',
@@ -31,14 +33,11 @@ export function toEmbeddingCall(
 }
 
 /** The fields that providers do not get, or get in another form. Vectors do not stream. */
-const KNOWN_FIELDS = new Set([...Object.keys(EmbeddingsRequest.properties), 'stream', 'models'])
-
-type Defined<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
-
-const dropUndefined = <T extends object>(fields: T): Defined<T> =>
-  Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined),
-  ) as Defined<T>
+const KNOWN_FIELDS = new Set([
+  ...Object.keys(EmbeddingsRequest.properties),
+  ...CONVERSATION_FIELDS,
+  'stream',
+])
 
 function toParams({ dimensions, input_type, encoding_format }: EmbeddingsRequest): EmbeddingParams {
   const params: EmbeddingParams = {}

@@ -1,3 +1,4 @@
+import { decodeFloats, encodeFloats } from '../../kernel/floats.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { Vector } from '../../language/embedding.ts'
@@ -36,24 +37,8 @@ export async function collectEmbeddingsResponse(
 }
 
 function encodeVector(vector: Vector, encoding: 'float' | 'base64'): Vector {
-  if (encoding === 'base64') return typeof vector === 'string' ? vector : toBase64(vector)
-  return typeof vector === 'string' ? toFloats(vector) : vector
-}
-
-const FLOAT_BYTES = 4
-
-// Little-endian as OpenAI sends it, whatever the byte order of the machine.
-function toBase64(vector: number[]): string {
-  const bytes = Buffer.alloc(vector.length * FLOAT_BYTES)
-  for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * FLOAT_BYTES)
-  return bytes.toString('base64')
-}
-
-function toFloats(base64: string): number[] {
-  const bytes = Buffer.from(base64, 'base64')
-  return Array.from({ length: Math.floor(bytes.length / FLOAT_BYTES) }, (_, i) =>
-    bytes.readFloatLE(i * FLOAT_BYTES),
-  )
+  if (encoding === 'base64') return typeof vector === 'string' ? vector : encodeFloats(vector)
+  return typeof vector === 'string' ? decodeFloats(vector) : vector
 }
 
 /** Renders the usage of embeddings (wire reference B.3). Details need at least two token types. */

@@ -3,7 +3,7 @@ import type { Actor } from '../../identity/actor.ts'
 import { omitUndefined } from '../../kernel/json.ts'
 import type { RerankCall, RerankDocument } from '../../language/rerank.ts'
 import type { CallContext } from '../dialect.ts'
-import { buildCallBase } from '../routing.ts'
+import { buildCallBase, CONVERSATION_FIELDS, refuseConversationFields } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type RerankDocument as DocumentBody, RerankRequest } from './schema.ts'
@@ -18,6 +18,7 @@ export function toRerankCall(
   body: RerankRequest,
   context: CallContext,
 ): RerankCall {
+  refuseConversationFields(body)
   const { model, provider, user, session_id, trace, top_n } = body
   return {
     ...buildCallBase(
@@ -35,7 +36,11 @@ export function toRerankCall(
 }
 
 /** The fields that providers do not get, or get in another form. Rankings do not stream. */
-const KNOWN_FIELDS = new Set([...Object.keys(RerankRequest.properties), 'stream', 'models'])
+const KNOWN_FIELDS = new Set([
+  ...Object.keys(RerankRequest.properties),
+  ...CONVERSATION_FIELDS,
+  'stream',
+])
 
 function toDocument(document: DocumentBody, index: number): RerankDocument {
   if (typeof document === 'string') return { text: document }

@@ -278,7 +278,7 @@ function toItem(world: InferenceWorld, run: Run, { offered, invocation, result, 
   return result?.pauses ? (result.item ?? {}) : (tool.describeRefusal?.(context, call) ?? {})
 }
 
-// Clients do not see calls of functions that nobody has.
+// Clients do not see calls of unknown functions.
 const toShownUse = ({ offered, call }: ToolUse): (ServerToolUse & { choice: number }) | null =>
   offered && {
     choice: 0,

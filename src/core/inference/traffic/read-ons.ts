@@ -9,7 +9,7 @@ interface ReadOn {
 
 /**
  * The answers that are read on at this moment. Keys share the places: one gets none only while
- * nobody has two more than it has, however many calls others abandon.
+ * no other has two more than it has, however many calls others abandon.
  */
 export class ReadOns {
   /** The answers of each key that has some, the newest last. */

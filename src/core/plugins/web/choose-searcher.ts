@@ -18,7 +18,7 @@ import {
 /**
  * Returns the options for a call that asks for a search without naming the plugin: by `:online`, or
  * by `web_search_options` where none of its models can search. Undefined if its provider searches,
- * or nobody can.
+ * or no search is possible.
  */
 export function implySearch(world: InferenceWorld, call: TextCall): WebOptions | undefined {
   const isOnline = call.models.some(model => model.endsWith(ONLINE))

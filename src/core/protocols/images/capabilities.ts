@@ -132,7 +132,7 @@ export const drawsByChat = ({ output_modalities }: Endpoint): boolean =>
 /** Tells whether Google serves the model under `:predict`. */
 export const isImagen = ({ upstreamModel }: Endpoint): boolean => /^imagen/.test(upstreamModel)
 
-/** Tells whether the model is one of OpenAI's that draw, whoever serves it. */
+/** Tells whether the model is one of OpenAI's that draw, at any provider. */
 export const isGptImage = ({ upstreamModel, model }: Endpoint): boolean =>
   /^(chat)?gpt-image/.test(upstreamModel) || /^openai\/(chat)?gpt-image/.test(model)
 

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
+import { decodeFloats } from '../../kernel/floats.ts'
 import type { EmbeddingCall, EmbeddingPart, Vector } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../../language/rerank.ts'
@@ -98,15 +99,7 @@ function toRankings(call: RerankCall, parts: EmbeddingPart[]): RerankPart[] {
 }
 
 const readVector = (vector: Vector): number[] =>
-  typeof vector === 'string' ? readFloats(Buffer.from(vector, 'base64')) : vector
-
-const FLOAT_BYTES = 4
-
-// Little-endian, whatever the byte order of the machine.
-const readFloats = (bytes: Buffer): number[] =>
-  Array.from({ length: Math.floor(bytes.length / FLOAT_BYTES) }, (_, i) =>
-    bytes.readFloatLE(i * FLOAT_BYTES),
-  )
+  typeof vector === 'string' ? decodeFloats(vector) : vector
 
 /** Computes the cosine of two vectors. Throws `provider_unavailable` if it has no meaning. */
 function computeCosine(one: number[], other: number[]): number {

@@ -8,7 +8,7 @@ import type { SearchEngine } from './engine.ts'
 import type { WebSearchOptions } from './options.ts'
 import { ENGINES } from './registry.ts'
 
-/** Who searches for a call: the model's provider, an engine of the gateway, or nobody. */
+/** Who searches for a call: the model's provider, an engine of the gateway, or none. */
 export type EngineChoice = { engine: 'native' | EngineName } | { obstacle: string }
 
 /**
@@ -80,7 +80,7 @@ export const buildNativeOptions = (options: WebSearchOptions): Json =>
   })
 
 /**
- * Returns why nobody could search with this config, whatever the model; null if somebody might: the
+ * Returns why no search could be made with this config, for any model; null if one might: the
  * model's provider may search itself where the options have no more than its words.
  */
 export function findSearchObstacle(config: Config, options: WebSearchOptions): string | null {

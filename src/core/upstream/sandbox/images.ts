@@ -3,7 +3,7 @@ import { yieldToEventLoop } from '../../kernel/clock.ts'
 import { type Json, readString } from '../../kernel/json.ts'
 import { estimateByRuleOfThumb } from '../../tokenizers/rule-of-thumb.ts'
 
-/** The sides of a picture without a size. They are small: nobody looks at it for long. */
+/** The sides of a picture without a size. They are small, as it is only looked at once. */
 const SIDE = 256
 /** The most pixels of one answer, all pictures together. */
 const MOST_PIXELS = 4 * 1024 * 1024

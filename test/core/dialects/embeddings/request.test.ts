@@ -84,13 +84,22 @@ describe('an embeddings request', () => {
 
   test('keeps known parameters, forwards unknown ones and never streams', () => {
     const params = { dimensions: 8, encoding_format: 'base64', input_type: 'search_query' }
-    const call = callOf({ ...params, truncate: 'END', stream: true, models: ['a/b'] })
+    const call = callOf({ ...params, truncate: 'END', stream: true, models: null })
     expect(call).toMatchObject({
       params,
       extra: { truncate: 'END' },
       stream: false,
       models: ['acme/embed'],
     })
+  })
+
+  test.each([
+    ['models', ['a/b']],
+    ['plugins', [{ id: 'web' }]],
+    ['preset', 'p'],
+    ['route', 'fallback'],
+  ])('refuses %s, which would have no effect', (field, value) => {
+    expect(() => callOf({ [field]: value })).toThrow(`${field}: expected none`)
   })
 
   test('ignores fields that are null', () => {
