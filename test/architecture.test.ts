@@ -76,6 +76,7 @@ const WINGS = [
   ...[
     'protocols',
     'upstream',
+    'destinations',
     'inference',
     'tools',
     'plugins',
