@@ -237,6 +237,12 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       files: swept,
       consequence: 'uploads that a killed process left were deleted',
     })
+  const garbled = gateway.journal.holds.countGarbled()
+  if (garbled > 0)
+    log('error', 'holds.garbled', {
+      lines: garbled,
+      consequence: 'running calls of theirs may not be charged; a copy is kept (holds.log.garbled)',
+    })
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
     log('warn', 'calls.recovered', {
