@@ -1,4 +1,5 @@
 import { isObject, type Json, readObjects, readString } from '../kernel/json.ts'
+import { writeJson } from './text.ts'
 import type { Trace, TraceOutput } from './trace.ts'
 
 /** A use of a tool that a model asked for. */
@@ -63,7 +64,7 @@ function writeText(content: unknown): string {
   if (typeof content === 'string') return content
   if (Array.isArray(content) && content.every(isText))
     return content.map(({ text }) => text).join('\n')
-  return JSON.stringify(content)
+  return writeJson(content)
 }
 
 const isText = (part: unknown): part is { type: 'text'; text: string } =>

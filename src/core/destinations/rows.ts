@@ -1,5 +1,5 @@
 import { buildRootAttributes } from './otlp/attributes.ts'
-import { cutText } from './text.ts'
+import { cutText, writeJson } from './text.ts'
 import type { SpanValue, Trace } from './trace.ts'
 
 /** The columns of a table of traces, in order (wire reference G.7), by what they hold. */
@@ -78,8 +78,8 @@ const toPlain = (value: SpanValue): string | number | boolean =>
 
 /** Writes a cell. One that is too long stays JSON: a text with its beginning. */
 function writeCell(value: unknown): string {
-  const json = JSON.stringify(value)
+  const json = writeJson(value)
   return json.length <= LONGEST_CELL
     ? json
-    : JSON.stringify({ truncated: cutText(json, LONGEST_CELL / 2) })
+    : writeJson({ truncated: cutText(json, LONGEST_CELL / 2) })
 }

@@ -5,6 +5,7 @@ import { type PlainMessage, readInput, readOutput } from '../content.ts'
 import { hasUsage, writeCompletion, writePrompt } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
+import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
 const BASE_URL = 'https://otlp.arize.com'
@@ -55,21 +56,25 @@ const buildRoot = (trace: Trace): Attributes => ({
   ...buildContent('output', writeCompletion(trace)),
   'llm.model_name': trace.facts.model,
   'llm.provider': trace.facts.author,
-  'llm.invocation_parameters': JSON.stringify(trace.facts.parameters),
+  'llm.invocation_parameters': writeJson(trace.facts.parameters),
   ...listMessages('llm.input_messages', readInput(trace) ?? []),
   ...listMessages(
     'llm.output_messages',
     [readOutput(trace)].filter(message => message !== null),
   ),
   ...buildUsage(trace.facts),
-  ...(Object.keys(trace.metadata).length === 0 ? {} : { metadata: JSON.stringify(trace.metadata) }),
+  ...(Object.keys(trace.metadata).length === 0 ? {} : { metadata: writeJson(trace.metadata) }),
 })
 
 const buildContent = (name: string, json: string | null): Attributes =>
   json === null ? {} : { [`${name}.value`]: json, [`${name}.mime_type`]: 'application/json' }
 
-/** Messages are attributes of their own, and collectors bound their number. `input.value` has all. */
+/**
+ * Messages are attributes of their own, whose number and size collectors bound. `input.value` and
+ * `output.value` have all.
+ */
 const MOST_MESSAGES = 100
+const LONGEST_MESSAGE = 100_000
 
 const listMessages = (prefix: string, messages: PlainMessage[]): Attributes =>
   Object.assign(
@@ -84,7 +89,7 @@ const buildMessage = (
   { role, content, toolRequests }: PlainMessage,
 ): Attributes => ({
   [`${prefix}.role`]: role,
-  [`${prefix}.content`]: content,
+  [`${prefix}.content`]: cutText(content, LONGEST_MESSAGE),
   ...Object.assign(
     {},
     ...toolRequests.map(({ id, name, arguments: json }, i) => {
@@ -92,7 +97,7 @@ const buildMessage = (
       return {
         [`${call}.id`]: id,
         [`${call}.function.name`]: name,
-        [`${call}.function.arguments`]: json,
+        [`${call}.function.arguments`]: cutText(json, LONGEST_MESSAGE),
       }
     }),
   ),

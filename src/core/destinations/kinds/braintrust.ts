@@ -5,6 +5,7 @@ import { buildAnswerMessage } from '../content.ts'
 import { hasUsage } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
+import { writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
 const BASE_URL = 'https://api.braintrust.dev'
@@ -39,7 +40,7 @@ export const braintrust = createOtlpKind({
 const TYPES = { root: 'llm', tool: 'tool', attempt: 'task', generation: 'task', step: 'task' }
 
 const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
-  'braintrust.span_attributes': JSON.stringify({
+  'braintrust.span_attributes': writeJson({
     name: span.role === 'root' ? trace.name : span.name,
     type: TYPES[span.role],
   }),
@@ -47,11 +48,9 @@ const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
 })
 
 const buildRoot = ({ input, output, metadata, facts }: Trace): Attributes => ({
-  ...(input === null ? {} : { 'braintrust.input_json': JSON.stringify(input) }),
-  ...(output === null
-    ? {}
-    : { 'braintrust.output_json': JSON.stringify([buildAnswerMessage(output)]) }),
-  'braintrust.metadata': JSON.stringify({
+  ...(input === null ? {} : { 'braintrust.input_json': writeJson(input) }),
+  ...(output === null ? {} : { 'braintrust.output_json': writeJson([buildAnswerMessage(output)]) }),
+  'braintrust.metadata': writeJson({
     ...metadata,
     ...facts.parameters,
     model: facts.model,
@@ -65,7 +64,7 @@ const buildRoot = ({ input, output, metadata, facts }: Trace): Attributes => ({
 const buildMetrics = (facts: TraceFacts): Attributes =>
   hasUsage(facts)
     ? {
-        'braintrust.metrics': JSON.stringify({
+        'braintrust.metrics': writeJson({
           prompt_tokens: facts.promptTokens,
           completion_tokens: facts.completionTokens,
           tokens: facts.promptTokens + facts.completionTokens,

@@ -119,7 +119,7 @@ const LONGEST_CONTENT = 2_000_000
 
 function fitMessages(messages: PlainMessage[]): Json[] {
   const rendered = messages.map(renderMessage)
-  const json = JSON.stringify(rendered)
+  const json = writeJson(rendered)
   if (json.length <= LONGEST_CONTENT) return rendered
   const role = messages[0]?.role ?? 'user'
   return [{ role, content: `${cutText(json, LONGEST_CONTENT)}... [truncated]` }]

@@ -4,6 +4,7 @@ import { buildBaseUrl, buildBasic, buildHeadersSchema, Credential, joinUrl } fro
 import { flatten, hasUsage } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
+import { writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
 const BASE_URL = 'https://us.cloud.langfuse.com'
@@ -54,7 +55,7 @@ const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
 const buildRoot = ({ name, facts, metadata }: Trace): Attributes => ({
   'langfuse.trace.name': name,
   'langfuse.observation.model.name': facts.model,
-  'langfuse.observation.model.parameters': JSON.stringify(facts.parameters),
+  'langfuse.observation.model.parameters': writeJson(facts.parameters),
   ...buildUsage(facts),
   ...buildFirstToken(facts),
   ...flatten('langfuse.trace.metadata', metadata),
@@ -63,7 +64,7 @@ const buildRoot = ({ name, facts, metadata }: Trace): Attributes => ({
 const buildUsage = (facts: TraceFacts): Attributes =>
   hasUsage(facts)
     ? {
-        'langfuse.observation.usage_details': JSON.stringify({
+        'langfuse.observation.usage_details': writeJson({
           input: facts.promptTokens - facts.cachedTokens - facts.cacheWriteTokens,
           input_cached_tokens: facts.cachedTokens,
           input_cache_creation: facts.cacheWriteTokens,
@@ -71,7 +72,7 @@ const buildUsage = (facts: TraceFacts): Attributes =>
           output_reasoning_tokens: facts.reasoningTokens,
           total: facts.promptTokens + facts.completionTokens,
         }),
-        'langfuse.observation.cost_details': JSON.stringify({
+        'langfuse.observation.cost_details': writeJson({
           input: facts.inputCost,
           output: facts.outputCost,
           total: facts.totalCost,

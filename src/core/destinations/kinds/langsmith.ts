@@ -4,6 +4,7 @@ import { buildBaseUrl, buildHeadersSchema, Credential, HeaderName, joinUrl } fro
 import { flatten, hasUsage } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
+import { writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
 const ENDPOINT = 'https://api.smith.langchain.com'
@@ -56,7 +57,7 @@ const buildRoot = ({ name, facts, metadata }: Trace): Attributes => ({
 const buildUsage = (facts: TraceFacts): Attributes =>
   hasUsage(facts)
     ? {
-        'langsmith.usage_metadata': JSON.stringify({
+        'langsmith.usage_metadata': writeJson({
           input_tokens: facts.promptTokens,
           output_tokens: facts.completionTokens,
           total_tokens: facts.promptTokens + facts.completionTokens,

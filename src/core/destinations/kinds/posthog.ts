@@ -120,7 +120,7 @@ const buildFailure = ({ error }: TraceFacts): Json =>
 const LONGEST_CONTENT = 200_000
 
 function fitContent(messages: unknown[], role: string): unknown[] {
-  const json = JSON.stringify(messages)
+  const json = writeJson(messages)
   if (json.length <= LONGEST_CONTENT) return messages
   return [{ role, content: `${cutText(json, LONGEST_CONTENT)}... [truncated]` }]
 }
