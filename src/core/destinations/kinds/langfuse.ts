@@ -80,11 +80,10 @@ const buildUsage = (facts: TraceFacts): Attributes =>
       }
     : {}
 
+// The SDK of Langfuse writes a time as JSON, in quotes.
 const buildFirstToken = ({ startedAt, firstTokenMs }: TraceFacts): Attributes =>
   firstTokenMs === null
     ? {}
     : {
-        'langfuse.observation.completion_start_time': new Date(
-          startedAt + firstTokenMs,
-        ).toISOString(),
+        'langfuse.observation.completion_start_time': writeJson(new Date(startedAt + firstTokenMs)),
       }
