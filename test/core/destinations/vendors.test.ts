@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { judgeAnswer, passesTest } from '../../../src/core/destinations/judge.ts'
 import type { DestinationType } from '../../../src/core/destinations/kind.ts'
-import { findKind, KINDS } from '../../../src/core/destinations/registry.ts'
+import { findKind } from '../../../src/core/destinations/registry.ts'
 import { COLUMNS } from '../../../src/core/destinations/rows.ts'
 import type { Trace } from '../../../src/core/destinations/trace.ts'
 import { SAMPLES, WORLD } from '../../support/destination-samples.ts'
@@ -197,16 +197,10 @@ describe('Snowflake', () => {
 })
 
 describe('a success that says otherwise', () => {
-  const OTLP = KINDS.filter(({ type, render: _ }) =>
-    String(findKind(type).judge?.name).includes('Otlp'),
-  ).map(({ type }) => type)
-
-  test('is read in the answers of eleven vendors of OTLP', () => {
-    expect(OTLP).toEqual([
-      ...(['arize', 'braintrust', 'grafana', 'langfuse', 'langsmith', 'newrelic'] as const),
-      ...(['opik', 'otel-collector', 'ramp', 'sentry', 'weave'] as const),
-    ])
-  })
+  const OTLP = [
+    ...(['arize', 'braintrust', 'grafana', 'langfuse', 'langsmith', 'newrelic'] as const),
+    ...(['opik', 'otel-collector', 'ramp', 'sentry', 'weave'] as const),
+  ]
 
   test.each(OTLP)('%s: rejected spans split the batch, and none is a delivery', type => {
     const judge = (partialSuccess: unknown) =>
