@@ -43,11 +43,11 @@ export const posthog: DestinationKind<typeof CONFIG> = {
       sent_at: new Date(now).toISOString(),
     }),
   }),
-  renderTest: ({ serviceName }, { apiKey, endpoint = ENDPOINT, headers }) => ({
+  renderTest: (_, { apiKey, endpoint = ENDPOINT, headers }) => ({
     method: 'POST',
     url: `${joinUrl(endpoint, '/flags/')}?v=2`,
     headers: buildHeaders(headers, JSON_BODY),
-    body: writeJson({ token: apiKey, distinct_id: `${serviceName}-connection-test` }),
+    body: writeJson({ token: apiKey, distinct_id: 'openrouter-connection-test' }),
   }),
   judge: judgePage,
 }

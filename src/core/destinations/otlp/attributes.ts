@@ -92,7 +92,7 @@ const buildParameters = (parameters: Record<string, unknown>): Attributes =>
     }),
   )
 
-/** Tells whether a call came to nothing that is counted: its trace has no usage then. */
+/** Tells whether a trace has usage: every success, and a failure that came to any. */
 export const hasUsage = (facts: TraceFacts): boolean =>
   facts.error === null || facts.promptTokens + facts.completionTokens + facts.totalCost > 0
 
