@@ -18,6 +18,7 @@ import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
+import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
 import { testWorkspaces } from './store/workspaces.ts'
@@ -858,5 +859,6 @@ export function testStore(
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)
+    testRollups(opened)
   })
 }
