@@ -131,8 +131,8 @@ export function testRollups(store: GetStore): void {
     await rollUp({ store: store() })
     const apps = await rollups.listApps()
     expect(apps).toEqual([
-      { id: 1, name: 'First', slug: 'a-example' },
-      { id: 2, name: 'A example', slug: 'a-example-2' },
+      { id: 1, identity: 'address a.example', name: 'First', slug: 'a-example' },
+      { id: 2, identity: 'title a example', name: 'A example', slug: 'a-example-2' },
     ])
     await rollups.reset()
     await rollUp({ store: store() })

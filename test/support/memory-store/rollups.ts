@@ -88,8 +88,7 @@ const listCalls = ({ generations }: Memory): CallFacts[] =>
 
 const listCounted = (memory: Memory) => listCalls(memory).slice(0, readCursor(memory))
 
-const listApps = ({ apps }: Memory): App[] =>
-  apps.all().map(({ id, name, slug }) => ({ id, name, slug }))
+const listApps = ({ apps }: Memory): App[] => apps.all()
 
 const readAppId = ({ apps }: Memory, call: CallFacts): number =>
   apps.get(identifyApp(call)?.identity ?? '')?.id ?? 0
@@ -100,7 +99,7 @@ function addApp(memory: Memory, call: CallFacts): void {
   const taken = new Set(memory.apps.all().map(({ slug }) => slug))
   let slug = signature.slug
   for (let number = 2; taken.has(slug); number++) slug = `${signature.slug}-${number}`
-  memory.apps.insert(signature.identity, { id: taken.size + 1, name: signature.name, slug })
+  memory.apps.insert(signature.identity, { ...signature, id: taken.size + 1, slug })
 }
 
 function readDimension(memory: Memory, call: CallFacts, name: SumDimension): string {

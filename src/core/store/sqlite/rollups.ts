@@ -37,7 +37,8 @@ export function createRollupStore(db: Database): RollupStore {
     sum: async query => sum(query),
     findRows: async (from, until) => findRows(db, from, until),
     listCalls: async (after, last, limit) => calls(after, last, limit),
-    listApps: async () => db.query<App, []>('select id, name, slug from apps order by id').all(),
+    listApps: async () =>
+      db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
     listSessionCells: async (week, minimum) => listCells(week, minimum),
     verify: async () => verify(),
   }

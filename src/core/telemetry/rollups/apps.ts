@@ -3,18 +3,15 @@ import type { CallFacts } from './calls.ts'
 /** An app that calls. */
 export interface App {
   id: number
+  /** The same for all of its calls. */
+  identity: string
   name: string
   /** Stable, and of one app. */
   slug: string
 }
 
-/** What is known of an app from a call. `identity` is the same for all calls of the app. */
-export interface AppSignature {
-  identity: string
-  name: string
-  /** The slug, if no other app has it. */
-  slug: string
-}
+/** What is known of an app from a call. The slug is its own if no other app has it. */
+export type AppSignature = Omit<App, 'id'>
 
 const LONGEST = 200
 /** Apps that run on their users' machines have no address of their own. */

@@ -8,6 +8,7 @@ import {
 
 interface Row {
   id: number
+  identity: string
   name: string
   slug: string
   model: string
@@ -22,7 +23,7 @@ const RANGE = `case ${FEWEST_TURNS.map((fewest, i) => `when turns >= ${fewest} t
   .join(' ')} end`
 
 // By app, so that each has its own medians and none waits for the others' sessions.
-const CELLS = `select apps.id, apps.name, apps.slug, model, ${RANGE} as turn_range,
+const CELLS = `select apps.id, apps.identity, apps.name, apps.slug, model, ${RANGE} as turn_range,
   count(*) as sessions, median(cost) as median
   from usage_sessions join apps on apps.id = usage_sessions.app_id
   where week = ? and turns > 0 and unpriced_calls = 0
@@ -35,8 +36,8 @@ export const createCellReader =
   (week: number, minimum: number): SessionCell[] =>
     db.query<Row, [number, number]>(CELLS).all(week, minimum).map(toCell)
 
-const toCell = ({ id, name, slug, model, turn_range, sessions, median }: Row): SessionCell => ({
-  app: { id, name, slug },
+const toCell = ({ model, turn_range, sessions, median, ...app }: Row): SessionCell => ({
+  app,
   model,
   turn_range: TURN_RANGES[turn_range] as TurnRange,
   sessions,
