@@ -16,7 +16,7 @@ import {
 import { identifyApp } from './rollups/apps.ts'
 import { type CallFacts, toHour, toMoment } from './rollups/calls.ts'
 import { meetsCondition } from './rollups/conditions.ts'
-import { Reading } from './rollups/reading.ts'
+import { Reading, type ReadingWorld } from './rollups/reading.ts'
 import type { Condition, SumDimension } from './rollups.ts'
 
 const LABELS = { minute: 'Minute', hour: 'Hour', day: 'Day', week: 'Week', month: 'Month' }
@@ -47,11 +47,8 @@ export async function queryAnalytics(world: ActivityWorld, actor: Actor, body: A
   const reading = new Reading(world)
   await reading.rollUp()
   const warnings = listWarnings(world, query.conditions)
-  const groups = new ResultGroups(query)
   const scoped = { ...query, conditions: [...query.conditions, ...listOwn(world, actor)] }
-  if (query.needsCalls) await addCalls(reading, world, scoped, groups, query.from, query.until)
-  else await addSums(reading, world, scoped, groups)
-  const sorted = sortGroups(groups.list(), query)
+  const sorted = sortGroups(await collectGroups(world, reading, scoped), query)
   const kept = limitGroups(sorted, query)
   const labels = await findLabels(world, actor, query.dimensions, kept)
   return {
@@ -65,6 +62,18 @@ export async function queryAnalytics(world: ActivityWorld, actor: Actor, body: A
       ...(warnings.length > 0 ? { warnings } : {}),
     },
   }
+}
+
+/** Collects the groups of a query, in no order. Throws 408. */
+export async function collectGroups(
+  world: ReadingWorld,
+  reading: Reading,
+  query: CheckedQuery,
+): Promise<ResultGroup[]> {
+  const groups = new ResultGroups(query)
+  if (query.needsCalls) await addCalls(reading, world, query, groups, query.from, query.until)
+  else await addSums(reading, world, query, groups)
+  return groups.list()
 }
 
 /** An actor of one workspace sees its calls only. */
@@ -97,7 +106,7 @@ const HOURS = 24
 /** Adds whole days and hours from the roll-ups, and what is left at both ends from the records. */
 async function addSums(
   reading: Reading,
-  world: ActivityWorld,
+  world: ReadingWorld,
   query: CheckedQuery,
   groups: ResultGroups,
 ): Promise<void> {
@@ -142,7 +151,7 @@ const toSumDimension = (dimension: Dimension | undefined): SumDimension => dimen
 /** Adds the calls that were settled from a moment on and before another, in milliseconds. */
 async function addCalls(
   reading: Reading,
-  world: ActivityWorld,
+  world: ReadingWorld,
   query: CheckedQuery,
   groups: ResultGroups,
   from: number,
@@ -166,7 +175,7 @@ async function addCalls(
 
 /** Creates the function that finds the id of a call's app, where the query needs it. */
 async function createAppFinder(
-  { store }: ActivityWorld,
+  { store }: ReadingWorld,
   { dimensions, conditions }: CheckedQuery,
 ): Promise<(call: CallFacts) => string> {
   const isAsked =

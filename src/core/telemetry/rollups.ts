@@ -61,6 +61,8 @@ export interface RollupStore {
   reset(): Promise<void>
   /** Lists sums, in no order. */
   sum(query: SumQuery): Promise<SumRow[]>
+  /** Finds the first and the last hour that calls were settled in; null for no calls. */
+  findHours(): Promise<{ first: number; last: number } | null>
   /** Finds the rows that calls of these hours are among; null for none. `until` is excluded. */
   findRows(from: number, until: number): Promise<{ first: number; last: number } | null>
   /** Lists calls after a row and up to another, in their order. */

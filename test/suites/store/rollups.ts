@@ -109,10 +109,12 @@ export function testRollups(store: GetStore): void {
   test('the rows of hours are found, and read in slices', async () => {
     const { rollups } = store()
     const hours = [5, 6, 5, 7]
+    expect(await rollups.findHours()).toBeNull()
     await record(...hours.map((hour, i) => ({ id: `g${i}`, settled_at: settled(4, hour) })))
     await rollUp({ store: store() })
     const found = await rollups.findRows(DAY * 24 + 5, DAY * 24 + 6)
     const { first = 0, last = 0 } = found ?? {}
+    expect(await rollups.findHours()).toEqual({ first: DAY * 24 + 5, last: DAY * 24 + 7 })
     const read = await rollups.listCalls(first - 1, last, 10)
     expect(read.map(({ id }) => id)).toEqual(['g0', 'g1', 'g2'])
     expect((await rollups.listCalls(first, last, 1)).map(({ id }) => id)).toEqual(['g1'])

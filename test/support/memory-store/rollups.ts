@@ -55,6 +55,11 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
         return { start, values, sums }
       })
     }),
+  findHours: () =>
+    connection.read(memory => {
+      const hours = listCounted(memory).map(call => toHour(Date.parse(call.settled_at)))
+      return hours.length === 0 ? null : { first: Math.min(...hours), last: Math.max(...hours) }
+    }),
   findRows: (from, until) =>
     connection.read(memory => {
       const hours = listCounted(memory).filter(call => {

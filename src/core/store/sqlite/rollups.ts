@@ -35,6 +35,7 @@ export function createRollupStore(db: Database): RollupStore {
     advance: limit => retryWhileLocked(() => advance.immediate(limit)),
     reset: () => retryWhileLocked(() => reset.immediate()),
     sum: async query => sum(query),
+    findHours: async () => findHours(db),
     findRows: async (from, until) => findRows(db, from, until),
     listCalls: async (after, last, limit) => calls(after, last, limit),
     listApps: async () =>
@@ -52,6 +53,14 @@ function hasLostRows(db: Database): boolean {
   const first = counted.get()?.row ?? null
   const oldest = present.get()?.row ?? null
   return first !== null && (oldest === null || oldest > first)
+}
+
+function findHours(db: Database) {
+  // Two statements, as each alone reads one end of the index.
+  const first = db.query<{ hour: number | null }, []>('select min(start) as hour from usage_rows')
+  const last = db.query<{ hour: number | null }, []>('select max(start) as hour from usage_rows')
+  const hours = [first.get()?.hour ?? null, last.get()?.hour ?? null] as const
+  return hours[0] === null || hours[1] === null ? null : { first: hours[0], last: hours[1] }
 }
 
 function findRows(db: Database, from: number, until: number) {

@@ -1,7 +1,13 @@
 import { GatewayError } from '../../errors.ts'
 import { type Clock, isLongTurn, yieldToEventLoop } from '../../kernel/clock.ts'
-import { type RollupReader, rollUp, type SumQuery, type SumRow } from '../rollups.ts'
-import type { CallFacts } from './calls.ts'
+import {
+  type RollupReader,
+  rollUp,
+  type SumDimension,
+  type SumQuery,
+  type SumRow,
+} from '../rollups.ts'
+import { type CallFacts, toDay } from './calls.ts'
 
 /** What reads roll-ups needs from the gateway. */
 export interface ReadingWorld extends RollupReader {
@@ -16,15 +22,17 @@ const GRAINS_AT_ONCE = { hour: 24, day: 1 }
 
 /**
  * One reading of roll-ups and records. It gives others their turn, and ends with 408 when it takes
- * longer than the config allows.
+ * longer than it may: as long as the config says, unless `seconds` says otherwise.
  */
 export class Reading {
   readonly #world: ReadingWorld
   readonly #startedAt: number
+  readonly #seconds: number
   #turnStartedAt: number
 
-  constructor(world: ReadingWorld) {
+  constructor(world: ReadingWorld, seconds = world.config.timeouts.query_seconds) {
     this.#world = world
+    this.#seconds = seconds
     this.#startedAt = world.clock.ticks()
     this.#turnStartedAt = this.#startedAt
   }
@@ -49,6 +57,15 @@ export class Reading {
     }
   }
 
+  /** Lists what all calls have of some dimensions. */
+  async readAll(by: SumDimension[]): Promise<SumRow[]> {
+    const { rollups } = this.#world.store
+    const hours = await rollups.findHours()
+    if (!hours) return []
+    const [from, until] = [toDay(hours.first), toDay(hours.last) + 1]
+    return rollups.sum({ grain: 'day', from, until, by, isByTime: false, conditions: [] })
+  }
+
   /** Yields the calls that were settled in these hours. Throws 408. */
   async *readCalls(from: number, until: number): AsyncGenerator<CallFacts[]> {
     const { rollups } = this.#world.store
@@ -71,11 +88,10 @@ export class Reading {
   }
 
   #checkTime(): void {
-    const { query_seconds } = this.#world.config.timeouts
-    if (this.elapsed <= query_seconds * 1_000) return
+    if (this.elapsed <= this.#seconds * 1_000) return
     throw new GatewayError(
       'timeout',
-      `The query took longer than ${query_seconds} s. A shorter time or fewer dimensions take less.`,
+      `The query took longer than ${this.#seconds} s. A shorter time or fewer dimensions take less.`,
       { status: 408 },
     )
   }
