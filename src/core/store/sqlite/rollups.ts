@@ -9,14 +9,13 @@ import { createSumReader } from './rollups/sums.ts'
 import { createVerifier } from './rollups/verify.ts'
 import { retryWhileLocked } from './write.ts'
 
-/** What is forgotten when the roll-ups are computed again. */
+/** What is forgotten when the roll-ups are computed again. Groups and apps keep their ids. */
 const MADE_TABLES = [
   'usage_hours',
   'usage_days',
   'usage_endpoint_days',
   'usage_rows',
   'usage_sessions',
-  'usage_groups',
   'rollup_cursor',
 ]
 
@@ -32,7 +31,7 @@ export function createRollupStore(db: Database): RollupStore {
     for (const table of MADE_TABLES) db.run(`delete from ${table}`)
   })
   return {
-    advance: limit => retryWhileLocked(() => advance.immediate(limit)),
+    advance: limit => retryWhileLocked(() => advance(limit)),
     reset: () => retryWhileLocked(() => reset.immediate()),
     sum: async query => sum(query),
     findHours: async () => findHours(db),

@@ -39,22 +39,29 @@ interface SessionRow extends SessionSums {
 const SUM_COLUMNS = [...COUNTS, ...AMOUNTS]
 
 /**
- * Creates the transaction that adds the next calls to the roll-ups and moves the cursor behind
- * them. Returns how many there were.
+ * Creates the function that adds the next calls to the roll-ups and moves the cursor behind them,
+ * in one transaction. Returns how many there were.
  */
-export function createAdvance(db: Database, readCalls: CallReader) {
-  return db.transaction((limit: number): number => {
+export function createAdvance(db: Database, readCalls: CallReader): (limit: number) => number {
+  const known = new KnownNames()
+  const advance = db.transaction((limit: number, names: Names): number => {
     const cursor = db.query<{ last_row: number }, []>('select last_row from rollup_cursor').get()
     const calls = readCalls(cursor?.last_row ?? 0, Number.MAX_SAFE_INTEGER, limit)
     const last = calls.at(-1)
     if (!last) return 0
-    writeSlice(db, sumCalls(calls, new Names(db)))
+    writeSlice(db, sumCalls(calls, names))
     db.query(
       'insert into rollup_cursor (id, last_row) values (1, ?) ' +
         'on conflict (id) do update set last_row = excluded.last_row',
     ).run(last.row)
     return calls.length
   })
+  return limit => {
+    const names = new Names(db, known)
+    const count = advance.immediate(limit, names)
+    known.add(names)
+    return count
+  }
 }
 
 function sumCalls(calls: CallFacts[], names: Names): Slice {
@@ -62,8 +69,9 @@ function sumCalls(calls: CallFacts[], names: Names): Slice {
   for (const call of calls) {
     const hour = toHour(Date.parse(call.settled_at))
     const app_id = names.findApp(call)
-    addTo(slice.hours, hour, names.findGroup(call, app_id), call)
-    addTo(slice.days, toDay(hour), names.findGroup(call, app_id), call)
+    const group = names.findGroup(call, app_id)
+    addTo(slice.hours, hour, group, call)
+    addTo(slice.days, toDay(hour), group, call)
     addTo(slice.endpointDays, toDay(hour), names.findEndpointGroup(call), call)
     addRow(slice, hour, call.row)
     if (app_id !== 0 && call.session_id !== null) addSession(slice, toDay(hour), app_id, call)
@@ -126,14 +134,33 @@ function writeSums(db: Database, table: string, rows: Map<string, TimedSums>): v
     add.run(start, group, ...SUM_COLUMNS.map(name => sums[name]))
 }
 
+/** The most names that are kept in memory. */
+const MOST_KNOWN = 20_000
+
+/** Ids of groups and apps that are on record. They never change, and none is ever removed. */
+class KnownNames {
+  readonly groups = new Map<string, number>()
+  readonly apps = new Map<string, number>()
+
+  /** Adds what a transaction has found or made, once that is on record. */
+  add({ groups, apps }: Pick<Names, 'groups' | 'apps'>): void {
+    if (this.groups.size > MOST_KNOWN) this.groups.clear()
+    if (this.apps.size > MOST_KNOWN) this.apps.clear()
+    for (const [name, id] of groups) this.groups.set(name, id)
+    for (const [name, id] of apps) this.apps.set(name, id)
+  }
+}
+
 /** Finds the ids of groups and apps, and makes those that are new. For one transaction. */
 class Names {
   readonly #db: Database
-  readonly #groups = new Map<string, number>()
-  readonly #apps = new Map<string, number>()
+  readonly #known: KnownNames
+  readonly groups = new Map<string, number>()
+  readonly apps = new Map<string, number>()
 
-  constructor(db: Database) {
+  constructor(db: Database, known: KnownNames) {
     this.#db = db
+    this.#known = known
   }
 
   findGroup(call: CallFacts, app_id: number): number {
@@ -168,10 +195,10 @@ class Names {
       Number(group.is_byok),
     ]
     const name = JSON.stringify(values)
-    const known = this.#groups.get(name)
+    const known = this.#known.groups.get(name) ?? this.groups.get(name)
     if (known !== undefined) return known
     const id = this.#findStored(values) ?? this.#insertGroup(values)
-    this.#groups.set(name, id)
+    this.groups.set(name, id)
     return id
   }
 
@@ -195,11 +222,11 @@ class Names {
   /** Returns 0 for a call that names no app. */
   findApp(call: CallFacts): number {
     const name = JSON.stringify([call.http_referer, call.title])
-    const known = this.#apps.get(name)
+    const known = this.#known.apps.get(name) ?? this.apps.get(name)
     if (known !== undefined) return known
     const signature = identifyApp(call)
     const id = signature === null ? 0 : this.#findStoredApp(signature)
-    this.#apps.set(name, id)
+    this.apps.set(name, id)
     return id
   }
 

@@ -55,9 +55,10 @@ function buildQuery({ grain, from, until, by, isByTime, conditions }: SumQuery) 
     ...AMOUNTS.map(name => `cast(sum(s.${name}) as text)`),
   ]
   const rendered = conditions.map(renderCondition)
+  // A cross join keeps the order: the sums of these times first, then the group of each.
   const sql =
     `select ${[isByTime ? 's.start' : 'null', ...names, ...sums].join(', ')} ` +
-    `from ${chooseTable(grain, by, conditions)} s join usage_groups g on g.id = s.group_id ` +
+    `from ${chooseTable(grain, by, conditions)} s cross join usage_groups g on g.id = s.group_id ` +
     `where ${['s.start >= ?', 's.start < ?', ...rendered].join(' and ')}` +
     (groups.length > 0 ? ` group by ${groups.join(', ')}` : ' having count(*) > 0')
   return { sql, values: [from, until, ...conditions.flatMap(({ values }) => values)] }
