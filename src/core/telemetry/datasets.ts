@@ -1,7 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { optional } from '../kernel/schema-builders.ts'
 import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
 import type { ReadingWorld } from './rollups/reading.ts'
 import { Reading } from './rollups/reading.ts'
@@ -29,9 +28,6 @@ export const DayRange = Type.Object({
   end_date: Type.Optional(Day),
 })
 export type DayRange = Static<typeof DayRange>
-
-/** An offset that may be null, as clients send it. */
-export const buildOffset = (maximum: number) => optional(Type.Integer({ minimum: 0, maximum }))
 
 /**
  * Opens a reading of a dataset, up to date with the records. Throws 429 where the key, or all keys

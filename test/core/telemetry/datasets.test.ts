@@ -109,7 +109,7 @@ describe('session costs', () => {
     expect(await slugs({ model: 'acme/none' })).toEqual([])
     expect(await slugs({ turn_range: '50-plus-turns' })).toEqual([])
     expect(await slugs({ limit: 1, offset: 1 })).toEqual(['other'])
-    expect(await slugs({ limit: 1, offset: null })).toEqual(['agent-example'])
+    expect(await slugs({ limit: 1 })).toEqual(['agent-example'])
     const empty = (await openHistory([])).gateway
     expect((await read(empty)).meta).toMatchObject({ window_days: null, window_end_date: null })
   })

@@ -2,14 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { oneOf } from '../../kernel/schema-builders.ts'
-import {
-  buildOffset,
-  type DatasetWorld,
-  DayRange,
-  openDataset,
-  resolveDays,
-  showDays,
-} from '../datasets.ts'
+import { type DatasetWorld, DayRange, openDataset, resolveDays, showDays } from '../datasets.ts'
 import type { Reading } from '../rollups/reading.ts'
 
 /** The kinds of apps in the public marketplace, by their categories. */
@@ -34,7 +27,7 @@ export const AppRankingsQuery = Type.Object({
   sort: Type.Optional(oneOf('popular', 'trending')),
   ...DayRange.properties,
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-  offset: buildOffset(100),
+  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
 })
 export type AppRankingsQuery = Static<typeof AppRankingsQuery>
 
@@ -55,8 +48,7 @@ export async function getAppRankings(world: DatasetWorld, actor: Actor, query: A
   const reading = await openDataset(world, actor)
   const hasCategory = query.category !== undefined || query.subcategory !== undefined
   const ranked = hasCategory ? [] : await rankApps(world, reading, days, query.sort ?? 'popular')
-  const { limit = 50 } = query
-  const offset = query.offset ?? 0
+  const { limit = 50, offset = 0 } = query
   return { data: ranked.slice(offset, offset + limit), meta: showDays(world, days) }
 }
 

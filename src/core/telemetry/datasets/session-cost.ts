@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Actor } from '../../identity/actor.ts'
 import { oneOf, SomeName } from '../../kernel/schema-builders.ts'
-import { buildOffset, type DatasetWorld, openDataset, VERSION } from '../datasets.ts'
+import { type DatasetWorld, openDataset, VERSION } from '../datasets.ts'
 import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups/calls.ts'
 import { type SessionCell, TURN_RANGES } from '../rollups/sessions.ts'
 
@@ -11,7 +11,7 @@ export const SessionCostQuery = Type.Object({
   model: Type.Optional(SomeName),
   turn_range: Type.Optional(oneOf(...TURN_RANGES)),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500 })),
-  offset: buildOffset(5_000),
+  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 5_000 })),
 })
 export type SessionCostQuery = Static<typeof SessionCostQuery>
 
@@ -28,8 +28,7 @@ export async function getSessionCost(world: DatasetWorld, actor: Actor, query: S
   const week = toWeek(toDay(toHour(now.getTime()))) - 1
   const { minimum_sessions } = world.config.datasets
   const cells = await world.store.rollups.listSessionCells(week, minimum_sessions)
-  const { limit = 100 } = query
-  const offset = query.offset ?? 0
+  const { limit = 100, offset = 0 } = query
   const isPublished = cells.length > 0
   return {
     data: cells
