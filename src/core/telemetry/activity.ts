@@ -29,7 +29,7 @@ export interface ActivityWorld extends IdentityWorld, ReadingWorld {
 export const ActivityQuery = Type.Object({
   date: Type.Optional(Day),
   api_key_hash: Type.Optional(
-    Type.String({ pattern: '^[0-9a-f]{64}$', title: '64 hexadecimal digits' }),
+    Type.String({ pattern: '^[0-9a-f]{64}$', maxLength: 64, title: '64 hexadecimal digits' }),
   ),
   user_id: Type.Optional(SomeName),
   group_by: Type.Optional(oneOf('workspace')),

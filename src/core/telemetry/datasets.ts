@@ -20,7 +20,11 @@ export interface DatasetWorld extends ReadingWorld {
 export const VERSION = 'v1'
 
 /** A day in the query of a dataset. */
-export const Day = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', title: 'YYYY-MM-DD' })
+export const Day = Type.String({
+  pattern: '^\\d{4}-\\d{2}-\\d{2}$',
+  maxLength: 10,
+  title: 'YYYY-MM-DD',
+})
 
 /** The first and last day of a query. */
 export const DayRange = Type.Object({

@@ -20,7 +20,7 @@ const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
     'getSessionCost',
     'Get what sessions cost, by app, model and turns',
     getSessionCost,
-    { query: SessionCostQuery, refusals: [429] },
+    { query: SessionCostQuery, refusals: [408, 429] },
   ),
   defineRoute(
     'GET /datasets/app-rankings',
