@@ -73,17 +73,20 @@ test('after random operations and restarts the roll-ups equal a recount of the r
   const path = newPath()
   let store = await open(path)
   const counted = openMemoryStore({ seed: SEED })
-  for (let i = 0; i < (LONG ? 10_000 : 150); i++) {
+  const recorded: ReturnType<typeof toEntries> = []
+  for (let i = 0; i < (LONG ? 1_500 : 150); i++) {
     const what = integers(10)
     if (what < 5) {
       const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
-      await Promise.all([store.generations.record(calls), counted.generations.record(calls)])
+      await store.generations.record(calls)
+      recorded.push(...calls)
     } else if (what < 8) await store.rollups.advance(1 + integers(9))
     else if (what === 8) {
       await store.close()
       store = await open(path)
     } else if (integers(5) === 0) await store.rollups.reset()
   }
+  await counted.generations.record(recorded)
   await Promise.all([rollUp({ store }), rollUp({ store: counted })])
   expect(await store.rollups.verify()).toEqual([])
   for (let i = 0; i < 60; i++) {
