@@ -112,7 +112,7 @@ const listPaths = (program: Command): string[] =>
 /** Lists the commands that a row stands for: `keys create|list` for two. */
 function listNames(line: string): string[] {
   const [name = '', verbs = ''] = line.replaceAll('\\|', '|').split(' ')
-  return /^[a-z|]+$/.test(verbs) ? verbs.split('|').map(verb => `${name} ${verb}`) : [name]
+  return /^[a-z][a-z|-]*$/.test(verbs) ? verbs.split('|').map(verb => `${name} ${verb}`) : [name]
 }
 
 test.each([

@@ -7,8 +7,10 @@ import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
 import { createCreditsCommand } from './commands/credits.ts'
+import { createDatasetsCommand } from './commands/datasets.ts'
 import { createDoctorCommand } from './commands/doctor.ts'
 import { createExplainCommand } from './commands/explain.ts'
+import { createExportCommand } from './commands/export.ts'
 import { createFilesCommand } from './commands/files.ts'
 import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
@@ -19,6 +21,7 @@ import { createMembersCommand } from './commands/members.ts'
 import { createModelsCommand } from './commands/models.ts'
 import { createPresetsCommand } from './commands/presets.ts'
 import { createProvidersCommand } from './commands/providers.ts'
+import { createRollupsCommand } from './commands/rollups.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
@@ -69,6 +72,9 @@ export function createProgram(): Command {
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
     .addCommand(createUsageCommand())
+    .addCommand(createDatasetsCommand())
+    .addCommand(createExportCommand())
+    .addCommand(createRollupsCommand())
     .addCommand(createStatusCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())

@@ -181,15 +181,18 @@ const isRemoval = (signature: string): boolean => REMOVALS.includes(signature.sp
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
   await performVerb(verb, flags, args).catch(thrown => {
-    throw nameFlag(verb.fields, thrown)
+    throw nameFlag(verb.fields, flags, thrown)
   })
 }
 
-/** Returns an error about a field as one about the flag that fills it. */
-function nameFlag(fields: Fields[], thrown: unknown): unknown {
+/** Returns an error about a field as one about the flag that filled it, or could have. */
+function nameFlag(fields: Fields[], given: Flags, thrown: unknown): unknown {
   const field = thrown instanceof GatewayError ? String(thrown.metadata.field ?? '') : ''
   const [name = ''] = field.split('.')
-  const flag = fields.findLast(({ flags }) => flags && Object.hasOwn(flags, name))?.flags?.[name]
+  const filling = fields.filter(({ flags }) => flags && Object.hasOwn(flags, name))
+  const isGiven = ({ options }: Fields) =>
+    options.some(option => given[option.attributeName()] !== undefined)
+  const flag = (filling.findLast(isGiven) ?? filling.at(-1))?.flags?.[name]
   if (!(thrown instanceof GatewayError) || !flag || !thrown.message.startsWith(name)) return thrown
   return thrown.with({ message: flag + thrown.message.slice(name.length) })
 }

@@ -29,6 +29,18 @@ const hasIssues = (thrown: unknown): boolean =>
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
+/** Writes a text to stdout. Resolves when there is room for more, or when nobody reads any more. */
+export async function write(text: string): Promise<void> {
+  const { stdout } = process
+  if (stdout.write(text)) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const events = ['drain', 'error', 'close']
+  const end = () => resolve()
+  for (const event of events) stdout.on(event, end)
+  await promise
+  for (const event of events) stdout.off(event, end)
+}
+
 /** Writes one line to stderr: for people, where stdout holds what a script takes. */
 export const printNote = (line: string): void => void process.stderr.write(`${line}\n`)
 

@@ -439,6 +439,7 @@ export const Config = Type.Object(
             'How long an answer is read on after its client has left, from providers with ' +
             'on_abort: drain; 0: never. What is not read is charged as estimated',
         }),
+        query_seconds: Seconds(10, 'The longest time for a query of analytics'),
         reader_seconds: ConnectionSeconds(
           60,
           'Until a client that takes nothing of a streamed answer is cut',
@@ -453,6 +454,29 @@ export const Config = Type.Object(
           minimum: 0,
           maximum: 1_000_000_000,
           description: 'What the files of one workspace take, in MiB',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    datasets: Type.Object(
+      {
+        minimum_sessions: Type.Integer({
+          default: 5,
+          minimum: 1,
+          maximum: 1_000_000,
+          description: 'The sessions that a median of /datasets/session-cost is of, at least',
+        }),
+        requests_per_minute: Type.Integer({
+          default: 30,
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The readings of datasets per minute of one API key',
+        }),
+        requests_per_day: Type.Integer({
+          default: 500,
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The same per day of all keys together, from midnight to midnight UTC',
         }),
       },
       { ...closed, default: {} },

@@ -15,6 +15,7 @@ import {
 } from './ledger/chain.ts'
 import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
+import type { RollupReader } from './telemetry/rollups.ts'
 
 /** The result of one check, with a sentence about what was found. */
 export interface Finding {
@@ -26,11 +27,13 @@ export interface Finding {
 /**
  * Checks everything that money depends on, at one moment, also while a server runs. It verifies the
  * structure of the database and the hash chain of the ledger with its end. It recomputes every
- * counter, and matches every charge with its call and every call with its charge.
+ * counter and roll-up, and matches every charge with its call and every call with its charge.
  */
-export async function examineGateway(world: InferenceWorld): Promise<{ data: Finding[] }> {
+export async function examineGateway(
+  world: InferenceWorld & RollupReader,
+): Promise<{ data: Finding[] }> {
   const results = await runChecks(world, world.secrets.mac)
-  return { data: results.map(toFinding) }
+  return { data: [...results, await checkRollups(world)].map(toFinding) }
 }
 
 /**
@@ -240,6 +243,10 @@ const describeHolds = ({ length }: DeadCall[], garbled: number): CheckResult =>
     garbled === 0 ? [] : [`holds.log: lines that are not as they were written: ${garbled}`],
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
+
+/** Those of calls that are not rolled up yet are no difference. */
+const checkRollups = async ({ store }: RollupReader) =>
+  toResult('roll-ups', await store.rollups.verify(), 'every sum is that of its calls')
 
 const checkProviderKeys = (world: InferenceWorld) =>
   toResult(

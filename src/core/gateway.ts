@@ -59,6 +59,7 @@ import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
+import { openRollupKeeper, type RollupKeeper } from './telemetry/rollups.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
 import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
@@ -84,6 +85,8 @@ export interface Gateway {
   recorder: Recorder
   /** Notes calls that are refused before any provider is asked. */
   refusals: RefusalLog
+  /** Keeps the roll-ups near the records. */
+  rollups: RollupKeeper
   /** Reads documents that calls contain. */
   documents: Documents
   /** Mends answers that should be JSON. */
@@ -255,6 +258,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       clock,
       readKeep: () => gateway.config.storage.refusals,
     }),
+    rollups: openRollupKeeper({ store, events }),
     documents,
     healer,
     tokenizers,
@@ -286,6 +290,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await yieldToEventLoop()
       await recorder.flush()
       await gateway.refusals.flush()
+      await gateway.rollups.close()
       await markEnds(gateway).catch(() => undefined)
       await blobs.close()
       await store.close()

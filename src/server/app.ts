@@ -7,10 +7,12 @@ import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
+import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
+import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createGenerationRoutes } from './routes/generation.ts'
@@ -69,6 +71,8 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createFileRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createGenerationRoutes(gateway))
+        .use(createAnalyticsRoutes(gateway))
+        .use(createDatasetRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { renderCsvRow } from '../../src/cli/csv.ts'
 import { openGateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
@@ -50,8 +51,63 @@ test('it is of a time, a key, a model or a provider', async () => {
   expect(await calls('--provider', 'nobody')).toBe(0)
 })
 
+test('by several groups, over days with the last one, also as CSV', async () => {
+  const { stdout } = await run('usage', '--by', 'day,model,key', '--to', '2026-03-05')
+  expect(stdout).toMatch(/^DAY +MODEL +KEY +CALLS +INPUT TOKENS +OUTPUT TOKENS +COST +OWN KEYS\n/)
+  expect(stdout).toMatch(/\n2026-03-04 +acme\/one +ci +1 /)
+  expect(stdout).toMatch(/\n2026-03-05 +acme\/two +- +1 /)
+  expect(stdout).toMatch(/\ntotal +2 /)
+  const days = ['--from', '2026-03-05', '--to', '2026-03-05']
+  expect((await run('usage', '--by', 'day,model,key', ...days, '--csv')).stdout).toBe(
+    'day,model,key,calls,input_tokens,output_tokens,cost,byok_cost\r\n' +
+      '2026-03-05,acme/two,,1,10,5,1.500000002,0\r\n',
+  )
+  const first = await run('usage', '--csv', '--to', '2026-03-04')
+  expect(first.stdout).toContain(',0.000000001,0\r\n')
+  expect((await json('usage', '--by', 'month')).data).toMatchObject([{ month: '2026-03-01' }])
+})
+
+test('generations are exported one a line, or as CSV that no spreadsheet runs', async () => {
+  const lines = (await run('export', 'generations')).stdout.trim().split('\n')
+  expect(lines.map(line => JSON.parse(line).id)).toEqual(['b', 'a'])
+  const { stdout } = await run('export', 'generations', '--format', 'csv', '--model', 'acme/one')
+  const [head, row, ...rest] = stdout.split('\r\n')
+  expect(head).toMatch(/^id,/)
+  expect(row).toMatch(/^a,/)
+  expect(row).toContain('"[{""provider_name"":""Local"",')
+  expect(rest).toEqual([''])
+  const { code, stderr } = await run('export', 'generations', '--format', 'csv', '--json')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--json')])
+})
+
+test('a text that looks like a formula is one no more', () => {
+  expect(renderCsvRow(['=1+1', '@a', '-1', 'a,"b"', 'two\nlines', null, -1, 5n])).toBe(
+    `'=1+1,'@a,'-1,"a,""b""","two\nlines",,-1,5\r\n`,
+  )
+})
+
+test('roll-ups are computed again, and found to be right', async () => {
+  expect((await run('rollups', 'recompute')).stdout).toContain('records')
+  expect((await run('doctor')).stdout).toMatch(/roll-ups +ok /)
+  expect((await json('usage')).total.calls).toBe(2)
+})
+
+test('the median of sessions is shown where there are enough', async () => {
+  const { stdout, stderr } = await run('datasets', 'session-cost')
+  expect([stdout, stderr]).toEqual(['', expect.stringContaining('No datasets found')])
+  expect(await json('datasets', 'session-cost')).toMatchObject({
+    data: [],
+    meta: { version: 'v1', window_days: null, window_end_date: null },
+  })
+})
+
 test.each<string[]>([
-  ['--by', 'week'],
+  ['--by', 'year'],
+  ['--by', 'day,week'],
+  ['--by', 'day,day'],
+  ['--to', 'tomorrow'],
+  ['--csv', '--json'],
+  ['--until', '2026-03-04', '--since', '2026-03-05'],
   ['--since', 'yesterday'],
   ['--since', '2026-13-01'],
   ['--until', '2026-03-05T00:00Z'],

@@ -11,6 +11,9 @@ import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
+import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
+import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
+import { getSessionCost } from '../../src/core/telemetry/datasets/session-cost.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
@@ -18,6 +21,7 @@ import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { buildGeneration } from '../support/generation.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -95,6 +99,19 @@ function over(config: Json, change: Json): Json {
 }
 const isMap = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Reads a dataset two times, and returns the last status. */
+async function readTwice({ gateway }: House): Promise<number> {
+  const actor = { ...getOperator(gateway), kind: 'inference' as const, key_hash: 'k' }
+  const read = () => getBenchmarks(gateway, actor, {})
+  try {
+    read()
+    read()
+    return 200
+  } catch (thrown) {
+    return (thrown as { status: number }).status
+  }
+}
 
 interface House {
   gateway: Gateway
@@ -824,6 +841,51 @@ const ROWS: Row[] = [
       was: 2,
       is: 1,
     },
+  ),
+  row(
+    'timeouts.query_seconds',
+    { timeouts: { query_seconds: 0.5 } },
+    {
+      seen: async ({ gateway, clock }) => {
+        const { rollups } = gateway.store
+        const sum: typeof rollups.sum = query => {
+          clock.pass(1_000)
+          return rollups.sum(query)
+        }
+        const slow = { ...gateway, store: { ...gateway.store, rollups: { ...rollups, sum } } }
+        const query = { metrics: ['request_count'] }
+        return queryAnalytics(slow, getOperator(gateway), query).then(
+          () => 200,
+          ({ status }) => status,
+        )
+      },
+      was: 200,
+      is: 408,
+    },
+  ),
+  row(
+    'datasets.minimum_sessions',
+    { datasets: { minimum_sessions: 1 } },
+    {
+      seen: async ({ gateway }) => {
+        const settled_at = '2026-02-25T00:00:00.000Z'
+        const generation = buildGeneration({ id: gateway.ids.uuid(), settled_at })
+        await gateway.store.generations.record([{ generation, charge: null }])
+        return (await getSessionCost(gateway, getOperator(gateway), {})).data.length
+      },
+      was: 0,
+      is: 1,
+    },
+  ),
+  row(
+    'datasets.requests_per_minute',
+    { datasets: { requests_per_minute: 1 } },
+    { seen: house => readTwice(house), was: 200, is: 429 },
+  ),
+  row(
+    'datasets.requests_per_day',
+    { datasets: { requests_per_day: 1 } },
+    { seen: house => readTwice(house), was: 200, is: 429 },
   ),
   row(
     'limits.strict',

@@ -18,6 +18,7 @@ import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
+import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
 import { testWorkspaces } from './store/workspaces.ts'
@@ -631,49 +632,6 @@ export function testStore(
       expect(await find({ cursor: 'd' }, 2)).toBe('cb')
     })
 
-    test('usage is summed by day, key, model or provider, to the nano-dollar', async () => {
-      const numbers = {
-        native_tokens_prompt: 10,
-        native_tokens_completion: 5,
-        upstream_inference_cost: null,
-      }
-      const calls: Partial<Generation>[] = [
-        { id: 'a', key_hash: 'k1', model: 'acme/one', total_cost: 1n, ...numbers },
-        { id: 'b', key_hash: 'k1', total_cost: 2_000_000_003n, ...numbers },
-        { id: 'c', key_hash: 'k2', total_cost: null, ...numbers, is_byok: true },
-        { id: 'd', key_hash: null, provider_name: null, total_cost: 0n, ...numbers },
-      ]
-      const day = (i: number) => `2026-03-0${i < 2 ? 4 : 5}T00:00:00.000Z`
-      const finished = calls.map((call, i) =>
-        buildGeneration({ is_byok: false, ...call, settled_at: day(i) }),
-      )
-      const byok = { upstream_inference_cost: 7n }
-      for (const [i, generation] of finished.entries())
-        await store.generations.record([
-          { generation: i === 2 ? { ...generation, ...byok } : generation, charge: null },
-        ])
-      const sum = { calls: 2, input_tokens: 20, output_tokens: 10 }
-      const { sum: sumBy } = store.generations
-      expect(await sumBy('day', {})).toEqual([
-        { group: '2026-03-04', ...sum, cost: 2_000_000_004n, byok_cost: 0n },
-        { group: '2026-03-05', ...sum, cost: 0n, byok_cost: 7n },
-      ])
-      const cost = async (...query: Parameters<typeof sumBy>) =>
-        (await sumBy(...query)).map(one => [one.group, one.calls, one.cost])
-      expect(await cost('key', {})).toEqual([
-        [null, 1, 0n],
-        ['k1', 2, 2_000_000_004n],
-        ['k2', 1, 0n],
-      ])
-      expect(await cost('model', { key_hash: 'k1', model: 'acme/one' })).toEqual([
-        ['acme/one', 1, 1n],
-      ])
-      expect(await cost('provider', { provider: 'nobody' })).toEqual([])
-      expect((await cost('provider', {}))[0]).toEqual([null, 1, 0n])
-      expect(await cost('day', { since: day(2) })).toEqual([['2026-03-05', 2, 0n]])
-      expect(await cost('day', { until: day(2) })).toEqual([['2026-03-04', 2, 2_000_000_004n]])
-    })
-
     test('calls of free models are counted by the time at which they began', async () => {
       const midnight = new Date('2026-03-04T00:00:00.000Z')
       const [late, early, noon] = [
@@ -858,5 +816,6 @@ export function testStore(
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)
+    testRollups(opened)
   })
 }

@@ -16,6 +16,7 @@ import { createMemoryOutboxStore } from './memory-store/outbox.ts'
 import { createMemoryOwnerStore } from './memory-store/owner.ts'
 import { createMemoryPresetStore } from './memory-store/presets.ts'
 import { createMemoryRefusalStore } from './memory-store/refusals.ts'
+import { createMemoryRollupStore } from './memory-store/rollups.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
@@ -59,6 +60,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     generations: createMemoryGenerationStore(connection),
     outbox: createMemoryOutboxStore(connection),
     refusals: createMemoryRefusalStore(connection),
+    rollups: createMemoryRollupStore(connection),
     seals: UNSEALED,
     owner: createMemoryOwnerStore(connection),
     version: () => connection.version(),

@@ -123,6 +123,7 @@ async function runServer(serving: Serving): Promise<void> {
   const silence = await tellStatus(serving, listeners)
   await logConfigFile(serving)
   await announce(serving, listeners)
+  serving.gateway.rollups.start()
   const stopTimers = await startTimers(serving, watch)
   await stopped
   await drain(serving, listeners)

@@ -1,63 +1,74 @@
 import { Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
 import { USAGE_GROUPS } from '../../core/telemetry/usage.ts'
-import { CUT, type Fields, fill, fillNamed } from '../fields.ts'
+import { renderCsvRow } from '../csv.ts'
+import { CUT, type Fields, fill, fillNamed, LIST, offer } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
-import { formatDollars } from '../output.ts'
+import { formatDollars, write } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/telemetry/usage.ts'))
 
-const BY: Fields = {
-  options: [new Option('--by <group>', 'one row for each').choices(USAGE_GROUPS).default('day')],
-  read: ({ by }) => ({ by }),
-}
+const BY = fill(
+  'by',
+  '--by <groups>',
+  `one row for each, with commas between: ${USAGE_GROUPS.join(', ')} (day)`,
+  LIST,
+)
+
+const DAY = /^\d{4}-\d\d-\d\d$/
 
 // A day alone is its beginning.
-const TIME = {
-  read: (text: string) => (/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text),
+const TIME = { read: (text: string) => (DAY.test(text) ? `${text}T00:00:00Z` : text) }
+
+/** The last day of a time is a part of it. */
+const LAST_DAY: Fields = {
+  options: [new Option('--to <day>', 'up to this day, and with it')],
+  flags: { until: '--to' },
+  read: ({ to }) => (to === undefined ? {} : { until: findNextDay(String(to)) }),
+}
+
+function findNextDay(text: string): string {
+  const day = Date.parse(`${text}T00:00:00Z`)
+  return DAY.test(text) && !Number.isNaN(day) ? new Date(day + 86_400_000).toISOString() : text
 }
 
 const FIELDS = [
   BY,
   fill('since', '--since <time>', 'from this day or time on, in UTC', TIME),
   fill('until', '--until <time>', 'before this day or time', TIME),
+  fill('since', '--from <day>', 'from this day on', TIME),
+  LAST_DAY,
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
   fill('model', '--model <id>', 'calls of this model'),
   fill('provider', '--provider <name>', 'calls that this provider answered'),
+  offer('--csv', 'as CSV'),
   CUT,
 ]
 
 /** `gateway usage`: what calls cost and took. */
 export const createUsageCommand = () =>
-  verb('usage', 'sum cost and tokens by day, key, model or provider', FIELDS, core =>
-    withInput(core.UsageQuery, (gateway, _, query) => core.summarizeUsage(gateway, query)),
-  ).printAs(({ data, total }, { gateway: { memory }, flags, printList }) => {
+  verb('usage', 'sum cost and tokens by time, key, model or provider', FIELDS, (core, flags) => {
+    if (flags.csv && flags.json) throw invalid('--csv: expected no --json beside it')
+    return withInput(core.UsageQuery, (gateway, _, query) => core.summarizeUsage(gateway, query))
+  }).printAs(({ data, total }, { gateway: { memory }, flags, printList }) => {
+    const groups = (typeof flags.by === 'string' ? flags.by : 'day').split(',')
+    const names = groups.map(name => name.trim() as (typeof USAGE_GROUPS)[number])
+    if (flags.csv) return writeCsv(names, data)
     const nameKey = (hash: string | null) => (hash && memory.keys.get(hash)?.name) || hash
-    const rows = data.map(sum => [
-      flags.by === 'key' ? nameKey(sum.group) : sum.group,
-      ...renderSum(sum),
+    const rows = data.map(row => [
+      ...names.map(name => (name === 'key' ? nameKey(row.key ?? null) : (row[name] ?? null))),
+      ...renderSum(row),
     ])
-    const all = data.length > 1 ? [['total', ...renderSum(total)]] : []
-    printList(
-      [
-        String(flags.by).toUpperCase(),
-        'CALLS',
-        'INPUT TOKENS',
-        'OUTPUT TOKENS',
-        'COST',
-        'OWN KEYS',
-      ],
-      [...rows, ...all],
-    )
+    const rest = names.slice(1).map(() => '')
+    const all = data.length > 1 ? [['total', ...rest, ...renderSum(total)]] : []
+    printList([...names.map(name => name.toUpperCase()), ...HEADINGS], [...rows, ...all])
   })
 
-interface Shown {
-  calls: number
-  input_tokens: number
-  output_tokens: number
-  cost: number
-  byok_cost: number
-}
+const HEADINGS = ['CALLS', 'INPUT TOKENS', 'OUTPUT TOKENS', 'COST', 'OWN KEYS']
+const COLUMNS = ['calls', 'input_tokens', 'output_tokens', 'cost', 'byok_cost'] as const
+
+type Shown = Record<(typeof COLUMNS)[number], number>
 
 const renderSum = (sum: Shown) => [
   sum.calls,
@@ -66,3 +77,18 @@ const renderSum = (sum: Shown) => [
   formatDollars(sum.cost),
   formatDollars(sum.byok_cost),
 ]
+
+async function writeCsv(
+  names: (typeof USAGE_GROUPS)[number][],
+  rows: (Shown & Partial<Record<(typeof USAGE_GROUPS)[number], string | null>>)[],
+): Promise<void> {
+  await write(renderCsvRow([...names, ...COLUMNS]))
+  for (const row of rows)
+    await write(
+      renderCsvRow([...names.map(name => row[name]), ...COLUMNS.map(name => toDecimal(row[name]))]),
+    )
+}
+
+// No exponent: a spreadsheet would round 1e-9.
+const toDecimal = (value: number): string | number =>
+  Number.isInteger(value) ? value : value.toFixed(9).replace(/0+$/, '')

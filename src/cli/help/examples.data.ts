@@ -78,7 +78,20 @@ export const EXAMPLES: Record<string, string[]> = {
   ],
   'generations get': ['generations get gen-1790'],
   logs: ['logs', 'logs --id req-17', 'logs --follow --key laptop'],
-  usage: ['usage', 'usage --by model --since 2026-11-01', 'usage --by key --key laptop'],
+  usage: [
+    'usage',
+    'usage --by model --since 2026-11-01',
+    'usage --by day,model,key --from 2026-11-01 --to 2026-11-30 --csv',
+  ],
+  'datasets session-cost': [
+    'datasets session-cost',
+    'datasets session-cost --model acme/small --turns 1-turn',
+  ],
+  'export generations': [
+    'export generations --since 2026-11-01T00:00:00Z',
+    'export generations --format csv',
+  ],
+  'rollups recompute': ['rollups recompute'],
   explain: ['explain request.json --key laptop'],
   status: ['status', 'status --json'],
   version: ['version'],

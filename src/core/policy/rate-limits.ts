@@ -17,6 +17,11 @@ export interface RateLimits {
    * time at which to try again.
    */
   acquire(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
+  /**
+   * Counts a reading of a public dataset: by key for the minute, and by all keys together for the
+   * day. Throws 429 where a limit is reached, and counts nothing then.
+   */
+  countReading(actor: Pick<Actor, 'key_hash'>): void
   /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /**
@@ -55,10 +60,12 @@ interface Limit {
  * take no memory. `freeSoFar` is how many calls of free models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  let { limits, service_name } = config
+  let { limits, datasets, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
+  const readingMinute = new Window(MINUTE, clock)
+  const readingDay = new Window(DAY, clock)
   const running = new Map<string, number>()
   freeDay.setCount(ALL_KEYS, freeSoFar)
 
@@ -98,8 +105,15 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     }
   }
 
-  function admitCall(key: string, call: Pick<CallBase, 'models'>): Limit[] {
-    const applicable = listLimits(key, call)
+  const admitCall = (key: string, call: Pick<CallBase, 'models'>): Limit[] =>
+    admit(listLimits(key, call))
+
+  const listReadingLimits = (key: string): Limit[] => [
+    readingMinute.buildLimit('datasets-per-min', key, datasets.requests_per_minute),
+    readingDay.buildLimit('datasets-per-day', ALL_KEYS, datasets.requests_per_day),
+  ]
+
+  function admit(applicable: Limit[]): Limit[] {
     const reached = applicable.find(({ used, maximum }) => used >= maximum)
     if (reached) throw rateLimitExceeded(reached, clock.now().getTime())
     return applicable
@@ -111,6 +125,9 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       for (const limit of admitCall(key, call)) limit.count()
       return limits.concurrent_requests === undefined ? RELEASE_NOTHING : createRelease(key)
     },
+    countReading({ key_hash }) {
+      for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
+    },
     check({ key_hash }, call) {
       admitCall(key_hash ?? '', call)
     },
@@ -119,7 +136,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
     },
     reconfigure(other, freeSoFar) {
-      ;({ limits, service_name } = other)
+      ;({ limits, datasets, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
   }

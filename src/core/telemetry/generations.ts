@@ -6,7 +6,6 @@ import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { GenerationListQuery } from './generations/filter.ts'
 import type { RecorderEntry } from './recorder.ts'
-import type { UsageStore } from './usage.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
@@ -126,7 +125,7 @@ export interface Generation {
  * spending and the outbox. It throws 409 for what can never be stored: a generation that is on
  * record, a step that is already charged, an amount or a value that no column can hold.
  */
-export interface GenerationStore extends UsageStore {
+export interface GenerationStore {
   record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   /**

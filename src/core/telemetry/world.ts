@@ -2,11 +2,12 @@ import type { Events } from '../events.ts'
 import type { IdentityWorld } from '../identity/world.ts'
 import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
+import type { RollupStore } from './rollups.ts'
 
 /** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
-  store: IdentityWorld['store'] & { generations: GenerationStore }
+  store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
   events: Events

@@ -288,6 +288,32 @@ export const NOTES: Record<string, OperationNote> = {
   },
   getCredits: { description: 'Shows what was paid in, and what is spent of it, in USD.' },
   createCoinbaseCharge: { description: 'Is closed for good: credits are added at the terminal.' },
+  getUserActivity: {
+    description:
+      'Shows what was used by day and endpoint in the last 30 days that have ended, in UTC.',
+  },
+  getAnalyticsMeta: {
+    description: 'Lists the metrics, dimensions, operators and granularities of queries.',
+  },
+  queryAnalytics: {
+    description:
+      'Sums and measures calls by up to two dimensions and by time. Money is exact to the ' +
+      'nano-dollar. A query that takes too long is a 408.',
+    body: { metrics: ['request_count', 'total_usage'], dimensions: ['model'], granularity: 'day' },
+  },
+  getSessionCost: {
+    description:
+      'Shows the median cost of sessions in the last whole week, by app, model and number of ' +
+      'turns. Few sessions are not shown, and no app is pooled with another.',
+  },
+  getAppRankings: { description: 'Ranks the apps that call by their tokens, or by their growth.' },
+  getRankingsDaily: {
+    description: 'Shows the tokens of the 50 most used models of each day, week or month.',
+  },
+  getTaskClassifications: {
+    description: 'Is empty: this gateway does not classify what its callers write.',
+  },
+  getBenchmarks: { description: 'Is empty: this gateway runs no benchmarks and copies none.' },
   listAudit: {
     description: 'Lists who changed what and when. The trail can only be added to.',
     examples: { limit: 20 },
@@ -393,6 +419,10 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },
+  { name: 'Analytics', description: 'What was used, by whom and on what' },
+  { name: 'Datasets', description: 'Medians and rankings that name no one' },
+  { name: 'Classifications', description: 'Which tasks calls are about' },
+  { name: 'Benchmarks', description: 'Scores of models' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },
   { name: 'Credits', description: 'What was paid in' },
   { name: 'Presets', description: 'Named configurations that are laid under calls' },

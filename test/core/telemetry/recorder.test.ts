@@ -12,7 +12,6 @@ const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   byId: async () => undefined,
   list: async () => [],
   listIds: async () => [],
-  sum: async () => [],
   countFreeCalls: async () => 0,
 })
 

@@ -1,8 +1,7 @@
 import { conflict, GatewayError } from '../../../src/core/errors.ts'
 import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
-import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
+import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
-import type { UsageGroup, UsageQuery } from '../../../src/core/telemetry/usage.ts'
 import { addRow, addSpend } from './ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { addMessages } from './outbox.ts'
@@ -32,14 +31,6 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
         .filter(one => matchesQuery(one, query))
         .slice(0, limit)
     }),
-  sum: (by, query) =>
-    connection.read(({ generations }) => {
-      const matching = generations.all(call => isCounted(call, query))
-      const groups = Map.groupBy(matching, call => readGroup(call, by))
-      return [...groups]
-        .sort(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1))
-        .map(([group, calls]) => ({ group, calls: calls.length, ...sumCalls(calls) }))
-    }),
   countFreeCalls: moment =>
     connection.read(({ generations }) => {
       const since = moment.toISOString()
@@ -47,34 +38,6 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
         /:free$/i.test(model) || /\/free/i.test(router ?? '')
       return generations.all(one => one.created_at >= since && isFree(one.model, one.router)).length
     }),
-})
-
-const readGroup = (call: Generation, by: UsageGroup): string | null =>
-  ({
-    day: call.settled_at.slice(0, 10),
-    key: call.key_hash,
-    model: call.model,
-    provider: call.provider_name,
-  })[by]
-
-const isCounted = (
-  call: Generation,
-  { since = '', until = '~', key_hash, model, provider }: UsageQuery,
-): boolean =>
-  call.settled_at >= since &&
-  call.settled_at < until &&
-  (key_hash === undefined || call.key_hash === key_hash) &&
-  (model === undefined || call.model === model) &&
-  (provider === undefined || call.provider_name?.toLowerCase() === provider.toLowerCase())
-
-const sumCalls = (calls: Generation[]) => ({
-  input_tokens: calls.reduce((sum, call) => sum + call.native_tokens_prompt, 0),
-  output_tokens: calls.reduce((sum, call) => sum + call.native_tokens_completion, 0),
-  cost: calls.reduce((sum, call) => sum + (call.total_cost ?? 0n), 0n),
-  byok_cost: calls.reduce(
-    (sum, call) => sum + (call.is_byok ? (call.upstream_inference_cost ?? 0n) : 0n),
-    0n,
-  ),
 })
 
 function record(memory: Memory, entry: RecorderEntry): void {

@@ -20,6 +20,7 @@ import type { Guardrail } from '../../../src/core/policy/guardrails/store.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { OutboxRow } from '../../../src/core/telemetry/outbox.ts'
 import type { StoredRefusal } from '../../../src/core/telemetry/refusals.ts'
+import type { App } from '../../../src/core/telemetry/rollups/apps.ts'
 import { Table } from './table.ts'
 
 /** Deleted rows stay, because others refer to them. */
@@ -53,6 +54,8 @@ export class Memory {
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
   readonly refusals = new Table<StoredRefusal>()
+  /** By their identity. */
+  readonly apps = new Table<App>()
   readonly counters = new Table<{ value: number }>()
 
   /** The number of transactions that have changed anything. */

@@ -31,9 +31,11 @@ import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' 
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
+import rollups from './migrations/020-rollups.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
+import { createRollupStore } from './rollups.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
 import type { Tables } from './tables.ts'
@@ -67,6 +69,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   generations: createGenerationStore(kysely, db, secrets.mac),
   outbox: createOutboxStore(kysely, write),
   refusals: createRefusalStore(kysely, write),
+  rollups: createRollupStore(db),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -94,4 +97,5 @@ export const MIGRATIONS: string[] = [
   refusalCounts,
   steps,
   files,
+  rollups,
 ]

@@ -15,7 +15,6 @@ import type {
   ProviderResponse,
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
-import type { UsageGroup, UsageQuery } from '../../telemetry/usage.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
@@ -115,17 +114,6 @@ export function createGenerationStore(
         .where('id', '>=', beginning)
         .where('id', '<', `${beginning}\u{10ffff}`)
       return (await ids.limit(limit).execute()).map(({ id }) => id)
-    },
-    async sum(by, query) {
-      const rows = await addUsageFilters(sumGenerations(kysely, by), query)
-        .groupBy('group')
-        .orderBy('group')
-        .execute()
-      return rows.map(row => ({
-        ...row,
-        cost: BigInt(row.cost),
-        byok_cost: BigInt(row.byok_cost),
-      }))
     },
     // Reads from the newest row back to the first that was settled before the moment. A call that
     // began since was also settled since.
@@ -227,42 +215,6 @@ const selectGenerations = (kysely: Kysely<Tables>) =>
       sql<string | null>`cast(total_cost as text)`.as('total_cost'),
       sql<string | null>`cast(upstream_inference_cost as text)`.as('upstream_inference_cost'),
     ])
-
-/** What usage is summed by, in SQL. A call is of the day that its cost was counted on. */
-const GROUPS: Record<UsageGroup, string> = {
-  day: 'substr(settled_at, 1, 10)',
-  key: 'key_hash',
-  model: 'model',
-  provider: 'provider_name',
-}
-
-const sumGenerations = (kysely: Kysely<Tables>, by: UsageGroup) =>
-  kysely
-    .selectFrom('generations')
-    .select([
-      sql<string | null>`${sql.raw(GROUPS[by])}`.as('group'),
-      sql<number>`count(*)`.as('calls'),
-      sql<number>`sum(native_tokens_prompt)`.as('input_tokens'),
-      sql<number>`sum(native_tokens_completion)`.as('output_tokens'),
-      sql<string>`cast(sum(coalesce(total_cost, 0)) as text)`.as('cost'),
-      sql<string>`cast(sum(iif(is_byok, coalesce(upstream_inference_cost, 0), 0)) as text)`.as(
-        'byok_cost',
-      ),
-    ])
-
-function addUsageFilters(
-  rows: ReturnType<typeof sumGenerations>,
-  { since, until, key_hash, model, provider }: UsageQuery,
-) {
-  let found = rows
-  if (since !== undefined) found = found.where('settled_at', '>=', since)
-  if (until !== undefined) found = found.where('settled_at', '<', until)
-  if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
-  if (model !== undefined) found = found.where('model', '=', model)
-  if (provider !== undefined)
-    found = found.where(sql`lower(provider_name)`, '=', provider.toLowerCase())
-  return found
-}
 
 function addFilters(rows: Rows, query: GenerationListQuery): Rows {
   const { id, key_hash, model, provider, status, since, until, app, session_id, cursor } = query

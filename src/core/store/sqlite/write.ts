@@ -66,27 +66,32 @@ export function createWriter(db: Database, onEnd: () => void): Write {
     statements.forEach(run)
     onEnd()
   })
-  return async (...statements) => {
-    for (
-      let waited = 0, pause = FIRST_PAUSE;
-      !tryTransaction(() => transaction.immediate(statements));
-      pause = Math.min(pause * 2, LONGEST_PAUSE)
-    ) {
-      if (waited > LONGEST_WAIT) throw unavailable('The store is locked by another process')
-      await Bun.sleep(pause)
-      waited += pause
-    }
+  return (...statements) => retryWhileLocked(() => transaction.immediate(statements))
+}
+
+/**
+ * Runs a transaction, and again while another process writes. Throws as `Write` does.
+ */
+export async function retryWhileLocked<Result>(run: () => Result): Promise<Result> {
+  for (
+    let waited = 0, pause = FIRST_PAUSE;
+    ;
+    waited += pause, pause = Math.min(pause * 2, LONGEST_PAUSE)
+  ) {
+    const done = tryTransaction(run)
+    if (done) return done.result
+    if (waited > LONGEST_WAIT) throw unavailable('The store is locked by another process')
+    await Bun.sleep(pause)
   }
 }
 
-/** Runs a transaction. Returns false if another process holds the lock. */
-function tryTransaction(run: () => void): boolean {
+/** Runs a transaction. Returns null if another process holds the lock. */
+function tryTransaction<Result>(run: () => Result): { result: Result } | null {
   try {
-    run()
-    return true
+    return { result: run() }
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    if (code.startsWith('SQLITE_BUSY')) return false
+    if (code.startsWith('SQLITE_BUSY')) return null
     throw CONFLICT_CODES.has(code)
       ? conflict('It was changed at the same moment. Please try again.')
       : error

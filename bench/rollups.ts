@@ -1,0 +1,121 @@
+/**
+ * Measures queries over roll-ups: `bun run bench/rollups.ts [CALLS] [DIRECTORY]`, 200,000 calls of a
+ * month without an argument. Generates a data directory with so many records (in a temporary place,
+ * unless DIRECTORY says where; one that exists is used as it is), rolls them up, and prints how long
+ * queries take and how large the directory is.
+ */
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Gateway, openGateway } from '../src/core/gateway.ts'
+import { getOperator } from '../src/core/identity/actor.ts'
+import type { AnalyticsQuery } from '../src/core/telemetry/analytics/query.ts'
+import { queryAnalytics } from '../src/core/telemetry/analytics.ts'
+import { rollUp } from '../src/core/telemetry/rollups.ts'
+import { buildGeneration } from '../test/support/generation.ts'
+import { createSeededIntegers } from '../test/support/random.ts'
+
+const [count = '200000', directory] = process.argv.slice(2)
+const CALLS = Number(count)
+const AT_ONCE = 1_000
+const FIRST = Date.parse('2026-10-01T00:00:00.000Z')
+const MONTH = 31 * 86_400_000
+const KEYS = 200
+const MODELS = 50
+const PROVIDERS = 3
+const APPS = 10
+/** How many models a key calls. */
+const MODELS_OF_KEY = 4
+
+if (!Number.isInteger(CALLS) || CALLS < 1) throw new Error('expected a number of calls')
+
+const data = directory ?? mkdtempSync(join(tmpdir(), 'gateway-bench-rollups-'))
+const isNew = directory === undefined || !existsSync(directory)
+const clock = { now: () => new Date('2026-11-02T00:00:00.000Z'), ticks: () => performance.now() }
+const gateway = await openGateway({ data, clock })
+try {
+  if (isNew) await report(`Recorded ${CALLS} calls`, () => recordCalls(gateway))
+  await report('Rolled up what was not yet', () => rollUp(gateway))
+  await measureQueries(gateway)
+} finally {
+  await gateway.close()
+}
+print(`Size of the data directory: ${(measureSize(data) / 2 ** 20).toFixed(0)} MiB`)
+if (directory === undefined) rmSync(data, { recursive: true })
+
+async function recordCalls({ store }: Gateway): Promise<void> {
+  const integers = createSeededIntegers(1)
+  // A few keys, models and apps have most of the calls.
+  const pick = (below: number) => Math.min(integers(below), integers(below))
+  for (let done = 0; done < CALLS; done += AT_ONCE) {
+    const entries = Array.from({ length: Math.min(AT_ONCE, CALLS - done) }, (_, i) => {
+      const time = new Date(FIRST + Math.floor((MONTH * (done + i)) / CALLS)).toISOString()
+      const key = pick(KEYS)
+      const model = `acme/model-${(key + pick(MODELS_OF_KEY) * 7) % MODELS}`
+      const cost = BigInt(1 + integers(50_000_000))
+      return {
+        generation: buildGeneration({
+          id: `gen-${String(done + i).padStart(9, '0')}`,
+          request_id: `gen-${String(done + i).padStart(9, '0')}`,
+          created_at: time,
+          settled_at: time,
+          key_hash: `key-${key}`,
+          user_id: `user-${key % 20}`,
+          model,
+          provider_name: `Provider ${pick(PROVIDERS)}`,
+          session_id: integers(2) === 0 ? `session-${integers(CALLS / 10 + 1)}` : null,
+          http_referer: `https://app-${key % APPS}.example`,
+          native_tokens_prompt: integers(20_000),
+          native_tokens_completion: integers(2_000),
+          total_cost: cost,
+          upstream_inference_cost: cost,
+        }),
+        charge: null,
+      }
+    })
+    await store.generations.record(entries)
+  }
+}
+
+async function measureQueries(world: Gateway): Promise<void> {
+  const time_range = { start: '2026-10-01T00:00:00Z', end: '2026-11-01T00:00:00Z' }
+  const month = { metrics: ['request_count', 'total_usage'], time_range, limit: 10_000 }
+  const queries: Record<string, AnalyticsQuery> = {
+    'A month by day and model': { ...month, dimensions: ['model'], granularity: 'day' },
+    'A month by model and provider': { ...month, dimensions: ['model', 'provider'] },
+    'A month by day and key': { ...month, dimensions: ['api_key_id'], granularity: 'day' },
+    'A month by hour': { ...month, granularity: 'hour' },
+    'A day by hour and model': {
+      ...month,
+      dimensions: ['model'],
+      granularity: 'hour',
+      time_range: { start: '2026-10-15T00:00:00Z', end: '2026-10-16T00:00:00Z' },
+    },
+  }
+  for (const [name, query] of Object.entries(queries)) {
+    const times: number[] = []
+    for (let i = 0; i < 7; i++) {
+      const before = performance.now()
+      await queryAnalytics(world, getOperator(world), query)
+      times.push(performance.now() - before)
+    }
+    times.sort((a, b) => a - b)
+    print(`${name}: median ${times[3]?.toFixed(1)} ms, slowest ${times[6]?.toFixed(1)} ms`)
+  }
+}
+
+async function report(what: string, run: () => Promise<unknown>): Promise<void> {
+  const before = performance.now()
+  await run()
+  print(`${what}: ${((performance.now() - before) / 1_000).toFixed(1)} s`)
+}
+
+function measureSize(path: string): number {
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}

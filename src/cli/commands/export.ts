@@ -1,0 +1,83 @@
+import { Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { Actor } from '../../core/identity/actor.ts'
+import type { GenerationListQuery } from '../../core/telemetry/generations/filter.ts'
+import type { getGeneration } from '../../core/telemetry/generations.ts'
+import { renderCsvRow } from '../csv.ts'
+import { type Fields, fill, fillNamed } from '../fields.ts'
+import { KEYS } from '../names.ts'
+import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { write } from '../output.ts'
+
+const verb = defineVerbs(async () => ({
+  ...(await import('../../core/telemetry/generations.ts')),
+  ...(await import('../../core/telemetry/generations/filter.ts')),
+}))
+
+const FORMAT: Fields = {
+  options: [
+    new Option('--format <format>', 'one JSON object a line, or CSV')
+      .choices(['ndjson', 'csv'])
+      .default('ndjson'),
+  ],
+}
+
+const FILTERS = [
+  FORMAT,
+  fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
+  fill('model', '--model <id>', 'calls of this model'),
+  fill('provider', '--provider <name>', 'calls that this provider answered'),
+  fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
+  fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
+  fill('until', '--until <time>', 'before this time'),
+  fill('app', '--app <name>', 'calls of this app, by its address or title'),
+  fill('session_id', '--session <id>', 'calls of this session'),
+]
+
+type Call = Awaited<ReturnType<typeof getGeneration>>['data']
+type List = (
+  gateway: Gateway,
+  actor: Actor,
+  query: GenerationListQuery,
+) => Promise<{ data: Call[]; next_cursor: string | null }>
+
+/** `gateway export`: records as files for other programs, on stdout. */
+export const createExportCommand = () =>
+  defineNoun('export', 'records as files for other programs, on stdout', [
+    verb('generations', 'write all calls, newest first', FILTERS, (core, { format, json }) => {
+      if (json && format === 'csv') throw invalid('--json: expected no --format csv beside it')
+      return withInput(core.GenerationListQuery, (gateway, actor, query) =>
+        writeCalls(core.listGenerations, format === 'csv', gateway, actor, query),
+      )
+    }).printAs(() => undefined),
+  ])
+
+/** How many calls are read at once. */
+const AT_ONCE = 500
+
+async function writeCalls(
+  list: List,
+  isCsv: boolean,
+  gateway: Gateway,
+  actor: Actor,
+  query: GenerationListQuery,
+): Promise<undefined> {
+  let columns: string[] | undefined
+  let cursor: string | null | undefined
+  do {
+    const page = { ...query, limit: AT_ONCE, ...(cursor ? { cursor } : {}) }
+    const { data, next_cursor } = await list(gateway, actor, page)
+    for (const call of data) {
+      if (isCsv && !columns) {
+        columns = Object.keys(call)
+        await write(renderCsvRow(columns))
+      }
+      await write(columns ? renderRow(columns, call) : `${JSON.stringify(call)}\n`)
+    }
+    cursor = next_cursor
+  } while (cursor)
+}
+
+const renderRow = (columns: string[], call: Call): string =>
+  renderCsvRow(columns.map(name => call[name as keyof Call]))

@@ -1,0 +1,60 @@
+import { type Static, Type } from '@sinclair/typebox'
+import type { Actor } from '../../identity/actor.ts'
+import { oneOf, SomeName } from '../../kernel/schema-builders.ts'
+import { type DatasetWorld, openDataset, VERSION } from '../datasets.ts'
+import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups/calls.ts'
+import { type SessionCell, TURN_RANGES } from '../rollups/sessions.ts'
+
+/** The query of `GET /datasets/session-cost` (specification, E12). */
+export const SessionCostQuery = Type.Object({
+  app_slug: Type.Optional(SomeName),
+  model: Type.Optional(SomeName),
+  turn_range: Type.Optional(oneOf(...TURN_RANGES)),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500 })),
+  offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 5_000 })),
+})
+export type SessionCostQuery = Static<typeof SessionCostQuery>
+
+const WINDOW_DAYS = 7
+
+/**
+ * Shows what sessions cost in the last week that has ended, Monday through Sunday: the median of
+ * each app, model and range of turns. Sessions of two apps are never together, and a cell has as
+ * many sessions as the config asks for, so that it is about no one. Throws 429.
+ */
+export async function getSessionCost(world: DatasetWorld, actor: Actor, query: SessionCostQuery) {
+  await openDataset(world, actor)
+  const now = world.clock.now()
+  const week = toWeek(toDay(toHour(now.getTime()))) - 1
+  const { minimum_sessions } = world.config.datasets
+  const cells = await world.store.rollups.listSessionCells(week, minimum_sessions)
+  const { limit = 100, offset = 0 } = query
+  const isPublished = cells.length > 0
+  return {
+    data: cells
+      .filter(cell => isMeant(cell, query))
+      .slice(offset, offset + limit)
+      .map(showCell),
+    meta: {
+      as_of: now.toISOString(),
+      version: VERSION,
+      window_days: isPublished ? WINDOW_DAYS : null,
+      window_end_date: isPublished ? renderDay(toFirstDay(week + 1) - 1) : null,
+    },
+  }
+}
+
+const isMeant = (cell: SessionCell, { app_slug, model, turn_range }: SessionCostQuery): boolean =>
+  (app_slug === undefined || cell.app.slug === app_slug) &&
+  (model === undefined || cell.model === model) &&
+  (turn_range === undefined || cell.turn_range === turn_range)
+
+const NANOS_PER_USD = 1e9
+
+const showCell = ({ app, model, turn_range, median }: SessionCell) => ({
+  app_name: app.name,
+  app_slug: app.slug,
+  turn_range,
+  model_permaslug: model,
+  median_session_cost_usd: median / NANOS_PER_USD,
+})

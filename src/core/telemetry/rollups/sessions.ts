@@ -1,0 +1,41 @@
+import type { App } from './apps.ts'
+import type { CallFacts } from './calls.ts'
+
+/** How many turns a session had, as the public dataset groups them (specification, E12). */
+export const TURN_RANGES = ['1-turn', '2-9-turns', '10-49-turns', '50-plus-turns'] as const
+export type TurnRange = (typeof TURN_RANGES)[number]
+
+/** The fewest turns of each range, in the same order. */
+export const FEWEST_TURNS = [1, 2, 10, 50] as const
+
+/** What a session did in one week with one model. */
+export interface SessionSums {
+  turns: number
+  /** In nano-dollars, with what was paid at providers for calls with own keys. */
+  cost: bigint
+  /** Calls whose price is not known. */
+  unpriced_calls: number
+}
+
+/** Sessions of one app with one model and about as many turns. */
+export interface SessionCell {
+  app: App
+  model: string
+  turn_range: TurnRange
+  sessions: number
+  /** The median of what they cost, in nano-dollars. */
+  median: number
+}
+
+/** Adds a call to the sums of its session. A turn is a call that was answered. */
+export function addSessionCall(sums: SessionSums, call: CallFacts): void {
+  sums.turns += Number(call.error_type === null && !call.cancelled)
+  sums.cost += (call.total_cost ?? 0n) + readByokCost(call)
+  sums.unpriced_calls += Number(isUnpriced(call))
+}
+
+const readByokCost = ({ is_byok, upstream_inference_cost }: CallFacts): bigint =>
+  is_byok ? (upstream_inference_cost ?? 0n) : 0n
+
+const isUnpriced = ({ is_byok, total_cost, upstream_inference_cost, error_type }: CallFacts) =>
+  error_type === null && (is_byok ? upstream_inference_cost : total_cost) === null

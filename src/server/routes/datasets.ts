@@ -1,0 +1,54 @@
+import { Elysia } from 'elysia'
+import type { Gateway } from '../../core/gateway.ts'
+import { BenchmarkQuery, getBenchmarks } from '../../core/telemetry/benchmarks.ts'
+import { getTaskClassifications, TaskQuery } from '../../core/telemetry/classifications.ts'
+import { AppRankingsQuery, getAppRankings } from '../../core/telemetry/datasets/app-rankings.ts'
+import {
+  getRankingsDaily,
+  RankingsDailyQuery,
+} from '../../core/telemetry/datasets/rankings-daily.ts'
+import { getSessionCost, SessionCostQuery } from '../../core/telemetry/datasets/session-cost.ts'
+import { defineResource, defineRoute } from '../resource.ts'
+
+/** Creates the routes of the public datasets. Every key may read them, within their rate limits. */
+export const createDatasetRoutes = (gateway: Gateway) =>
+  new Elysia().use(createDatasets(gateway)).use(createOtherDatasets(gateway))
+
+const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
+  defineRoute(
+    'GET /datasets/session-cost',
+    'getSessionCost',
+    'Get what sessions cost, by app, model and turns',
+    getSessionCost,
+    { query: SessionCostQuery, refusals: [408, 429] },
+  ),
+  defineRoute(
+    'GET /datasets/app-rankings',
+    'getAppRankings',
+    'Get the apps that use the most tokens',
+    getAppRankings,
+    { query: AppRankingsQuery, refusals: [408, 429] },
+  ),
+  defineRoute(
+    'GET /datasets/rankings-daily',
+    'getRankingsDaily',
+    'Get the models that use the most tokens',
+    getRankingsDaily,
+    { query: RankingsDailyQuery, refusals: [408, 429] },
+  ),
+])
+
+const createOtherDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
+  defineRoute(
+    'GET /classifications/task',
+    'getTaskClassifications',
+    'Get the tasks that calls are about',
+    getTaskClassifications,
+    { query: TaskQuery, refusals: [429], tag: 'Classifications' },
+  ),
+  defineRoute('GET /benchmarks', 'getBenchmarks', 'Get scores of models', getBenchmarks, {
+    query: BenchmarkQuery,
+    refusals: [429],
+    tag: 'Benchmarks',
+  }),
+])

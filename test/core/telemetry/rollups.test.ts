@@ -1,0 +1,179 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openEvents } from '../../../src/core/events.ts'
+import { openSqlite } from '../../../src/core/store/sqlite.ts'
+import type { Store } from '../../../src/core/store/store.ts'
+import type { Generation } from '../../../src/core/telemetry/generations.ts'
+import {
+  openRollupKeeper,
+  recomputeRollups,
+  rollUp,
+  SUM_DIMENSIONS,
+  type SumQuery,
+} from '../../../src/core/telemetry/rollups.ts'
+import { buildGeneration } from '../../support/generation.ts'
+import { TEST_SECRETS } from '../../support/ledger.ts'
+import { openMemoryStore } from '../../support/memory-store.ts'
+import { createSeededIntegers, LONG, SEED } from '../../support/random.ts'
+import { createRandomCalls } from '../../support/random-calls.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-rollups-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+let files = 0
+const newPath = () => join(directory, `${++files}.db`)
+const open = (path: string) =>
+  openSqlite({ path, durability: 'normal', busyTimeout: 0, secrets: TEST_SECRETS })
+const toEntries = (calls: Generation[]) => calls.map(generation => ({ generation, charge: null }))
+
+const EVERYTHING: SumQuery = {
+  grain: 'hour',
+  from: 0,
+  until: 9_999_999,
+  by: [],
+  isByTime: false,
+  conditions: [],
+}
+
+const COMPARISONS = ['eq', 'neq', 'in', 'not_in', 'gt', 'gte', 'lt', 'lte'] as const
+const VALUES = ['', 'k1', 'k2', 'w1', 'acme/two', 'standard', 'free', '0', '1', '2', 'local/up']
+
+/** Builds a query about some of the hours or days that random calls are in. */
+function buildQuery(integers: (below: number) => number): SumQuery {
+  const grain = integers(2) === 0 ? 'hour' : 'day'
+  const first = grain === 'day' ? 20_500 : 20_500 * 24
+  const length = grain === 'day' ? 40 : 40 * 24
+  const from = first + integers(length)
+  const pickDimension = () => SUM_DIMENSIONS[integers(SUM_DIMENSIONS.length)] ?? 'model'
+  return {
+    grain,
+    from,
+    until: from + integers(length),
+    by: [...new Set(Array.from({ length: integers(3) }, pickDimension))],
+    isByTime: integers(2) === 0,
+    conditions: Array.from({ length: integers(2) }, () => ({
+      dimension: pickDimension(),
+      comparison: COMPARISONS[integers(COMPARISONS.length)] ?? 'eq',
+      values: [VALUES[integers(VALUES.length)] ?? ''],
+    })),
+  }
+}
+
+const readSorted = async ({ rollups }: Store, query: SumQuery) =>
+  (await rollups.sum(query))
+    .map(row =>
+      JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? `${value}n` : value)),
+    )
+    .sort()
+
+test('after random operations and restarts the roll-ups equal a recount of the records', async () => {
+  const integers = createSeededIntegers(SEED)
+  const makeCall = createRandomCalls(integers)
+  const path = newPath()
+  let store = await open(path)
+  const counted = openMemoryStore({ seed: SEED })
+  const recorded: ReturnType<typeof toEntries> = []
+  for (let i = 0; i < (LONG ? 1_500 : 150); i++) {
+    const what = integers(10)
+    if (what < 5) {
+      const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
+      await store.generations.record(calls)
+      recorded.push(...calls)
+    } else if (what < 8) await store.rollups.advance(1 + integers(9))
+    else if (what === 8) {
+      await store.close()
+      store = await open(path)
+    } else if (integers(5) === 0) await store.rollups.reset()
+  }
+  await counted.generations.record(recorded)
+  await Promise.all([rollUp({ store }), rollUp({ store: counted })])
+  expect(await store.rollups.verify()).toEqual([])
+  for (let i = 0; i < 60; i++) {
+    const query = buildQuery(integers)
+    expect([query, await readSorted(store, query)]).toEqual([
+      query,
+      await readSorted(counted, query),
+    ])
+  }
+  for (let week = 2928; week < 2945; week++)
+    expect(await store.rollups.listSessionCells(week, 2)).toEqual(
+      await counted.rollups.listSessionCells(week, 2),
+    )
+  expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
+  await store.close()
+})
+
+test.each([
+  ['0', 'within'],
+  ['2', 'after'],
+  ['2', 'within'],
+])(
+  'a process that is killed after %s slices, %s the next, counts nothing twice',
+  async (slices, when) => {
+    const path = newPath()
+    const makeCall = createRandomCalls(createSeededIntegers(SEED))
+    const before = await open(path)
+    await before.generations.record(toEntries(Array.from({ length: 30 }, makeCall)))
+    await before.close()
+    const script = join(import.meta.dir, '../../support/killed-rollup.ts')
+    const killed = Bun.spawn([process.execPath, script, path, slices, when])
+    await killed.exited
+    expect(killed.signalCode).toBe('SIGKILL')
+    const store = await open(path)
+    expect(await store.rollups.verify()).toEqual([])
+    await rollUp({ store })
+    expect(await store.rollups.verify()).toEqual([])
+    expect((await store.rollups.sum(EVERYTHING))[0]?.sums.calls).toBe(30)
+    await store.close()
+  },
+)
+
+test('two processes that roll up at once count every call once', async () => {
+  const path = newPath()
+  const [one, other] = [await open(path), await open(path)]
+  const makeCall = createRandomCalls(createSeededIntegers(SEED))
+  await one.generations.record(toEntries(Array.from({ length: 50 }, makeCall)))
+  const advance = async (store: Store) => {
+    while ((await store.rollups.advance(3)) > 0);
+  }
+  await Promise.all([advance(one), advance(other)])
+  expect(await one.rollups.verify()).toEqual([])
+  await Promise.all([one.close(), other.close()])
+})
+
+test('a difference is found, and gone once the roll-ups are computed again', async () => {
+  const path = newPath()
+  const store = await open(path)
+  await store.generations.record(toEntries([buildGeneration()]))
+  await rollUp({ store })
+  const { Database } = await import('bun:sqlite')
+  const db = new Database(path)
+  db.run('update usage_hours set cost = cost + 1')
+  expect((await store.rollups.verify()).length).toBeGreaterThan(0)
+  await recomputeRollups({ store })
+  expect(await store.rollups.verify()).toEqual([])
+  db.run('delete from usage_endpoint_days')
+  expect((await store.rollups.verify()).length).toBeGreaterThan(0)
+  await recomputeRollups({ store })
+  // Records that are gone cannot be counted again, so their sums are kept.
+  db.run('delete from generations')
+  await expect(recomputeRollups({ store })).rejects.toMatchObject({ type: 'conflict' })
+  expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
+  db.close()
+  await store.close()
+})
+
+test('calls that end are rolled up in the background, by the thousand', async () => {
+  const store = openMemoryStore()
+  const events = openEvents()
+  const keeper = openRollupKeeper({ store, events })
+  const generation = buildGeneration()
+  await store.generations.record([{ generation, charge: null }])
+  for (let i = 0; i < 999; i++) events.publish('generation.finished', generation)
+  expect(await store.rollups.sum(EVERYTHING)).toEqual([])
+  events.publish('generation.finished', generation)
+  await keeper.close()
+  expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
+  await store.close()
+})
