@@ -155,12 +155,14 @@ export interface Secrets {
   seal: () => Seal
   /** Returns the seal of credentials in presets. Throws when the secret cannot be read. */
   presetSeal: () => Seal
+  /** Returns the seal of what was asked and answered. Throws when the secret cannot be read. */
+  contentSeal: () => Seal
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
   mac: Mac
   /** Returns the keys of the secret before this one; null if the operator keeps none. */
-  previous(): RecordSecrets | null
+  previous(): (RecordSecrets & Pick<Secrets, 'contentSeal'>) | null
 }
 
 /** The parts of a gateway that replace the defaults. */
@@ -408,6 +410,7 @@ function openSecrets(
 const openRecordSecrets = (secret: () => Uint8Array) => ({
   seal: memoize(() => openSeal(secret(), 'byok')),
   presetSeal: memoize(() => openSeal(secret(), 'presets')),
+  contentSeal: memoize(() => openSeal(secret(), 'content')),
 })
 
 const findPreviousSecret = (data: string | undefined, configured: string | undefined) =>

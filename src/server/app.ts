@@ -13,7 +13,7 @@ import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
-import { createGenerationRoutes } from './routes/generation.ts'
+import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
@@ -69,6 +69,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createFileRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createGenerationRoutes(gateway))
+        .use(createFeedbackRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )

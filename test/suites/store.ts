@@ -20,6 +20,7 @@ import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
+import { testTranscripts } from './store/transcripts.ts'
 import { testWorkspaces } from './store/workspaces.ts'
 
 /** Builds a preset of this id and slug at a version. The version's id combines both. */
@@ -855,6 +856,7 @@ export function testStore(
     testMembers(opened)
     testBudgets(opened)
     testFiles(opened)
+    testTranscripts(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

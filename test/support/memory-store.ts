@@ -5,6 +5,8 @@ import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryEvictionStore } from './memory-store/evictions.ts'
+import { createMemoryFeedbackStore } from './memory-store/feedback.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
 import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
@@ -17,6 +19,7 @@ import { createMemoryOwnerStore } from './memory-store/owner.ts'
 import { createMemoryPresetStore } from './memory-store/presets.ts'
 import { createMemoryRefusalStore } from './memory-store/refusals.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
+import { createMemoryTranscriptStore } from './memory-store/transcripts.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
@@ -57,6 +60,9 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
+    transcripts: createMemoryTranscriptStore(connection),
+    feedback: createMemoryFeedbackStore(connection),
+    evictions: createMemoryEvictionStore(connection),
     outbox: createMemoryOutboxStore(connection),
     refusals: createMemoryRefusalStore(connection),
     seals: UNSEALED,

@@ -77,6 +77,11 @@ export const EXAMPLES: Record<string, string[]> = {
     'generations list --since 2026-11-01T00:00:00Z --all --json',
   ],
   'generations get': ['generations get gen-1790'],
+  'generations content': ['generations content gen-1790'],
+  'generations feedback': [
+    'generations feedback gen-1790 --category incorrect_response --comment "Paris, not Rome"',
+  ],
+  'generations delete': ['generations delete gen-1790'],
   logs: ['logs', 'logs --id req-17', 'logs --follow --key laptop'],
   usage: ['usage', 'usage --by model --since 2026-11-01', 'usage --by key --key laptop'],
   explain: ['explain request.json --key laptop'],

@@ -30,7 +30,7 @@ export interface UsageSum {
   byok_cost: bigint
 }
 
-/** Sums the calls on record. */
+/** Sums the calls on record, and those whose records are no longer kept. */
 export interface UsageStore {
   /** Sums those that match, in the order of their groups. Times are as the records have them. */
   sum(by: UsageGroup, query: UsageQuery): Promise<UsageSum[]>
@@ -69,6 +69,12 @@ const addSums = (a: UsageSum, b: UsageSum): UsageSum => ({
   cost: a.cost + b.cost,
   byok_cost: a.byok_cost + b.byok_cost,
 })
+
+/** Adds up the sums of each group, in the order of the groups. */
+export const addUsageSums = (sums: UsageSum[]): UsageSum[] =>
+  [...Map.groupBy(sums, ({ group }) => group)]
+    .sort(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1))
+    .map(([group, parts]) => ({ ...parts.reduce(addSums, NOTHING), group }))
 
 const showSum = ({ cost, byok_cost, ...sum }: UsageSum) => ({
   ...sum,

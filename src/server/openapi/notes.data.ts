@@ -126,6 +126,22 @@ export const NOTES: Record<string, OperationNote> = {
       'the answer and in the header `X-Generation-Id`.',
     examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
   },
+  listGenerationContent: {
+    description:
+      'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +
+      'kept only where the workspace’s `is_observability_io_logging_enabled` is true, and for a ' +
+      'while. Inference keys read their own calls, management keys those of their workspace.',
+    examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
+  },
+  submitGenerationFeedback: {
+    description:
+      'Notes what was wrong with an answer. It replaces what the same key has said in the category.',
+    body: {
+      generation_id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0',
+      category: 'incorrect_response',
+      comment: 'Paris, not Rome',
+    },
+  },
   getCurrentKey: { description: 'Shows the key of this request: its limit and what it has spent.' },
   list: { description: 'Lists the API keys of a workspace, never their secrets.' },
   createKeys: {

@@ -141,6 +141,8 @@ describe('every operation', () => {
 /** Operations about something that has to be made first. */
 const NEEDS_ANOTHER = new Set([
   'getGeneration',
+  'listGenerationContent',
+  'submitGenerationFeedback',
   'createScimGroupMapping',
   'getPreset',
   'listPresetVersions',

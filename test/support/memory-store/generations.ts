@@ -3,6 +3,8 @@ import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
 import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import type { UsageGroup, UsageQuery } from '../../../src/core/telemetry/usage.ts'
+import { countEviction } from './evictions.ts'
+import { nameFeedback } from './feedback.ts'
 import { addRow, addSpend } from './ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { addMessages } from './outbox.ts'
@@ -12,6 +14,14 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
   record: batch =>
     connection.write(memory => {
       for (const entry of batch) record(memory, entry)
+    }),
+  evictBefore: (midnight, now) =>
+    connection.write(memory => {
+      const oldest = memory.generations.all().slice(0, 1_000)
+      const old = oldest.filter(({ settled_at }) => settled_at < midnight)
+      for (const call of old) evict(memory, call)
+      countEviction(memory, { kind: 'generations', reason: 'age', rows: old.length }, now)
+      return old.length
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
   listIds: (beginning, limit) =>
@@ -33,8 +43,12 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
         .slice(0, limit)
     }),
   sum: (by, query) =>
-    connection.read(({ generations }) => {
-      const matching = generations.all(call => isCounted(call, query))
+    connection.read(({ generations, evicted }) => {
+      const removed = evicted
+        .all()
+        .map(call => ({ ...call, settled_at: `${call.settled_at.slice(0, 10)}T00:00:00.000Z` }))
+      const all = [...generations.all(), ...removed]
+      const matching = all.filter(call => isCounted(call, query))
       const groups = Map.groupBy(matching, call => readGroup(call, by))
       return [...groups]
         .sort(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1))
@@ -77,6 +91,14 @@ const sumCalls = (calls: Generation[]) => ({
   ),
 })
 
+function evict(memory: Memory, call: Generation): void {
+  memory.evicted.insert(call.id, call)
+  memory.generations.remove(call.id)
+  memory.transcripts.remove(call.id)
+  for (const one of memory.feedback.all(({ generation_id }) => generation_id === call.id))
+    memory.feedback.remove(nameFeedback(one))
+}
+
 function record(memory: Memory, entry: RecorderEntry): void {
   const { generation, charge } = entry
   if (generation)
@@ -85,6 +107,7 @@ function record(memory: Memory, entry: RecorderEntry): void {
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
   addMessages(memory, entry)
+  if (entry.transcript) memory.transcripts.insert(entry.transcript.generation_id, entry.transcript)
 }
 
 function refuseWhatNoColumnTakes(insert: () => void): void {

@@ -17,9 +17,12 @@ import type { DaySpend } from '../../../src/core/ledger/ledger.ts'
 import type { Assignment } from '../../../src/core/policy/assignments/store.ts'
 import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Guardrail } from '../../../src/core/policy/guardrails/store.ts'
+import type { Feedback } from '../../../src/core/telemetry/feedback.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { OutboxRow } from '../../../src/core/telemetry/outbox.ts'
 import type { StoredRefusal } from '../../../src/core/telemetry/refusals.ts'
+import type { EvictionCount } from '../../../src/core/telemetry/retention.ts'
+import type { StoredTranscript } from '../../../src/core/telemetry/transcripts.ts'
 import { Table } from './table.ts'
 
 /** Deleted rows stay, because others refer to them. */
@@ -52,6 +55,10 @@ export class Memory {
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
+  readonly transcripts = new Table<StoredTranscript>()
+  readonly feedback = new Table<Feedback>()
+  readonly evicted = new Table<Generation>()
+  readonly evictions = new Table<EvictionCount>()
   readonly refusals = new Table<StoredRefusal>()
   readonly counters = new Table<{ value: number }>()
 

@@ -6,6 +6,8 @@ import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createEvictionStore } from './evictions.ts'
+import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
@@ -31,12 +33,14 @@ import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' 
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
+import transcripts from './migrations/020-transcripts.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
 import type { Tables } from './tables.ts'
+import { createTranscriptStore } from './transcripts.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
@@ -65,8 +69,11 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, secrets.mac),
+  transcripts: createTranscriptStore(kysely, db, write),
+  feedback: createFeedbackStore(kysely, write),
+  evictions: createEvictionStore(kysely),
   outbox: createOutboxStore(kysely, write),
-  refusals: createRefusalStore(kysely, write),
+  refusals: createRefusalStore(kysely, db, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -94,4 +101,5 @@ export const MIGRATIONS: string[] = [
   refusalCounts,
   steps,
   files,
+  transcripts,
 ]

@@ -15,10 +15,12 @@ import type {
   ProviderResponse,
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
-import type { UsageGroup, UsageQuery } from '../../telemetry/usage.ts'
+import { addUsageSums, type UsageGroup, type UsageQuery } from '../../telemetry/usage.ts'
+import { createEvictor, selectEvictedSums } from './generations/evicted.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
+import { createTranscriptWriter } from './transcripts.ts'
 
 /** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
 const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value } = {
@@ -98,6 +100,7 @@ export function createGenerationStore(
           : error
       }
     },
+    evictBefore: createEvictor(db),
     async byId(id) {
       const row = await selectGenerations(kysely).where('id', '=', id).executeTakeFirst()
       return row && toGeneration(row)
@@ -117,15 +120,12 @@ export function createGenerationStore(
       return (await ids.limit(limit).execute()).map(({ id }) => id)
     },
     async sum(by, query) {
-      const rows = await addUsageFilters(sumGenerations(kysely, by), query)
-        .groupBy('group')
-        .orderBy('group')
-        .execute()
-      return rows.map(row => ({
-        ...row,
-        cost: BigInt(row.cost),
-        byok_cost: BigInt(row.byok_cost),
-      }))
+      const kept = addUsageFilters(sumGenerations(kysely, by), query).groupBy('group')
+      // One statement, so that a removal in between counts no call twice.
+      const rows = await kept.unionAll(selectEvictedSums(kysely, by, query)).execute()
+      return addUsageSums(
+        rows.map(row => ({ ...row, cost: BigInt(row.cost), byok_cost: BigInt(row.byok_cost) })),
+      )
     },
     // Reads from the newest row back to the first that was settled before the moment. A call that
     // began since was also settled since.
@@ -154,6 +154,7 @@ function createRecorder(db: Database, mac: Mac) {
   )
   const ledgerWriter = createLedgerWriter(db, mac)
   const writeOutbox = createOutboxWriter(db)
+  const writeTranscript = createTranscriptWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
   return db.transaction((batch: RecorderEntry[]) => {
     for (const { generation: finished, charge } of batch)
@@ -165,6 +166,7 @@ function createRecorder(db: Database, mac: Mac) {
       if (entry.charge && needsRow(entry.charge, entry.generation))
         charges.push(toChargeRow(entry.charge, entry.generation === null))
       if (entry.outbox) writeOutbox(entry)
+      if (entry.transcript) writeTranscript(entry.transcript)
     }
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)

@@ -17,9 +17,12 @@ import type { DaySpend } from '../../ledger/ledger.ts'
 import type { Assignment } from '../../policy/assignments/store.ts'
 import type { Budget } from '../../policy/budgets/store.ts'
 import type { Guardrail } from '../../policy/guardrails/store.ts'
+import type { Feedback } from '../../telemetry/feedback.ts'
 import type { Generation } from '../../telemetry/generations.ts'
 import type { OutboxRow } from '../../telemetry/outbox.ts'
 import type { StoredRefusal } from '../../telemetry/refusals.ts'
+import type { EvictionCount } from '../../telemetry/retention.ts'
+import type { StoredTranscript } from '../../telemetry/transcripts.ts'
 
 /**
  * The tables as Kysely sees them: the nouns' own types, except booleans, bigints and lists, which
@@ -63,6 +66,22 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
+  transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
+  transcript_use: { bytes: number }
+  feedback: Columns<Feedback>
+  evicted_generations: {
+    day: string
+    key_hash: string
+    model: string
+    provider_name: string
+    calls: number
+    input_tokens: number
+    output_tokens: number
+    cost: string
+    byok_cost: string
+    charged: string
+  }
+  evictions: Columns<EvictionCount>
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
 }
 
