@@ -356,7 +356,9 @@ const FILE_RULES: Record<Live, Rule> = {
 
 /** Tells whether a route's path or query names a resource that a user has created. */
 export const namesResource = ({ path, operation: { query } }: DescribedRoute): boolean =>
-  path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
+  path.includes(':') ||
+  path === '/api/v1/generation/feedback' ||
+  ((query?.required as string[] | undefined) ?? []).includes('id')
 
 /** Tells whether a route is about the organization rather than a workspace. */
 export const isOrganizations = ({

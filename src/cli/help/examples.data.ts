@@ -79,7 +79,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'generations get': ['generations get gen-1790'],
   'generations content': ['generations content gen-1790'],
   'generations feedback': [
-    'generations feedback gen-1790 --category incorrect_response --comment "Paris, not Rome"',
+    'generations feedback gen-1790 --category incorrect_response --comment wrong',
   ],
   'generations delete': ['generations delete gen-1790'],
   logs: ['logs', 'logs --id req-17', 'logs --follow --key laptop'],

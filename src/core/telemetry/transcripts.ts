@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { denied, notFound, requireFound } from '../errors.ts'
+import { denied, isCallersFault, notFound, requireFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { defineAudit } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
@@ -130,7 +130,7 @@ function showError(generation: Generation, isOperator: boolean) {
   const failed = provider_responses.filter(({ error }) => error !== null)
   const last = failed.at(-1)
   return {
-    message: (isOperator ? last?.error?.message : null) ?? error_type,
+    message: findReason(last, isOperator) ?? error_type,
     previous_errors: failed.slice(0, -1).map(attempt => showAttempt(attempt, isOperator)),
     provider_name: last?.provider_name ?? provider_name,
     raw: null,
@@ -138,10 +138,15 @@ function showError(generation: Generation, isOperator: boolean) {
   }
 }
 
-const showAttempt = ({ status, provider_name, error }: ProviderResponse, isOperator: boolean) => ({
-  code: status ?? 0,
-  message: (isOperator ? error?.message : null) ?? error?.type ?? '',
-  provider_name,
+function findReason(attempt: ProviderResponse | undefined, isOperator: boolean): string | null {
+  const error = attempt?.error
+  return error && (isOperator || isCallersFault(error.type)) ? error.message : null
+}
+
+const showAttempt = (attempt: ProviderResponse, isOperator: boolean) => ({
+  code: attempt.status ?? 0,
+  message: findReason(attempt, isOperator) ?? attempt.error?.type ?? '',
+  provider_name: attempt.provider_name,
   raw: null,
 })
 
