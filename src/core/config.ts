@@ -469,6 +469,15 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    oauth: Type.Object(
+      {
+        enabled: Type.Boolean({
+          default: true,
+          description: 'Whether apps may get keys: by consent of a member at /auth, or by a key',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     retention: Type.Object(
       {
         generations_days: Type.Integer({

@@ -8,6 +8,7 @@ import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createAuditRoutes } from './routes/audit.ts'
+import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
@@ -51,6 +52,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     })
     .use(createSiteRoutes(gateway))
     .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
+    .use(createConsentRoutes(gateway))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
@@ -68,6 +70,8 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
+        .use(createAuthCodeRoutes(gateway))
+        .use(createAuthKeyRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
         .use(createModelRoutes(gateway))

@@ -2,6 +2,7 @@ import type { SealStore } from '../../src/core/ledger/seals.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
+import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
@@ -19,6 +20,7 @@ import { createMemoryOwnerStore } from './memory-store/owner.ts'
 import { createMemoryPresetStore } from './memory-store/presets.ts'
 import { createMemoryRefusalStore } from './memory-store/refusals.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
+import { createMemorySignInStore } from './memory-store/sign-ins.ts'
 import { createMemoryTranscriptStore } from './memory-store/transcripts.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
@@ -60,6 +62,8 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
+    authCodes: createMemoryAuthCodeStore(connection),
+    signIns: createMemorySignInStore(connection),
     transcripts: createMemoryTranscriptStore(connection),
     feedback: createMemoryFeedbackStore(connection),
     evictions: createMemoryEvictionStore(connection),

@@ -140,6 +140,11 @@ const messages = [{ role: 'user', content: 'Hi' }]
 
 /** A valid request of every operation that changes something, by operation id. */
 export const EXAMPLES: Record<string, Example> = {
+  createAuthKeysCode: async () => ({
+    action: 'auth_codes.create',
+    body: { callback_url: 'https://app.example/callback', key_label: 'app' },
+    key: 'inference',
+  }),
   submitGenerationFeedback: async (gateway, actor) => ({
     action: 'feedback.create',
     body: {

@@ -126,6 +126,36 @@ export const NOTES: Record<string, OperationNote> = {
       'the answer and in the header `X-Generation-Id`.',
     examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
   },
+  createAuthKeysCode: {
+    description:
+      'Makes a code that an app exchanges for a key of the same user and workspace, within ten ' +
+      'minutes and once. A key with a limit, an expiry or a guardrail cannot make codes.',
+    body: {
+      callback_url: 'https://app.example/callback',
+      code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
+      code_challenge_method: 'S256',
+      key_label: 'app.example',
+      limit: 5,
+    },
+  },
+  exchangeAuthCodeForAPIKey: {
+    description:
+      'Exchanges a code for a key. Needs the verifier of the code’s challenge, if it has one, and ' +
+      'no key. A code is used up by a failure, too.',
+    body: {
+      code: 'gw-code-v1-0000',
+      code_verifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
+      code_challenge_method: 'S256',
+    },
+  },
+  showConsent: {
+    description:
+      'The page on which a member decides whether an app gets a key. With `callback_url` the answer ' +
+      'goes there with `code`, or with `error=access_denied`; without it the code is shown.',
+  },
+  decideConsent: { description: 'Takes the decision of a member, from the page of consent alone.' },
+  showSignIn: { description: 'The page of a link from `gateway members link`.' },
+  useSignIn: { description: 'Signs the member of a link in, in this browser, for twelve hours.' },
   listGenerationContent: {
     description:
       'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +

@@ -2,6 +2,7 @@ import type { ByokKey } from '../../../src/core/catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
 import type { StoredFile } from '../../../src/core/files/store.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
+import type { AuthCode } from '../../../src/core/identity/auth-codes/store.ts'
 import type { Key } from '../../../src/core/identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
 import type { GroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
@@ -9,6 +10,7 @@ import type { ScimGroup } from '../../../src/core/identity/scim/groups.ts'
 import type { SyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
+import type { SignIn } from '../../../src/core/identity/sign-ins.ts'
 import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
 import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
 import type { LedgerRow } from '../../../src/core/ledger/chain.ts'
@@ -55,6 +57,8 @@ export class Memory {
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
+  readonly authCodes = new Table<AuthCode>()
+  readonly signIns = new Table<SignIn>()
   readonly transcripts = new Table<StoredTranscript>()
   readonly feedback = new Table<Feedback>()
   readonly evicted = new Table<Generation>()

@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import type { RecordSecrets } from '../../ledger/seals.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
+import { createAuthCodeStore } from './auth-codes.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
@@ -34,11 +35,13 @@ import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'te
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
 import transcripts from './migrations/020-transcripts.sql' with { type: 'text' }
+import auth from './migrations/021-auth.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
+import { createSignInStore } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { createTranscriptStore } from './transcripts.ts'
 import { createWorkspaceStore } from './workspaces.ts'
@@ -70,6 +73,8 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, secrets.mac),
   transcripts: createTranscriptStore(kysely, db, write),
+  authCodes: createAuthCodeStore(kysely, write),
+  signIns: createSignInStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
   evictions: createEvictionStore(kysely),
   outbox: createOutboxStore(kysely, write),
@@ -102,4 +107,5 @@ export const MIGRATIONS: string[] = [
   steps,
   files,
   transcripts,
+  auth,
 ]

@@ -3,6 +3,7 @@ import type { ByokKey } from '../../catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
 import type { StoredFile } from '../../files/store.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
+import type { AuthCode } from '../../identity/auth-codes/store.ts'
 import type { Key } from '../../identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../identity/members/store.ts'
 import type { GroupMapping } from '../../identity/scim/group-mappings.ts'
@@ -10,6 +11,7 @@ import type { ScimGroup } from '../../identity/scim/groups.ts'
 import type { SyncJob } from '../../identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../identity/scim/tokens.ts'
 import type { ScimUser } from '../../identity/scim/users/store.ts'
+import type { SignIn } from '../../identity/sign-ins.ts'
 import type { Workspace } from '../../identity/workspaces/store.ts'
 import type { LedgerRow } from '../../ledger/chain.ts'
 import type { Credit } from '../../ledger/credits.ts'
@@ -66,6 +68,8 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
+  auth_codes: Columns<AuthCode>
+  sign_ins: Columns<SignIn>
   transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
   transcript_use: { bytes: number }
   feedback: Columns<Feedback>

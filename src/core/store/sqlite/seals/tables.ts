@@ -26,6 +26,8 @@ const SEALED_SINCE: Record<string, number> = {
   scim_groups: 14,
   scim_group_members: 14,
   scim_sync_jobs: 14,
+  auth_codes: 21,
+  sign_ins: 21,
 }
 
 /** The tables that this program seals. */
