@@ -756,6 +756,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'oauth.enabled',
+    { oauth: { enabled: false } },
+    {
+      seen: async ({ gateway }) =>
+        statusOf(createApp(gateway).handle(new Request('http://localhost/auth?key_label=x'))),
+      was: 400,
+      is: 403,
+    },
+  ),
+  row(
     'retention.content_days',
     { retention: { content_days: 1 } },
     {

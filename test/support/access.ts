@@ -259,7 +259,6 @@ async function createDeadCredentials(
 /** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
-  [/^\/auth(\/sign-in)?$/, undefined],
   [/^\/api\/v1\/auth\/keys$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
@@ -338,6 +337,8 @@ export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Liv
 
 /** Returns the status of a valid request with this credential; null is an invalid credential. */
 export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
+  // A code works once, so that the requests here have none.
+  if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
   if (!route.credential) return good(route)
   if (who === null) return 401
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)

@@ -21,6 +21,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'members create': ['members create --email ada@example.com --role admin'],
   'members update': ['members update ada@example.com --role member'],
   'members deactivate': ['members deactivate ada@example.com'],
+  'members link': ['members link ada@example.com'],
   'members add': ['members add ada@example.com --workspace research'],
   'members remove': ['members remove ada@example.com --workspace research'],
   'budgets list': ['budgets list --workspace research'],

@@ -148,14 +148,6 @@ export const NOTES: Record<string, OperationNote> = {
       code_challenge_method: 'S256',
     },
   },
-  showConsent: {
-    description:
-      'The page on which a member decides whether an app gets a key. With `callback_url` the answer ' +
-      'goes there with `code`, or with `error=access_denied`; without it the code is shown.',
-  },
-  decideConsent: { description: 'Takes the decision of a member, from the page of consent alone.' },
-  showSignIn: { description: 'The page of a link from `gateway members link`.' },
-  useSignIn: { description: 'Signs the member of a link in, in this browser, for twelve hours.' },
   listGenerationContent: {
     description:
       'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +
@@ -440,6 +432,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },
+  { name: 'OAuth', description: 'Keys that apps get with the consent of a member' },
   { name: 'Credits', description: 'What was paid in' },
   { name: 'Presets', description: 'Named configurations that are laid under calls' },
   { name: 'BYOK', description: 'Workspaces’ own provider keys' },

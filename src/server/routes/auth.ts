@@ -74,8 +74,8 @@ const ConsentForm = Type.Object({
 
 const FORM = 'application/x-www-form-urlencoded'
 
-const describePage = (details: Omit<Operation, 'tag' | 'open' | 'produces'>) =>
-  describeOperation({ tag: 'OAuth', open: true, produces: ['text/html'], ...details })
+const describePage = (details: Omit<Operation, 'tag' | 'open' | 'isPage'>) =>
+  describeOperation({ tag: 'OAuth', open: true, isPage: true, ...details })
 
 /** Creates the pages on which members sign in and give apps keys. */
 export function createConsentRoutes(gateway: Gateway) {

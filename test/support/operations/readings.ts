@@ -3,7 +3,6 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
 import { createGroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
 import { finishSyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
-import { createSignInLink } from '../../../src/core/identity/sign-ins.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
@@ -93,11 +92,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   openapiYaml: requestNothing,
   docs: requestNothing,
   docsPart: async () => ({ params: { part: 'page.css' } }),
-  showConsent: requestNothing,
-  showSignIn: async gateway => {
-    const link = await createSignInLink(gateway, getOperator(gateway), gateway.memory.owner.user_id)
-    return { query: new URL(link.data.url).search.slice(1) }
-  },
+  // A code works once, so that these requests have none.
+  exchangeAuthCodeForAPIKey: async () => ({ body: { code: 'gw-code-v1-none' } }),
   getModels: requestNothing,
   listModelsCount: requestNothing,
   listEmbeddingsModels: requestNothing,

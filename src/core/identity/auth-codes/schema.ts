@@ -4,7 +4,9 @@ import { nullable, oneOf, optional, UtcTime, Uuid } from '../../kernel/schema-bu
 
 // base64url of SHA-256, or the verifier itself (RFC 7636, 4.1 and 4.2).
 const Challenge = Type.String({
-  pattern: '^[A-Za-z0-9._~-]{43,128}$',
+  pattern: '^[A-Za-z0-9._~-]*$',
+  minLength: 43,
+  maxLength: 128,
   title: '43 to 128 letters, digits, hyphens, dots, underscores and tildes',
 })
 const Method = oneOf('S256', 'plain')

@@ -125,8 +125,9 @@ export const UNMATCHED = `
     group by id having sum(nanos) <> 0
   ),
   removed as materialized (
-    select l.id, l.nanos from charged as l left join generations as g on g.id = l.id
-    where g.id is null and l.day <= (select max(day) from evicted_generations)
+    select c.id, c.nanos from charged as c
+    where c.day <= (select max(day) from evicted_generations)
+      and not exists (select 1 from generations as kept where kept.id = c.id)
   ),
   sums as (
     select (select coalesce(sum(nanos), 0) from removed) as charged,
