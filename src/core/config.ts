@@ -469,6 +469,17 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    response_cache: Type.Object(
+      {
+        max_mib: Type.Integer({
+          default: 64,
+          minimum: 0,
+          maximum: 1_000_000,
+          description: 'What kept answers take in memory, in MiB; 0: callers cannot keep answers',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     oauth: Type.Object(
       {
         enabled: Type.Boolean({

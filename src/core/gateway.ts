@@ -22,6 +22,7 @@ import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
+import { ResponseCache } from './inference/traffic/response-cache.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
 import { Sessions } from './inference/traffic/sessions.ts'
@@ -373,6 +374,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
     health: new Health(config.routing, clock),
     sessions: new Sessions(clock),
     approvals: new Approvals(),
+    responseCache: new ResponseCache(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }

@@ -10,6 +10,10 @@ type CorsWorld = Pick<Gateway, 'config'>
 /** What a page may read of an answer beside its body. */
 const EXPOSED = [
   ...['x-request-id', 'x-generation-id', 'retry-after'],
+  ...['status', 'age', 'ttl', 'source-id'].flatMap(name => [
+    `x-gateway-cache-${name}`,
+    `x-openrouter-cache-${name}`,
+  ]),
   ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
 ].join(', ')
 

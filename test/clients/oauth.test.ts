@@ -47,13 +47,14 @@ test('OpenRouter’s client reads content, and says what was wrong with it', asy
   expect((await runCommand(log)).code).toBe(0)
   await waitUntil(async () => {
     stage.mock.onMessage('Say hello', { content: 'Hello!', ...COUNTED })
-    const { id } = await clientWith(stage.server.inference_key).chat.send({
+    const answer = await clientWith(stage.server.inference_key).chat.send({
       chatRequest: {
         model: 'acme/small',
         messages: [{ role: 'user', content: 'Say hello' }],
         stream: false,
       },
     })
+    const id = 'id' in answer ? answer.id : ''
     const { generations } = clientWith(stage.server.inference_key)
     const content = await generations.listGenerationContent({ id }).catch(() => undefined)
     if (!content) return false

@@ -756,6 +756,15 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'response_cache.max_mib',
+    { response_cache: { max_mib: 0 } },
+    {
+      seen: ({ ask }) => statusOf(ask({}, { headers: { 'x-gateway-cache': 'true' } })),
+      was: 200,
+      is: 400,
+    },
+  ),
+  row(
     'oauth.enabled',
     { oauth: { enabled: false } },
     {

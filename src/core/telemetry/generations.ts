@@ -116,6 +116,8 @@ export interface Generation {
   data_region: Region
   /** The router that chose the model, under the name that was requested. */
   router: string | null
+  /** The call whose answer was given again; null for an answer of its own. */
+  response_cache_source_id: string | null
   /** What content filters found. */
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */
@@ -232,7 +234,6 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     num_media_prompt: null,
     num_search_results: null,
     origin: generation.http_referer ?? title ?? '',
-    response_cache_source_id: null,
     tokens_prompt: generation.native_tokens_prompt,
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,

@@ -36,6 +36,7 @@ import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
 import transcripts from './migrations/020-transcripts.sql' with { type: 'text' }
 import auth from './migrations/021-auth.sql' with { type: 'text' }
+import responseCache from './migrations/022-response-cache.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -108,4 +109,5 @@ export const MIGRATIONS: string[] = [
   files,
   transcripts,
   auth,
+  responseCache,
 ]
