@@ -469,6 +469,18 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    idempotency: Type.Object(
+      {
+        max_mib: Type.Integer({
+          default: 64,
+          minimum: 0,
+          maximum: 1_000_000,
+          description:
+            'What answers to calls with an Idempotency-Key take in memory, in MiB; 0: calls may not have one',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     response_cache: Type.Object(
       {
         max_mib: Type.Integer({

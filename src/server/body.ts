@@ -29,6 +29,13 @@ export async function readBody<T extends TSchema>(request: Request, schema: T): 
   return body
 }
 
+/** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */
+export async function readWholeBody(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await readBytes(request)
+  findConnection(request)?.finishBody()
+  return new Uint8Array(bytes)
+}
+
 /** The most bytes of a form of a page. */
 const LARGEST_FORM = 64 * 1024
 

@@ -20,6 +20,7 @@ import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
+import { withIdempotency } from '../../src/server/idempotency.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import {
   hasFetchObstacle,
@@ -753,6 +754,26 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'idempotency.max_mib',
+    { idempotency: { max_mib: 0 } },
+    {
+      seen: async ({ gateway, keys }) => {
+        const handle = withIdempotency(gateway, createApp(gateway).handle)
+        const headers = {
+          authorization: `Bearer ${keys.inference}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'mine',
+        }
+        const body = JSON.stringify({ model: 'acme/single', messages: [] })
+        const url = 'http://localhost/api/v1/chat/completions'
+        const answer = await handle(new Request(url, { method: 'POST', headers, body }))
+        return (await answer.text()).includes('answers are not kept here')
+      },
+      was: false,
+      is: true,
     },
   ),
   row(

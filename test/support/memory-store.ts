@@ -11,6 +11,7 @@ import { createMemoryFeedbackStore } from './memory-store/feedback.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
 import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
+import { createMemoryIdempotencyStore } from './memory-store/idempotency.ts'
 import { createMemoryKeyStore } from './memory-store/keys.ts'
 import { createMemoryLedgerStore } from './memory-store/ledger.ts'
 import { createMemoryMemberStore } from './memory-store/members.ts'
@@ -62,6 +63,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
+    idempotency: createMemoryIdempotencyStore(connection),
     authCodes: createMemoryAuthCodeStore(connection),
     signIns: createMemorySignInStore(connection),
     transcripts: createMemoryTranscriptStore(connection),

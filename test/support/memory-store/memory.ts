@@ -3,6 +3,7 @@ import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/st
 import type { StoredFile } from '../../../src/core/files/store.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
 import type { AuthCode } from '../../../src/core/identity/auth-codes/store.ts'
+import type { IdempotentAnswer } from '../../../src/core/identity/idempotency.ts'
 import type { Key } from '../../../src/core/identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
 import type { GroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
@@ -57,6 +58,7 @@ export class Memory {
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
+  readonly idempotency = new Table<IdempotentAnswer>()
   readonly authCodes = new Table<AuthCode>()
   readonly signIns = new Table<SignIn>()
   readonly transcripts = new Table<StoredTranscript>()

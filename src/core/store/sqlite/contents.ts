@@ -12,6 +12,7 @@ import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
+import { createIdempotencyStore } from './idempotency.ts'
 import { createKeyStore } from './keys.ts'
 import { createLedgerStore } from './ledger.ts'
 import { createMemberStore } from './members.ts'
@@ -37,6 +38,7 @@ import files from './migrations/019-files.sql' with { type: 'text' }
 import transcripts from './migrations/020-transcripts.sql' with { type: 'text' }
 import auth from './migrations/021-auth.sql' with { type: 'text' }
 import responseCache from './migrations/022-response-cache.sql' with { type: 'text' }
+import idempotency from './migrations/023-idempotency.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -76,6 +78,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
   signIns: createSignInStore(kysely, write),
+  idempotency: createIdempotencyStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
   evictions: createEvictionStore(kysely),
   outbox: createOutboxStore(kysely, write),
@@ -110,4 +113,5 @@ export const MIGRATIONS: string[] = [
   transcripts,
   auth,
   responseCache,
+  idempotency,
 ]

@@ -4,6 +4,7 @@ import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
 import type { StoredFile } from '../../files/store.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { AuthCode } from '../../identity/auth-codes/store.ts'
+import type { IdempotentAnswer } from '../../identity/idempotency.ts'
 import type { Key } from '../../identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../identity/members/store.ts'
 import type { GroupMapping } from '../../identity/scim/group-mappings.ts'
@@ -68,6 +69,7 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
+  idempotency: Columns<IdempotentAnswer>
   auth_codes: Columns<AuthCode>
   sign_ins: Columns<SignIn>
   transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
