@@ -1,4 +1,4 @@
-import { conflict, GatewayError } from '../errors.ts'
+import { conflict, GatewayError, unavailable } from '../errors.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import type { Seal } from '../kernel/seal.ts'
 import type { IdentityWorld } from './world.ts'
@@ -20,7 +20,8 @@ export interface IdempotentAnswer {
 export interface IdempotencyStore {
   /**
    * Inserts a request that begins, and removes those from before a time. Returns the one that has
-   * its name already: of simultaneous callers one gets undefined.
+   * its name already: of simultaneous callers one gets undefined. Throws 503 for a new one while
+   * 100,000 are remembered.
    */
   begin(answer: IdempotentAnswer, before: string): Promise<IdempotentAnswer | undefined>
   finish(name: string, status: number, sealed: string | null): Promise<void>
@@ -44,7 +45,9 @@ export interface KeptResponse {
 /** In milliseconds: how long an answer is given again. */
 export const KEPT_FOR = 86_400_000
 /** The largest answer that is kept, in characters. */
-const LARGEST = 1024 * 1024
+const LARGEST = 256 * 1024
+/** How many changes are remembered at once. */
+export const MOST_REMEMBERED = 100_000
 
 /**
  * Begins a change under a client's key. Returns the answer to the same request within 24 hours, or
@@ -84,6 +87,12 @@ export async function endChange(
 /** Whether the same request may end otherwise later: it was not done. */
 export const isWorthRetrying = (status: number): boolean =>
   status >= 500 || [401, 402, 403, 408, 409, 413, 429].includes(status)
+
+/** Throws 503 where so many changes are remembered that there is no room for another. */
+export function checkRemembered(count: number): void {
+  if (count >= MOST_REMEMBERED)
+    throw unavailable('Too many changes with an Idempotency-Key are remembered')
+}
 
 /** Throws 422 for another request than the first under a key. */
 export function checkSameRequest(first: string, now: string): void {

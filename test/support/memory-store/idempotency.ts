@@ -1,4 +1,4 @@
-import type { IdempotencyStore } from '../../../src/core/identity/idempotency.ts'
+import { checkRemembered, type IdempotencyStore } from '../../../src/core/identity/idempotency.ts'
 import type { Connection } from './memory.ts'
 
 /** Answers to repeated changes in memory. */
@@ -8,7 +8,10 @@ export const createMemoryIdempotencyStore = (connection: Connection): Idempotenc
       for (const { name } of idempotency.all(({ created_at }) => created_at <= before))
         idempotency.remove(name)
       const first = idempotency.get(answer.name)
-      if (!first) idempotency.insert(answer.name, answer)
+      if (!first) {
+        checkRemembered(idempotency.all().length)
+        idempotency.insert(answer.name, answer)
+      }
       return first
     }),
   finish: (name, status, sealed) =>
