@@ -493,6 +493,69 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    idempotency: Type.Object(
+      {
+        max_mib: Type.Integer({
+          default: 64,
+          minimum: 0,
+          maximum: 1_000_000,
+          description:
+            'What answers to calls with an Idempotency-Key take in memory, in MiB; 0: calls may not have one',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    response_cache: Type.Object(
+      {
+        max_mib: Type.Integer({
+          default: 64,
+          minimum: 0,
+          maximum: 1_000_000,
+          description: 'What kept answers take in memory, in MiB; 0: callers cannot keep answers',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    oauth: Type.Object(
+      {
+        enabled: Type.Boolean({
+          default: true,
+          description: 'Whether apps may get keys: by consent of a member at /auth, or by a key',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    retention: Type.Object(
+      {
+        generations_days: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 36_500,
+          description:
+            'Full days for which finished calls are kept; then only their sums are. 0: for ever',
+        }),
+        content_days: Type.Integer({
+          default: 30,
+          minimum: 1,
+          maximum: 36_500,
+          description: 'Days for which what was asked and answered is kept, where it is kept',
+        }),
+        content_mib: Type.Integer({
+          default: 1_024,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description:
+            'What all of it takes, in MiB: the oldest is removed beyond that. 0: none is kept',
+        }),
+        refusals_days: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 36_500,
+          description: 'Full days for which refused calls are kept; 0: `storage.refusals` decides',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     storage: Type.Object(
       {
         durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {

@@ -22,6 +22,7 @@ import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
+import { ResponseCache } from './inference/traffic/response-cache.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
 import { Sessions } from './inference/traffic/sessions.ts'
@@ -158,12 +159,14 @@ export interface Secrets {
   seal: () => Seal
   /** Returns the seal of credentials in presets. Throws when the secret cannot be read. */
   presetSeal: () => Seal
+  /** Returns the seal of what was asked and answered. Throws when the secret cannot be read. */
+  contentSeal: () => Seal
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
   mac: Mac
   /** Returns the keys of the secret before this one; null if the operator keeps none. */
-  previous(): RecordSecrets | null
+  previous(): (RecordSecrets & Pick<Secrets, 'contentSeal'>) | null
 }
 
 /** The parts of a gateway that replace the defaults. */
@@ -376,6 +379,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
     health: new Health(config.routing, clock),
     sessions: new Sessions(clock),
     approvals: new Approvals(),
+    responseCache: new ResponseCache(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }
@@ -413,6 +417,7 @@ function openSecrets(
 const openRecordSecrets = (secret: () => Uint8Array) => ({
   seal: memoize(() => openSeal(secret(), 'byok')),
   presetSeal: memoize(() => openSeal(secret(), 'presets')),
+  contentSeal: memoize(() => openSeal(secret(), 'content')),
 })
 
 const findPreviousSecret = (data: string | undefined, configured: string | undefined) =>

@@ -9,13 +9,14 @@ import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuditRoutes } from './routes/audit.ts'
+import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
-import { createGenerationRoutes } from './routes/generation.ts'
+import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
@@ -53,6 +54,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     })
     .use(createSiteRoutes(gateway))
     .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
+    .use(createConsentRoutes(gateway))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
@@ -70,9 +72,12 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
+        .use(createAuthCodeRoutes(gateway))
+        .use(createAuthKeyRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createAnalyticsRoutes(gateway))
         .use(createDatasetRoutes(gateway))
+        .use(createFeedbackRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )

@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { tooLarge } from '../core/errors.ts'
+import { invalid, tooLarge } from '../core/errors.ts'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../core/kernel/body.ts'
 import { yieldToEventLoop } from '../core/kernel/clock.ts'
 import { LARGEST_BODY } from '../core/kernel/schema-builders.ts'
@@ -27,6 +27,34 @@ export async function readBody<T extends TSchema>(request: Request, schema: T): 
   const body = parseBodyText(schema, text)
   if (isLarge) await yieldToEventLoop()
   return body
+}
+
+/** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */
+export async function readWholeBody(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await readBytes(request)
+  findConnection(request)?.finishBody()
+  return new Uint8Array(bytes)
+}
+
+/** The most bytes of a form of a page. */
+const LARGEST_FORM = 64 * 1024
+
+/**
+ * Reads the fields of a page's form. Throws 413 for more than 64 KiB, 400 for another type and for
+ * a field that stands twice.
+ */
+export async function readForm(request: Request): Promise<Record<string, string>> {
+  const [type] = (request.headers.get('content-type') ?? '').split(';')
+  if (type?.trim().toLowerCase() !== 'application/x-www-form-urlencoded')
+    throw invalid('Expected Content-Type: application/x-www-form-urlencoded')
+  if (Number(request.headers.get('content-length') ?? 0) > LARGEST_FORM) throw tooLarge()
+  const bytes = await readBytes(request)
+  if (bytes.length > LARGEST_FORM) throw tooLarge()
+  findConnection(request)?.finishBody()
+  const fields = [...new URLSearchParams(decodeBody(bytes))]
+  const form = Object.fromEntries(fields)
+  if (Object.keys(form).length < fields.length) throw invalid('Expected each field once')
+  return form
 }
 
 /** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */

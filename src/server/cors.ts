@@ -9,7 +9,11 @@ type CorsWorld = Pick<Gateway, 'config'>
 
 /** What a page may read of an answer beside its body. */
 const EXPOSED = [
-  ...['x-request-id', 'x-generation-id', 'retry-after'],
+  ...['x-request-id', 'x-generation-id', 'retry-after', 'idempotency-replayed'],
+  ...['status', 'age', 'ttl', 'source-id'].flatMap(name => [
+    `x-gateway-cache-${name}`,
+    `x-openrouter-cache-${name}`,
+  ]),
   ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
 ].join(', ')
 

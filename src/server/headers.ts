@@ -90,26 +90,54 @@ export function readBetas({ headers }: Request): string[] {
     .filter(name => /^[A-Za-z0-9-]{1,64}$/.test(name))
 }
 
+/** What the headers of a call say about the cache of answers (wire reference K.7). */
+export interface CacheHeaders {
+  /** Null if they do not say. */
+  enabled: boolean | null
+  /** In seconds. */
+  ttl: number | null
+  clears: boolean
+  /** What the names of the answer's headers begin with. */
+  prefix: string
+}
+
+const [SHORTEST_TTL, LONGEST_TTL] = [1, 86_400]
+
 /**
- * Throws 400 for headers that ask for a cached answer, or for one to be cached: no answer is cached
- * yet (wire reference K.7). A cache may be switched off.
+ * Reads the headers about the cache of answers, under the name of any service. Throws 400 for a
+ * value that means nothing.
  */
-export function refuseCacheHeaders(
+export function readCacheHeaders(
   { headers }: Request,
   { config }: Pick<Gateway, 'config'>,
-): void {
-  for (const names of listCacheHeaders(config.service_name)) {
-    const field = names.find(name => headers.has(name))
-    if (
-      field === undefined ||
-      headers
-        .get(names[0] ?? '')
-        ?.trim()
-        .toLowerCase() === 'false'
-    )
-      continue
-    throw invalid(`${field}: expected nothing, as answers are not cached yet`, field)
+): CacheHeaders | null {
+  const names = listCacheHeaders(config.service_name).find(some =>
+    some.some(name => headers.has(name)),
+  )
+  if (!names) return null
+  const [enabled = '', ttl = '', clear = ''] = names
+  return {
+    enabled: readSwitch(headers, enabled),
+    ttl: readTtl(headers, ttl),
+    clears: readSwitch(headers, clear) === true,
+    prefix: enabled,
   }
+}
+
+function readSwitch(headers: Headers, name: string): boolean | null {
+  const value = headers.get(name)?.trim().toLowerCase()
+  if (value === undefined) return null
+  if (value !== 'true' && value !== 'false') throw invalid(`${name}: expected true or false`, name)
+  return value === 'true'
+}
+
+// Leading digits count, and the rest does not.
+function readTtl(headers: Headers, name: string): number | null {
+  const value = headers.get(name)?.trim()
+  if (value === undefined) return null
+  const [digits] = /^\d+/.exec(value) ?? []
+  if (digits === undefined) throw invalid(`${name}: expected a number of seconds`, name)
+  return Math.min(Math.max(Number(digits), SHORTEST_TTL), LONGEST_TTL)
 }
 
 /** Lists the names of each service's headers about caches: first the one that switches it. */

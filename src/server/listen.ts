@@ -11,6 +11,7 @@ import { allowOrigin, answerPreflight } from './cors.ts'
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
+import { findOriginal, withIdempotency } from './idempotency.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 
@@ -33,9 +34,12 @@ declare module '../core/events.ts' {
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(gateway, request => server.requestIP(request)?.address ?? null)
+  const app = createApp(
+    gateway,
+    request => server.requestIP(findOriginal(request))?.address ?? null,
+  )
   // The routes are compiled now, and not while the first client waits.
-  const handle = app.fetch
+  const handle = withIdempotency(gateway, app.fetch)
   const descriptors = new Descriptors({
     onChange: isScarce =>
       gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),

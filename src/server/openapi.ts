@@ -20,7 +20,7 @@ export function listDescribedRoutes(app: AnyElysia): DescribedRoute[] {
     const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.[
       'x-operation'
     ]
-    if (!described) return []
+    if (!described || described.isPage) return []
     return [
       {
         method: method.toLowerCase(),

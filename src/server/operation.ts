@@ -22,6 +22,8 @@ export interface Operation {
   other?: OtherAnswer
   /** The form of its refusals, if it is not the usual one. */
   refusal?: Refusal
+  /** Is a page for people, and no part of the API's description. */
+  isPage?: boolean
   /** Needs no key. */
   open?: boolean
   /** Accepts its key in `x-api-key` too. */

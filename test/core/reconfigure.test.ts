@@ -9,17 +9,21 @@ import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
 import { getSessionCost } from '../../src/core/telemetry/datasets/session-cost.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
+import { evictRows } from '../../src/core/telemetry/retention.ts'
+import { getGenerationContent } from '../../src/core/telemetry/transcripts.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
+import { withIdempotency } from '../../src/server/idempotency.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration } from '../support/generation.ts'
 import {
@@ -272,6 +276,28 @@ async function uploadTestFile({ gateway }: House): Promise<number> {
     return 200
   } catch (thrown) {
     return GatewayError.from(thrown).status
+  }
+}
+
+const TWO_DAYS = 2 * 86_400_000
+
+/** Switches the keeping of content on, and makes a call. */
+async function keepContent({ gateway, ask }: House): Promise<void> {
+  await updateWorkspace(gateway, getOperator(gateway), 'default', {
+    is_observability_io_logging_enabled: true,
+  })
+  await statusOf(ask())
+}
+
+/** Returns what was asked in the last call, or that it is not kept. */
+async function readContent(gateway: Gateway): Promise<unknown> {
+  const [last] = await gateway.store.generations.list({}, 1)
+  try {
+    const content = await getGenerationContent(gateway, getOperator(gateway), last?.id ?? '')
+    const { input } = content.data
+    return 'messages' in input ? (input.messages[0] as { content: string }).content : input.prompt
+  } catch {
+    return 'none'
   }
 }
 
@@ -745,6 +771,94 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'idempotency.max_mib',
+    { idempotency: { max_mib: 0 } },
+    {
+      seen: async ({ gateway, keys }) => {
+        const handle = withIdempotency(gateway, createApp(gateway).handle)
+        const headers = {
+          authorization: `Bearer ${keys.inference}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'mine',
+        }
+        const body = JSON.stringify({ model: 'acme/single', messages: [] })
+        const url = 'http://localhost/api/v1/chat/completions'
+        const answer = await handle(new Request(url, { method: 'POST', headers, body }))
+        return (await answer.text()).includes('answers are not kept here')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'response_cache.max_mib',
+    { response_cache: { max_mib: 0 } },
+    {
+      seen: ({ ask }) => statusOf(ask({}, { headers: { 'x-gateway-cache': 'true' } })),
+      was: 200,
+      is: 400,
+    },
+  ),
+  row(
+    'oauth.enabled',
+    { oauth: { enabled: false } },
+    {
+      seen: async ({ gateway }) =>
+        statusOf(createApp(gateway).handle(new Request('http://localhost/auth?key_label=x'))),
+      was: 400,
+      is: 403,
+    },
+  ),
+  row(
+    'retention.content_days',
+    { retention: { content_days: 1 } },
+    {
+      prepare: async house => {
+        await keepContent(house)
+        house.clock.pass(TWO_DAYS)
+      },
+      seen: ({ gateway }) => readContent(gateway),
+      was: 'Hi',
+      is: 'none',
+    },
+  ),
+  row(
+    'retention.content_mib',
+    { retention: { content_mib: 0 } },
+    {
+      seen: async house => {
+        await keepContent(house)
+        return readContent(house.gateway)
+      },
+      was: 'Hi',
+      is: 'none',
+    },
+  ),
+  row(
+    'retention.generations_days',
+    { retention: { generations_days: 1 } },
+    {
+      prepare: house => house.ask().then(() => house.clock.pass(TWO_DAYS)),
+      seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
+      was: [],
+      is: ['generations'],
+    },
+  ),
+  row(
+    'retention.refusals_days',
+    { retention: { refusals_days: 1 } },
+    {
+      prepare: async ({ gateway, ask, clock }) => {
+        await statusOf(ask({ model: 'acme/none' }))
+        await gateway.refusals.flush()
+        clock.pass(TWO_DAYS)
+      },
+      seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
+      was: [],
+      is: ['refusals'],
     },
   ),
   row(

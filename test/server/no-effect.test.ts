@@ -94,7 +94,6 @@ describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/ima
     const body = BODIES[path] ?? {}
 
     test.each([
-      ['X-OpenRouter-Cache', 'true'],
       ['X-OpenRouter-Cache-TTL', '60'],
       ['X-Gateway-Cache-Clear', 'true'],
     ])('%s: %s is a 400', async (name, value) => {
@@ -102,6 +101,11 @@ describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/ima
         status: 400,
         field: name.toLowerCase(),
       })
+    })
+
+    test('a cache is refused where answers are not kept', async () => {
+      const { status } = await send(path, body, { 'X-OpenRouter-Cache': 'true' })
+      expect(status).toBe(path === '/rerank' || path === '/images' ? 400 : 200)
     })
 
     test('a cache may be switched off', async () => {
@@ -143,8 +147,7 @@ describe('presets are checked by the rules of their own endpoint', () => {
     ['messages', { fallbacks: models(4) }, 'fallbacks'],
     ['messages', { fallbacks: models(1), models: ['sandbox/echo'] }, 'fallbacks'],
     ['messages', { fallbacks: [{ model: 'sandbox/echo', max_tokens: 1 }] }, 'fallbacks.0'],
-    ['messages', { cache_enabled: true }, 'cache_enabled'],
-    ['messages', { cache_ttl_seconds: 60 }, 'cache_ttl_seconds'],
+    ['messages', { cache_ttl_seconds: 86_401 }, 'cache_ttl_seconds'],
     ['responses', { store: true }, 'store'],
     ['responses', { previous_response_id: 'resp_1' }, 'previous_response_id'],
     ['responses', { metadata: pairs(17) }, 'metadata'],

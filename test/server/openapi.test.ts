@@ -76,10 +76,15 @@ describe('/openapi.json', () => {
     const described = Object.entries(description.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method} ${path}`),
     )
-    const routes = app.routes.map(
-      ({ method, path }) =>
-        `${method.toLowerCase()} ${path.replace(/(?<=.)\/$/, '').replace(/:(\w+)/g, '{$1}')}`,
-    )
+    const isPage = ({ hooks }: (typeof app.routes)[number]) =>
+      (hooks as { detail?: { 'x-operation'?: { isPage?: boolean } } }).detail?.['x-operation']
+        ?.isPage
+    const routes = app.routes
+      .filter(route => !isPage(route))
+      .map(
+        ({ method, path }) =>
+          `${method.toLowerCase()} ${path.replace(/(?<=.)\/$/, '').replace(/:(\w+)/g, '{$1}')}`,
+      )
     expect(described.sort()).toEqual([...new Set(routes)].sort())
   })
 

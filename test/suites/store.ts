@@ -21,6 +21,7 @@ import { testOutbox } from './store/outbox.ts'
 import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
+import { testTranscripts } from './store/transcripts.ts'
 import { testWorkspaces } from './store/workspaces.ts'
 
 /** Builds a preset of this id and slug at a version. The version's id combines both. */
@@ -813,6 +814,7 @@ export function testStore(
     testMembers(opened)
     testBudgets(opened)
     testFiles(opened)
+    testTranscripts(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

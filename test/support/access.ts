@@ -259,12 +259,15 @@ async function createDeadCredentials(
 /** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
+  [/^\/api\/v1\/auth\/keys$/, undefined],
+  [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
     /^\/api\/v1\/(models|model|embeddings\/models|images\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
+  [/^\/api\/v1\/generation\/feedback$/, 'management'],
   [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
   [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
@@ -336,6 +339,8 @@ export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Liv
 
 /** Returns the status of a valid request with this credential; null is an invalid credential. */
 export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
+  // A code works once, so that the requests here have none.
+  if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
   if (!route.credential) return good(route)
   if (who === null) return 401
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
@@ -357,7 +362,9 @@ const FILE_RULES: Record<Live, Rule> = {
 
 /** Tells whether a route's path or query names a resource that a user has created. */
 export const namesResource = ({ path, operation: { query } }: DescribedRoute): boolean =>
-  path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
+  path.includes(':') ||
+  path === '/api/v1/generation/feedback' ||
+  ((query?.required as string[] | undefined) ?? []).includes('id')
 
 /** Tells whether a route is about the organization rather than a workspace. */
 export const isOrganizations = ({

@@ -52,6 +52,7 @@ export const buildGeneration = (more: Partial<Generation> = {}): Generation => (
   preset_id: 'preset-1',
   data_region: 'europe',
   router: 'gateway/auto',
+  response_cache_source_id: null,
   contentFilters: [],
   steps: [],
   ...more,

@@ -2,12 +2,16 @@ import type { SealStore } from '../../src/core/ledger/seals.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
+import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryEvictionStore } from './memory-store/evictions.ts'
+import { createMemoryFeedbackStore } from './memory-store/feedback.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
 import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
+import { createMemoryIdempotencyStore } from './memory-store/idempotency.ts'
 import { createMemoryKeyStore } from './memory-store/keys.ts'
 import { createMemoryLedgerStore } from './memory-store/ledger.ts'
 import { createMemoryMemberStore } from './memory-store/members.ts'
@@ -18,6 +22,8 @@ import { createMemoryPresetStore } from './memory-store/presets.ts'
 import { createMemoryRefusalStore } from './memory-store/refusals.ts'
 import { createMemoryRollupStore } from './memory-store/rollups.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
+import { createMemorySignInStore } from './memory-store/sign-ins.ts'
+import { createMemoryTranscriptStore } from './memory-store/transcripts.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
@@ -58,6 +64,12 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
+    idempotency: createMemoryIdempotencyStore(connection),
+    authCodes: createMemoryAuthCodeStore(connection),
+    signIns: createMemorySignInStore(connection),
+    transcripts: createMemoryTranscriptStore(connection),
+    feedback: createMemoryFeedbackStore(connection),
+    evictions: createMemoryEvictionStore(connection),
     outbox: createMemoryOutboxStore(connection),
     refusals: createMemoryRefusalStore(connection),
     rollups: createMemoryRollupStore(connection),

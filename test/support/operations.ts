@@ -12,6 +12,7 @@ import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
 import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+import { buildGeneration } from './generation.ts'
 import { GROUP_ID } from './scim.ts'
 
 /** A request of an operation: the parameters of its path, its query and its body. */
@@ -36,6 +37,15 @@ export const makeKey = async (gateway: Gateway, actor: Actor) =>
   (await createKey(gateway, actor, { name: 'ci' })).data
 export const makeByokKey = async (gateway: Gateway, actor: Actor) =>
   (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
+const GENERATION = 'gen-1772600767-00000000000000000077'
+
+/** Records a call of the actor's workspace, and returns its id. */
+export async function makeGeneration(gateway: Gateway, actor: Actor): Promise<string> {
+  const generation = buildGeneration({ id: GENERATION, workspace_id: actor.workspace_id })
+  await gateway.store.generations.record([{ generation, charge: null }])
+  return GENERATION
+}
+
 /** Stores a file that can be downloaded, in the actor's workspace. */
 export const makeFile = (gateway: Gateway, actor: Actor) =>
   storeFile(gateway, actor, { filename: 'notes.txt', downloadable: true }, streamText('Hello'))
@@ -130,6 +140,19 @@ const messages = [{ role: 'user', content: 'Hi' }]
 
 /** A valid request of every operation that changes something, by operation id. */
 export const EXAMPLES: Record<string, Example> = {
+  createAuthKeysCode: async () => ({
+    action: 'auth_codes.create',
+    body: { callback_url: 'https://app.example/callback', key_label: 'app' },
+    key: 'inference',
+  }),
+  submitGenerationFeedback: async (gateway, actor) => ({
+    action: 'feedback.create',
+    body: {
+      generation_id: await makeGeneration(gateway, actor),
+      category: 'other',
+      comment: 'Paris, not Rome',
+    },
+  }),
   createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
   updateKeys: async (gateway, actor) => ({
     action: 'keys.update',

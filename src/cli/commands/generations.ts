@@ -1,6 +1,8 @@
 import type { Gateway } from '../../core/gateway.ts'
+import type { Feedback } from '../../core/telemetry/feedback.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
-import { fill, fillNamed, NUMBER, offer } from '../fields.ts'
+import type { getGenerationContent } from '../../core/telemetry/transcripts.ts'
+import { demand, fill, fillNamed, NUMBER, offer } from '../fields.ts'
 import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print, printFields, printTable } from '../output.ts'
@@ -9,6 +11,8 @@ const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/telemetry/generations.ts')),
     ...(await import('../../core/telemetry/generations/filter.ts')),
+    ...(await import('../../core/telemetry/transcripts.ts')),
+    ...(await import('../../core/telemetry/feedback.ts')),
   }),
   {
     args: { id: 'its id, a beginning of it, or the request id that its caller saw' },
@@ -29,6 +33,17 @@ const LIST = [
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),
   fill('cursor', '--cursor <id>', 'calls before the one with this id'),
   { ...offer('--all', 'all of them'), pages: 'core' as const },
+]
+
+const FEEDBACK = [
+  demand(
+    fill(
+      'category',
+      '--category <category>',
+      'latency, incoherence, incorrect_response, formatting, billing, api_error or other',
+    ),
+  ),
+  fill('comment', '--comment <text>', 'what was wrong, in your words'),
 ]
 
 type Call = Awaited<ReturnType<typeof getGeneration>>['data']
@@ -57,8 +72,26 @@ export const createGenerationsCommand = () =>
       )
     }),
     verb('get <id>', 'show a call', [], core => core.getGeneration).printAs(
-      ({ data }, { gateway }) => printCall(gateway, data),
+      async ({ data }, { core, gateway, actor }) => {
+        printCall(gateway, data)
+        printFeedback((await core.listFeedback(gateway, actor, data.id)).data)
+      },
     ),
+    verb(
+      'content <id>',
+      'show what was asked and answered in a call, where that is kept',
+      [],
+      core => core.getGenerationContent,
+    ).printAs(({ data }) => printContent(data)),
+    verb('feedback <id>', 'say what was wrong with an answer', FEEDBACK, core =>
+      withInput(core.FeedbackAbout, core.submitFeedbackAbout),
+    ).printAs(() => print('Noted')),
+    verb(
+      'delete <id>',
+      'delete what was asked and answered in a call, for good; its record stays',
+      [],
+      core => core.deleteGenerationContent,
+    ).printAs((_, { named }) => print(`Deleted the content of ${named}`)),
   ])
 
 /** Prints how the calls with a request id were refused, as they became no generations. */
@@ -107,6 +140,43 @@ function printCall(gateway: Gateway, call: Call): void {
   if (call.provider_responses.length === 0) return
   print('')
   printAttempts(call.provider_responses)
+}
+
+type Content = Awaited<ReturnType<typeof getGenerationContent>>['data']
+
+/** Prints a conversation, one paragraph for each message, and what was answered. */
+function printContent({ input, output, error }: Content): void {
+  for (const message of 'prompt' in input
+    ? [{ role: 'prompt', content: input.prompt }]
+    : input.messages)
+    printMessage(message as ChatMessage)
+  if (output.reasoning !== null) printMessage({ role: 'reasoning', content: output.reasoning })
+  if (output.completion !== null || output.tool_calls)
+    printMessage({ role: 'answer', content: output.completion, tool_calls: output.tool_calls })
+  for (const content of output.alternatives ?? []) printMessage({ role: 'alternative', content })
+  if (error) printFields({ error: error.message, status: error.status })
+}
+
+interface ChatMessage {
+  role: string
+  content: unknown
+  tool_calls?: unknown
+}
+
+function printMessage({ role, content, tool_calls }: ChatMessage): void {
+  print(`[${role}]`)
+  if (content !== null) print(typeof content === 'string' ? content : JSON.stringify(content))
+  if (tool_calls !== undefined) print(JSON.stringify(tool_calls))
+  print('')
+}
+
+function printFeedback(feedback: Feedback[]): void {
+  if (feedback.length === 0) return
+  print('')
+  printTable(
+    ['FEEDBACK', 'COMMENT', 'WHEN'],
+    feedback.map(({ category, comment, created_at }) => [category, comment, created_at]),
+  )
 }
 
 function printSteps(steps: Call['steps']): void {

@@ -4,7 +4,7 @@ import { demand, type Fields, type Flags, fill, findIds, OR_NULL, offer, PAGE } 
 import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
-import { print } from '../output.ts'
+import { print, printNote } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -12,6 +12,7 @@ const verb = defineVerbs(
     ...(await import('../../core/identity/members/schema.ts')),
     ...(await import('../../core/identity/members/view.ts')),
     ...(await import('../../core/identity/workspace-members.ts')),
+    ...(await import('../../core/identity/sign-ins.ts')),
   }),
   {
     args: {
@@ -104,6 +105,15 @@ export const createMembersCommand = () =>
         return { deactivated: true }
       },
     ).printAs((_, { named }) => print(`Deactivated ${named}`)),
+    verb(
+      'link <id>',
+      'create a link that signs a member in, once, to give an app a key',
+      [],
+      core => core.createSignInLink,
+    ).printAs(({ data }) => {
+      print(data.url)
+      printNote(`It signs ${data.email} in, once, until ${data.expires_at}`)
+    }),
     verb(
       'add <ids...>',
       'add members to a workspace',

@@ -201,9 +201,11 @@ async function tellStatus(
 
 /** Starts what a server does at intervals, and returns the function that stops it. */
 async function startTimers({ gateway }: Serving, watch: ConfigWatch): Promise<() => void> {
+  const { evictRows } = await import('../../core/telemetry/retention.ts')
   const { writeCheckpoint } = await import('../../core/inference/recover.ts')
   const timers = [
     watchForChanges(gateway),
+    scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
@@ -277,6 +279,9 @@ function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
 
 /** In milliseconds. A killed process may forget to charge this much of an answer. */
 const CHECKPOINT_INTERVAL = 1_000
+
+/** In milliseconds. Rows whose time is over are removed within this time. */
+const EVICTION_INTERVAL = 60_000
 
 /** In milliseconds. Changes by another process are applied within this time. */
 const CHANGES_INTERVAL = 50

@@ -21,6 +21,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'members create': ['members create --email ada@example.com --role admin'],
   'members update': ['members update ada@example.com --role member'],
   'members deactivate': ['members deactivate ada@example.com'],
+  'members link': ['members link ada@example.com'],
   'members add': ['members add ada@example.com --workspace research'],
   'members remove': ['members remove ada@example.com --workspace research'],
   'budgets list': ['budgets list --workspace research'],
@@ -77,6 +78,11 @@ export const EXAMPLES: Record<string, string[]> = {
     'generations list --since 2026-11-01T00:00:00Z --all --json',
   ],
   'generations get': ['generations get gen-1790'],
+  'generations content': ['generations content gen-1790'],
+  'generations feedback': [
+    'generations feedback gen-1790 --category incorrect_response --comment wrong',
+  ],
+  'generations delete': ['generations delete gen-1790'],
   logs: ['logs', 'logs --id req-17', 'logs --follow --key laptop'],
   usage: [
     'usage',

@@ -28,20 +28,8 @@ export function buildPresetDraft(
     throw invalid('preset: expected none in a preset', 'preset')
   if ([model, ...models].some(slug => slug?.includes(PRESET_PREFIX)))
     throw invalid('model: expected a model, found a preset', 'model')
-  refuseCache(draft.config)
   toPresetCall(world, actor, draft, EMPTY_CONTEXT)
   return draft
-}
-
-// No answer is cached yet.
-function refuseCache({ cache_enabled, cache_ttl_seconds }: Json): void {
-  if (cache_enabled === true)
-    throw invalid('cache_enabled: expected false, as answers are not cached yet', 'cache_enabled')
-  if (cache_ttl_seconds != null && cache_enabled !== false)
-    throw invalid(
-      'cache_ttl_seconds: expected nothing, as answers are not cached yet',
-      'cache_ttl_seconds',
-    )
 }
 
 const EMPTY_CONTEXT: CallContext = {

@@ -6,10 +6,10 @@ import type { IdentityWorld } from './world.ts'
 
 /**
  * The caller. Over HTTP it is an API key or the token of an identity provider; at the terminal it
- * is the operator.
+ * is the operator, and on the page of consent a member.
  */
 export interface Actor {
-  kind: 'operator' | 'management' | 'inference' | 'scim'
+  kind: 'operator' | 'management' | 'inference' | 'scim' | 'member'
   user_id: string
   workspace_id: string
   key_hash: string | null

@@ -16,6 +16,7 @@ import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import { clientLeft, isAbandoned, Run, Step } from './run.ts'
+import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep, sumRunReceipts } from './settle.ts'
 import { runStages } from './stages.ts'
 import { chainSteps } from './steps.ts'
@@ -36,6 +37,7 @@ export async function infer<K extends Kind>(
   try {
     // Before the stages: one of them may fetch what the call refers to.
     run.follow(signal)
+    if (run.policy.contentShare) startTranscript(world, run)
     const opening = runStages(world, world.stages.open, run)
     if (opening) await opening
     if (run.blocked) throw run.blocked
@@ -117,6 +119,7 @@ export function createRunAnswer<K extends Kind>(
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
+      run.transcript?.read(batch)
     },
     onEnd: ending => endAnswer(world, run, ending),
   })

@@ -99,6 +99,7 @@ const toDeadGeneration = (
   preset_id: null,
   data_region: 'global',
   router: null,
+  response_cache_source_id: null,
   contentFilters: [],
   steps: [],
 })

@@ -17,6 +17,8 @@ import type { ToolLoop } from './server-tool/loop.ts'
 import type { UsesMoney } from './server-tool/money.ts'
 import type { ToolUse } from './server-tool/use.ts'
 import type { ToolInvocation } from './server-tool.ts'
+import type { TranscriptRecorder } from './settle/transcript.ts'
+import type { KeptAnswer } from './traffic/response-cache.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -86,6 +88,10 @@ export class Run<K extends Kind = Kind> {
   readonly steps: Step<K>[] = []
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
+  /** Gathers what is answered; null unless the content of the call is to be kept. */
+  transcript: TranscriptRecorder | null = null
+  /** The answer that is given again instead of asking anyone; null for almost all. */
+  replayed: KeptAnswer | null = null
   /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
   readonly pluginStages: PipelineStage[] = []
   /** The gateway's own tools and their uses; null if the call asks for none. */

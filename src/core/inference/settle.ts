@@ -36,6 +36,7 @@ import { countUses, type ToolUse } from './server-tool/use.ts'
 import { forgetEntries } from './settle/entries.ts'
 import { isPlausible } from './settle/plausible.ts'
 import { listGenerationSteps } from './settle/steps.ts'
+import { renderTranscript } from './settle/transcript.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -281,7 +282,9 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
-  await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
+  const generation = toGeneration(run, settled.settled_at)
+  const transcript = run.transcript && renderTranscript(world, run, generation)
+  await world.recorder.record({ generation, charge, ...(transcript ? { transcript } : {}) })
   forgetEntries(run)
 }
 
@@ -377,7 +380,7 @@ export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | u
   steps.findLast(({ answer }) => answer !== null)
 
 function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
-  const { call, actor, ending, firstPartAt } = run
+  const { call, actor, ending, firstPartAt, replayed } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const step = findAnsweredStep(run)
   const [abandoned] = run.step?.unanswered ?? []
@@ -385,6 +388,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = sumRunReceipts(run)
   const { usage } = receipt
+  const finish = replayed?.finish ?? meter.finish
   const broken = error && !cancelled && step ? { step, error } : null
   return {
     id: call.id,
@@ -394,14 +398,14 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     key_hash: actor.key_hash,
     user_id: actor.user_id,
     api_type: kinds[run.kind].readApiType(call),
-    model: endpoint?.model ?? call.models[0] ?? '',
-    provider_name: endpoint?.provider.name ?? null,
+    model: replayed?.model ?? endpoint?.model ?? call.models[0] ?? '',
+    provider_name: replayed?.provider ?? endpoint?.provider.name ?? null,
     provider_responses: listAttempts(run).map(attempt => toProviderResponse(attempt, broken)),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
-    finish_reason: error ? 'error' : (meter.finish?.reason ?? null),
-    native_finish_reason: meter.finish?.native ?? null,
+    finish_reason: error ? 'error' : (finish?.reason ?? null),
+    native_finish_reason: finish?.native ?? null,
     latency: firstPartAt === null ? null : Math.round(firstPartAt - run.startedAt),
     generation_time: Math.round(endedAt - run.startedAt),
     native_tokens_prompt: countInputTokens(usage),
@@ -424,6 +428,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     preset_id: call.preset_id,
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
+    response_cache_source_id: replayed?.source_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }

@@ -2,6 +2,7 @@ import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
 import type { Approvals } from './traffic/approvals.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
+import type { ResponseCache } from './traffic/response-cache.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
 import type { RunningCalls } from './traffic/running-calls.ts'
 import type { Sessions } from './traffic/sessions.ts'
@@ -19,6 +20,8 @@ export interface Traffic {
   sessions: Sessions
   /** What clients were asked to approve. */
   approvals: Approvals
+  /** Answers that callers want to get again. */
+  responseCache: ResponseCache
   /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }

@@ -1,6 +1,7 @@
 import type { Documents } from '../documents.ts'
 import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
+import type { Seal } from '../kernel/seal.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { HoldJournal, LedgerStore } from '../ledger/ledger.ts'
 import type { SealStore } from '../ledger/seals.ts'
@@ -31,7 +32,7 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
     ledger: LedgerStore
     seals: SealStore
   }
-  secrets: PolicyWorld['secrets'] & { mac: Mac }
+  secrets: PolicyWorld['secrets'] & { mac: Mac; contentSeal: () => Seal }
   traffic: Traffic
   journal: Journal
   recorder: Recorder

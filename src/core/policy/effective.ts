@@ -10,6 +10,7 @@ import { type FilterRule, type Filters, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails/store.ts'
 import { getRules, type Rule } from './rules.ts'
 import type { PolicyWorld } from './world.ts'
+import { ZDR_GROUPS, type ZdrGroup } from './zdr.ts'
 
 /**
  * Everything that applies to an actor's calls, combined. Built once for a key, and dropped when
@@ -22,6 +23,10 @@ export interface Policy {
   rules: Rule[]
   /** The regions of the gateway that a call may come in through. */
   regions: Region[]
+  /** The groups of models whose calls nobody keeps; absent where there are none. */
+  zdr?: ZdrGroup[]
+  /** The share of calls whose content is kept, at most 1; absent where none is. */
+  contentShare?: number
   /** The content filters of its calls and their answers; absent where there are none. */
   filters?: Promise<Filters>
 }
@@ -41,14 +46,27 @@ function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
   const applied = listAppliedGuardrails(world, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
   const filters = applied.flatMap(listFilterRules)
+  const zdr = ZDR_GROUPS.filter(({ field }) => guardrails.some(guardrail => guardrail[field]))
   return {
     bounds: collectBounds(world, actor, applied),
     rules: guardrails.flatMap(guardrail => getRules(world, guardrail)),
     regions: REGIONS.filter(region =>
       guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true),
     ),
+    ...(zdr.length > 0 ? { zdr } : {}),
+    ...getContentShare(world, actor),
     ...(filters.length > 0 ? { filters: openFilters(filters) } : {}),
   }
+}
+
+/** Returns the share of calls whose content the actor's workspace keeps. */
+function getContentShare(
+  { memory }: PolicyWorld,
+  { workspace_id }: Actor,
+): Pick<Policy, 'contentShare'> {
+  const workspace = memory.workspaces.get(workspace_id)
+  if (!workspace?.is_observability_io_logging_enabled) return {}
+  return { contentShare: workspace.io_logging_sampling_rate }
 }
 
 // The first bound that refuses a call names itself, so their order decides which message is shown.

@@ -4,7 +4,7 @@ import type { Endpoint } from '../catalog/models.ts'
  * The groups of models for which zero data retention is required separately, by their authors. The
  * last is for all other authors.
  */
-interface ZdrGroup {
+export interface ZdrGroup {
   field:
     | 'enforce_zdr_anthropic'
     | 'enforce_zdr_openai'
@@ -44,6 +44,10 @@ export function isRetainedInGroup(
     !exemptProviders.includes(provider.slug)
   )
 }
+
+/** Returns whether a model belongs to one of these groups. */
+export const isInZdrGroup = (groups: ZdrGroup[] | undefined, model: string): boolean =>
+  groups?.some(({ author }) => author === findGroupAuthor(model)) ?? false
 
 function findGroupAuthor(model: string): string | null {
   const author = model.slice(0, model.indexOf('/'))

@@ -1,10 +1,11 @@
 import { Type } from '@sinclair/typebox'
-import { type ErrorType, isCallersFault, notFound, requireFound, STATUS } from '../errors.ts'
+import { type ErrorType, isCallersFault, requireFound, STATUS } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { getOwn, omitUndefined } from '../kernel/json.ts'
 import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { GenerationListQuery } from './generations/filter.ts'
+import { findGeneration } from './generations/find.ts'
 import type { RecorderEntry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -114,6 +115,8 @@ export interface Generation {
   data_region: Region
   /** The router that chose the model, under the name that was requested. */
   router: string | null
+  /** The call whose answer was given again; null for an answer of its own. */
+  response_cache_source_id: string | null
   /** What content filters found. */
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */
@@ -128,6 +131,11 @@ export interface Generation {
 export interface GenerationStore {
   record(batch: RecorderEntry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
+  /**
+   * Removes some of the calls that were settled before this midnight, with what was asked, answered
+   * and said about them. Adds them to the sums of removed calls. Returns how many; 0 at the end.
+   */
+  evictBefore(midnight: string, now: string): Promise<number>
   /**
    * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
    * a call. Times have milliseconds, as in the records.
@@ -153,15 +161,12 @@ export const getCallStatus = ({
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
 
 /**
- * Returns one finished call, if the actor may see its workspace. Throws 404, also for another
- * workspace's.
+ * Returns one finished call by its id or the request id that its caller saw, if the actor may see
+ * its workspace. Throws 404, also for another workspace's.
  */
-export async function getGeneration(world: TelemetryWorld, actor: Actor, id: string) {
-  const generation = await world.store.generations.byId(id)
-  if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
-    throw notFound('Generation not found')
-  return { data: showGeneration(generation, actor) }
-}
+export const getGeneration = async (world: TelemetryWorld, actor: Actor, id: string) => ({
+  data: showGeneration(await findGeneration(world, actor, id), actor),
+})
 
 /**
  * Lists the calls that match, newest first. `next_cursor` asks for the page after; it is null on
@@ -228,7 +233,6 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     num_media_prompt: null,
     num_search_results: null,
     origin: generation.http_referer ?? title ?? '',
-    response_cache_source_id: null,
     tokens_prompt: generation.native_tokens_prompt,
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,

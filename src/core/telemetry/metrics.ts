@@ -28,6 +28,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'gateway_implausible_usage_total',
     'Answers whose provider reported counts that they cannot have',
   )
+  const evicted = new Counter('gateway_rows_evicted_total', 'Rows removed by retention')
   const models = new ModelCounters(world)
   const outcomes = new OutcomeCounter(calls)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
@@ -52,6 +53,9 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('usage.implausible', ({ endpoint }) =>
     implausible.add(renderProviderLabel(endpoint), 1),
   )
+  world.events.on('rows.evicted', ({ kind, reason, rows }) =>
+    evicted.add(`kind="${kind}",reason="${reason}"`, rows),
+  )
   world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
   world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
   world.events.on('generation.finished', generation => {
@@ -73,6 +77,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         wins,
         toolAnswers,
         implausible,
+        evicted,
         tokens,
         cost,
         ...models.counters,

@@ -4,6 +4,7 @@ import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Finding, Generation, GenerationStore } from './generations.ts'
 import type { OutboxMessage } from './outbox.ts'
+import type { StoredTranscript } from './transcripts.ts'
 
 declare module '../events.ts' {
   interface EventMap {
@@ -22,6 +23,8 @@ export interface RecorderEntry {
   charge: StepCharge | null
   /** Messages about the call to outside receivers. They require a generation or a charge. */
   outbox?: OutboxMessage[]
+  /** What was asked and answered, where that is kept. It requires a generation. */
+  transcript?: StoredTranscript
 }
 
 /** Writes finished calls, and settled steps of running ones, in batches. */

@@ -65,6 +65,8 @@ export interface RefusalFilter {
 export interface RefusalStore {
   /** Adds refusals, oldest first, sets counts, and removes all but the newest `keep`. */
   add(refusals: Refusal[], counts: RefusalCount[], keep: number): Promise<void>
+  /** Removes at most 1,000 from before this time, and counts them. */
+  removeBefore(time: string, now: string): Promise<number>
   /** Lists the newest that match, newest first. */
   list(limit: number, filter?: RefusalFilter): Promise<StoredRefusal[]>
 }

@@ -126,6 +126,44 @@ export const NOTES: Record<string, OperationNote> = {
       'the answer and in the header `X-Generation-Id`.',
     examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
   },
+  createAuthKeysCode: {
+    description:
+      'Makes a code that an app exchanges for a key of the same user and workspace, within ten ' +
+      'minutes and once. A key with a limit, an expiry or a guardrail cannot make codes.',
+    body: {
+      callback_url: 'https://app.example/callback',
+      code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
+      code_challenge_method: 'S256',
+      key_label: 'app.example',
+      limit: 5,
+    },
+  },
+  exchangeAuthCodeForAPIKey: {
+    description:
+      'Exchanges a code for a key. Needs the verifier of the code’s challenge, if it has one, and ' +
+      'no key. A code is used up by a failure, too.',
+    body: {
+      code: 'gw-code-v1-0000',
+      code_verifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
+      code_challenge_method: 'S256',
+    },
+  },
+  listGenerationContent: {
+    description:
+      'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +
+      'kept only where the workspace’s `is_observability_io_logging_enabled` is true, and for a ' +
+      'while. Inference keys read their own calls, management keys those of their workspace.',
+    examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
+  },
+  submitGenerationFeedback: {
+    description:
+      'Notes what was wrong with an answer. It replaces what the same key has said in the category.',
+    body: {
+      generation_id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0',
+      category: 'incorrect_response',
+      comment: 'Paris, not Rome',
+    },
+  },
   getCurrentKey: { description: 'Shows the key of this request: its limit and what it has spent.' },
   list: { description: 'Lists the API keys of a workspace, never their secrets.' },
   createKeys: {
@@ -424,6 +462,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Classifications', description: 'Which tasks calls are about' },
   { name: 'Benchmarks', description: 'Scores of models' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },
+  { name: 'OAuth', description: 'Keys that apps get with the consent of a member' },
   { name: 'Credits', description: 'What was paid in' },
   { name: 'Presets', description: 'Named configurations that are laid under calls' },
   { name: 'BYOK', description: 'Workspaces’ own provider keys' },

@@ -1,7 +1,9 @@
+import { NewFeedback, submitFeedback } from '../../core/telemetry/feedback.ts'
 import { GenerationQuery, getGeneration } from '../../core/telemetry/generations.ts'
+import { getGenerationContent } from '../../core/telemetry/transcripts.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
-/** Creates the route of the record of a finished call. */
+/** Creates the routes of the record of a finished call. */
 export const createGenerationRoutes = defineResource({ tag: 'Generations', access: 'key' }, [
   defineRoute(
     'GET /generation',
@@ -9,5 +11,23 @@ export const createGenerationRoutes = defineResource({ tag: 'Generations', acces
     'Get the usage, cost and attempts of a finished call',
     (gateway, actor, { id }) => getGeneration(gateway, actor, id),
     { query: GenerationQuery, refusals: [404] },
+  ),
+  defineRoute(
+    'GET /generation/content',
+    'listGenerationContent',
+    'Get what was asked and answered in a call, where it is kept',
+    (gateway, actor, { id }) => getGenerationContent(gateway, actor, id),
+    { query: GenerationQuery, refusals: [403, 404] },
+  ),
+])
+
+/** Creates the route of feedback about calls. */
+export const createFeedbackRoutes = defineResource({ tag: 'Generations', access: 'management' }, [
+  defineRoute(
+    'POST /generation/feedback',
+    'submitGenerationFeedback',
+    'Say what was wrong with an answer',
+    submitFeedback,
+    { body: NewFeedback, refusals: [404] },
   ),
 ])

@@ -8,6 +8,7 @@ import { dialects } from '../../core/dialects/registry.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
+import { keepAnswer, replayAnswer } from '../../core/inference/cached.ts'
 import { countTokens } from '../../core/inference/count-tokens.ts'
 import { Explanation, explain } from '../../core/inference/explain.ts'
 import { infer } from '../../core/inference/infer.ts'
@@ -24,10 +25,10 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
-  refuseCacheHeaders,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
+import { type Caching, findCaching, renderCacheHeaders } from './inference/caching.ts'
 
 /** Creates the routes of every dialect in the registry, and that which counts tokens. */
 export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
@@ -116,7 +117,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   const { streaming } = dialect
   const id = gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, id)
-  const headers = { 'x-generation-id': id, 'x-request-id': requestId }
+  const headers: Record<string, string> = { 'x-generation-id': id, 'x-request-id': requestId }
   const connection = findConnection(request)
   let model: string | null = null
   connection?.startWork()
@@ -128,7 +129,11 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
-    const answer = startAnswer(routeContext, call)
+    const caching = findCaching(routeContext, { call, body, context })
+    if (caching) Object.assign(headers, renderCacheHeaders(gateway, caching))
+    const answer = caching
+      ? startCached(routeContext, call, caching)
+      : startAnswer(routeContext, call)
     connection?.startCall()
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
     if (call.stream && streaming && !isWhole) {
@@ -144,6 +149,19 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     connection?.startCall()
     connection?.finishWork()
   }
+}
+
+/** Answers with the answer that was kept, or keeps the one that comes. */
+function startCached(
+  routeContext: RouteContext,
+  call: Work[Kind]['call'],
+  { kept, use }: Caching,
+): Promise<Answer<Kind>> {
+  const { gateway, dialect, actor } = routeContext
+  if (kept) return Promise.try(() => replayAnswer(gateway, actor, call, kept))
+  return startAnswer(routeContext, call).then(answer =>
+    keepAnswer(gateway, dialect.kind, answer, use),
+  )
 }
 
 /** Returns what renders errors in the dialect's form, if it has one. */
@@ -185,7 +203,6 @@ function readContext(
   requestId: string,
 ): CallContext {
   const { gateway, dialect, request, findPeer } = routeContext
-  refuseCacheHeaders(request, gateway)
   const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
   const context = { id, origin, session_id: readSessionId(request), betas: readBetas(request) }
   const routingMetadataField = dialect.showsRouting

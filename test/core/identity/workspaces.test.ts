@@ -136,10 +136,8 @@ describe('POST /workspaces', () => {
   test.each([
     ...(
       [
-        ['is_observability_io_logging_enabled', true],
         ['is_observability_broadcast_enabled', true],
         ['is_data_discount_logging_enabled', true],
-        ['io_logging_sampling_rate', 0.5],
         ['io_logging_api_key_ids', [1]],
       ] as const
     ).map(([name, value]) => [`${name}, which nothing reads`, { [name]: value }, name] as const),

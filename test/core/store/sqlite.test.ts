@@ -142,6 +142,7 @@ describe('SQLite in a file', () => {
       data_region: ___,
       router: ____,
       steps: _____,
+      response_cache_source_id: ______,
       provider_responses,
       ...known
     } = buildGeneration({ id: 'a' })

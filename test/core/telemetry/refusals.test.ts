@@ -11,7 +11,11 @@ test('what is stored and what is logged of a refusal is cut alike, without crede
   const logged: Refusal[] = []
   const events = openEvents()
   events.on('call.refused', refusal => logged.push(refusal))
-  const store = { add: async (rows: Refusal[]) => void stored.push(...rows), list: async () => [] }
+  const store = {
+    add: async (rows: Refusal[]) => void stored.push(...rows),
+    removeBefore: async () => 0,
+    list: async () => [],
+  }
   const log = openRefusalLog({ store, events, clock: new TestClock(), readKeep: () => 9 })
   const request = { id: 'r-1', key: null, key_hash: null, workspace_id: null }
   const path = `/api/v1/models/${CREDENTIAL}${'/x'.repeat(1_000)}`

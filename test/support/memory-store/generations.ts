@@ -1,16 +1,29 @@
 import { conflict, GatewayError } from '../../../src/core/errors.ts'
 import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
-import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
+import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
+import { countEviction } from './evictions.ts'
+import { nameFeedback } from './feedback.ts'
 import { addRow, addSpend } from './ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { addMessages } from './outbox.ts'
+import { readCursor } from './rollups.ts'
 
 /** Generations in memory. */
 export const createMemoryGenerationStore = (connection: Connection): GenerationStore => ({
   record: batch =>
     connection.write(memory => {
       for (const entry of batch) record(memory, entry)
+    }),
+  evictBefore: (midnight, now) =>
+    connection.write(memory => {
+      const all = memory.generations.all()
+      const counted = readCursor(memory) - memory.evicted.all().length
+      const oldest = all.slice(0, Math.min(counted, all.length - 1, 1_000))
+      const old = oldest.filter(({ settled_at }) => settled_at < midnight)
+      for (const call of old) evict(memory, call)
+      countEviction(memory, { kind: 'generations', reason: 'age', rows: old.length }, now)
+      return old.length
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
   listIds: (beginning, limit) =>
@@ -40,6 +53,14 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
     }),
 })
 
+function evict(memory: Memory, call: Generation): void {
+  memory.evicted.insert(call.id, call)
+  memory.generations.remove(call.id)
+  memory.transcripts.remove(call.id)
+  for (const one of memory.feedback.all(({ generation_id }) => generation_id === call.id))
+    memory.feedback.remove(nameFeedback(one))
+}
+
 function record(memory: Memory, entry: RecorderEntry): void {
   const { generation, charge } = entry
   if (generation)
@@ -48,6 +69,7 @@ function record(memory: Memory, entry: RecorderEntry): void {
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
   addMessages(memory, entry)
+  if (entry.transcript) memory.transcripts.insert(entry.transcript.generation_id, entry.transcript)
 }
 
 function refuseWhatNoColumnTakes(insert: () => void): void {

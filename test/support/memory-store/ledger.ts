@@ -51,12 +51,12 @@ function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
   })
 }
 
-function readBooks({ ledger, spend, generations }: Memory): LedgerBooks {
+function readBooks({ ledger, spend, generations, evicted }: Memory): LedgerBooks {
   const sums = new Map<string, bigint>()
   for (const { id, nanos } of ledger.all()) sums.set(id, (sums.get(id) ?? 0n) + nanos)
   const costs = new Map(
-    generations
-      .all(({ key_hash }) => key_hash !== null)
+    [...generations.all(), ...evicted.all()]
+      .filter(({ key_hash }) => key_hash !== null)
       .map(({ id, upstream_inference_cost }) => [id, upstream_inference_cost ?? 0n]),
   )
   const ids = [...new Set([...sums.keys(), ...costs.keys()])]

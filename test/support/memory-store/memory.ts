@@ -2,6 +2,8 @@ import type { ByokKey } from '../../../src/core/catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
 import type { StoredFile } from '../../../src/core/files/store.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
+import type { AuthCode } from '../../../src/core/identity/auth-codes/store.ts'
+import type { IdempotentAnswer } from '../../../src/core/identity/idempotency.ts'
 import type { Key } from '../../../src/core/identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
 import type { GroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
@@ -9,6 +11,7 @@ import type { ScimGroup } from '../../../src/core/identity/scim/groups.ts'
 import type { SyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
+import type { SignIn } from '../../../src/core/identity/sign-ins.ts'
 import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
 import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
 import type { LedgerRow } from '../../../src/core/ledger/chain.ts'
@@ -17,10 +20,13 @@ import type { DaySpend } from '../../../src/core/ledger/ledger.ts'
 import type { Assignment } from '../../../src/core/policy/assignments/store.ts'
 import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Guardrail } from '../../../src/core/policy/guardrails/store.ts'
+import type { Feedback } from '../../../src/core/telemetry/feedback.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { OutboxRow } from '../../../src/core/telemetry/outbox.ts'
 import type { StoredRefusal } from '../../../src/core/telemetry/refusals.ts'
+import type { EvictionCount } from '../../../src/core/telemetry/retention.ts'
 import type { App } from '../../../src/core/telemetry/rollups/apps.ts'
+import type { StoredTranscript } from '../../../src/core/telemetry/transcripts.ts'
 import { Table } from './table.ts'
 
 /** Deleted rows stay, because others refer to them. */
@@ -53,6 +59,13 @@ export class Memory {
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
   readonly outbox = new Table<OutboxRow>()
+  readonly idempotency = new Table<IdempotentAnswer>()
+  readonly authCodes = new Table<AuthCode>()
+  readonly signIns = new Table<SignIn>()
+  readonly transcripts = new Table<StoredTranscript>()
+  readonly feedback = new Table<Feedback>()
+  readonly evicted = new Table<Generation>()
+  readonly evictions = new Table<EvictionCount>()
   readonly refusals = new Table<StoredRefusal>()
   /** By their identity. */
   readonly apps = new Table<App>()

@@ -3,6 +3,7 @@ import type {
   RefusalStore,
   StoredRefusal,
 } from '../../../src/core/telemetry/refusals.ts'
+import { countEviction } from './evictions.ts'
 import type { Connection } from './memory.ts'
 
 /** Refusals in memory. */
@@ -20,6 +21,13 @@ export const createMemoryRefusalStore = (connection: Connection): RefusalStore =
       for (const { id, created_at, ...count } of counts)
         for (const row of refusals.all(one => one.id === id && one.created_at === created_at))
           refusals.update(String(row.sequence), count)
+    }),
+  removeBefore: (time, now) =>
+    connection.write(memory => {
+      const old = memory.refusals.all(({ created_at }) => created_at < time).slice(0, 1_000)
+      for (const { sequence } of old) memory.refusals.remove(String(sequence))
+      countEviction(memory, { kind: 'refusals', reason: 'age', rows: old.length }, now)
+      return old.length
     }),
   list: (limit, filter = {}) =>
     connection.read(({ refusals }) =>

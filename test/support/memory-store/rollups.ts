@@ -27,7 +27,7 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
   advance: limit =>
     connection.write(memory => {
       const from = readCursor(memory)
-      const calls = listCalls(memory).slice(from, from + limit)
+      const calls = listAll(memory).slice(from, from + limit)
       if (calls.length === 0) return 0
       for (const call of calls) addApp(memory, call)
       setCursor(memory, from + calls.length)
@@ -35,7 +35,7 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
     }),
   reset: () =>
     connection.write(memory => {
-      if (memory.generations.all().length < readCursor(memory))
+      if (memory.evicted.all().length > 0)
         throw conflict('Older calls are no longer on record: their sums stay')
       setCursor(memory, 0)
     }),
@@ -81,17 +81,21 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
   verify: () => connection.read(() => []),
 })
 
-const readCursor = ({ counters }: Memory): number => counters.get(CURSOR)?.value ?? 0
+export const readCursor = ({ counters }: Memory): number => counters.get(CURSOR)?.value ?? 0
 
 function setCursor({ counters }: Memory, value: number): void {
   if (counters.has(CURSOR)) counters.update(CURSOR, { value })
   else counters.insert(CURSOR, { value })
 }
 
-const listCalls = ({ generations }: Memory): CallFacts[] =>
-  generations.all().map((generation, i) => readFacts(generation, i + 1))
+/** Lists all calls that ever were on record. Those that no longer are came first. */
+const listAll = ({ evicted, generations }: Memory): CallFacts[] =>
+  [...evicted.all(), ...generations.all()].map((generation, i) => readFacts(generation, i + 1))
 
-const listCounted = (memory: Memory) => listCalls(memory).slice(0, readCursor(memory))
+const listCalls = (memory: Memory): CallFacts[] =>
+  listAll(memory).slice(memory.evicted.all().length)
+
+const listCounted = (memory: Memory) => listAll(memory).slice(0, readCursor(memory))
 
 const listApps = ({ apps }: Memory): App[] => apps.all()
 

@@ -88,6 +88,9 @@ function removeBelongings(memory: Memory, workspace_id: string, deleted_at: stri
   const isInside = (row: { workspace_id: string }) => row.workspace_id === workspace_id
   for (const { id } of memory.guardrails.all(isInside)) removeGuardrail(memory, id)
   for (const { id } of memory.budgets.all(isInside)) memory.budgets.remove(id)
+  for (const { hash } of memory.authCodes.all(isInside)) memory.authCodes.remove(hash)
+  for (const { generation_id } of memory.transcripts.all(isInside))
+    memory.transcripts.remove(generation_id)
   for (const { id } of memory.files.all(isInside)) memory.files.remove(id)
   for (const { id } of memory.scimMappings.all(isInside)) memory.scimMappings.remove(id)
   for (const { id } of memory.workspaceMembers.all(isInside)) memory.workspaceMembers.remove(id)

@@ -6,10 +6,12 @@ import { finishSyncJob } from '../../../src/core/identity/scim/sync-jobs.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { sealTranscript } from '../../../src/core/telemetry/transcripts.ts'
 import { buildGeneration } from '../generation.ts'
 import {
   makeByokKey,
   makeFile,
+  makeGeneration,
   makeGroup,
   makeKey,
   makeWorkspace,
@@ -54,10 +56,18 @@ const requestPreset =
   (params: Record<string, string> = {}): RequestBuilder =>
   async (gateway, actor) => ({ params: { slug: await makePreset(gateway, actor), ...params } })
 
-async function makeGeneration(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
-  await gateway.store.generations.record([
-    { generation: buildGeneration({ id: GENERATION, workspace_id }), charge: null },
-  ])
+async function makeTranscript(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
+  const isCaller = (key: { name: string; workspace_id: string }) =>
+    key.name === 'inference' && key.workspace_id === workspace_id
+  const key_hash = gateway.memory.keys.values().find(isCaller)?.hash ?? null
+  const generation = buildGeneration({ id: GENERATION, workspace_id, key_hash })
+  const answer = { completion: 'Hello', reasoning: null }
+  const transcript = sealTranscript(
+    gateway,
+    { ...generation, created_at: gateway.clock.now().toISOString() },
+    { input: { prompt: 'Hi' }, output: answer },
+  )
+  if (transcript) await gateway.store.generations.record([{ generation, charge: null, transcript }])
   return GENERATION
 }
 
@@ -82,6 +92,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   openapiYaml: requestNothing,
   docs: requestNothing,
   docsPart: async () => ({ params: { part: 'page.css' } }),
+  // A code works once, so that these requests have none.
+  exchangeAuthCodeForAPIKey: async () => ({ body: { code: 'gw-code-v1-none' } }),
   getModels: requestNothing,
   listModelsCount: requestNothing,
   listEmbeddingsModels: requestNothing,
@@ -102,6 +114,9 @@ export const READINGS: Record<string, RequestBuilder> = {
   getPresetVersion: requestPreset({ version: '1' }),
   getGeneration: async (gateway, actor) => ({
     query: `id=${await makeGeneration(gateway, actor)}`,
+  }),
+  listGenerationContent: async (gateway, actor) => ({
+    query: `id=${await makeTranscript(gateway, actor)}`,
   }),
   list: requestNothing,
   getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),

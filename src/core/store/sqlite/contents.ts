@@ -3,12 +3,16 @@ import type { Kysely } from 'kysely'
 import type { RecordSecrets } from '../../ledger/seals.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
+import { createAuthCodeStore } from './auth-codes.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createEvictionStore } from './evictions.ts'
+import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
+import { createIdempotencyStore } from './idempotency.ts'
 import { createKeyStore } from './keys.ts'
 import { createLedgerStore } from './ledger.ts'
 import { createMemberStore } from './members.ts'
@@ -32,13 +36,19 @@ import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'te
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
 import rollups from './migrations/020-rollups.sql' with { type: 'text' }
+import transcripts from './migrations/021-transcripts.sql' with { type: 'text' }
+import auth from './migrations/022-auth.sql' with { type: 'text' }
+import responseCache from './migrations/023-response-cache.sql' with { type: 'text' }
+import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
 import { createRollupStore } from './rollups.ts'
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
+import { createSignInStore } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
+import { createTranscriptStore } from './transcripts.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
@@ -67,8 +77,14 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, secrets.mac),
+  transcripts: createTranscriptStore(kysely, db, write),
+  authCodes: createAuthCodeStore(kysely, write),
+  signIns: createSignInStore(kysely, write),
+  idempotency: createIdempotencyStore(kysely, write),
+  feedback: createFeedbackStore(kysely, write),
+  evictions: createEvictionStore(kysely),
   outbox: createOutboxStore(kysely, write),
-  refusals: createRefusalStore(kysely, write),
+  refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
@@ -98,4 +114,8 @@ export const MIGRATIONS: string[] = [
   steps,
   files,
   rollups,
+  transcripts,
+  auth,
+  responseCache,
+  idempotency,
 ]

@@ -15,9 +15,11 @@ import type {
   ProviderResponse,
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
+import { createEvictor } from './generations/evicted.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
+import { createTranscriptWriter } from './transcripts.ts'
 
 /** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
 const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value } = {
@@ -58,6 +60,7 @@ const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value }
   preset_id: generation => generation.preset_id,
   data_region: generation => generation.data_region,
   router: generation => generation.router,
+  response_cache_source_id: generation => generation.response_cache_source_id,
   contentFilters: generation =>
     generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
   steps: ({ steps }) => (steps.length === 0 ? '[]' : renderSteps(steps)),
@@ -97,6 +100,7 @@ export function createGenerationStore(
           : error
       }
     },
+    evictBefore: createEvictor(db),
     async byId(id) {
       const row = await selectGenerations(kysely).where('id', '=', id).executeTakeFirst()
       return row && toGeneration(row)
@@ -142,6 +146,7 @@ function createRecorder(db: Database, mac: Mac) {
   )
   const ledgerWriter = createLedgerWriter(db, mac)
   const writeOutbox = createOutboxWriter(db)
+  const writeTranscript = createTranscriptWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
   return db.transaction((batch: RecorderEntry[]) => {
     for (const { generation: finished, charge } of batch)
@@ -153,6 +158,7 @@ function createRecorder(db: Database, mac: Mac) {
       if (entry.charge && needsRow(entry.charge, entry.generation))
         charges.push(toChargeRow(entry.charge, entry.generation === null))
       if (entry.outbox) writeOutbox(entry)
+      if (entry.transcript) writeTranscript(entry.transcript)
     }
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)

@@ -8,6 +8,7 @@ import {
   sealLedgerRow,
 } from '../../ledger/chain.ts'
 import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger.ts'
+import { IS_CHARGED } from './generations/evicted.ts'
 import type { Tables } from './tables.ts'
 
 /** Creates the store of spending in SQL. `generations.ts` writes spending with its generations. */
@@ -112,28 +113,38 @@ const parseRow = <Row extends { byok: number | boolean; nanos: string }>(row: Ro
 })
 const parseMoney = (text: string | null) => (text === null ? null : BigInt(text))
 
-// Calls from before the chain existed are summed up in its opening rows.
-const IS_CHARGED = `
-  g.key_hash is not null and g.upstream_inference_cost <> 0
-  and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
-
 /**
  * Matches every charge with its call, and every call with its charge. Two joins, each by an index:
- * SQLite compares all rows with all others for a full join.
+ * SQLite compares all rows with all others for a full join. Charges of calls whose records are no
+ * longer kept are compared with the sums of these.
  */
 export const UNMATCHED = `
   with charged as materialized (
-    select id, sum(nanos) as nanos from ledger where source <> 'opening'
+    select id, sum(nanos) as nanos, substr(max(settled_at), 1, 10) as day
+    from ledger where source <> 'opening'
     group by id having sum(nanos) <> 0
+  ),
+  removed as materialized (
+    select c.id, c.nanos from charged as c
+    where c.day <= (select max(day) from evicted_days)
+      and not exists (select 1 from generations as kept where kept.id = c.id)
+  ),
+  sums as (
+    select (select coalesce(sum(nanos), 0) from removed) as charged,
+      (select coalesce(sum(charged), 0) from evicted_days) as recorded
   )
   select l.id, cast(l.nanos as text) as charged,
     cast(g.upstream_inference_cost as text) as recorded
   from charged as l left join generations as g on g.id = l.id and ${IS_CHARGED}
   where l.nanos is distinct from g.upstream_inference_cost
+    and l.id not in (select id from removed)
   union all
   select g.id, null, cast(g.upstream_inference_cost as text)
   from generations as g left join charged as l on l.id = g.id
-  where l.id is null and ${IS_CHARGED}`
+  where l.id is null and ${IS_CHARGED}
+  union all
+  select 'calls that are no longer kept', cast(charged as text), cast(recorded as text)
+  from sums where charged <> recorded`
 
 /**
  * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate

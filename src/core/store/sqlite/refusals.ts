@@ -1,10 +1,16 @@
+import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import type { RefusalFilter, RefusalStore } from '../../telemetry/refusals.ts'
+import { createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of refusals in SQL. */
-export const createRefusalStore = (kysely: Kysely<Tables>, write: Write): RefusalStore => ({
+export const createRefusalStore = (
+  kysely: Kysely<Tables>,
+  db: Database,
+  write: Write,
+): RefusalStore => ({
   add: (refusals, counts, keep) =>
     write(
       ...(refusals.length > 0 ? [kysely.insertInto('refusals').values(refusals)] : []),
@@ -19,9 +25,14 @@ export const createRefusalStore = (kysely: Kysely<Tables>, write: Write): Refusa
         .deleteFrom('refusals')
         .where('sequence', '<=', sql<number>`(select max(sequence) from refusals) - ${keep}`),
     ),
+  removeBefore: createRemoval(db, 'refusals', REMOVE_OLD),
   list: (limit, filter = {}) =>
     addFilters(selectRefusals(kysely), filter).orderBy('sequence', 'desc').limit(limit).execute(),
 })
+
+const REMOVE_OLD =
+  'delete from refusals where sequence in ' +
+  '(select sequence from refusals where created_at < ? order by sequence limit 1000)'
 
 const selectRefusals = (kysely: Kysely<Tables>) => kysely.selectFrom('refusals').selectAll()
 

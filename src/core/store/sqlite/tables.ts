@@ -3,6 +3,8 @@ import type { ByokKey } from '../../catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
 import type { StoredFile } from '../../files/store.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
+import type { AuthCode } from '../../identity/auth-codes/store.ts'
+import type { IdempotentAnswer } from '../../identity/idempotency.ts'
 import type { Key } from '../../identity/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../identity/members/store.ts'
 import type { GroupMapping } from '../../identity/scim/group-mappings.ts'
@@ -10,6 +12,7 @@ import type { ScimGroup } from '../../identity/scim/groups.ts'
 import type { SyncJob } from '../../identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../identity/scim/tokens.ts'
 import type { ScimUser } from '../../identity/scim/users/store.ts'
+import type { SignIn } from '../../identity/sign-ins.ts'
 import type { Workspace } from '../../identity/workspaces/store.ts'
 import type { LedgerRow } from '../../ledger/chain.ts'
 import type { Credit } from '../../ledger/credits.ts'
@@ -17,9 +20,12 @@ import type { DaySpend } from '../../ledger/ledger.ts'
 import type { Assignment } from '../../policy/assignments/store.ts'
 import type { Budget } from '../../policy/budgets/store.ts'
 import type { Guardrail } from '../../policy/guardrails/store.ts'
+import type { Feedback } from '../../telemetry/feedback.ts'
 import type { Generation } from '../../telemetry/generations.ts'
 import type { OutboxRow } from '../../telemetry/outbox.ts'
 import type { StoredRefusal } from '../../telemetry/refusals.ts'
+import type { EvictionCount } from '../../telemetry/retention.ts'
+import type { StoredTranscript } from '../../telemetry/transcripts.ts'
 
 /**
  * The tables as Kysely sees them: the nouns' own types, except booleans, bigints and lists, which
@@ -63,6 +69,14 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
+  idempotency: Columns<IdempotentAnswer>
+  auth_codes: Columns<AuthCode>
+  sign_ins: Columns<SignIn>
+  transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
+  transcript_use: { bytes: number }
+  feedback: Columns<Feedback>
+  evicted_days: { day: string; calls: number; charged: string }
+  evictions: Columns<EvictionCount>
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
 }
 

@@ -1,0 +1,78 @@
+import type { Config } from '../../config.ts'
+import type { Kind } from '../../language/work.ts'
+
+/** An answer that can be given again. */
+export interface KeptAnswer {
+  /** The id of the generation that it comes from. */
+  source_id: string
+  kind: Kind
+  model: string
+  provider: string
+  isWhole: boolean
+  /** Its parts as they streamed, in batches, without counts and receipt. */
+  batches: unknown[][]
+  finish: { reason: string; native: string | null } | null
+  /** The config that held for it: under another it is not given again. */
+  config: Config
+  /** Milliseconds since the epoch. */
+  kept_at: number
+  expires_at: number
+}
+
+/** What an entry takes beside its texts, in bytes. */
+const OVERHEAD = 1_000
+
+/**
+ * Remembers whole answers in memory, for a while and within a bound of bytes: what was used longest
+ * ago goes first. Nothing of it outlives the process.
+ */
+export class ResponseCache {
+  /** In the order of use: a map keeps that of insertion. */
+  readonly #entries = new Map<string, { answer: KeptAnswer; size: number }>()
+  #size = 0
+
+  /** The bytes of all answers. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Finds an answer that is not over. */
+  find(name: string, config: Config, now: number): KeptAnswer | null {
+    const entry = this.#entries.get(name)
+    if (!entry) return null
+    this.delete(name)
+    const { answer, size } = entry
+    if (answer.expires_at <= now || answer.config !== config) return null
+    this.#entries.set(name, entry)
+    this.#size += size
+    return answer
+  }
+
+  /** Keeps an answer within a bound of bytes: not at all if it alone is larger. */
+  keep(name: string, answer: KeptAnswer, most: number): void {
+    this.delete(name)
+    const size = measure(name, answer)
+    if (size > most) return
+    this.#entries.set(name, { answer, size })
+    this.#size += size
+    this.trim(most)
+  }
+
+  delete(name: string): void {
+    const entry = this.#entries.get(name)
+    if (!entry) return
+    this.#entries.delete(name)
+    this.#size -= entry.size
+  }
+
+  /** Removes what was used longest ago until the rest takes at most so many bytes. */
+  trim(most: number): void {
+    for (const name of this.#entries.keys()) {
+      if (this.#size <= most) return
+      this.delete(name)
+    }
+  }
+}
+
+const measure = (name: string, { batches }: KeptAnswer): number =>
+  OVERHEAD + name.length + 2 * JSON.stringify(batches).length

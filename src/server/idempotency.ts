@@ -1,0 +1,206 @@
+import { dialects } from '../core/dialects/registry.ts'
+import { invalid } from '../core/errors.ts'
+import type { Gateway } from '../core/gateway.ts'
+import { type Actor, identify } from '../core/identity/actor.ts'
+import {
+  beginChange,
+  checkSameRequest,
+  endChange,
+  isWorthRetrying,
+  KEPT_FOR,
+  type KeptResponse,
+  stillRunning,
+} from '../core/identity/idempotency.ts'
+import { readWholeBody } from './body.ts'
+import { findConnection } from './connections.ts'
+import { createErrorResponse } from './errors.ts'
+import { readRequestId } from './headers.ts'
+import { Recording } from './idempotency/recording.ts'
+import { readPath } from './request-target.ts'
+
+type Handle = (request: Request) => Response | Promise<Response>
+
+/** An answer to a call that runs or has ended. */
+interface KeptCall {
+  fingerprint: string
+  created_at: number
+  /** Null until the answer has begun. */
+  recording: Recording | null
+  isOver: boolean
+}
+
+/** A request under a client's key. */
+interface Keyed {
+  name: string
+  fingerprint: string
+  /** The request without its key and without its connection, so that nobody ends it. */
+  inner: Request
+}
+
+const HEADER = 'idempotency-key'
+const REPLAYED = { 'idempotency-replayed': 'true' }
+/** How many calls are remembered, however small their answers. */
+const MOST_CALLS = 10_000
+const MIB = 1024 * 1024
+
+const originals = new WeakMap<Request, Request>()
+
+/** Returns the request as it came over the network. */
+export const findOriginal = (request: Request): Request => originals.get(request) ?? request
+
+/**
+ * Extends a handler of requests by `Idempotency-Key`: a change or call that is repeated within 24
+ * hours gets the same answer and is not done again. Answers 409 while the first one runs, 422 for
+ * another request under the same key, and 400 for a key that is none. Changes are remembered in the
+ * store, calls in memory. Requests without a valid API key are handled as usual.
+ */
+export function withIdempotency(gateway: Gateway, handle: Handle): Handle {
+  const calls = new CallMemory()
+  return request => {
+    if (!request.headers.has(HEADER) || request.method === 'GET' || request.method === 'HEAD')
+      return handle(request)
+    return respondOnce(gateway, { handle, calls, request })
+  }
+}
+
+interface Keeping {
+  handle: Handle
+  calls: CallMemory
+  request: Request
+}
+
+async function respondOnce(gateway: Gateway, keeping: Keeping): Promise<Response> {
+  const { request, handle } = keeping
+  const actor = await findKeyHolder(gateway, request)
+  if (!actor) return handle(request)
+  const connection = findConnection(request)
+  connection?.startWork()
+  try {
+    const keyed = await readKeyed(request, actor)
+    return await (isCall(request)
+      ? callOnce(gateway, keeping, keyed)
+      : changeOnce(gateway, keeping, keyed))
+  } catch (thrown) {
+    return createErrorResponse(thrown, readRequestId(request, gateway.ids.uuid()))
+  } finally {
+    connection?.finishWork()
+  }
+}
+
+const findKeyHolder = (gateway: Gateway, { headers }: Request): Promise<Actor | null> => {
+  const key = headers.get('x-api-key')
+  const authorization = headers.get('authorization') || (key === null ? null : `Bearer ${key}`)
+  return identify(gateway, authorization).catch(() => null)
+}
+
+const CALLS = new Set(dialects.map(({ path }) => `/api/v1${path}`))
+const isCall = (request: Request): boolean => CALLS.has(readPath(request))
+
+async function readKeyed(request: Request, actor: Actor): Promise<Keyed> {
+  const key = request.headers.get(HEADER) ?? ''
+  if (!/^[\x21-\x7e]{1,255}$/.test(key))
+    throw invalid('Idempotency-Key: expected 1 to 255 letters, digits and signs', HEADER)
+  if (request.headers.get('content-type')?.startsWith('multipart/'))
+    throw invalid('Idempotency-Key: expected none with an upload', HEADER)
+  const { method, url } = request
+  const body = await readWholeBody(request)
+  const headers = new Headers(request.headers)
+  headers.delete(HEADER)
+  const inner = new Request(url, { method, headers, ...(body.length > 0 ? { body } : {}) })
+  originals.set(inner, request)
+  const asked = new Bun.CryptoHasher('sha256').update(`${method} ${url}\n`).update(body)
+  return {
+    name: Bun.CryptoHasher.hash('sha256', JSON.stringify([actor.key_hash, key]), 'hex'),
+    fingerprint: asked.digest('hex'),
+    inner,
+  }
+}
+
+/** Makes a change once. Its answer is on disk before its client gets it. */
+async function changeOnce(gateway: Gateway, { handle }: Keeping, keyed: Keyed): Promise<Response> {
+  const kept = await beginChange(gateway, keyed)
+  if (kept) return render(kept, REPLAYED)
+  const response = await handle(keyed.inner)
+  const answer = {
+    status: response.status,
+    headers: [...response.headers],
+    body: await response.text(),
+  }
+  await endChange(gateway, keyed.name, answer)
+  return render(answer)
+}
+
+// What has no body must not have one.
+const render = ({ status, headers, body }: KeptResponse, more: Record<string, string> = {}) =>
+  new Response(body === '' ? null : body, {
+    status,
+    headers: [...headers, ...Object.entries(more)],
+  })
+
+/** Makes a call once, and reads its answer to the end, also if its client leaves. */
+async function callOnce(
+  gateway: Gateway,
+  { handle, calls }: Keeping,
+  { name, fingerprint, inner }: Keyed,
+): Promise<Response> {
+  const most = gateway.config.idempotency.max_mib * MIB
+  if (most === 0)
+    throw invalid('Idempotency-Key: expected none, as answers are not kept here', HEADER)
+  const now = gateway.clock.now().getTime()
+  const known = calls.find(name, now)
+  if (known) return replay(known, fingerprint)
+  const call: KeptCall = { fingerprint, created_at: now, recording: null, isOver: false }
+  calls.begin(name, call)
+  try {
+    const response = await handle(inner)
+    const recording = new Recording(response)
+    call.recording = recording
+    void recording.record(response.body).then(() => {
+      call.isOver = true
+      if (isWorthRetrying(response.status)) calls.remove(name, call)
+      else calls.trim(most)
+    })
+    return recording.play()
+  } catch (thrown) {
+    calls.remove(name, call)
+    throw thrown
+  }
+}
+
+function replay({ fingerprint: first, recording, isOver }: KeptCall, fingerprint: string) {
+  checkSameRequest(first, fingerprint)
+  if (!recording || !isOver) throw stillRunning()
+  return recording.play(REPLAYED)
+}
+
+/** Remembers calls, the oldest first. */
+class CallMemory {
+  readonly #calls = new Map<string, KeptCall>()
+
+  find(name: string, now: number): KeptCall | undefined {
+    const call = this.#calls.get(name)
+    if (!call?.isOver || call.created_at > now - KEPT_FOR) return call
+    this.#calls.delete(name)
+    return undefined
+  }
+
+  begin(name: string, call: KeptCall): void {
+    this.#calls.set(name, call)
+  }
+
+  remove(name: string, call: KeptCall): void {
+    if (this.#calls.get(name) === call) this.#calls.delete(name)
+  }
+
+  /** Forgets the oldest that have ended until the rest takes at most so many bytes. */
+  trim(most: number): void {
+    let size = 0
+    for (const { recording } of this.#calls.values()) size += recording?.size ?? 0
+    for (const [name, { recording, isOver }] of this.#calls) {
+      if (size <= most && this.#calls.size <= MOST_CALLS) return
+      if (!isOver) continue
+      this.#calls.delete(name)
+      size -= recording?.size ?? 0
+    }
+  }
+}

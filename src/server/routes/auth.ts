@@ -1,0 +1,279 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { denied, GatewayError, invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import {
+  AuthCodeExchange,
+  ConsentQuery,
+  NewAuthCode,
+} from '../../core/identity/auth-codes/schema.ts'
+import {
+  checkConsentQuery,
+  createAuthCode,
+  createConsentedCode,
+  exchangeAuthCode,
+} from '../../core/identity/auth-codes.ts'
+import { hashSecret } from '../../core/identity/keys/secret.ts'
+import type { Member } from '../../core/identity/members/store.ts'
+import {
+  findLinkMember,
+  findSessionMember,
+  listOwnWorkspaces,
+  signIn,
+} from '../../core/identity/sign-ins.ts'
+import { requireValid } from '../../core/kernel/body.ts'
+import { MAX_USD } from '../../core/kernel/money.ts'
+import { allowAnyone } from '../access.ts'
+import { readForm, readQuery } from '../body.ts'
+import {
+  renderCode,
+  renderConsent,
+  renderLink,
+  renderProblem,
+  renderSignedIn,
+  renderSignedOut,
+} from '../consent.ts'
+import { describeOperation, type Operation } from '../operation.ts'
+import { readSearchParams } from '../request-target.ts'
+import { defineResource, defineRoute } from '../resource.ts'
+
+/** Creates the route by which a key makes a code for an app. */
+export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key' }, [
+  defineRoute(
+    'POST /auth/keys/code',
+    'createAuthKeysCode',
+    'Make a code that an app exchanges for a key',
+    createAuthCode,
+    { body: NewAuthCode, refusals: [403, 409] },
+  ),
+])
+
+/** Creates the route by which an app exchanges a code for a key. */
+export const createAuthKeyRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
+  defineRoute(
+    'POST /auth/keys',
+    'exchangeAuthCodeForAPIKey',
+    'Exchange a code for a key',
+    (gateway, _, body) => exchangeAuthCode(gateway, body),
+    { body: AuthCodeExchange, refusals: [403] },
+  ),
+])
+
+/** The form of the link: the token is a secret, and so never in an address that forms lead to. */
+const LinkForm = Type.Object({ token: Type.String({ minLength: 1, maxLength: 200 }) })
+
+/** The form of consent. */
+const ConsentForm = Type.Object({
+  ...ConsentQuery.properties,
+  proof: Type.String({ minLength: 1, maxLength: 200 }),
+  workspace_id: Type.String({ maxLength: 100 }),
+  limit: Type.Optional(Type.String({ maxLength: 20 })),
+  decision: Type.Union([Type.Literal('allow'), Type.Literal('deny')]),
+})
+
+const FORM = 'application/x-www-form-urlencoded'
+
+const describePage = (details: Omit<Operation, 'tag' | 'open' | 'isPage'>) =>
+  describeOperation({ tag: 'OAuth', open: true, isPage: true, ...details })
+
+/** Creates the pages on which members sign in and give apps keys. */
+export function createConsentRoutes(gateway: Gateway) {
+  return new Elysia()
+    .use(allowAnyone())
+    .get(
+      '/auth',
+      ({ request }) => showPage(() => showConsent(gateway, request)),
+      describePage({
+        id: 'showConsent',
+        summary: 'See which app asks for a key',
+        query: ConsentQuery,
+        statuses: [200, 400, 403],
+      }),
+    )
+    .post(
+      '/auth',
+      ({ request }) => showPage(() => decideConsent(gateway, request)),
+      describePage({
+        id: 'decideConsent',
+        summary: 'Give an app a key, or refuse',
+        body: ConsentForm,
+        accepts: FORM,
+        statuses: [200, 303, 400, 403, 409],
+      }),
+    )
+    .get(
+      '/auth/sign-in',
+      ({ request }) => showPage(() => showLink(gateway, request)),
+      describePage({
+        id: 'showSignIn',
+        summary: 'See whom a link signs in',
+        query: LinkForm,
+        statuses: [200, 400, 403],
+      }),
+    )
+    .post(
+      '/auth/sign-in',
+      ({ request }) => showPage(() => useLink(gateway, request)),
+      describePage({
+        id: 'useSignIn',
+        summary: 'Sign in with a link, once',
+        body: LinkForm,
+        accepts: FORM,
+        statuses: [200, 400, 403],
+      }),
+    )
+}
+
+/** Shows what fails as a page. */
+async function showPage(render: () => Promise<Response>): Promise<Response> {
+  try {
+    return await render()
+  } catch (thrown) {
+    const { message, status } = GatewayError.from(thrown)
+    return renderProblem(message, status)
+  }
+}
+
+async function showConsent(gateway: Gateway, request: Request): Promise<Response> {
+  const member = await findSessionMember(gateway, readSession(request))
+  const names = [...readSearchParams(request)].map(([name]) => name)
+  if (names.length > 0) {
+    refuseUnknown(names)
+    checkConsentQuery(gateway, readQuery(request, ConsentQuery))
+  }
+  if (!member) return renderSignedOut()
+  if (names.length === 0) return renderSignedIn(member)
+  const query = readQuery(request, ConsentQuery)
+  const workspaces = await listOwnWorkspaces(gateway, member)
+  if (workspaces.length === 0) throw denied('You are in no workspace')
+  const proof = createProof(gateway, request, query, getExpiry(gateway))
+  return renderConsent({ query, member, workspaces, proof })
+}
+
+// A parameter without effect would look as if it had one.
+function refuseUnknown(names: string[]): void {
+  const unknown = names.find(name => !Object.hasOwn(ConsentQuery.properties, name))
+  if (unknown !== undefined) throw invalid(`${unknown}: expected no such parameter`)
+  if (new Set(names).size < names.length) throw invalid('Expected each parameter once')
+}
+
+async function decideConsent(gateway: Gateway, request: Request): Promise<Response> {
+  refuseOtherSites(gateway, request)
+  const form = await readFormOf(request, ConsentForm)
+  const member = await findSessionMember(gateway, readSession(request))
+  if (!member) return renderSignedOut()
+  const { proof, workspace_id, limit, decision, ...query } = form
+  checkConsentQuery(gateway, query)
+  requireProof(gateway, request, query, proof)
+  if (decision === 'deny') return answerApp(query.callback_url, { error: 'access_denied' })
+  const code = await giveCode(gateway, member, { query, workspace_id, limit })
+  return query.callback_url === undefined
+    ? renderCode(code)
+    : answerApp(query.callback_url, { code })
+}
+
+interface Consented {
+  query: Static<typeof ConsentQuery>
+  workspace_id: string
+  limit: string | undefined
+}
+
+async function giveCode(
+  gateway: Gateway,
+  member: Member,
+  { query, workspace_id, limit }: Consented,
+): Promise<string> {
+  const workspaces = await listOwnWorkspaces(gateway, member)
+  if (!workspaces.some(({ id }) => id === workspace_id))
+    throw denied('You are not in this workspace')
+  const actor = { kind: 'member' as const, user_id: member.id, workspace_id, key_hash: null }
+  const { data } = await createConsentedCode(gateway, actor, query, parseLimit(limit))
+  return data.id
+}
+
+function parseLimit(text = ''): number | null {
+  if (text.trim() === '') return null
+  const limit = /^\s*\d{1,9}(\.\d{1,9})?\s*$/.test(text) ? Number(text) : Number.NaN
+  if (!(limit <= MAX_USD)) throw invalid('limit: expected an amount in USD, such as 12.50')
+  return limit
+}
+
+/** Leads back to the app. The address was checked when the form was shown, and when it came back. */
+function answerApp(callback_url: string | undefined, answer: Record<string, string>): Response {
+  if (callback_url === undefined) return renderProblem('You have refused.', 200)
+  const url = new URL(callback_url)
+  for (const [name, value] of Object.entries(answer)) url.searchParams.append(name, value)
+  const headers = {
+    location: url.href,
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+  }
+  return new Response(null, { status: 303, headers })
+}
+
+async function showLink(gateway: Gateway, request: Request): Promise<Response> {
+  const { token } = readQuery(request, LinkForm)
+  const member = await findLinkMember(gateway, token)
+  if (!member) throw denied('This link was used already, or is too old')
+  return renderLink(token, member)
+}
+
+async function useLink(gateway: Gateway, request: Request): Promise<Response> {
+  refuseOtherSites(gateway, request)
+  const { token } = await readFormOf(request, LinkForm)
+  const session = await signIn(gateway, token)
+  const member = await findSessionMember(gateway, session)
+  if (!member) throw denied('This member was deactivated')
+  return renderSignedIn(member, { 'set-cookie': renderCookie(gateway, session) })
+}
+
+async function readFormOf<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
+  return requireValid(schema, await readForm(request))
+}
+
+const COOKIE = 'gateway_session'
+const SESSION_SECONDS = 43_200
+
+// Lax: an app's page leads here by a link. What changes something needs a proof besides.
+const renderCookie = ({ instance }: Gateway, session: string): string =>
+  [
+    `${COOKIE}=${session}; Path=/auth; Max-Age=${SESSION_SECONDS}; HttpOnly; SameSite=Lax`,
+    ...(instance.siteUrl.startsWith('https:') ? ['Secure'] : []),
+  ].join('; ')
+
+function readSession(request: Request): string | undefined {
+  const cookies = (request.headers.get('cookie') ?? '').split(';').map(one => one.trim())
+  return cookies.find(one => one.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1)
+}
+
+/** Refuses a form that another site has sent, as browsers tell. */
+function refuseOtherSites({ instance }: Gateway, request: Request): void {
+  const origin = request.headers.get('origin')
+  const site = request.headers.get('sec-fetch-site')
+  const hosts = [new URL(instance.siteUrl).host, request.headers.get('host')]
+  const isOwn = origin !== null && hosts.includes(URL.parse(origin)?.host ?? '')
+  if (!isOwn || (site !== null && site !== 'same-origin'))
+    throw denied('This form was not sent from its own page')
+}
+
+/** In milliseconds: how long a page of consent may wait for its answer. */
+const FORM_LIFETIME = 600_000
+
+const getExpiry = ({ clock }: Gateway): number => clock.now().getTime() + FORM_LIFETIME
+
+/** Creates what proves that this session was shown the form, for exactly this query. */
+function createProof(gateway: Gateway, request: Request, query: ConsentQuery, expiry: number) {
+  const { callback_url, code_challenge, code_challenge_method, key_label } = query
+  const asked = [callback_url, code_challenge, code_challenge_method, key_label]
+  const session = hashSecret(readSession(request) ?? '')
+  const text = JSON.stringify(['consent', session, expiry, ...asked.map(one => one ?? null)])
+  return `${expiry}.${gateway.secrets.mac(text)}`
+}
+
+function requireProof(gateway: Gateway, request: Request, query: ConsentQuery, proof: string) {
+  const expiry = Number(proof.slice(0, proof.indexOf('.')))
+  const expected = createProof(gateway, request, query, expiry)
+  if (!(expiry > gateway.clock.now().getTime()) || hashSecret(proof) !== hashSecret(expected))
+    throw denied('This page is too old: go back to the app and begin again')
+}

@@ -1,0 +1,114 @@
+import type { CallContext, Dialect } from '../../../core/dialects/dialect.ts'
+import { invalid } from '../../../core/errors.ts'
+import type { Gateway } from '../../../core/gateway.ts'
+import type { Actor } from '../../../core/identity/actor.ts'
+import {
+  type CacheUse,
+  describeRules,
+  findKeptAnswer,
+  findPresetCaching,
+  isCacheable,
+  type PresetCaching,
+} from '../../../core/inference/cached.ts'
+import type { KeptAnswer } from '../../../core/inference/traffic/response-cache.ts'
+import type { DialectName } from '../../../core/language/dialect.ts'
+import type { Kind, Work } from '../../../core/language/work.ts'
+import { type CacheHeaders, readCacheHeaders } from '../../headers.ts'
+
+/** The dialects whose answers can be kept (wire reference K.7). */
+const CACHED: DialectName[] = ['chat', 'responses', 'messages', 'embeddings']
+
+/** In seconds: how long an answer is kept where nobody says. */
+const USUAL_TTL = 300
+
+/** What the cache of answers does for a call. */
+export interface Caching {
+  use: CacheUse
+  /** The answer that was given before; null without one. */
+  kept: KeptAnswer | null
+  /** What the names of the answer's headers begin with. */
+  prefix: string
+}
+
+/** One request to a dialect's route. */
+interface CachingRoute {
+  gateway: Gateway
+  dialect: Dialect
+  actor: Actor
+  request: Request
+}
+
+/** What was asked. */
+interface Asked {
+  call: Work[Kind]['call']
+  body: unknown
+  context: CallContext
+}
+
+/**
+ * Finds what the cache does for a call; null for one that does not use it. A preset that switches it
+ * off precedes the header, and the header precedes one that switches it on. Throws 400 for headers
+ * without effect.
+ */
+export function findCaching(route: CachingRoute, asked: Asked): Caching | null {
+  const { gateway, actor, request } = route
+  const headers = readCacheHeaders(request, gateway)
+  const { preset_id } = asked.call
+  if (!headers && preset_id === null) return null
+  const preset = findPresetCaching(gateway, asked.call)
+  if (headers) checkHeaders(route, headers, preset)
+  const enabled = preset?.enabled === false ? false : (headers?.enabled ?? preset?.enabled)
+  if (!enabled || !canCache(route) || !isCacheable(gateway, actor, asked.call)) return null
+  const ttl = headers?.ttl ?? preset?.ttl ?? USUAL_TTL
+  const use = { name: nameCall(route, asked, preset), ttl }
+  if (headers?.clears) gateway.traffic.responseCache.delete(use.name)
+  const kept = findKeptAnswer(gateway, use)
+  return { use, kept, prefix: headers?.prefix ?? 'x-openrouter-cache' }
+}
+
+const canCache = ({ gateway, dialect }: CachingRoute): boolean =>
+  CACHED.includes(dialect.name) && gateway.config.response_cache.max_mib > 0
+
+function checkHeaders(route: CachingRoute, headers: CacheHeaders, preset: PresetCaching | null) {
+  const { enabled, ttl, clears, prefix } = headers
+  if (enabled === true && !canCache(route))
+    throw invalid(`${prefix}: expected nothing, as these answers are not kept here`, prefix)
+  const isOn = enabled ?? preset?.enabled ?? false
+  if (isOn || enabled === false || preset?.enabled === false) return
+  const idle = ttl !== null ? `${prefix}-ttl` : clears ? `${prefix}-clear` : null
+  if (idle !== null) throw invalid(`${idle}: expected ${prefix}: true beside it`, idle)
+}
+
+/**
+ * Names what an answer depends on: the key, the endpoint, the body in the order of its fields, the
+ * version of its preset, and what headers change about an answer.
+ */
+function nameCall(
+  { gateway, dialect, actor }: CachingRoute,
+  asked: Asked,
+  preset: PresetCaching | null,
+) {
+  const { call, body, context } = asked
+  const { betas, routingMetadataField = null, origin, session_id } = context
+  const parts = [
+    ...[actor.key_hash, actor.workspace_id, dialect.name, call.stream, body],
+    ...[preset?.version ?? null, betas, routingMetadataField, origin.region, session_id],
+    describeRules(gateway, actor),
+  ]
+  return Bun.CryptoHasher.hash('sha256', JSON.stringify(parts), 'hex')
+}
+
+/** Renders the headers that tell what the cache did. */
+export function renderCacheHeaders(
+  { clock }: Gateway,
+  { use, kept, prefix }: Caching,
+): Record<string, string> {
+  if (!kept) return { [`${prefix}-status`]: 'MISS', [`${prefix}-ttl`]: String(use.ttl) }
+  const now = clock.now().getTime()
+  return {
+    [`${prefix}-status`]: 'HIT',
+    [`${prefix}-age`]: String(Math.floor((now - kept.kept_at) / 1000)),
+    [`${prefix}-ttl`]: String(Math.max(0, Math.ceil((kept.expires_at - now) / 1000))),
+    [`${prefix}-source-id`]: kept.source_id,
+  }
+}

@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { OpenRouter } from '@openrouter/sdk'
+import { waitUntil } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
+import { COUNTED, openStage, type Stage } from '../support/stage.ts'
+import { hasWirecheck } from '../support/wirecheck.ts'
+
+let stage: Stage
+const clientWith = (apiKey: string) =>
+  new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
+
+beforeAll(async () => {
+  stage = await openStage()
+})
+afterAll(() => stage.close())
+
+const failureOf = (call: PromiseLike<unknown>): Promise<{ statusCode?: number }> =>
+  Promise.resolve(call).then(
+    () => ({}),
+    thrown => thrown,
+  )
+
+test('OpenRouter’s client makes a code and exchanges it, once', async () => {
+  const { oAuth } = clientWith(stage.server.inference_key)
+  const { codeChallenge, codeVerifier } = await oAuth.createSHA256CodeChallenge()
+  const made = await oAuth.createAuthCode({
+    requestBody: {
+      callbackUrl: 'https://app.example/callback',
+      codeChallenge,
+      codeChallengeMethod: 'S256',
+      limit: 1.5,
+      usageLimitType: 'monthly',
+    },
+  })
+  const requestBody = { code: made.data.id, codeVerifier, codeChallengeMethod: 'S256' as const }
+  const { key, userId } = await oAuth.exchangeAuthCodeForAPIKey({ requestBody })
+  expect(typeof userId).toBe('string')
+  const { data } = await clientWith(key).apiKeys.getCurrentKeyMetadata()
+  expect(data).toMatchObject({ limit: 1.5, limitReset: 'monthly' })
+  const again = await failureOf(oAuth.exchangeAuthCodeForAPIKey({ requestBody }))
+  expect(again.statusCode).toBe(403)
+})
+
+test('OpenRouter’s client reads content, and says what was wrong with it', async () => {
+  const { data } = stage.server
+  const log = ['workspaces', 'update', 'default', '--io-logging', 'yes', '--data', data]
+  expect((await runCommand(log)).code).toBe(0)
+  await waitUntil(async () => {
+    stage.mock.onMessage('Say hello', { content: 'Hello!', ...COUNTED })
+    const answer = await clientWith(stage.server.inference_key).chat.send({
+      chatRequest: {
+        model: 'acme/small',
+        messages: [{ role: 'user', content: 'Say hello' }],
+        stream: false,
+      },
+    })
+    const id = 'id' in answer ? answer.id : ''
+    const { generations } = clientWith(stage.server.inference_key)
+    const content = await generations.listGenerationContent({ id }).catch(() => undefined)
+    if (!content) return false
+    expect(content.data.output.completion).toBe('Hello!')
+    const feedback = await clientWith(stage.server.management_key).generations.submitFeedback({
+      submitGenerationFeedbackRequest: { generationId: id, category: 'other', comment: 'Fine' },
+    })
+    return feedback.data.success
+  })
+})
+
+test.if(hasWirecheck)('every answer has the public form', async () => {
+  const { seen, violations } = await stage.report()
+  expect(violations).toEqual([])
+  expect(Object.keys(seen)).toEqual(
+    expect.arrayContaining([
+      'createAuthKeysCode 200',
+      'exchangeAuthCodeForAPIKey 200',
+      'exchangeAuthCodeForAPIKey 403',
+      'listGenerationContent 200',
+      'submitGenerationFeedback 200',
+    ]),
+  )
+})

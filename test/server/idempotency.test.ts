@@ -1,0 +1,267 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { createApp } from '../../src/server/app.ts'
+import { withIdempotency } from '../../src/server/idempotency.ts'
+import { waitUntil } from '../support/chat.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { openMemoryStore } from '../support/memory-store.ts'
+import { buildLocalConfig, startLocalServer } from '../support/server.ts'
+import {
+  chunkedEnd,
+  completion,
+  delta,
+  done,
+  finish,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+  usageChunk,
+} from '../support/upstream.ts'
+
+const DAY = 86_400_000
+const CHAT = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
+
+let upstream: Upstream
+const rooms: string[] = []
+beforeAll(async () => {
+  upstream = await startUpstream()
+})
+afterAll(async () => {
+  await upstream.close()
+  for (const room of rooms) rmSync(room, { recursive: true, force: true })
+})
+
+/** Asks a gateway, by default as its manager and with the same idempotency key. */
+function createAsk(gateway: Gateway, keys: { management: string; inference: string }) {
+  const handle = withIdempotency(gateway, createApp(gateway).handle)
+  return async (path: string, body: object, more: Record<string, string> = {}) => {
+    const { key = 'once', as = keys.management, method = 'POST', ...headers } = more
+    const response = await handle(
+      new Request(`http://localhost/api/v1${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${as}`,
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          ...headers,
+        },
+        body: JSON.stringify(body),
+      }),
+    )
+    const text = await response.text()
+    return {
+      ...{ status: response.status, text, id: response.headers.get('x-generation-id') },
+      isReplayed: response.headers.get('idempotency-replayed') === 'true',
+    }
+  }
+}
+
+async function openHouse(parts: object = {}, config: Record<string, unknown> = {}) {
+  let count = 0
+  upstream.answer(body =>
+    (body as { stream?: boolean }).stream
+      ? [sseHead(), delta(`answer ${++count}`), finish('stop'), usageChunk(), done(), chunkedEnd()]
+      : completion(`answer ${++count}`),
+  )
+  const clock = new TestClock()
+  const gateway = await testGateway({
+    ...{ clock, config: buildLocalConfig(upstream.url, config) },
+    ...parts,
+  })
+  const keys = await createTestKeys(gateway)
+  const ask = createAsk(gateway, keys)
+  return {
+    ...{ gateway, keys, clock, ask, count: () => count },
+    call: (body: object = CHAT, more: Record<string, string> = {}) =>
+      ask('/chat/completions', body, { as: keys.inference, ...more }),
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
+
+describe('a change', () => {
+  test.each(['SQLite', 'plain Maps'])('is made once, in %s', async kind => {
+    await using own = await openHouse(kind === 'SQLite' ? {} : { store: openMemoryStore() })
+    const { ask, gateway } = own
+    const before = gateway.memory.keys.size
+    const first = await ask('/keys', { name: 'ci' })
+    const again = await ask('/keys', { name: 'ci' })
+    expect([first.status, first.isReplayed]).toEqual([201, false])
+    expect(again).toEqual({ ...first, isReplayed: true })
+    expect(gateway.memory.keys.size).toBe(before + 1)
+    expect((await ask('/keys', { name: 'other' })).status).toBe(422)
+    expect((await ask('/keys?x=1', { name: 'ci' })).status).toBe(422)
+    expect((await ask('/keys', { name: 'ci' }, { key: 'twice' })).isReplayed).toBe(false)
+  })
+
+  test('that comes twice at once is made once', async () => {
+    await using own = await openHouse()
+    const { ask, gateway } = own
+    const before = gateway.memory.keys.size
+    const both = await Promise.all([ask('/keys', { name: 'ci' }), ask('/keys', { name: 'ci' })])
+    expect(both.map(({ status }) => status).sort()).toEqual([201, 409])
+    expect(gateway.memory.keys.size).toBe(before + 1)
+    expect(await ask('/keys', { name: 'ci' })).toMatchObject({ status: 201, isReplayed: true })
+  })
+
+  test('of another key under the same name is another', async () => {
+    await using own = await openHouse()
+    const { ask, gateway } = own
+    const other = await createKey(gateway, getOperator(gateway), { name: 'm' }, 'management')
+    await ask('/keys', { name: 'ci' })
+    expect(await ask('/keys', { name: 'ci' }, { as: other.key })).toMatchObject({
+      ...{ status: 201, isReplayed: false },
+    })
+  })
+
+  test('that was refused may be made later; one that cannot succeed answers the same', async () => {
+    await using own = await openHouse()
+    const { ask } = own
+    const wrong = await ask('/keys', { name: '' })
+    expect(wrong.status).toBe(400)
+    expect(await ask('/keys', { name: '' })).toEqual({ ...wrong, isReplayed: true })
+    const denied = { as: own.keys.inference, key: 'denied' }
+    expect((await ask('/keys', { name: 'ci' }, denied)).status).toBe(403)
+    expect(await ask('/keys', { name: 'ci' }, denied)).toMatchObject({
+      ...{ status: 403, isReplayed: false },
+    })
+  })
+
+  test('is forgotten after 24 hours', async () => {
+    await using own = await openHouse()
+    await own.ask('/keys', { name: 'ci' })
+    own.clock.pass(DAY - 1)
+    expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(true)
+    own.clock.pass(1)
+    expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(false)
+  })
+
+  test('is remembered by the next process, sealed; one that was interrupted is not made again', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-idempotency-'))
+    rooms.push(data)
+    const clock = new TestClock()
+    const gateway = await testGateway({ data, clock })
+    const keys = await createTestKeys(gateway)
+    const first = await createAsk(gateway, keys)('/keys', { name: 'ci' })
+    const made = JSON.parse(first.text).key as string
+    for (const file of ['gateway.db', 'gateway.db-wal'])
+      expect(readFileSync(join(data, file), 'latin1')).not.toContain(made)
+    // A process that is killed leaves what it had begun.
+    const reached = Promise.withResolvers<void>()
+    const never = withIdempotency(gateway, () => {
+      reached.resolve()
+      return new Promise<Response>(() => undefined)
+    })
+    const begun = new Request('http://localhost/api/v1/keys', {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${keys.management}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'killed',
+      },
+      body: JSON.stringify({ name: 'ci' }),
+    })
+    void never(begun)
+    await reached.promise
+    await gateway.close()
+    const next = await testGateway({ data, clock })
+    const ask = createAsk(next, keys)
+    expect(await ask('/keys', { name: 'ci' })).toEqual({ ...first, isReplayed: true })
+    expect((await ask('/keys', { name: 'ci' }, { key: 'killed' })).status).toBe(409)
+    await next.close()
+  })
+})
+
+describe('a call', () => {
+  test.each([false, true])('is made and paid once, streamed: %p', async stream => {
+    await using own = await openHouse()
+    const first = await own.call({ ...CHAT, stream })
+    const again = await own.call({ ...CHAT, stream })
+    expect([first.status, first.isReplayed, own.count()]).toEqual([200, false, 1])
+    expect(again).toEqual({ ...first, isReplayed: true })
+    expect(await own.gateway.store.generations.list({}, 9)).toHaveLength(1)
+    expect((await own.call({ ...CHAT, stream, seed: 1 })).status).toBe(422)
+    own.clock.pass(DAY)
+    expect((await own.call({ ...CHAT, stream })).isReplayed).toBe(false)
+  })
+
+  test('that comes twice at once goes out once', async () => {
+    await using own = await openHouse()
+    const both = await Promise.all([own.call(), own.call()])
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
+    expect(own.count()).toBe(1)
+  })
+
+  test('that failed may be made again', async () => {
+    await using own = await openHouse()
+    upstream.answer(() => status(500, {}))
+    expect((await own.call()).status).toBeGreaterThanOrEqual(500)
+    upstream.answer(() => completion('fine'))
+    expect(await own.call()).toMatchObject({ status: 200, isReplayed: false })
+  })
+
+  test('whose client leaves goes on, and the next request gets its answer', async () => {
+    await using server = await startLocalServer(buildLocalConfig(upstream.url))
+    const gate = Bun.randomUUIDv7()
+    upstream.answer(() => [
+      ...[sseHead(), delta('Hel'), { wait: gate }, delta('lo'), finish('stop')],
+      ...[usageChunk(), done(), chunkedEnd()],
+    ])
+    const leaving = new AbortController()
+    const ask = (signal?: AbortSignal) =>
+      fetch(`${server.url}/api/v1/chat/completions`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${server.inference_key}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'lost',
+        },
+        body: JSON.stringify({ ...CHAT, stream: true }),
+        ...(signal ? { signal } : {}),
+      })
+    const first = await ask(leaving.signal)
+    await first.body?.getReader().read()
+    leaving.abort()
+    expect((await ask()).status).toBe(409)
+    upstream.open(gate)
+    let answer = await ask()
+    await waitUntil(async () => {
+      if (answer.status !== 409) return true
+      answer = await ask()
+      return false
+    })
+    const text = await answer.text()
+    expect([answer.status, text.includes('"lo"'), text.includes('[DONE]')]).toEqual([
+      200,
+      true,
+      true,
+    ])
+  })
+
+  test('makes room for newer ones', async () => {
+    await using own = await openHouse({}, { idempotency: { max_mib: 1 } })
+    upstream.answer(() => completion('x'.repeat(400_000)))
+    for (const key of ['a', 'b', 'c']) await own.call(CHAT, { key })
+    expect((await own.call(CHAT, { key: 'c' })).isReplayed).toBe(true)
+    expect((await own.call(CHAT, { key: 'a' })).isReplayed).toBe(false)
+  })
+})
+
+describe('a key that is none', () => {
+  test.each(['', 'with space', 'ü', 'x'.repeat(256)])('is refused: %p', async key => {
+    await using own = await openHouse()
+    const { status: code } = await own.ask('/keys', { name: 'ci' }, { key })
+    expect(code).toBe(400)
+  })
+
+  test('a stranger leaves nothing', async () => {
+    await using own = await openHouse()
+    expect((await own.ask('/keys', { name: 'ci' }, { as: 'gw-v1-none' })).status).toBe(401)
+    expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(false)
+  })
+})

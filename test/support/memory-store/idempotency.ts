@@ -1,0 +1,20 @@
+import { checkRemembered, type IdempotencyStore } from '../../../src/core/identity/idempotency.ts'
+import type { Connection } from './memory.ts'
+
+/** Answers to repeated changes in memory. */
+export const createMemoryIdempotencyStore = (connection: Connection): IdempotencyStore => ({
+  begin: (answer, before) =>
+    connection.write(({ idempotency }) => {
+      for (const { name } of idempotency.all(({ created_at }) => created_at <= before))
+        idempotency.remove(name)
+      const first = idempotency.get(answer.name)
+      if (!first) {
+        checkRemembered(idempotency.all().length)
+        idempotency.insert(answer.name, answer)
+      }
+      return first
+    }),
+  finish: (name, status, sealed) =>
+    connection.write(({ idempotency }) => idempotency.update(name, { status, sealed })),
+  remove: name => connection.write(({ idempotency }) => idempotency.remove(name)),
+})

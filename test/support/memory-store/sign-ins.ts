@@ -1,0 +1,21 @@
+import type { SignInStore } from '../../../src/core/identity/sign-ins.ts'
+import { addAudit } from './audit.ts'
+import type { Connection } from './memory.ts'
+
+/** Links and sessions in memory. */
+export const createMemorySignInStore = (connection: Connection): SignInStore => ({
+  insert: (signIn, now, entry) =>
+    connection.write(memory => {
+      for (const { hash } of memory.signIns.all(({ expires_at }) => expires_at <= now))
+        memory.signIns.remove(hash)
+      memory.signIns.insert(signIn.hash, signIn)
+      if (entry) addAudit(memory, entry)
+    }),
+  find: hash => connection.read(({ signIns }) => signIns.get(hash)),
+  take: hash =>
+    connection.write(({ signIns }) => {
+      const taken = signIns.get(hash)
+      signIns.remove(hash)
+      return taken
+    }),
+})
