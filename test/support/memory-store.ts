@@ -5,6 +5,8 @@ import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryDeliveryStore } from './memory-store/deliveries.ts'
+import { createMemoryDestinationStore } from './memory-store/destinations.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
 import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
@@ -58,6 +60,8 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     ledger: createMemoryLedgerStore(connection),
     generations: createMemoryGenerationStore(connection),
     outbox: createMemoryOutboxStore(connection),
+    destinations: createMemoryDestinationStore(connection),
+    deliveries: createMemoryDeliveryStore(connection),
     refusals: createMemoryRefusalStore(connection),
     seals: UNSEALED,
     owner: createMemoryOwnerStore(connection),

@@ -124,8 +124,10 @@ async function runServer(serving: Serving): Promise<void> {
   await logConfigFile(serving)
   await announce(serving, listeners)
   const stopTimers = await startTimers(serving, watch)
+  await serving.gateway.deliveries.start()
   await stopped
   await drain(serving, listeners)
+  await serving.gateway.deliveries.stop()
   silence()
   stopTimers()
   await finish(serving)

@@ -14,8 +14,10 @@ export type DestinationType = (typeof DESTINATION_TYPES)[number]
 export interface DeliveryRequest {
   method: 'POST' | 'PUT'
   url: string
+  /** By their names in lower case. */
   headers: Record<string, string>
-  body: string
+  /** Bytes where the vendor takes no text. */
+  body: string | Uint8Array
 }
 
 /** What became of a request: `retry` later, `refused` for ever, or too large and to be `split`. */
@@ -48,16 +50,27 @@ export interface DestinationKind<Config extends TObject = TObject> {
   type: DestinationType
   /** The schema of `config`, with its defaults (wire reference G.2). */
   config: Config
-  /** The fields of the config that are sealed at rest and masked in every answer. */
+  /**
+   * The fields of the config that are sealed at rest and masked in every answer. The values of
+   * `headers` are secrets in every kind, and are not named here.
+   */
   secrets: readonly string[]
+  /**
+   * The fields of the config that say where secrets go. Who changes one must send the secrets
+   * again: otherwise they could be sent to a host of the sender's choice.
+   */
+  address: readonly string[]
   /** The most traces that one request carries. */
   batchSize: number
   /** Renders one request that delivers these traces: at least one, at most `batchSize`. */
   render(world: RenderWorld, config: Static<Config>, traces: Trace[]): DeliveryRequest
   /** Renders a request that delivers nothing real and needs the credentials (G.6). */
   renderTest(world: RenderWorld, config: Static<Config>): DeliveryRequest
-  /** Judges an answer where its status alone does not tell. */
-  judge?(answer: DeliveryAnswer): Verdict
-  /** Judges the answer to a test where other statuses than 2xx pass. */
+  /**
+   * Judges an answer where its status alone does not tell. Undefined where it does: see
+   * `judgeAnswer` of `judge.ts`.
+   */
+  judge?(answer: DeliveryAnswer): Verdict | undefined
+  /** Judges the answer to a test where others pass than to a delivery. */
   judgeTest?(answer: DeliveryAnswer): boolean
 }

@@ -15,7 +15,10 @@ export interface Trace {
   output: TraceOutput | null
   /** The client's own metadata, from the fields of `trace` that have no other meaning. */
   metadata: Record<string, unknown>
-  /** The groups that a destination opted into, by their names on the wire. */
+  /**
+   * What the groups that a destination opted into tell, by the names that follow
+   * `openrouter_generation.` on the wire: `usage_cache`, `app.title`.
+   */
   extra: Record<string, unknown>
   /** The root first; each after its parent. */
   spans: TraceSpan[]

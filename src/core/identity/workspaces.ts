@@ -126,7 +126,6 @@ function toWorkspaceChanges(world: IdentityWorld, change: WorkspaceChange): Part
 const UNUSED_SETTINGS = {
   default_image_model: null,
   is_observability_io_logging_enabled: false,
-  is_observability_broadcast_enabled: false,
   is_data_discount_logging_enabled: false,
   io_logging_sampling_rate: 1,
   io_logging_api_key_ids: null,

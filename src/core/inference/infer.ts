@@ -19,6 +19,7 @@ import { clientLeft, isAbandoned, Run, Step } from './run.ts'
 import { findAnsweredStep, sumRunReceipts } from './settle.ts'
 import { runStages } from './stages.ts'
 import { chainSteps } from './steps.ts'
+import { gatherAnswer, startTelling } from './telling.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -114,9 +115,12 @@ export function createRunAnswer<K extends Kind>(
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const filtered = filterAnswerParts(world, run, uses, chained, read)
+  const telling = startTelling(world, run as unknown as Run)
+  run.telling = telling
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
+      if (telling) gatherAnswer(telling, batch)
     },
     onEnd: ending => endAnswer(world, run, ending),
   })

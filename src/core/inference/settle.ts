@@ -36,6 +36,7 @@ import { countUses, type ToolUse } from './server-tool/use.ts'
 import { forgetEntries } from './settle/entries.ts'
 import { isPlausible } from './settle/plausible.ts'
 import { listGenerationSteps } from './settle/steps.ts'
+import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -281,7 +282,9 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
-  await world.recorder.record({ generation: toGeneration(run, settled.settled_at), charge })
+  const generation = toGeneration(run, settled.settled_at)
+  const outbox = buildMessages(world, run, generation)
+  await world.recorder.record(outbox ? { generation, charge, outbox } : { generation, charge })
   forgetEntries(run)
 }
 

@@ -6,6 +6,8 @@ import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createDeliveryStore } from './deliveries.ts'
+import { createDestinationStore } from './destinations.ts'
 import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
@@ -31,6 +33,7 @@ import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' 
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
+import destinations from './migrations/020-destinations.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -66,6 +69,8 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   ledger: createLedgerStore(kysely, db),
   generations: createGenerationStore(kysely, db, secrets.mac),
   outbox: createOutboxStore(kysely, write),
+  destinations: createDestinationStore(kysely, write),
+  deliveries: createDeliveryStore(kysely, write),
   refusals: createRefusalStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
@@ -94,4 +99,5 @@ export const MIGRATIONS: string[] = [
   refusalCounts,
   steps,
   files,
+  destinations,
 ]

@@ -26,6 +26,7 @@ const SEALED_SINCE: Record<string, number> = {
   scim_groups: 14,
   scim_group_members: 14,
   scim_sync_jobs: 14,
+  destinations: 20,
 }
 
 /** The tables that this program seals. */
