@@ -7,6 +7,7 @@ import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
 import { createCreditsCommand } from './commands/credits.ts'
+import { createDestinationsCommand } from './commands/destinations.ts'
 import { createDoctorCommand } from './commands/doctor.ts'
 import { createExplainCommand } from './commands/explain.ts'
 import { createFilesCommand } from './commands/files.ts'
@@ -54,6 +55,7 @@ export function createProgram(): Command {
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())
+    .addCommand(createDestinationsCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createGuardrailsCommand())

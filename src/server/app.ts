@@ -12,6 +12,7 @@ import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
+import { createDestinationRoutes } from './routes/destinations.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
@@ -67,6 +68,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createAuditRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
+        .use(createDestinationRoutes(gateway))
         .use(createGuardrailRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createModelRoutes(gateway))

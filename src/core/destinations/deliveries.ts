@@ -3,6 +3,7 @@ import { GatewayError } from '../errors.ts'
 import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
 import type { DeliveryCounts, TakenDeliveries } from './deliveries/store.ts'
+import { NO_COUNTS } from './failures.ts'
 import type { DestinationWorld } from './world.ts'
 
 declare module '../events.ts' {
@@ -208,15 +209,3 @@ class DeliveryQueue implements Deliveries {
 }
 
 const STOPPED = new GatewayError('provider_unavailable', 'The gateway stops')
-
-const NO_COUNTS = {
-  waiting: 0,
-  bytes: 0,
-  failed: 0,
-  delivered: 0,
-  skipped: 0,
-  dropped: 0,
-  last_success_at: null,
-  last_error_at: null,
-  last_error: null,
-}

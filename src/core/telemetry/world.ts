@@ -3,11 +3,17 @@ import type { IdentityWorld } from '../identity/world.ts'
 import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
 
+type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped' | 'dropped'
+
 /** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
+  /** What became of what destinations are told: each count, by the id of its destination. */
+  deliveries: {
+    list(): (Record<DestinationCount, number> & { destination_id: string })[]
+  }
   events: Events
 }

@@ -206,6 +206,34 @@ export const NOTES: Record<string, OperationNote> = {
     examples: id,
   },
   deleteBYOKKey: { description: 'Deletes a provider key of a workspace.', examples: id },
+  listObservabilityDestinations: {
+    description: 'Lists where a workspace’s calls are told. Secrets are masked.',
+  },
+  createObservabilityDestination: {
+    description:
+      'Adds a destination that is told of a workspace’s calls. Its `config` depends on its type ' +
+      'and is sealed. The workspace must have `is_observability_broadcast_enabled`.',
+    body: {
+      type: 'webhook',
+      name: 'Traces',
+      config: { url: 'https://hooks.example.com/traces' },
+    },
+  },
+  getObservabilityDestination: {
+    description: 'Shows a destination. Secrets are masked.',
+    examples: id,
+  },
+  updateObservabilityDestination: {
+    description:
+      'Changes a destination. `config` is merged field by field; a secret that equals its mask ' +
+      'stays as it is.',
+    body: { privacy_mode: true, sampling_rate: 0.1 },
+    examples: id,
+  },
+  deleteObservabilityDestination: {
+    description: 'Deletes a destination, with what waits for it.',
+    examples: id,
+  },
   listWorkspaces: { description: 'Lists the workspaces that this key manages.' },
   createWorkspace: {
     description: 'Creates a workspace: keys, presets, budgets and rules of a team.',

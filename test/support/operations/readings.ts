@@ -9,6 +9,7 @@ import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { buildGeneration } from '../generation.ts'
 import {
   makeByokKey,
+  makeDestination,
   makeFile,
   makeGroup,
   makeKey,
@@ -105,6 +106,10 @@ export const READINGS: Record<string, RequestBuilder> = {
   }),
   list: requestNothing,
   getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),
+  listObservabilityDestinations: requestNothing,
+  getObservabilityDestination: async (gateway, actor) => ({
+    params: { id: (await makeDestination(gateway, actor)).id },
+  }),
   listBYOKKeys: requestNothing,
   getBYOKKey: async (gateway, actor) => ({
     params: { id: (await makeByokKey(gateway, actor)).id },
