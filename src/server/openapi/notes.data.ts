@@ -429,6 +429,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Organization', description: 'All members' },
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
+  { name: 'Observability', description: 'Where calls are told' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },
   { name: 'Site', description: 'Health, metrics and this description' },

@@ -137,7 +137,6 @@ describe('POST /workspaces', () => {
     ...(
       [
         ['is_observability_io_logging_enabled', true],
-        ['is_observability_broadcast_enabled', true],
         ['is_data_discount_logging_enabled', true],
         ['io_logging_sampling_rate', 0.5],
         ['io_logging_api_key_ids', [1]],

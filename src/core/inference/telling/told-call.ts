@@ -12,7 +12,7 @@ import {
 import type { Generation } from '../../telemetry/generations.ts'
 import type { Attempt, Run, Step } from '../run.ts'
 import type { ToolUse } from '../server-tool/use.ts'
-import { sumRunReceipts } from '../settle.ts'
+import { sumRunReceipts } from '../settle/receipt.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'

@@ -3,9 +3,10 @@ import type { Destination, DestinationStore } from '../../destinations/store.ts'
 import { tooMany } from '../../destinations.ts'
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
+import { buildDestinationsDelete } from './destinations/erasing.ts'
 import type { DestinationTable, Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Statement, type Write } from './write.ts'
+import { type Check, check, type Write } from './write.ts'
 
 /** Creates the store of destinations in SQL. Their configs are sealed. */
 export function createDestinationStore(kysely: Kysely<Tables>, write: Write): DestinationStore {
@@ -40,41 +41,6 @@ export function createDestinationStore(kysely: Kysely<Tables>, write: Write): De
         buildAuditInsert(kysely, entry),
       ),
   }
-}
-
-/** Erases the destinations of a workspace, or one by its id, with all that is kept for them. */
-export function buildDestinationsDelete(
-  kysely: Kysely<Tables>,
-  deleted_at: string,
-  column: 'id' | 'workspace_id',
-  value: string,
-): Statement[] {
-  const ids = kysely.selectFrom('destinations').select('id').where(column, '=', value)
-  const living = kysely
-    .selectFrom('outbox')
-    .select('outbox.sequence')
-    .where(({ or, exists, selectFrom }) =>
-      or(
-        (['deliveries', 'failed_deliveries'] as const).map(table =>
-          exists(
-            selectFrom(table)
-              .select(`${table}.sequence`)
-              .whereRef(`${table}.sequence`, '=', 'outbox.sequence'),
-          ),
-        ),
-      ),
-    )
-  return [
-    kysely.deleteFrom('deliveries').where('destination_id', 'in', ids),
-    kysely.deleteFrom('failed_deliveries').where('destination_id', 'in', ids),
-    kysely.deleteFrom('delivery_counts').where('destination_id', 'in', ids),
-    kysely.deleteFrom('outbox').where('topic', '=', 'trace').where('sequence', 'not in', living),
-    kysely
-      .updateTable('destinations')
-      .set({ sealed: null, deleted_at })
-      .where(column, '=', value)
-      .where('deleted_at', 'is', null),
-  ]
 }
 
 const checkFewerThan = (

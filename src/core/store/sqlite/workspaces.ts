@@ -4,7 +4,7 @@ import type { KeyDisabling } from '../../identity/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../identity/workspaces/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
-import { buildDestinationsDelete } from './destinations.ts'
+import { buildDestinationsDelete } from './destinations/erasing.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
