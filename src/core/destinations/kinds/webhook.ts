@@ -9,12 +9,11 @@ import { writeJson } from '../text.ts'
 const CONFIG = Type.Object(
   {
     url: EndpointUrl,
-    method: Type.Optional(oneOf('POST', 'PUT')),
+    method: Type.Optional({ ...oneOf('POST', 'PUT'), default: 'POST' }),
     headers: buildHeadersSchema('x-test-connection'),
   },
   closed,
 )
-CONFIG.properties.method.default = 'POST'
 
 const JSON_BODY = { 'content-type': 'application/json' }
 

@@ -1,4 +1,5 @@
 import type { Attributes } from '../otlp.ts'
+import { writeJson } from '../text.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
 /*
@@ -118,11 +119,11 @@ const buildUsageDetails = (facts: TraceFacts): Attributes =>
 
 /** Writes what was asked, as it stands in `gen_ai.prompt`. Null where content is not told. */
 export const writePrompt = ({ input }: Trace): string | null =>
-  input === null ? null : JSON.stringify({ messages: input })
+  input === null ? null : writeJson({ messages: input })
 
 /** Writes what was answered, as it stands in `gen_ai.completion`. */
 export const writeCompletion = ({ output }: Trace): string | null =>
-  output === null ? null : JSON.stringify(output)
+  output === null ? null : writeJson(output)
 
 const buildContent = (trace: Trace): Attributes => ({
   ...repeatContent('gen_ai.prompt', 'input', writePrompt(trace)),
@@ -139,7 +140,7 @@ const buildEnd = ({ finishReason }: TraceFacts): Attributes =>
   finishReason === null
     ? {}
     : {
-        'gen_ai.response.finish_reasons': JSON.stringify([finishReason]),
+        'gen_ai.response.finish_reasons': writeJson([finishReason]),
         'gen_ai.response.finish_reason': finishReason,
       }
 
@@ -173,5 +174,5 @@ function toSpanValue(value: unknown): SpanValue | undefined {
   if (value === null || value === undefined) return undefined
   if (typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return value
-  return JSON.stringify(value)
+  return writeJson(value)
 }

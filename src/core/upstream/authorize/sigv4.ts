@@ -12,6 +12,9 @@ export interface SignableRequest {
 
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 
+/** The service whose paths are keys: encoded once, and with every slash (AWS, "Signature V4"). */
+const S3 = 's3'
+
 /** Headers that an intermediary may change. */
 const UNSIGNED = new Set([
   'authorization',
@@ -23,7 +26,8 @@ const UNSIGNED = new Set([
 
 /**
  * Returns the headers that sign a request (AWS Signature Version 4, with the signature in a
- * header): `authorization`, `x-amz-date` and, for temporary credentials, `x-amz-security-token`.
+ * header): `authorization`, `x-amz-date`, for temporary credentials `x-amz-security-token`, and for
+ * S3 `x-amz-content-sha256`.
  */
 export function signV4(
   request: SignableRequest,
@@ -36,7 +40,10 @@ export function signV4(
   const scope = `${time.slice(0, 8)}/${region}/${service}/aws4_request`
   const added: Record<string, string> = { 'x-amz-date': time }
   if (credentials.session_token) added['x-amz-security-token'] = credentials.session_token.reveal()
-  const { text, signedHeaders } = buildCanonicalRequest(request, added)
+  const bodyHash = hashBody(request.body)
+  if (service === S3) added['x-amz-content-sha256'] = bodyHash
+  const renderPath = service === S3 ? renderObjectPath : renderCanonicalPath
+  const { text, signedHeaders } = buildCanonicalRequest(request, added, bodyHash, renderPath)
   const key = deriveSigningKey(credentials.secret_access_key.reveal(), scope)
   const signature = computeHmac(
     key,
@@ -52,8 +59,10 @@ export function signV4(
 
 /** Builds the canonical request that both sides hash. */
 function buildCanonicalRequest(
-  { method, url, headers, body }: SignableRequest,
+  { method, url, headers }: SignableRequest,
   added: Record<string, string>,
+  bodyHash: string,
+  renderPath: (pathname: string) => string,
 ): { text: string; signedHeaders: string } {
   const { host, pathname, searchParams } = new URL(url)
   const sortedHeaders = sortByName(
@@ -67,11 +76,11 @@ function buildCanonicalRequest(
   const lines = signedPairs.map(([name, value]) => `${name}:${value}\n`).join('')
   const text = [
     method,
-    renderCanonicalPath(pathname),
+    renderPath(pathname),
     renderCanonicalQuery(searchParams),
     lines,
     signedHeaders,
-    hashBody(body),
+    bodyHash,
   ].join('\n')
   return { text, signedHeaders }
 }
@@ -83,6 +92,8 @@ const renderCanonicalPath = (pathname: string) =>
     .split('/')
     .map(encodeRfc3986)
     .join('/')
+
+const renderObjectPath = (pathname: string) => pathname
 
 const renderCanonicalQuery = (query: URLSearchParams) =>
   sortByName([...query].map(([name, value]) => [encodeRfc3986(name), encodeRfc3986(value)]))

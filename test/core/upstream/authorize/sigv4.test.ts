@@ -199,3 +199,35 @@ describe('the path of a model id with reserved characters', () => {
     ).toBe(byHand(canonical))
   })
 })
+
+describe('the signature of a request to S3', () => {
+  // The example of Amazon's "Signature Calculations for the Authorization Header", GET Object aside:
+  // PUT of `test$file.text` into `examplebucket`.
+  test('is that of Amazon’s own example of a PUT', () => {
+    const headers = signV4(
+      {
+        method: 'PUT',
+        url: 'https://examplebucket.s3.amazonaws.com/test%24file.text',
+        headers: {
+          date: 'Fri, 24 May 2013 00:00:00 GMT',
+          'x-amz-storage-class': 'REDUCED_REDUNDANCY',
+        },
+        body: 'Welcome to Amazon S3.',
+      },
+      {
+        access_key_id: 'AKIAIOSFODNN7EXAMPLE',
+        secret_access_key: new Secret('wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'),
+        session_token: null,
+      },
+      'us-east-1',
+      's3',
+      new Date('2013-05-24T00:00:00Z'),
+    )
+    expect(headers['x-amz-content-sha256']).toBe(
+      '44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072',
+    )
+    expect(signatureOf(headers)).toBe(
+      '98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd',
+    )
+  })
+})
