@@ -31,8 +31,8 @@ const MEBIBYTE = 1024 * 1024
 
 /**
  * Creates the queue of destinations. What is recorded with a call is sent later, so no call waits
- * for a destination. Messages survive the process and are sent at least once; those of one
- * destination leave in the order of their calls, as long as it accepts them.
+ * for a destination. Messages survive the process and are sent at least once. Batches leave in the
+ * order of their calls, a few at once.
  */
 export const createDeliveries = (
   world: DestinationWorld,

@@ -95,10 +95,13 @@ function readValues({ facts, input, output, session_id }: ToldCall): FilterValue
   }
 }
 
-/** Cuts a batch in two. */
-export function splitBatch({ items }: Batch): [Batch, Batch] {
+/** Cuts a batch in two. What is known of the first failure stays. */
+export function splitBatch({ items, successesBefore }: Batch): [Batch, Batch] {
   const middle = Math.ceil(items.length / 2)
-  return [createBatch(items.slice(0, middle)), createBatch(items.slice(middle))]
+  return [
+    { ...createBatch(items.slice(0, middle)), successesBefore },
+    { ...createBatch(items.slice(middle)), successesBefore },
+  ]
 }
 
 export const createBatch = (items: BatchItem[]): Batch => ({

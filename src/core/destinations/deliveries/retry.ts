@@ -41,6 +41,7 @@ export function computePause(
 function readRetryAfter(header: string | null, now: number): number {
   if (header === null) return 0
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1000
-  const date = Date.parse(header)
+  // JavaScript reads `-5` as a date, too.
+  const date = /^[A-Za-z]{3}/.test(header) ? Date.parse(header) : Number.NaN
   return Number.isNaN(date) ? 0 : Math.max(0, date - now)
 }
