@@ -1,4 +1,4 @@
-import { invalid } from '../../core/errors.ts'
+import { GatewayError } from '../../core/errors.ts'
 import {
   demand,
   type Fields,
@@ -116,7 +116,8 @@ export const createDestinationsCommand = () =>
       [],
       core => core.testDestination,
     ).printAs(({ data }) => {
-      if (!data.passed) throw invalid(`The test failed: ${data.reason}`)
+      if (!data.passed)
+        throw new GatewayError('provider_unavailable', `The test failed: ${data.reason}`)
       print(`passed: it answered ${data.status}`)
     }),
     verb(
@@ -141,9 +142,9 @@ export const createDestinationsCommand = () =>
       'send again what a destination has refused',
       [],
       core => core.replayFailures,
-    ).printAs(({ data }) => print(`${data.replayed} calls wait again`)),
+    ).printAs(({ data }) => print(`Waiting again: ${data.replayed}`)),
     verb('drop <id>', 'drop what a destination has refused', [], core => core.dropFailures).printAs(
-      ({ data }) => print(`${data.dropped} calls were dropped`),
+      ({ data }) => print(`Dropped: ${data.dropped}`),
     ),
   ])
 

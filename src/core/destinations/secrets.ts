@@ -6,9 +6,17 @@ import type { DestinationConfig } from './opened.ts'
 /** Shows no secret shorter than this: its ends would be most of it. */
 const SHORTEST = 12
 
-/** Masks a secret: its first and last four characters, as the public service does. */
+/**
+ * Masks a secret: its first and last four characters, as the public service does. Of a URL that
+ * contains one, such as a DSN, only that is masked, so that it stays a URL.
+ */
 export const maskSecret = (secret: string): string =>
-  secret.length < SHORTEST ? '...' : `${secret.slice(0, 4)}...${secret.slice(-4)}`
+  CREDENTIAL_IN_URL.test(secret) ? secret.replace(CREDENTIAL_IN_URL, maskText) : maskText(secret)
+
+const CREDENTIAL_IN_URL = /(?<=^https?:\/\/)[^@/]+(?=@)/
+
+const maskText = (text: string): string =>
+  text.length < SHORTEST ? '...' : `${text.slice(0, 4)}...${text.slice(-4)}`
 
 /** The names of headers whose values are secrets, whatever these look like. */
 const SECRET_HEADER =

@@ -67,7 +67,7 @@ function buildFacts(
     finishReason: ending?.error ? null : generation.finish_reason,
     nativeFinishReason: generation.native_finish_reason,
     error: describeError(ending?.error ?? null),
-    userId: call.user?.slice(0, LONGEST_USER) ?? null,
+    userId: call.endUser?.slice(0, LONGEST_USER) ?? null,
     sessionId: call.session_id?.slice(0, LONGEST_SESSION) ?? null,
     apiKeyName,
     streamed: call.stream,
@@ -105,7 +105,7 @@ function pickParameters(params: object): Record<string, unknown> {
 }
 
 function buildOutput(run: Run, answer: GatheredAnswer): TraceOutput {
-  const { models, stream, params, user, session_id, trace } = run.call
+  const { models, stream, params, endUser: user, session_id, trace } = run.call
   const tools = listTools(run)
   return {
     ...answer.build(),
@@ -114,7 +114,7 @@ function buildOutput(run: Run, answer: GatheredAnswer): TraceOutput {
       stream,
       ...params,
       ...(tools.length === 0 ? {} : { tools: tools.map(renderTool) }),
-      ...(user === null ? {} : { user }),
+      ...(user === undefined ? {} : { user }),
       ...(session_id === null ? {} : { session_id }),
       ...(trace === null ? {} : { trace }),
     },
@@ -250,7 +250,7 @@ function buildCostGroup(generation: Generation): Record<string, unknown> {
 
 function buildIdentityGroup(
   { memory: { keys, workspaces } }: InferenceWorld,
-  { actor }: Run,
+  { actor, call }: Run,
   generation: Generation,
 ): Record<string, unknown> {
   const key = actor.key_hash === null ? undefined : keys.get(actor.key_hash)
@@ -267,7 +267,7 @@ function buildIdentityGroup(
     api_key_hash: actor.key_hash ?? undefined,
     api_key_creator_user_id: key?.creator_user_id ?? undefined,
     creator_user_id: actor.user_id,
-    external_user: generation.external_user ?? undefined,
+    external_user: call.endUser,
     session_id: generation.session_id ?? undefined,
     preset_id: generation.preset_id ?? undefined,
     workspace_id: actor.workspace_id,
