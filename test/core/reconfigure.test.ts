@@ -18,6 +18,7 @@ import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { buildRecordEntry } from '../support/generation.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -256,6 +257,20 @@ async function uploadTestFile({ gateway }: House): Promise<number> {
   } catch (thrown) {
     return GatewayError.from(thrown).status
   }
+}
+
+/** Records three messages of so many bytes for a destination, and counts those that wait. */
+async function countWaitingOfThree({ gateway }: House, bytes = 10): Promise<number> {
+  const { deliveries, recorder, store } = gateway
+  await deliveries.start()
+  for (let i = 0; i < 3; i++)
+    await recorder.record({
+      ...buildRecordEntry(Bun.randomUUIDv7()),
+      outbox: [{ topic: 'trace', payload: 'x'.repeat(bytes), receivers: ['d'] }],
+    })
+  await deliveries.rest()
+  await deliveries.stop()
+  return (await store.deliveries.drop('d', 10)).count
 }
 
 /** Leaves a call in the middle of its stream, and returns how its usage is known. */
@@ -729,6 +744,16 @@ const ROWS: Row[] = [
       was: 200,
       is: 403,
     },
+  ),
+  row(
+    'telemetry.queue_rows',
+    { telemetry: { queue_rows: 1 } },
+    { seen: countWaitingOfThree, was: 3, is: 1 },
+  ),
+  row(
+    'telemetry.queue_mib',
+    { telemetry: { queue_mib: 1 } },
+    { seen: house => countWaitingOfThree(house, 600_000), was: 3, is: 1 },
   ),
   row(
     'limits.presets',

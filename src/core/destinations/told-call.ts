@@ -52,9 +52,9 @@ export interface ToldStep {
   completionTokens: number
 }
 
-/** The three groups that destinations may opt into (docs/destinations.md). */
+/** The groups that some destination has opted into (docs/destinations.md). */
 export interface ToldGroups {
-  cost: Record<string, unknown>
-  identity: Record<string, unknown>
-  request_context: Record<string, unknown>
+  cost?: Record<string, unknown>
+  identity?: Record<string, unknown>
+  request_context?: Record<string, unknown>
 }

@@ -32,8 +32,8 @@ import {
   type Step,
 } from './run.ts'
 import { forgetEntries } from './settle/entries.ts'
-import { sumRunReceipts } from './settle/receipt.ts'
 import { isPlausible } from './settle/plausible.ts'
+import { sumRunReceipts } from './settle/receipt.ts'
 import { listGenerationSteps } from './settle/steps.ts'
 import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'

@@ -71,7 +71,7 @@ export function buildMessages<K extends Kind>(
   })
   if (receivers.length === 0) return undefined
   try {
-    const call = buildToldCall(world, run as unknown as Run, generation, telling.answer)
+    const call = buildToldCall(world, run as unknown as Run, generation, telling)
     return [{ topic: 'trace', payload: renderPayload(world, call), receivers }]
   } catch (error) {
     // No call fails because others cannot be told of it.

@@ -1,3 +1,4 @@
+import type { OpenedDestination } from '../../destinations/opened.ts'
 import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from '../../destinations/told-call.ts'
 import type { TraceFacts, TraceOutput } from '../../destinations/trace.ts'
 import type { GatewayError } from '../../errors.ts'
@@ -13,6 +14,7 @@ import type { Generation } from '../../telemetry/generations.ts'
 import type { Attempt, Run, Step } from '../run.ts'
 import type { ToolUse } from '../server-tool/use.ts'
 import { sumRunReceipts } from '../settle/receipt.ts'
+import type { Telling } from '../telling.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'
@@ -20,12 +22,12 @@ import { renderInput } from './messages.ts'
 /** The most characters of these, as the public service has them (wire reference G.4). */
 const [LONGEST_USER, LONGEST_SESSION] = [128, 256]
 
-/** Builds what is kept of a finished run; `answer` is null if nobody wants content. */
+/** Builds what is kept of a finished run for those who are told. */
 export function buildToldCall(
   world: InferenceWorld,
   run: Run,
   generation: Generation,
-  answer: GatheredAnswer | null,
+  { audience, answer }: Telling,
 ): ToldCall {
   const { call, actor } = run
   const receipt = sumRunReceipts(run)
@@ -43,7 +45,7 @@ export function buildToldCall(
     trace: call.trace,
     attempts: listToldAttempts(run, steps),
     steps: steps.map(({ step: _, ...told }) => told),
-    groups: buildGroups(world, run, generation),
+    groups: buildGroups(world, run, generation, audience),
   }
 }
 
@@ -227,12 +229,30 @@ function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): T
   }
 }
 
-/** Builds the groups that destinations may opt into. What a call does not have is left out. */
-function buildGroups(world: InferenceWorld, run: Run, generation: Generation): ToldGroups {
+/**
+ * Builds the groups that some destination has opted into: few have, and each is as long as all the
+ * rest. What a call does not have is left out.
+ */
+function buildGroups(
+  world: InferenceWorld,
+  run: Run,
+  generation: Generation,
+  audience: OpenedDestination[],
+): ToldGroups {
+  const isWanted = (
+    group:
+      | 'broadcast_generation_cost'
+      | 'broadcast_generation_identity'
+      | 'broadcast_generation_request_context',
+  ) => audience.some(({ destination }) => destination[group])
   return {
-    cost: buildCostGroup(generation),
-    identity: buildIdentityGroup(world, run, generation),
-    request_context: buildContextGroup(run, generation),
+    ...(isWanted('broadcast_generation_cost') ? { cost: buildCostGroup(generation) } : {}),
+    ...(isWanted('broadcast_generation_identity')
+      ? { identity: buildIdentityGroup(world, run, generation) }
+      : {}),
+    ...(isWanted('broadcast_generation_request_context')
+      ? { request_context: buildContextGroup(run, generation) }
+      : {}),
   }
 }
 
