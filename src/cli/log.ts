@@ -53,8 +53,9 @@ function renderValue(value: unknown): string {
   return /[\s"=]/.test(text) && typeof value !== 'object' ? JSON.stringify(text) : text
 }
 
-/** In milliseconds: how long lines are collected before they are written at once. */
-const COLLECTED = 20
+/** How long lines are collected before they are written at once, in milliseconds and characters. */
+const COLLECTED = 100
+const MOST_COLLECTED = 32 * 1024
 
 /** In characters: what may wait for a reader. Further lines are dropped, and counted. */
 const MOST_PENDING = 256 * 1024
@@ -102,7 +103,7 @@ export function openLineWriter(
       return
     }
     pending += text
-    if (level === 'warn' || level === 'error') flush()
+    if (level === 'warn' || level === 'error' || pending.length > MOST_COLLECTED) flush()
     else timer ??= setTimeout(flush, COLLECTED)
   }
 }

@@ -69,7 +69,7 @@ export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckR
     await checkEnds(world, ends),
     ...checkSeals(report, opening),
     checkCalls(books, running),
-    describeHolds(dead),
+    describeHolds(dead, world.journal.holds.countGarbled()),
     checkProviderKeys(world),
   ]
 }
@@ -235,10 +235,10 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 
-const describeHolds = ({ length }: DeadCall[]): CheckResult =>
+const describeHolds = ({ length }: DeadCall[], garbled: number): CheckResult =>
   toResult(
     'holds',
-    [],
+    garbled === 0 ? [] : [`holds.log: lines that are not as they were written: ${garbled}`],
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 

@@ -462,6 +462,7 @@ const createMemoryJournal = (): HoldJournal => ({
   append: () => FORGOTTEN,
   updateSpent: () => undefined,
   listCalls: () => [],
+  countGarbled: () => 0,
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

@@ -1,4 +1,6 @@
+import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import {
   buildRoutesConfig,
   COST,
@@ -184,6 +186,27 @@ describe('O-07 --drain 1', () => {
     await server.process.exited
     expect(performance.now() - began).toBeLessThan(15_000)
   })
+})
+
+test('SIGTERM ends a server whose store takes no records, and the next one charges its calls', async () => {
+  await start('--drain', '1')
+  upstream.open('end')
+  const db = new Database(join(server.data, 'gateway.db'))
+  db.run('begin immediate')
+  const outcome = sendChat(server).outcome()
+  await upstream.hit()
+  await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
+  server.process.kill('SIGTERM')
+  expect(await server.process.exited).toBe(1)
+  await outcome
+  db.run('rollback')
+  db.close()
+
+  const { inference_key: key, data } = server
+  server = await startServer({ data, config: buildRoutesConfig({}) })
+  const { stdout } = await runGateway(['generations', 'list', '--json', '--data', data])
+  expect(JSON.parse(stdout).data).toMatchObject([{ total_cost: COST, usageSource: 'estimated' }])
+  expect((await fetchKeyState(server, key)).usage).toBe(COST)
 })
 
 test('O-08 a second SIGTERM ends it at once, and the records before it are whole', async () => {

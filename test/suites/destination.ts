@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { TSchema } from '@sinclair/typebox'
+import fc from 'fast-check'
 import { judgeAnswer, passesTest } from '../../src/core/destinations/judge.ts'
 import type { DeliveryRequest, DestinationKind } from '../../src/core/destinations/kind.ts'
 import type { Trace } from '../../src/core/destinations/trace.ts'
@@ -33,6 +34,35 @@ const PAGES = [
 
 /** A text longer than any vendor takes in one value. */
 const HUGE = 'CONTENT-HUGE '.repeat(1_000_000)
+
+/** Values of fields: any JSON, any text, and texts that are nearly what a field wants. */
+const anyFieldValue = fc.oneof(
+  fc.jsonValue(),
+  fc.string({ unit: 'binary' }),
+  fc.string(),
+  fc
+    .tuple(
+      fc.constantFrom('https://', 'http://', 'https://a@', 'HTTPS:', ''),
+      fc.constantFrom('example.com', '[::1]', 'a b', '127.1', 'ü.example', ''),
+      fc.constantFrom(
+        '',
+        '/',
+        '/v1',
+        ':443',
+        ':99999',
+        '/\n',
+        '?a=1',
+        '#b',
+        '/../x',
+        '/42',
+        '/%0a',
+      ),
+      fc.string({ maxLength: 2 }),
+    )
+    .map(parts => parts.join('')),
+  fc.stringMatching(/^[{}./a-zA-Z]{0,12}$/),
+  fc.dictionary(fc.string({ maxLength: 5 }), fc.string({ maxLength: 5 })),
+)
 
 /** Tests what every kind of destination promises. */
 export function testDestination(kind: DestinationKind): void {
@@ -110,6 +140,22 @@ export function testDestination(kind: DestinationKind): void {
         Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, 'a']))
       expect(findIssue({ ...sample.least, headers: headers(64) })).toBeUndefined()
       expect(findIssue({ ...sample.least, headers: headers(65) })?.path).toBe('headers')
+    })
+
+    test('is refused with a path, or makes requests that can be sent, whatever it holds', () => {
+      const name = fc.constantFrom(...Object.keys(properties))
+      fc.assert(
+        fc.property(name, anyFieldValue, (field, value) => {
+          const config = { ...full, [field]: value }
+          const issue = findIssue(config)
+          if (issue) return expect(issue.path.split('.')[0]).toBe(field)
+          for (const { url, headers } of [render(TRACE, config), renderTest(config)]) {
+            expect(new URL(url).protocol).toMatch(/^https?:$/)
+            expect(new Headers(headers).get('content-type')).toBeString()
+          }
+        }),
+        { numRuns: 100 },
+      )
     })
 
     test('names its secrets and the fields that say where they go', () => {

@@ -153,8 +153,10 @@ export function testDialect(dialect: Dialect, sample: Sample): void {
       expect(understand()).toMatchObject({ kind, id, origin, models, stream: false })
     })
 
-    test('streams if the dialect does', () => {
-      expect(understand({ stream: true }).stream).toBe(streaming !== undefined)
+    test('streams if the dialect does, and is refused otherwise', () => {
+      if (streaming) expect(understand({ stream: true }).stream).toBe(true)
+      else expect(() => understand({ stream: true })).toThrow('stream: expected false')
+      expect(understand({ stream: false }).stream).toBe(false)
     })
 
     test('has the session id of its headers unless the body has one', () => {

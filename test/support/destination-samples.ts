@@ -64,6 +64,7 @@ const ENDPOINTS = {
 }
 const HEADER_TEXTS = ['', ' begins', 'ends\n', 'CR\r\nLF', 'ümlaut', '\u0000']
 
+/** What every kind needs in a test, by its type. */
 export const SAMPLES: Record<DestinationType, DestinationSample> = {
   arize: {
     least: { apiKey: 'SECRET-apiKey', modelId: 'my-project', spaceKey: 'SECRET-spaceKey' },

@@ -43,10 +43,9 @@ export const listLinks = ({ path, text }: Document): string[] =>
     .map(([, target = '']) => target)
     .filter(target => !/^[a-z]+:/.test(target))
     .map(target =>
-      relative(
-        ROOT,
-        resolve(ROOT, path, '..', target.startsWith('#') ? `../${path}${target}` : target),
-      ),
+      target.startsWith('#')
+        ? `${path}${target}`
+        : relative(ROOT, resolve(ROOT, path, '..', target)),
     )
 
 /** Lists the anchors of a document: its headings as GitHub names them. */

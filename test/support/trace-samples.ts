@@ -136,7 +136,7 @@ export const FAILED_TRACE: Trace = fail('ProviderError', 'Provider returned erro
 
 /** A call whose client went away after some tokens. */
 export const CANCELLED_TRACE: Trace = fail('Cancelled', 'The client has disconnected', {
-  completionTokens: 4,
+  ...{ completionTokens: 4, reasoningTokens: 0 },
 })
 
 /** Names that are other things elsewhere: SQL, headers, paths, prototypes, halves of characters. */

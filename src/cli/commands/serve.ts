@@ -216,13 +216,26 @@ async function drain({ gateway, options, log }: Serving, { stop }: Listeners): P
   await stop(options.drain * 1000)
 }
 
-/** Writes the records and the ends of the calls that a server has made. */
+/**
+ * Writes the records and the ends of the calls that a server has made. Ends the process with 1 if
+ * the store takes no records any more: what they came to is in the journal then.
+ */
 async function finish({ gateway, log }: Serving): Promise<void> {
-  const { markEnds } = await import('../../core/inference/recover.ts')
-  await gateway.recorder.flush()
+  const { keepUnrecorded, markEnds } = await import('../../core/inference/recover.ts')
+  const isWritten = gateway.recorder.flush().then(() => true)
+  if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)]))) {
+    log('error', 'calls.unrecorded', {
+      calls: keepUnrecorded(gateway),
+      consequence: 'the store took no records; the next start charges what they came to',
+    })
+    process.exit(1)
+  }
   await markEnds(gateway)
   log('info', 'stopped', {})
 }
+
+/** In milliseconds: how long a server that stops waits for a store that takes no records. */
+const RECORD_GRACE = 3_000
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
 async function prepare({ gateway, log }: Serving): Promise<void> {
@@ -238,6 +251,12 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
     log('warn', 'files.swept', {
       files: swept,
       consequence: 'uploads that a killed process left were deleted',
+    })
+  const garbled = gateway.journal.holds.countGarbled()
+  if (garbled > 0)
+    log('error', 'holds.garbled', {
+      lines: garbled,
+      consequence: 'running calls of theirs may not be charged; a copy is kept (holds.log.garbled)',
     })
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)

@@ -65,14 +65,14 @@ export const buildOtlp = (
   traces: Trace[],
   options: OtlpOptions = {},
 ): OtlpExport => ({
-  resourceSpans: traces.flatMap(trace =>
-    trace.spans.map(span => ({
-      resource: { attributes: buildResource(source, trace, options) },
-      scopeSpans: [
-        { scope: { name: source.serviceName }, spans: [buildSpan(source, trace, span, options)] },
-      ],
-    })),
-  ),
+  resourceSpans: traces.flatMap(trace => {
+    const resource = { attributes: buildResource(source, trace, options) }
+    const scope = { name: source.serviceName }
+    return trace.spans.map(span => ({
+      resource,
+      scopeSpans: [{ scope, spans: [buildSpan(source, trace, span, options)] }],
+    }))
+  }),
 })
 
 const buildResource = (source: OtlpSource, trace: Trace, { resource }: OtlpOptions) =>
@@ -103,7 +103,7 @@ function buildSpan(
     kind: KINDS[span.kind],
     startTimeUnixNano: toNanoseconds(span.startedAt),
     endTimeUnixNano: toNanoseconds(span.endedAt),
-    attributes: listAttributes({ ...attributes, ...buildAttributes?.(trace, span) }),
+    attributes: listAttributes(Object.assign(attributes, buildAttributes?.(trace, span))),
     ...(span.error === null ? {} : { events: [buildException(span, span.error)] }),
     status: span.error === null ? { code: 1 } : { code: 2, message: span.error.message },
   }
@@ -119,19 +119,21 @@ const buildException = (span: TraceSpan, { type, message }: { type: string; mess
 export function toNanoseconds(milliseconds: number): string {
   const whole = Math.floor(milliseconds)
   const fraction = Math.round((milliseconds - whole) * 1e6)
-  return String(BigInt(whole) * 1_000_000n + BigInt(fraction))
+  if (fraction === 1e6) return toNanoseconds(whole + 1)
+  const digits = `${whole}${String(fraction).padStart(6, '0')}`
+  return whole > 0 ? digits : String(BigInt(digits))
 }
 
 /** Lists attributes in OTLP's form, with the mark of those that are cut. */
-export const listAttributes = (attributes: Attributes): OtlpAttribute[] =>
-  Object.entries(attributes).flatMap(([key, value]) =>
-    typeof value === 'string' && value.length > LONGEST_VALUE
-      ? [
-          { key, value: { stringValue: cutText(value, LONGEST_VALUE) } },
-          { key: `${key}.truncated`, value: { boolValue: true } },
-        ]
-      : [{ key, value: toOtlpValue(value) }],
-  )
+export function listAttributes(attributes: Attributes): OtlpAttribute[] {
+  const list: OtlpAttribute[] = []
+  for (const [key, value] of Object.entries(attributes))
+    if (typeof value === 'string' && value.length > LONGEST_VALUE) {
+      list.push({ key, value: { stringValue: cutText(value, LONGEST_VALUE) } })
+      list.push({ key: `${key}.truncated`, value: { boolValue: true } })
+    } else list.push({ key, value: toOtlpValue(value) })
+  return list
+}
 
 function toOtlpValue(value: SpanValue): OtlpValue {
   if (typeof value === 'string') return { stringValue: value }

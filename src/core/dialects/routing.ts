@@ -92,11 +92,14 @@ type RoutingFields = Static<typeof RoutingFields>
 /** The fields of conversations that calls of other kinds would carry without effect. */
 export const CONVERSATION_FIELDS = ['models', 'plugins', 'preset', 'route'] as const
 
-/** Throws 400 for a field that has an effect in conversations only. */
+/** Throws 400 for a field that has an effect in conversations only, and for a wish to stream. */
 export function refuseConversationFields(body: object): void {
   const fields: Record<string, unknown> = { ...body }
   const field = CONVERSATION_FIELDS.find(name => fields[name] != null)
   if (field) throw invalid(`${field}: expected none, as it has no effect here`, field)
+  const { stream } = fields
+  if (stream != null && stream !== false)
+    throw invalid('stream: expected false, as these answers are whole', 'stream')
 }
 
 /**

@@ -2,6 +2,7 @@ import { toDayNumber } from '../kernel/clock.ts'
 import type { Ends } from '../ledger/chain.ts'
 import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
+import type { RecorderEntry } from '../telemetry/recorder.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -114,6 +115,28 @@ export async function writeCheckpoint(world: InferenceWorld): Promise<void> {
     // The recorder reports a disk that fails.
   }
 }
+
+/**
+ * Writes what calls came to that could not be recorded into the journal, so that the next start
+ * charges exactly that. Returns how many calls there were.
+ */
+export function keepUnrecorded({ recorder, journal: { holds } }: InferenceWorld): number {
+  const unrecorded = recorder.listPending().flatMap(toHeldCall)
+  holds.updateSpent(unrecorded.map(held => ({ held, spent: held.nanos })))
+  return unrecorded.length
+}
+
+/** Returns the last step of an ended call as the journal keeps it; none where nothing is charged. */
+function toHeldCall({ generation, charge }: RecorderEntry): HeldCall[] {
+  if (!generation || !charge) return []
+  const { key_hash, user_id, workspace_id, id, step, byok, nanos } = charge
+  const { request_id, created_at, api_type, model, streamed } = generation
+  const call = { id, request_id, created_at, api_type, model, streamed, step, byok, nanos }
+  return [{ key_hash, user_id, workspace_id, ...call, spent: NOT_WRITTEN }]
+}
+
+/** No call has spent this, so that the line is written whatever it came to. */
+const NOT_WRITTEN = -1n
 
 /**
  * Writes where the ledger and the log of seals end, beside the store, if they have grown. They have

@@ -24,6 +24,8 @@ export interface Stage<Subject> {
   publishes?: 'call.opened' | 'step.planned' | 'call.closed'
   /** Whether providers are called from here on: a dry run ends before this stage. */
   sends?: boolean
+  /** Whether it reads all of a call: others may get their turn after it. */
+  reads?: boolean
 }
 
 /** The life of a call. */
@@ -40,13 +42,13 @@ export interface Stages {
 export const STAGES: Stages = {
   open: [
     // Whether the call may be made at all, and now: 403, 503, 429.
-    { name: 'admit', run: admitRun },
+    { name: 'admit', run: admitRun, reads: true },
     // What plugins have to read for it is read: 400.
-    { name: 'prepare', run: prepareRun },
+    { name: 'prepare', run: prepareRun, reads: true },
     // The gateway's own tools are shown to the model: 400.
     { name: 'offer', run: offerTools },
     // Texts are redacted, refused or noted: 403.
-    { name: 'filter', run: filterRun },
+    { name: 'filter', run: filterRun, reads: true },
     // Plugins may look at what is left: 403.
     { name: 'review', run: reviewRun },
     // Plugins may ask others for what the call is to contain, and filters read it: 402, 403.
@@ -58,7 +60,7 @@ export const STAGES: Stages = {
   ],
   step: [
     // Which endpoints, in which order: 400, 404.
-    { name: 'plan', run: planStep, publishes: 'step.planned' },
+    { name: 'plan', run: planStep, publishes: 'step.planned', reads: true },
     // Money is set aside: 402.
     { name: 'reserve', run: reserveStep },
     // Written to disk before it is sent: 503.
@@ -76,7 +78,7 @@ export const STAGES: Stages = {
 
 /**
  * Runs stages one after the other. Throws what the first failing one throws. A dry run publishes no
- * events. Others get their turn between two stages that take long.
+ * events. Others get their turn after a stage that took long.
  */
 export function runStages<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
@@ -86,13 +88,13 @@ export function runStages<Subject extends { isDry: boolean }>(
 ): void | Promise<void> {
   const startedAt = world.clock.ticks()
   for (let index = from; index < stages.length; index++) {
-    if (index > from && isLongTurn(world.clock, startedAt))
-      return resumeStages(world, stages, subject, index)
     const stage = stages[index]
     const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (pending) return continueStages(world, stages, subject, index, pending)
     publishStageEvent(world, stages, subject, index)
+    if (stage?.reads && isLongTurn(world.clock, startedAt))
+      return resumeStages(world, stages, subject, index + 1)
   }
 }
 

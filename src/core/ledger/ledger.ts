@@ -129,7 +129,9 @@ export interface HoldJournal {
    * after that every inner one.
    */
   listCalls(): HeldCall[]
-  /** Drops all calls but the running ones. */
+  /** Counts the lines that are not as they were written: their calls may not be listed. */
+  countGarbled(): number
+  /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }
 

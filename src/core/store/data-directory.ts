@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import { conflict, denied } from '../errors.ts'
 import { hasCode, openDataFile } from './data-files.ts'
 
+/** What only the owner may read. */
+const SECRETS = ['secret.key', 'secret.key.previous']
+
 /** What SQLite opens by name, so that it is looked at before. */
 const DATABASES = ['gateway.db', 'serve.lock'].flatMap(name =>
   ['', '-wal', '-shm', '-journal'].map(end => name + end),
@@ -11,8 +14,9 @@ const DATABASES = ['gateway.db', 'serve.lock'].flatMap(name =>
 /**
  * Creates the data directory if it is missing, for its owner alone, and an empty database in it.
  * Throws 403 for a directory that other users may write, and for a file in it that they may write
- * or that is a link: they could replace the database, or have another file overwritten. Throws 409
- * while a backup is being restored there, and after that was interrupted.
+ * or that is a link: they could replace the database, or have another file overwritten; and for a
+ * secret that they may read. Throws 409 while a backup is being restored there, and after that was
+ * interrupted.
  */
 export function openDataDirectory(data: string): void {
   makeDataDirectory(data)
@@ -31,7 +35,8 @@ export const RESTORING = 'restore.part'
 export function makeDataDirectory(data: string): void {
   makeDirectory(data)
   refuseForeignWriters(data, statSync(data))
-  for (const name of DATABASES) checkDataFile(join(data, name))
+  for (const name of DATABASES) checkDataFile(join(data, name), refuseForeignWriters)
+  for (const name of SECRETS) checkDataFile(join(data, name), refuseForeignReaders)
 }
 
 function makeDirectory(data: string): void {
@@ -44,11 +49,11 @@ function makeDirectory(data: string): void {
   }
 }
 
-function checkDataFile(path: string): void {
+function checkDataFile(path: string, check: (path: string, file: Stats) => void): void {
   try {
     const file = lstatSync(path)
     if (file.isSymbolicLink()) throw denied(`${path} is a link: expected the file itself`)
-    refuseForeignWriters(path, file)
+    check(path, file)
   } catch (error) {
     if (!hasCode(error, 'ENOENT')) throw error
   }
@@ -56,6 +61,8 @@ function checkDataFile(path: string): void {
 
 const GROUP_WRITES = 0o020
 const OTHERS_WRITE = 0o002
+const GROUP_USES = 0o070
+const OTHERS_USE = 0o007
 
 // Where each user has a group of their own, new directories are writable by it. It has the user's
 // number, and no one else is in it.
@@ -63,4 +70,10 @@ function refuseForeignWriters(path: string, { mode, uid, gid }: Stats): void {
   const group = mode & GROUP_WRITES && gid !== uid
   if (group || mode & OTHERS_WRITE)
     throw denied(`${path}: other users may write here (chmod go-w ${path})`)
+}
+
+function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
+  const group = mode & GROUP_USES && gid !== uid
+  if (group || mode & OTHERS_USE)
+    throw denied(`${path}: other users may read this secret (chmod 600 ${path})`)
 }

@@ -72,8 +72,12 @@ export function openHoldJournal(data: string): HoldJournal {
       for (const { held, spent } of changed) held.spent = spent
       if (changed.length > 0) append(changed.map(({ held }) => renderLine(held)).join(''))
     },
-    listCalls: () => readCalls(path),
-    clear: rewrite,
+    listCalls: () => readJournal(path).calls,
+    countGarbled: () => readJournal(path).garbled,
+    clear() {
+      if (readJournal(path).garbled > 0) keepCopy(path)
+      rewrite()
+    },
   }
 }
 
@@ -94,9 +98,12 @@ function writeAll(file: number, text: string): number {
 export const writeHolds = (data: string, calls: HeldCall[]): void =>
   writeDataFile(join(data, 'holds.log'), calls.map(renderLine).join(''))
 
+/** Keeps a copy of a journal with garbled lines, to be looked into. */
+const keepCopy = (path: string): void => writeDataFile(`${path}.garbled`, readDataFile(path) ?? '')
+
 // Field by field: copying an object with a rest pattern costs more than writing it.
-const renderLine = (call: HeldCall) =>
-  `${JSON.stringify({
+const renderLine = (call: HeldCall): string => {
+  const json = JSON.stringify({
     key_hash: call.key_hash,
     user_id: call.user_id,
     workspace_id: call.workspace_id,
@@ -111,31 +118,57 @@ const renderLine = (call: HeldCall) =>
     byok: call.byok,
     nanos: String(call.nanos),
     spent: String(call.spent),
-  })}\n`
+  })
+  return `${computeChecksum(json)} ${json}\n`
+}
+
+const computeChecksum = (json: string): string =>
+  Bun.hash.crc32(json).toString(16).padStart(CHECKSUM_LENGTH, '0')
+
+const CHECKSUM_LENGTH = 8
 
 /**
- * Reads every call in the journal, each with the last line of its last step and of every inner one.
- * Only the last line can be incomplete, and its call had not gone out.
+ * Reads every call in the journal, each with the last line of its last step and of every inner one,
+ * and counts the lines that are not as they were written. Only the last line can be incomplete, and
+ * its call had not gone out.
  */
-function readCalls(path: string): HeldCall[] {
+function readJournal(path: string): { calls: HeldCall[]; garbled: number } {
   const found = new Map<string, HeldCall>()
-  for (const line of (readDataFile(path)?.toString() ?? '').split('\n')) {
-    const { nanos, spent, ...call } = parseObject(line) ?? {}
-    if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string')
-      continue
-    const step = parseStep(call.step)
-    const place = call.inner === true ? `${call.id} ${step}` : call.id
-    if (step < (found.get(place)?.step ?? 1)) continue
-    const entry = {
-      ...(call as unknown as HeldCall),
-      step,
-      nanos: BigInt(nanos),
-      spent: BigInt(spent),
-    }
-    found.set(place, entry)
+  const lines = (readDataFile(path)?.toString() ?? '').split('\n')
+  lines.pop()
+  let garbled = 0
+  for (const line of lines) {
+    const entry = parseLine(line)
+    if (!entry) garbled += 1
+    const place = entry?.inner === true ? `${entry.id} ${entry.step}` : entry?.id
+    if (entry && place !== undefined && entry.step >= (found.get(place)?.step ?? 1))
+      found.set(place, entry)
   }
-  return [...found.values()]
+  return { calls: [...found.values()], garbled }
 }
+
+/** Returns the call of a line; null unless the line is as it was written. */
+function parseLine(line: string): HeldCall | null {
+  const json = verifyLine(line)
+  const { nanos, spent, ...call } = (json !== null && parseObject(json)) || {}
+  if (typeof call.id !== 'string' || !isAmount(nanos) || !isAmount(spent)) return null
+  return {
+    ...(call as unknown as HeldCall),
+    step: parseStep(call.step),
+    nanos: BigInt(nanos),
+    spent: BigInt(spent),
+  }
+}
+
+// Lines from versions before checksums begin with their call.
+function verifyLine(line: string): string | null {
+  if (line.startsWith('{')) return line
+  const json = line.slice(CHECKSUM_LENGTH + 1)
+  return line === `${computeChecksum(json)} ${json}` ? json : null
+}
+
+const isAmount = (text: unknown): text is string =>
+  typeof text === 'string' && /^\d{1,30}$/.test(text)
 
 // Lines from versions before steps have none.
 const parseStep = (step: unknown): number =>

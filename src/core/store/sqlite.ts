@@ -4,7 +4,7 @@ import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
 import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
-import { migrate, openInMemory } from './sqlite/migrations.ts'
+import { migrate, openInMemory, refuseForeign } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createWriter, type Write } from './sqlite/write.ts'
@@ -41,6 +41,9 @@ export async function openSqlite({
       : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
     nameDatabase(path, () => {
+      // Opening a new file takes its lock for a moment, so that two starting processes take turns.
+      db.run('pragma busy_timeout = 5000')
+      refuseForeign(db)
       applyPragmas(db, durability)
       migrate(db, secrets)
     })
@@ -60,19 +63,22 @@ export async function openSqlite({
   }
 }
 
+/** In bytes: what the write-ahead log keeps on disk once it has been copied. */
+const LARGEST_LOG = 64 * 1024 * 1024
+
 function applyPragmas(db: Database, durability: 'normal' | 'full'): void {
   const { version } = db.query('select sqlite_version() as version').get() as { version: string }
   if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
     throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
-  // Opening a new file takes its lock for a moment, so that two starting processes take turns.
-  db.run('pragma busy_timeout = 5000')
   db.run('pragma journal_mode = wal')
   db.run(`pragma synchronous = ${durability}`)
   db.run('pragma foreign_keys = on')
   db.run('pragma trusted_schema = off')
   db.run('pragma cell_size_check = on')
   db.run('pragma temp_store = memory')
-  db.run('pragma wal_autocheckpoint = 4000')
+  // Copying more pages at once would hold everyone else longer; the file shrinks after a burst.
+  db.run('pragma wal_autocheckpoint = 1000')
+  db.run(`pragma journal_size_limit = ${LARGEST_LOG}`)
 }
 
 function isOlder(version: number[], minimum: number[]): boolean {

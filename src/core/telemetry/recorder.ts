@@ -37,6 +37,8 @@ export interface Recorder {
   readonly healthy: boolean
   /** Waits until everything pending is written. */
   flush(): Promise<void>
+  /** Lists what is not written yet, oldest first. */
+  listPending(): RecorderEntry[]
 }
 
 interface PendingEntry {
@@ -158,6 +160,7 @@ export function openRecorder(
     async flush() {
       await running
     },
+    listPending: () => waiting.map(({ entry }) => entry),
   }
 }
 

@@ -203,7 +203,8 @@ interface DeadlineOptions {
 
 /**
  * The time limits of one attempt. Cancels the attempt when its call is cancelled, or when the
- * upstream is silent for too long. It starts with the wait for the first byte.
+ * upstream is silent for too long. It starts with the wait for the first byte. A pause of the reader
+ * is no silence of the upstream.
  */
 export class Deadline {
   /** Cancelled when the attempt must end. */
@@ -215,6 +216,8 @@ export class Deadline {
   #timer: ReturnType<typeof setTimeout>
   readonly #onBytes: ((size: number) => void) | undefined
   #hasBegun = false
+  #isPaused = false
+  #isSilent = false
 
   constructor(call: Cancellation, limits: Limits, { provider, onBytes }: DeadlineOptions = {}) {
     this.#onBytes = onBytes
@@ -232,6 +235,20 @@ export class Deadline {
     if (performance.now() > this.#endsAt) this.#expire()
     else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()
+  }
+
+  /** Stops the clock of silence: what has arrived is not read on, so the upstream has to wait. */
+  pause(): void {
+    this.#isPaused = true
+  }
+
+  /** Starts the clock of silence anew after a pause. */
+  resume(): void {
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    if (this.#isSilent) this.#begin()
+    else this.#timer.refresh()
+    this.#isSilent = false
   }
 
   /** Stops the limits after a whole answer. The connection may serve another call. */
@@ -269,8 +286,11 @@ export class Deadline {
     this.#timer = setTimeout(this.#expire, this.#limits.idle)
   }
 
-  readonly #expire = (): void =>
+  readonly #expire = (): void => {
+    this.#isSilent = true
+    if (this.#isPaused) return
     this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
+  }
 }
 
 /** The reason of an attempt that is no longer needed. */

@@ -51,11 +51,14 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   }
 
   async next(): Promise<IteratorResult<Part[]>> {
+    this.#deadline.resume()
     try {
       while (!this.#reader.complete) {
         if (this.#failure) throw this.#failure
         const parts = this.#readParts(await this.#incoming.read())
-        if (parts.length > 0) return { done: false, value: parts }
+        if (parts.length === 0) continue
+        this.#deadline.pause()
+        return { done: false, value: parts }
       }
     } catch (thrown) {
       const error = this.#deadline.toGatewayError(thrown)

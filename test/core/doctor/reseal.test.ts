@@ -6,13 +6,9 @@ import { join } from 'node:path'
 import { openGateway } from '../../../src/core/gateway.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
 import { toDayNumber } from '../../../src/core/kernel/clock.ts'
+import { runCommand as run } from '../../support/commands.ts'
 import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
-import {
-  type CommandResult,
-  PROGRAM,
-  runGateway as run,
-  startServer,
-} from '../../support/server.ts'
+import { type CommandResult, PROGRAM, startServer } from '../../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-reseal-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

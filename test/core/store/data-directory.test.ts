@@ -64,6 +64,20 @@ describe('a data directory that others may write', () => {
   })
 })
 
+test.each(['secret.key', 'secret.key.previous'])(
+  '%s that other users may read is refused, and can be mended as the message says',
+  name => {
+    const data = newDirectory()
+    openDataDirectory(data)
+    writeFileSync(join(data, name), 'secret', { mode: 0o600 })
+    openDataDirectory(data)
+    chmodSync(join(data, name), 0o604)
+    expect(() => openDataDirectory(data)).toThrow(`chmod 600 ${join(data, name)}`)
+    chmodSync(join(data, name), 0o600)
+    openDataDirectory(data)
+  },
+)
+
 describe('a link in the data directory', () => {
   const openEverything = async (data: string) => {
     const gateway = await openGateway({ data })

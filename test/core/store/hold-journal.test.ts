@@ -7,6 +7,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -119,10 +120,27 @@ describe('the journal of holds', () => {
     expect(statSync(file()).size).toBe(before)
   })
 
-  test('ignores an incomplete line and invalid ones', async () => {
+  test('ignores an incomplete line and invalid ones, which it counts', async () => {
     await openHoldJournal(data).append(held('a')).written
     appendFileSync(file(), 'nonsense\n{"spent":"1"}\n[]\n{"id":"b","key_ha')
     expect(openHoldJournal(data).listCalls()).toEqual([held('a')])
+    expect(openHoldJournal(data).countGarbled()).toBe(3)
+  })
+
+  test('believes no line in which any byte was changed, and keeps a copy of it', async () => {
+    await openHoldJournal(data).append(held('a')).written
+    const written = readFileSync(file())
+    for (let at = 0; at < written.length - 1; at++) {
+      const changed = Buffer.from(written)
+      changed[at] = (changed[at] ?? 0) ^ 1
+      writeFileSync(file(), changed)
+      const journal = openHoldJournal(data)
+      // A line end within the line makes two of it.
+      expect([journal.listCalls(), journal.countGarbled() > 0]).toEqual([[], true])
+    }
+    openHoldJournal(data).clear()
+    expect(openHoldJournal(data).countGarbled()).toBe(0)
+    expect(existsSync(`${file()}.garbled`)).toBe(true)
   })
 
   test('keeps only running calls when it is cleared', async () => {

@@ -208,6 +208,19 @@ describe('SQLite in a file', () => {
     after.close()
   })
 
+  test.each([
+    ['with tables of its own', ['create table diary (day)', 'pragma user_version = 3']],
+    ['that its header names', ['pragma application_id = 1', 'create table meta (name)']],
+  ])('a database of another program, %s, is refused and left unchanged', async (_, statements) => {
+    const path = newPath()
+    const db = new Database(path)
+    for (const statement of statements) db.run(statement)
+    db.close()
+    const before = await Bun.file(path).bytes()
+    expect(open(path)).rejects.toThrow('another program')
+    expect(await Bun.file(path).bytes()).toEqual(before)
+  })
+
   test('a file that is no database is refused and left unchanged', async () => {
     const path = newPath()
     const text = 'not a database, but somebody’s diary'.repeat(100)

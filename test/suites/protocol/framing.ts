@@ -158,7 +158,7 @@ function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     async (_name, written) => {
       const whole = await readParts(protocol, [bytes])
       const variant = new TextEncoder().encode(written(new TextDecoder().decode(bytes)))
-      for (const size of [variant.length, 1, 7, 1000])
+      for (const size of LONG ? [variant.length, 1, 7, 1000] : [variant.length, 7])
         expect(await readParts(protocol, cutEvery(variant, size))).toEqual(whole)
     },
   )

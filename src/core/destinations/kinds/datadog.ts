@@ -39,8 +39,7 @@ export const datadog: DestinationKind<typeof CONFIG> = {
       config,
       traces.flatMap(trace => trace.spans.map(span => buildSpan(config.mlApp, trace, span))),
     ),
-  renderTest: ({ now, serviceName, createId }, config) =>
-    renderSpans(config, [buildTestSpan(now, serviceName, createId())]),
+  renderTest: ({ now, createId }, config) => renderSpans(config, [buildTestSpan(now, createId())]),
   judge: answer => (isSuccess(answer) && hasErrors(answer.text) ? 'refused' : judgePage(answer)),
 }
 
@@ -165,8 +164,8 @@ const buildMetrics = (facts: TraceFacts): Record<string, number> => ({
 })
 
 /** The intake refuses a request without spans, so a test has one that says what it is. */
-const buildTestSpan = (now: number, service: string, id: string): Json => ({
-  name: `${service}-connection-test`,
+const buildTestSpan = (now: number, id: string): Json => ({
+  name: 'openrouter-connection-test',
   trace_id: id.replaceAll('-', ''),
   span_id: '1',
   parent_id: 'undefined',

@@ -65,10 +65,10 @@ const buildUsage = (facts: TraceFacts): Attributes =>
   hasUsage(facts)
     ? {
         'langfuse.observation.usage_details': writeJson({
-          input: facts.promptTokens - facts.cachedTokens - facts.cacheWriteTokens,
+          input: Math.max(0, facts.promptTokens - facts.cachedTokens - facts.cacheWriteTokens),
           input_cached_tokens: facts.cachedTokens,
           input_cache_creation: facts.cacheWriteTokens,
-          output: facts.completionTokens - facts.reasoningTokens,
+          output: Math.max(0, facts.completionTokens - facts.reasoningTokens),
           output_reasoning_tokens: facts.reasoningTokens,
           total: facts.promptTokens + facts.completionTokens,
         }),
@@ -80,11 +80,10 @@ const buildUsage = (facts: TraceFacts): Attributes =>
       }
     : {}
 
+// The SDK of Langfuse writes a time as JSON, in quotes.
 const buildFirstToken = ({ startedAt, firstTokenMs }: TraceFacts): Attributes =>
   firstTokenMs === null
     ? {}
     : {
-        'langfuse.observation.completion_start_time': new Date(
-          startedAt + firstTokenMs,
-        ).toISOString(),
+        'langfuse.observation.completion_start_time': writeJson(new Date(startedAt + firstTokenMs)),
       }

@@ -43,11 +43,11 @@ export const posthog: DestinationKind<typeof CONFIG> = {
       sent_at: new Date(now).toISOString(),
     }),
   }),
-  renderTest: ({ serviceName }, { apiKey, endpoint = ENDPOINT, headers }) => ({
+  renderTest: (_, { apiKey, endpoint = ENDPOINT, headers }) => ({
     method: 'POST',
     url: `${joinUrl(endpoint, '/flags/')}?v=2`,
     headers: buildHeaders(headers, JSON_BODY),
-    body: writeJson({ api_key: apiKey, distinct_id: `${serviceName}-connection-test` }),
+    body: writeJson({ token: apiKey, distinct_id: 'openrouter-connection-test' }),
   }),
   judge: judgePage,
 }
@@ -64,6 +64,10 @@ const buildEvent = (service: string, version: string, trace: Trace) => ({
     ...buildProperties(trace),
     $lib: service,
     $lib_version: version,
+    $ai_lib: service,
+    $ai_lib_version: version,
+    // The address of the sender is the gateway's, and nobody's place.
+    $geoip_disable: true,
     // Without a user there is nobody to have a profile.
     ...(trace.facts.userId === null ? { $process_person_profile: false } : {}),
   },
@@ -75,9 +79,9 @@ function buildProperties(trace: Trace): Json {
   const generation = trace.spans.find(({ role }) => role === 'generation')
   return {
     $ai_trace_id: trace.traceId,
-    $ai_session_id: facts.sessionId,
+    ...(facts.sessionId === null ? {} : { $ai_session_id: facts.sessionId }),
     $ai_span_id: root?.spanId ?? trace.id,
-    $ai_parent_id: root?.parentSpanId ?? null,
+    ...(root?.parentSpanId ? { $ai_parent_id: root.parentSpanId } : {}),
     $ai_span_name: generation?.name ?? trace.name,
     $ai_completion_id: trace.id,
     $ai_model: facts.model,
@@ -104,6 +108,8 @@ const buildUsage = (facts: TraceFacts): Json =>
         $ai_total_tokens: facts.promptTokens + facts.completionTokens,
         $ai_cache_read_input_tokens: facts.cachedTokens,
         $ai_cache_creation_input_tokens: facts.cacheWriteTokens,
+        // Cached tokens are among the input tokens.
+        $ai_cache_reporting_exclusive: false,
         $ai_reasoning_tokens: facts.reasoningTokens,
         $ai_input_cost_usd: facts.inputCost,
         $ai_output_cost_usd: facts.outputCost,
@@ -113,7 +119,7 @@ const buildUsage = (facts: TraceFacts): Json =>
 
 const buildFailure = ({ error }: TraceFacts): Json =>
   error === null
-    ? { $ai_is_error: false }
+    ? { $ai_is_error: false, $ai_http_status: 200 }
     : { $ai_is_error: true, $ai_error: error.message, $ai_error_type: error.type }
 
 /** PostHog refuses an event of more than about a megabyte. */

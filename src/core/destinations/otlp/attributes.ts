@@ -73,26 +73,24 @@ const buildModel = ({ id, facts }: Trace): Attributes => ({
 })
 
 /** The parameters for which the semantic conventions of GenAI have a name. */
-const PARAMETERS: Record<string, string> = {
-  temperature: 'temperature',
-  top_p: 'top_p',
-  top_k: 'top_k',
-  max_tokens: 'max_tokens',
-  frequency_penalty: 'frequency_penalty',
-  presence_penalty: 'presence_penalty',
-  seed: 'seed',
-  stop: 'stop_sequences',
+const PARAMETERS = [
+  ...[['temperature', 'temperature'] as const, ['top_p', 'top_p'] as const],
+  ...[['top_k', 'top_k'] as const, ['max_tokens', 'max_tokens'] as const],
+  ['frequency_penalty', 'frequency_penalty'] as const,
+  ['presence_penalty', 'presence_penalty'] as const,
+  ...[['seed', 'seed'] as const, ['stop', 'stop_sequences'] as const],
+]
+
+function buildParameters(parameters: Record<string, unknown>): Attributes {
+  const named: Attributes = {}
+  for (const [name, convention] of PARAMETERS) {
+    const value = toSpanValue(parameters[name])
+    if (value !== undefined) named[`gen_ai.request.${convention}`] = value
+  }
+  return named
 }
 
-const buildParameters = (parameters: Record<string, unknown>): Attributes =>
-  Object.fromEntries(
-    Object.entries(PARAMETERS).flatMap(([name, convention]) => {
-      const value = toSpanValue(parameters[name])
-      return value === undefined ? [] : [[`gen_ai.request.${convention}`, value]]
-    }),
-  )
-
-/** Tells whether a call came to nothing that is counted: its trace has no usage then. */
+/** Tells whether a trace has usage: every success, and a failure that came to any. */
 export const hasUsage = (facts: TraceFacts): boolean =>
   facts.error === null || facts.promptTokens + facts.completionTokens + facts.totalCost > 0
 
@@ -157,17 +155,21 @@ const buildCall = (service: string, facts: TraceFacts): Attributes => ({
 const nameIf = (key: string, value: SpanValue | null): Attributes =>
   value === null ? {} : { [key]: value }
 
-const pick = (attributes: Attributes, isWanted: (key: string) => boolean): Attributes =>
-  Object.fromEntries(Object.entries(attributes).filter(([key]) => isWanted(key)))
+function pick(attributes: Attributes, isWanted: (key: string) => boolean): Attributes {
+  const picked: Attributes = {}
+  for (const key in attributes) if (isWanted(key)) picked[key] = attributes[key] as SpanValue
+  return picked
+}
 
 /** Names the members of an object below a prefix. Lists and objects become JSON. */
-export const flatten = (prefix: string, members: Record<string, unknown>): Attributes =>
-  Object.fromEntries(
-    Object.entries(members).flatMap(([name, member]) => {
-      const value = toSpanValue(member)
-      return value === undefined ? [] : [[`${prefix}.${name}`, value]]
-    }),
-  )
+export function flatten(prefix: string, members: Record<string, unknown>): Attributes {
+  const flat: Attributes = {}
+  for (const name of Object.keys(members)) {
+    const value = toSpanValue(members[name])
+    if (value !== undefined) flat[`${prefix}.${name}`] = value
+  }
+  return flat
+}
 
 // OpenTelemetry has no null: an attribute without a value is left out.
 function toSpanValue(value: unknown): SpanValue | undefined {

@@ -6,89 +6,151 @@ import type { OtlpAttribute, OtlpExport, OtlpSpan, OtlpValue } from '../otlp.ts'
  */
 
 /** Encodes an export of traces as an `ExportTraceServiceRequest`. */
-export const encodeOtlp = ({ resourceSpans }: OtlpExport): Uint8Array =>
-  Buffer.concat(
-    resourceSpans.map(({ resource, scopeSpans }) =>
-      encodeBytes(1, [
-        encodeBytes(
-          1,
-          resource.attributes.map(attribute => encodeAttribute(1, attribute)),
-        ),
-        ...scopeSpans.map(({ scope, spans }) =>
-          encodeBytes(2, [
-            encodeBytes(1, [encodeText(1, scope.name)]),
-            ...spans.map(span => encodeBytes(2, encodeSpan(span))),
-          ]),
-        ),
-      ]),
-    ),
-  )
+export function encodeOtlp({ resourceSpans }: OtlpExport): Uint8Array {
+  const writer = new Writer()
+  for (const { resource, scopeSpans } of resourceSpans)
+    writer.message(1, () => {
+      writer.message(1, () => writeAttributes(writer, 1, resource.attributes))
+      for (const { scope, spans } of scopeSpans)
+        writer.message(2, () => {
+          writer.message(1, () => writer.text(1, scope.name))
+          for (const span of spans) writer.message(2, () => writeSpan(writer, span))
+        })
+    })
+  return writer.finish()
+}
 
-const encodeSpan = (span: OtlpSpan): Uint8Array[] => [
-  encodeBytes(1, [Buffer.from(span.traceId, 'hex')]),
-  encodeBytes(2, [Buffer.from(span.spanId, 'hex')]),
-  ...(span.parentSpanId === undefined
-    ? []
-    : [encodeBytes(4, [Buffer.from(span.parentSpanId, 'hex')])]),
-  encodeText(5, span.name),
-  encodeCount(6, span.kind),
-  encodeFixed(7, span.startTimeUnixNano),
-  encodeFixed(8, span.endTimeUnixNano),
-  ...span.attributes.map(attribute => encodeAttribute(9, attribute)),
-  ...(span.events ?? []).map(({ name, timeUnixNano, attributes }) =>
-    encodeBytes(11, [
-      encodeFixed(1, timeUnixNano),
-      encodeText(2, name),
-      ...attributes.map(attribute => encodeAttribute(3, attribute)),
-    ]),
-  ),
-  encodeBytes(15, [
-    ...(span.status.message === undefined ? [] : [encodeText(2, span.status.message)]),
-    encodeCount(3, span.status.code),
-  ]),
-]
+function writeSpan(writer: Writer, span: OtlpSpan): void {
+  writer.hex(1, span.traceId)
+  writer.hex(2, span.spanId)
+  if (span.parentSpanId !== undefined) writer.hex(4, span.parentSpanId)
+  writer.text(5, span.name)
+  writer.count(6, span.kind)
+  writer.nanoseconds(7, span.startTimeUnixNano)
+  writer.nanoseconds(8, span.endTimeUnixNano)
+  writeAttributes(writer, 9, span.attributes)
+  for (const { name, timeUnixNano, attributes } of span.events ?? [])
+    writer.message(11, () => {
+      writer.nanoseconds(1, timeUnixNano)
+      writer.text(2, name)
+      writeAttributes(writer, 3, attributes)
+    })
+  const { message, code } = span.status
+  writer.message(15, () => {
+    if (message !== undefined) writer.text(2, message)
+    writer.count(3, code)
+  })
+}
 
-const encodeAttribute = (field: number, { key, value }: OtlpAttribute): Uint8Array =>
-  encodeBytes(field, [encodeText(1, key), encodeBytes(2, [encodeValue(value)])])
+function writeAttributes(writer: Writer, field: number, attributes: OtlpAttribute[]): void {
+  for (const { key, value } of attributes)
+    writer.message(field, () => {
+      writer.text(1, key)
+      writer.message(2, () => writeValue(writer, value))
+    })
+}
 
-function encodeValue(value: OtlpValue): Uint8Array {
-  if ('stringValue' in value) return encodeText(1, value.stringValue)
-  if ('boolValue' in value) return encodeCount(2, value.boolValue ? 1 : 0)
-  if ('intValue' in value) return encodeCount(3, value.intValue)
-  const bytes = Buffer.alloc(8)
-  bytes.writeDoubleLE(value.doubleValue)
-  return Buffer.concat([encodeTag(4, FIXED), bytes])
+function writeValue(writer: Writer, value: OtlpValue): void {
+  if ('stringValue' in value) writer.text(1, value.stringValue)
+  else if ('boolValue' in value) writer.count(2, value.boolValue ? 1 : 0)
+  else if ('intValue' in value) writer.count(3, value.intValue)
+  else writer.double(4, value.doubleValue)
 }
 
 const VARINT = 0
 const FIXED = 1
 const LENGTH = 2
 
-const encodeText = (field: number, text: string): Uint8Array =>
-  encodeBytes(field, [Buffer.from(text)])
+/** The most bytes of the length of a message, and of a tag. */
+const LONGEST_VARINT = 10
 
-function encodeBytes(field: number, parts: Uint8Array[]): Uint8Array {
-  const length = parts.reduce((sum, part) => sum + part.length, 0)
-  return Buffer.concat([encodeTag(field, LENGTH), encodeVarint(BigInt(length)), ...parts])
+/** Writes the fields of messages (Protocol Buffers, "Encoding") into one growing buffer. */
+class Writer {
+  #bytes = Buffer.allocUnsafe(16_384)
+  #end = 0
+
+  /** Returns what was written. */
+  finish(): Uint8Array {
+    return this.#bytes.subarray(0, this.#end)
+  }
+
+  /** Writes a message. Its length stands before it, so what is longer than a byte tells moves. */
+  message(field: number, write: () => void): void {
+    this.#tag(field, LENGTH)
+    const start = this.#end
+    this.#end += 1
+    write()
+    const length = this.#end - start - 1
+    const size = measureVarint(length)
+    if (size > 1) {
+      this.#reserve(size)
+      this.#bytes.copyWithin(start + size, start + 1, this.#end)
+    }
+    this.#end = start
+    this.#varint(length)
+    this.#end += length
+  }
+
+  text(field: number, text: string): void {
+    const length = Buffer.byteLength(text)
+    this.#tag(field, LENGTH)
+    this.#varint(length)
+    this.#reserve(length)
+    this.#end += this.#bytes.write(text, this.#end)
+  }
+
+  hex(field: number, digits: string): void {
+    this.#tag(field, LENGTH)
+    this.#varint(digits.length / 2)
+    this.#reserve(digits.length)
+    this.#end += this.#bytes.write(digits, this.#end, 'hex')
+  }
+
+  count(field: number, value: number): void {
+    this.#tag(field, VARINT)
+    if (value >= 0) this.#varint(value)
+    else this.#negative(value)
+  }
+
+  double(field: number, value: number): void {
+    this.#tag(field, FIXED)
+    this.#end = this.#bytes.writeDoubleLE(value, this.#end)
+  }
+
+  nanoseconds(field: number, digits: string): void {
+    this.#tag(field, FIXED)
+    this.#end = this.#bytes.writeBigUInt64LE(BigInt(digits), this.#end)
+  }
+
+  #tag(field: number, type: number): void {
+    this.#reserve(2 * LONGEST_VARINT)
+    this.#varint(field * 8 + type)
+  }
+
+  #varint(value: number): void {
+    let rest = value
+    for (; rest > 127; rest = Math.floor(rest / 128)) this.#bytes[this.#end++] = (rest % 128) | 128
+    this.#bytes[this.#end++] = rest
+  }
+
+  // A negative number is its two's complement of 64 bits, and takes ten bytes.
+  #negative(value: number): void {
+    let rest = BigInt.asUintN(64, BigInt(value))
+    for (; rest > 127n; rest >>= 7n) this.#bytes[this.#end++] = Number(rest & 127n) | 128
+    this.#bytes[this.#end++] = Number(rest)
+  }
+
+  #reserve(length: number): void {
+    const needed = this.#end + length + LONGEST_VARINT
+    if (needed <= this.#bytes.length) return
+    const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length))
+    this.#bytes.copy(grown, 0, 0, this.#end)
+    this.#bytes = grown
+  }
 }
 
-const encodeCount = (field: number, value: number): Uint8Array =>
-  Buffer.concat([encodeTag(field, VARINT), encodeVarint(BigInt(value))])
-
-function encodeFixed(field: number, nanoseconds: string): Uint8Array {
-  const bytes = Buffer.alloc(8)
-  bytes.writeBigUInt64LE(BigInt(nanoseconds))
-  return Buffer.concat([encodeTag(field, FIXED), bytes])
-}
-
-const encodeTag = (field: number, type: number): Uint8Array =>
-  encodeVarint(BigInt((field << 3) | type))
-
-// A negative number is its two's complement of 64 bits, and takes ten bytes.
-function encodeVarint(value: bigint): Uint8Array {
-  const bytes: number[] = []
-  let rest = BigInt.asUintN(64, value)
-  for (; rest > 127n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128)
-  bytes.push(Number(rest))
-  return Uint8Array.from(bytes)
+function measureVarint(value: number): number {
+  let size = 1
+  for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size += 1
+  return size
 }

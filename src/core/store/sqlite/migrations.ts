@@ -7,6 +7,9 @@ import { writeOpening } from './seals/opening.ts'
 import { openMigrated } from './seals/schema.ts'
 import { FIRST_SEALED } from './seals/tables.ts'
 
+/** Marks a database as a gateway's in its header: `gate` in ASCII. */
+const APPLICATION_ID = 0x67617465
+
 /**
  * Migrates the database to this program's version, in one transaction. Throws when a newer program
  * has written it. The first migration to a version with seals writes their opening; later ones
@@ -27,6 +30,18 @@ export function migrate(
     db.transaction(() => applyMigrations(db, readVersion(db), secrets, migrations)).immediate()
 }
 
+/**
+ * Throws for a database that another program than a gateway has written. Those of earlier versions
+ * have no mark, but a table of its name. Changes nothing.
+ */
+export function refuseForeign(db: Database): void {
+  const { application_id } = db.query('pragma application_id').get() as { application_id: number }
+  const names = db.query<{ name: string }, []>('select name from sqlite_schema').all()
+  const isUnmarked = names.length === 0 || names.some(({ name }) => name === 'meta')
+  if (application_id !== APPLICATION_ID && !(application_id === 0 && isUnmarked))
+    throw new Error('This database was written by another program than a gateway')
+}
+
 function applyMigrations(
   db: Database,
   applied: number,
@@ -43,6 +58,7 @@ function applyMigrations(
     writeOpening(db, secrets.mac)
   }
   db.run(`pragma user_version = ${migrations.length}`)
+  db.run(`pragma application_id = ${APPLICATION_ID}`)
 }
 
 let image: Uint8Array | undefined
