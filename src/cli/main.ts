@@ -8,6 +8,7 @@ import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
 import { createCreditsCommand } from './commands/credits.ts'
 import { createDatasetsCommand } from './commands/datasets.ts'
+import { createDestinationsCommand } from './commands/destinations.ts'
 import { createDoctorCommand } from './commands/doctor.ts'
 import { createExplainCommand } from './commands/explain.ts'
 import { createExportCommand } from './commands/export.ts'
@@ -57,6 +58,7 @@ export function createProgram(): Command {
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())
+    .addCommand(createDestinationsCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createGuardrailsCommand())

@@ -108,6 +108,13 @@ export const BYOK_KEYS: Naming = {
     Array.from(byok.values(), ({ key: { id, name, label } }) => ({ id, names: [name, label] })),
 }
 
+/** Destinations, by id or name. */
+export const DESTINATIONS: Naming = {
+  noun: 'destination',
+  list: ({ memory: { destinations } }) =>
+    Array.from(destinations.values(), ({ destination: { id, name } }) => ({ id, names: [name] })),
+}
+
 /** Guardrails, by id or name. The id or slug of a workspace stands for its default one. */
 export const GUARDRAILS: Naming = {
   noun: 'guardrail',
@@ -180,7 +187,10 @@ export const MAPPINGS: Naming = {
 export const RESOURCES: Naming = {
   noun: 'resource',
   list: async (gateway, actor, text) => {
-    const namings = [KEYS, WORKSPACES, MEMBERS, BYOK_KEYS, GUARDRAILS, SCIM_TOKENS, MAPPINGS]
+    const namings = [
+      ...[KEYS, WORKSPACES, MEMBERS, BYOK_KEYS, DESTINATIONS, GUARDRAILS, SCIM_TOKENS],
+      MAPPINGS,
+    ]
     return (await Promise.all(namings.map(({ list }) => list(gateway, actor, text)))).flat()
   },
 }

@@ -481,6 +481,24 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    telemetry: Type.Object(
+      {
+        queue_mib: Type.Integer({
+          default: 256,
+          minimum: 1,
+          maximum: 1_000_000,
+          description:
+            'What waits for all destinations, in MiB; beyond it the oldest is dropped and counted',
+        }),
+        queue_rows: Type.Integer({
+          default: 1_000_000,
+          minimum: 1,
+          maximum: 100_000_000,
+          description: 'The same, in calls; a call that waits for two destinations counts twice',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     server_tools: Type.Object(
       {
         timeout_seconds: Seconds(60, 'The longest time for one use of a tool of the gateway'),

@@ -1,4 +1,5 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
+import { listUnreadableDestinations } from './destinations.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls } from './inference/recover.ts'
@@ -251,8 +252,9 @@ const checkRollups = async ({ store }: RollupReader) =>
 const checkProviderKeys = (world: InferenceWorld) =>
   toResult(
     'provider keys',
-    listUnreadableByokKeys(world).map(
-      ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
-    ),
+    [
+      ...listUnreadableByokKeys(world).map(({ id, provider }) => `${provider} key ${id}`),
+      ...listUnreadableDestinations(world).map(({ id, type }) => `${type} destination ${id}`),
+    ].map(sealed => `${sealed} was sealed with another secret`),
     'all can be decrypted',
   )

@@ -5,6 +5,11 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import type { DeliveryPace } from './destinations/deliveries/retry.ts'
+import { createDeliveries, type Deliveries } from './destinations/deliveries.ts'
+import type { DestinationKind } from './destinations/kind.ts'
+import { OpenedDestinations, readDestinations } from './destinations/opened.ts'
+import { KINDS } from './destinations/registry.ts'
 import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
 import type { BlobStore } from './files/blobs.ts'
@@ -100,6 +105,10 @@ export interface Gateway {
   plugins: Plugin[]
   /** Tools that the gateway runs itself. */
   tools: ServerTool[]
+  /** Where calls may be told. */
+  destinationKinds: DestinationKind[]
+  /** Sends to destinations what was recorded for them, once a server starts it. */
+  deliveries: Deliveries
   egress: Egress
   secrets: Secrets
   /** Publishes what happens. */
@@ -145,6 +154,8 @@ export interface Memory {
   guardrails: Mirror<Guardrail>
   /** The assigned guardrails, by account. */
   assignments: Mirror<Assignment>
+  /** Where calls are told, with decrypted configs. */
+  destinations: OpenedDestinations
   /** The total of credits paid in, in nano-dollars. */
   credits: bigint
   /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
@@ -161,6 +172,8 @@ export interface Secrets {
   presetSeal: () => Seal
   /** Returns the seal of what was asked and answered. Throws when the secret cannot be read. */
   contentSeal: () => Seal
+  /** Returns the seal of what destinations are configured with and told. */
+  destinationSeal: () => Seal
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
@@ -195,6 +208,8 @@ export interface GatewayParts {
   stages: Stages
   plugins: Plugin[]
   tools: ServerTool[]
+  destinationKinds: DestinationKind[]
+  deliveryPace: Partial<DeliveryPace>
 }
 
 /**
@@ -239,9 +254,17 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   )
   let endLoops: () => void = () => undefined
   const blobs = overrides.blobs ?? openBlobs(data)
-  const memory = await openMemory({ store, blobs }, owner, byok, () => endLoops())
+  const destinations = new OpenedDestinations(
+    () => readDestinations(gateway),
+    () => events.publish('destinations.changed', {}),
+  )
+  const mirrors = { byok, destinations }
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
+    get deliveries() {
+      return deliveries()
+    },
     config,
     instance: {
       configStatus: { applied: clock.now(), rejected: false },
@@ -268,6 +291,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     stages: overrides.stages ?? STAGES,
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
+    destinationKinds: overrides.destinationKinds ?? KINDS,
     egress: {
       send,
       resolve: overrides.resolve ?? resolveHost,
@@ -286,6 +310,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
+      await gateway.deliveries.stop()
       documents.close()
       healer.close()
       tokenizers.close()
@@ -299,8 +324,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await store.close()
     },
   }
+  const deliveries = memoize(() => createDeliveries(gateway, overrides.deliveryPace))
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
+  await destinations.reload()
   return gateway
 }
 
@@ -308,7 +335,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
 async function openMemory(
   { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
   owner: Owner,
-  byok: DecryptedKeys,
+  { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
   onKeysChange: () => void,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
@@ -325,6 +352,7 @@ async function openMemory(
       },
     ),
     byok,
+    destinations,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({
       read: () => store.budgets.all(),
@@ -349,7 +377,7 @@ async function openMemory(
 }
 
 function forgetWorkspace(
-  { workspaces, budgets, presets, guardrails, assignments, byok }: Memory,
+  { workspaces, budgets, presets, guardrails, assignments, byok, destinations }: Memory,
   id: string,
 ): void {
   const isInWorkspace = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
@@ -359,6 +387,7 @@ function forgetWorkspace(
   for (const guardrail of guardrails.deleteWhere(isInWorkspace))
     assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
   byok.deleteWhere(({ key }) => isInWorkspace(key))
+  destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
 }
 
 async function reload(gateway: Gateway): Promise<void> {
@@ -367,6 +396,7 @@ async function reload(gateway: Gateway): Promise<void> {
   // In the order of the fields: a guardrail must be loaded before it is assigned.
   for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
   memory.policies.clear()
+  gateway.events.publish('store.reloaded', {})
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
@@ -418,6 +448,7 @@ const openRecordSecrets = (secret: () => Uint8Array) => ({
   seal: memoize(() => openSeal(secret(), 'byok')),
   presetSeal: memoize(() => openSeal(secret(), 'presets')),
   contentSeal: memoize(() => openSeal(secret(), 'content')),
+  destinationSeal: memoize(() => openSeal(secret(), 'destinations')),
 })
 
 const findPreviousSecret = (data: string | undefined, configured: string | undefined) =>

@@ -15,6 +15,7 @@ import { createByokRoutes } from './routes/byok.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
+import { createDestinationRoutes } from './routes/destinations.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
@@ -71,6 +72,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createAuditRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
+        .use(createDestinationRoutes(gateway))
         .use(createGuardrailRoutes(gateway))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway))

@@ -25,7 +25,7 @@ import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
-import { buildGeneration } from '../support/generation.ts'
+import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -299,6 +299,20 @@ async function readContent(gateway: Gateway): Promise<unknown> {
   } catch {
     return 'none'
   }
+}
+
+/** Records three messages of so many bytes for a destination, and counts those that wait. */
+async function countWaitingOfThree({ gateway }: House, bytes = 10): Promise<number> {
+  const { deliveries, recorder, store } = gateway
+  await deliveries.start()
+  for (let i = 0; i < 3; i++)
+    await recorder.record({
+      ...buildRecordEntry(Bun.randomUUIDv7()),
+      outbox: [{ topic: 'trace', payload: 'x'.repeat(bytes), receivers: ['d'] }],
+    })
+  await deliveries.rest()
+  await deliveries.stop()
+  return (await store.deliveries.drop('d', 10)).count
 }
 
 /** Leaves a call in the middle of its stream, and returns how its usage is known. */
@@ -841,7 +855,11 @@ const ROWS: Row[] = [
     'retention.generations_days',
     { retention: { generations_days: 1 } },
     {
-      prepare: house => house.ask().then(() => house.clock.pass(TWO_DAYS)),
+      // The last call stays.
+      prepare: async ({ ask, clock }) => {
+        for (let i = 0; i < 2; i++) await statusOf(ask())
+        clock.pass(TWO_DAYS)
+      },
       seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
       was: [],
       is: ['generations'],
@@ -860,6 +878,16 @@ const ROWS: Row[] = [
       was: [],
       is: ['refusals'],
     },
+  ),
+  row(
+    'telemetry.queue_rows',
+    { telemetry: { queue_rows: 1 } },
+    { seen: countWaitingOfThree, was: 3, is: 1 },
+  ),
+  row(
+    'telemetry.queue_mib',
+    { telemetry: { queue_mib: 1 } },
+    { seen: house => countWaitingOfThree(house, 600_000), was: 3, is: 1 },
   ),
   row(
     'limits.presets',

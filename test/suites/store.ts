@@ -14,6 +14,7 @@ import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
+import { testDestinations } from './store/destinations.ts'
 import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
@@ -819,5 +820,6 @@ export function testStore(
     testLedger(opened)
     testOutbox(opened)
     testRollups(opened)
+    testDestinations(opened)
   })
 }

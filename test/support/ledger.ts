@@ -21,6 +21,7 @@ export const TEST_SECRETS = {
   mac: TEST_MAC,
   seal: () => openSeal(Buffer.from('the secret of tests'), 'byok'),
   presetSeal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
+  destinationSeal: () => openSeal(Buffer.from('the secret of tests'), 'destinations'),
 }
 
 /** Creates a ledger store with these days. */

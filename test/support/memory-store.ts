@@ -6,6 +6,8 @@ import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
+import { createMemoryDeliveryStore } from './memory-store/deliveries.ts'
+import { createMemoryDestinationStore } from './memory-store/destinations.ts'
 import { createMemoryEvictionStore } from './memory-store/evictions.ts'
 import { createMemoryFeedbackStore } from './memory-store/feedback.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
@@ -71,6 +73,8 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     feedback: createMemoryFeedbackStore(connection),
     evictions: createMemoryEvictionStore(connection),
     outbox: createMemoryOutboxStore(connection),
+    destinations: createMemoryDestinationStore(connection),
+    deliveries: createMemoryDeliveryStore(connection),
     refusals: createMemoryRefusalStore(connection),
     rollups: createMemoryRollupStore(connection),
     seals: UNSEALED,

@@ -1,4 +1,5 @@
 import { createByokKey } from '../../src/core/catalog/byok.ts'
+import { createDestination } from '../../src/core/destinations.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { type Actor, getOperator } from '../../src/core/identity/actor.ts'
@@ -46,6 +47,16 @@ export async function makeGeneration(gateway: Gateway, actor: Actor): Promise<st
   return GENERATION
 }
 
+const DESTINATION = {
+  type: 'webhook' as const,
+  name: 'Traces',
+  config: {
+    url: 'https://hooks.example.com/traces',
+    headers: { authorization: 'Bearer sk-canary-1' },
+  },
+}
+export const makeDestination = async (gateway: Gateway, actor: Actor) =>
+  (await createDestination(gateway, actor, DESTINATION)).data
 /** Stores a file that can be downloaded, in the actor's workspace. */
 export const makeFile = (gateway: Gateway, actor: Actor) =>
   storeFile(gateway, actor, { filename: 'notes.txt', downloadable: true }, streamText('Hello'))
@@ -162,6 +173,19 @@ export const EXAMPLES: Record<string, Example> = {
   deleteKeys: async (gateway, actor) => ({
     action: 'keys.delete',
     params: { hash: (await makeKey(gateway, actor)).hash },
+  }),
+  createObservabilityDestination: async () => ({
+    action: 'destinations.create',
+    body: DESTINATION,
+  }),
+  updateObservabilityDestination: async (gateway, actor) => ({
+    action: 'destinations.update',
+    params: { id: (await makeDestination(gateway, actor)).id },
+    body: { config: { headers: { authorization: 'Bearer sk-canary-2' } } },
+  }),
+  deleteObservabilityDestination: async (gateway, actor) => ({
+    action: 'destinations.delete',
+    params: { id: (await makeDestination(gateway, actor)).id },
   }),
   createBYOKKey: async () => ({
     action: 'byok.create',

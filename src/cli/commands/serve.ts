@@ -125,8 +125,10 @@ async function runServer(serving: Serving): Promise<void> {
   await announce(serving, listeners)
   serving.gateway.rollups.start()
   const stopTimers = await startTimers(serving, watch)
+  await serving.gateway.deliveries.start()
   await stopped
   await drain(serving, listeners)
+  await serving.gateway.deliveries.stop()
   silence()
   stopTimers()
   await finish(serving)

@@ -120,6 +120,7 @@ export function buildCallBase(
     stream: body.stream ?? false,
     routing: readRouting(world, actor, body),
     user: body.user ? hashUser(actor.workspace_id, body.user) : null,
+    ...(body.user ? { endUser: body.user } : {}),
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
     preset_id: null,

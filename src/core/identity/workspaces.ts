@@ -125,7 +125,6 @@ function toWorkspaceChanges(world: IdentityWorld, change: WorkspaceChange): Part
 /** The settings that nothing reads yet, and the value that asks for nothing. */
 const UNUSED_SETTINGS = {
   default_image_model: null,
-  is_observability_broadcast_enabled: false,
   is_data_discount_logging_enabled: false,
   io_logging_api_key_ids: null,
 } as const

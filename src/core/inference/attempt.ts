@@ -254,8 +254,6 @@ export interface RunningAttempt extends Attempt {
   isRetry: boolean
   /** Ends it. */
   cancellation: Cancellation
-  /** When its request was sent, in steady milliseconds; null before. */
-  sentAt: number | null
   /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
 }

@@ -16,10 +16,12 @@ import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import { clientLeft, isAbandoned, Run, Step } from './run.ts'
+import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
-import { findAnsweredStep, sumRunReceipts } from './settle.ts'
+import { findAnsweredStep } from './settle.ts'
 import { runStages } from './stages.ts'
 import { chainSteps } from './steps.ts'
+import { gatherAnswer, startTelling } from './telling.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -116,10 +118,13 @@ export function createRunAnswer<K extends Kind>(
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const filtered = filterAnswerParts(world, run, uses, chained, read)
+  const telling = startTelling(world, run as unknown as Run)
+  run.telling = telling
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
       run.transcript?.read(batch)
+      if (telling) gatherAnswer(telling, batch)
     },
     onEnd: ending => endAnswer(world, run, ending),
   })

@@ -18,6 +18,7 @@ import type { UsesMoney } from './server-tool/money.ts'
 import type { ToolUse } from './server-tool/use.ts'
 import type { ToolInvocation } from './server-tool.ts'
 import type { TranscriptRecorder } from './settle/transcript.ts'
+import type { Telling } from './telling.ts'
 import type { KeptAnswer } from './traffic/response-cache.ts'
 
 /**
@@ -31,6 +32,8 @@ export interface Attempt {
   request_id: string | null
   /** Why it failed; null if an answer began. */
   error: GatewayError | null
+  /** When its request was sent, in steady milliseconds; null before. */
+  sentAt: number | null
 }
 
 /** A request that a provider has received and not yet answered. */
@@ -106,6 +109,8 @@ export class Run<K extends Kind = Kind> {
   readonly within: ToolInvocation | null
   /** The calls that uses of its tools make, in the order in which they began. */
   readonly inner: Run<'text'>[] = []
+  /** Who is told of the call, once its answer begins; null if nobody is. */
+  telling: Telling | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */
   closing: Promise<void> | null = null
   readonly created: Date

@@ -10,7 +10,6 @@ import {
   hasOutput,
   type Receipt,
   sumCosts,
-  sumReceipts,
   type Usage,
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
@@ -32,11 +31,12 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
-import { countUses, type ToolUse } from './server-tool/use.ts'
 import { forgetEntries } from './settle/entries.ts'
 import { isPlausible } from './settle/plausible.ts'
+import { sumRunReceipts } from './settle/receipt.ts'
 import { listGenerationSteps } from './settle/steps.ts'
 import { renderTranscript } from './settle/transcript.ts'
+import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -284,7 +284,13 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release()
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
-  await world.recorder.record({ generation, charge, ...(transcript ? { transcript } : {}) })
+  const outbox = buildMessages(world, run, generation)
+  await world.recorder.record({
+    generation,
+    charge,
+    ...(transcript ? { transcript } : {}),
+    ...(outbox ? { outbox } : {}),
+  })
   forgetEntries(run)
 }
 
@@ -351,29 +357,6 @@ function chargeStep(
 /** Computes what the provider charges. Null if unknown. */
 const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
-
-/** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
-export function sumRunReceipts(run: Run): Receipt {
-  const { steps, toolMoney, toolLoop, openingUses } = run
-  const [first] = steps
-  const hasTools = toolLoop !== null || openingUses.length > 0
-  if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
-  const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
-  return hasTools ? { ...sum, serverTools: countUses(listUses(run)) } : sum
-}
-
-/** Lists what a run paid: the turns that its client sees come last. */
-const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
-  ...inner.flatMap(listReceipts),
-  ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
-  ...steps.flatMap(({ receipt }) => receipt ?? []),
-]
-
-const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [
-  ...openingUses,
-  ...(toolLoop?.uses ?? []),
-  ...inner.flatMap(listUses),
-]
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>

@@ -1,3 +1,4 @@
+import type { DestinationWorld } from '../destinations/world.ts'
 import type { Documents } from '../documents.ts'
 import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
@@ -24,15 +25,20 @@ export interface Journal {
 }
 
 /** What this wing needs from the gateway. */
-export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
+export interface InferenceWorld extends PolicyWorld, UpstreamWorld, DestinationWorld {
   config: PolicyWorld['config']
+  catalog: PolicyWorld['catalog']
+  ledger: PolicyWorld['ledger']
   clock: PolicyWorld['clock']
-  store: PolicyWorld['store'] & {
-    generations: GenerationStore
-    ledger: LedgerStore
-    seals: SealStore
-  }
-  secrets: PolicyWorld['secrets'] & { mac: Mac; contentSeal: () => Seal }
+  store: PolicyWorld['store'] &
+    DestinationWorld['store'] & {
+      generations: GenerationStore
+      ledger: LedgerStore
+      seals: SealStore
+    }
+  memory: PolicyWorld['memory'] & DestinationWorld['memory']
+  secrets: PolicyWorld['secrets'] &
+    DestinationWorld['secrets'] & { mac: Mac; contentSeal: () => Seal }
   traffic: Traffic
   journal: Journal
   recorder: Recorder

@@ -17,6 +17,8 @@ export interface CallBase {
   stream: boolean
   routing: RoutingPreferences
   user: string | null
+  /** The end user as the client named them: destinations are told, providers never. */
+  endUser?: string
   session_id: string | null
   trace: Record<string, unknown> | null
   /** The options of the requested plugins, by plugin id; null for one that is switched off. */

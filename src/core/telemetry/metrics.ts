@@ -84,6 +84,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         seconds,
         firstPart,
         ...readGauges(world),
+        ...readDestinations(world),
       ]
         .map(metric => metric.renderText())
         .join(''),
@@ -296,6 +297,31 @@ function readGauges(world: TelemetryWorld): { renderText(): string }[] {
     buildGauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
     buildGauge('process_uptime_seconds', 'Seconds since the start', process.uptime()),
   ]
+}
+
+/** The numbers of each destination, by the names of its counts. */
+const DESTINATION_COUNTS = [
+  ['waiting', 'gateway_destination_waiting', 'Calls that wait for a destination', 'gauge'],
+  ['bytes', 'gateway_destination_waiting_bytes', 'What they take in the store', 'gauge'],
+  ['failed', 'gateway_destination_failed', 'Calls that it refused and that are kept', 'gauge'],
+  ['delivered', 'gateway_destination_delivered_total', 'Calls that it was told', 'counter'],
+  ['skipped', 'gateway_destination_skipped_total', 'Calls that its rules left out', 'counter'],
+  ['dropped', 'gateway_destination_dropped_total', 'Calls that were dropped', 'counter'],
+] as const
+
+/** The most destinations that have labels of their own. */
+const MAX_DESTINATIONS = 500
+
+function readDestinations({ deliveries }: TelemetryWorld): { renderText(): string }[] {
+  const counts = deliveries.list().slice(0, MAX_DESTINATIONS)
+  if (counts.length === 0) return []
+  return DESTINATION_COUNTS.map(([count, name, help, type]) => ({
+    renderText: () =>
+      renderHead(name, help, type) +
+      counts
+        .map(one => renderLine(name, `destination="${one.destination_id}"`, one[count]))
+        .join(''),
+  }))
 }
 
 const buildInfo = {

@@ -4,10 +4,12 @@ export interface OutboxMessage {
   topic: string
   /** The content, in the receiver's text format. */
   payload: string
+  /** The destinations that wait for it, by their ids. */
+  receivers?: string[]
 }
 
 /** A message that waits to be sent, and the call that it was recorded with. */
-export interface OutboxRow extends OutboxMessage {
+export interface OutboxRow extends Omit<OutboxMessage, 'receivers'> {
   /** Grows with every message, and is never reused. */
   sequence: number
   generation_id: string

@@ -12,6 +12,8 @@ declare module '../events.ts' {
     /** A content filter matched in a finished call. */
     'filter.matched': { generation_id: string } & Finding
     'store.failing': { error: unknown }
+    /** A message was recorded with its call, for these receivers. */
+    'outbox.written': { receivers: string[]; bytes: number }
   }
 }
 
@@ -129,6 +131,8 @@ export function openRecorder(
   function finish({ entry, resolve }: PendingEntry): void {
     resolve()
     if (entry.generation) publishGeneration(events, entry.generation)
+    for (const { receivers = [], payload } of entry.outbox ?? [])
+      events.publish('outbox.written', { receivers, bytes: payload.length })
   }
 
   // A store that does not answer is treated like one that refuses.

@@ -4,11 +4,17 @@ import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
 import type { RollupStore } from './rollups.ts'
 
+type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped' | 'dropped'
+
 /** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
+  /** What became of what destinations are told: each count, by the id of its destination. */
+  deliveries: {
+    list(): (Record<DestinationCount, number> & { destination_id: string })[]
+  }
   events: Events
 }

@@ -22,12 +22,7 @@ export async function checkUntrustedUrl(
   field?: string,
   base?: string,
 ): Promise<CheckedUrl> {
-  const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl, base) : null
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw urlRefusal('an http or https URL', field)
-  if (url.username !== '' || url.password !== '')
-    throw urlRefusal('a URL without credentials', field)
-  if (!isAllowedPort(world, url)) throw urlRefusal('a URL at port 80 or 443', field)
+  const url = parseUntrustedUrl(world, namedUrl, field, base)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = await resolveAddresses(world, host)
   const [address] = addresses
@@ -37,11 +32,34 @@ export async function checkUntrustedUrl(
 }
 
 /**
+ * Parses a URL that a caller named and checks what can be known without a lookup: its protocol, its
+ * port, and that it has no credentials. Throws as `checkUntrustedUrl` does.
+ */
+export function parseUntrustedUrl(
+  world: Pick<UpstreamWorld, 'config'>,
+  namedUrl: string,
+  field?: string,
+  base?: string,
+): URL {
+  const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl, base) : null
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw urlRefusal('an http or https URL', field)
+  if (url.username !== '' || url.password !== '')
+    throw urlRefusal('a URL without credentials', field)
+  if (!isAllowedPort(world, url)) throw urlRefusal('a URL at port 80 or 443', field)
+  return url
+}
+
+/**
  * Throws 400 naming `field` if the URL itself says that its host is in a private network: by an
  * address, or as `localhost`. A provider that fetches it could only look into its own. Nothing is
  * looked up, so other hosts pass.
  */
-export function refusePrivateHost(world: UpstreamWorld, namedUrl: string, field?: string): void {
+export function refusePrivateHost(
+  world: Pick<UpstreamWorld, 'config'>,
+  namedUrl: string,
+  field?: string,
+): void {
   if (!/^https?:/i.test(namedUrl)) return
   const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl) : null
   if (url === null || !isPrivateName(url) || isAllowed(world, url)) return
@@ -63,7 +81,7 @@ async function resolveAddresses(world: UpstreamWorld, host: string): Promise<str
   return world.egress.resolve(host).catch(() => [])
 }
 
-const isAllowed = ({ config }: UpstreamWorld, url: URL) =>
+const isAllowed = ({ config }: Pick<UpstreamWorld, 'config'>, url: URL) =>
   config.security.allow_private_urls.some(allowed =>
     [url.hostname, `${url.hostname}:${getPort(url)}`].includes(allowed.toLowerCase()),
   )
@@ -71,7 +89,7 @@ const isAllowed = ({ config }: UpstreamWorld, url: URL) =>
 // Other ports are those of databases, consoles and agents, also at public hosts.
 const WEB_PORTS = [80, 443]
 
-function isAllowedPort({ config }: UpstreamWorld, url: URL): boolean {
+function isAllowedPort({ config }: Pick<UpstreamWorld, 'config'>, url: URL): boolean {
   const { allow_private_urls, allow_url_ports } = config.security
   const port = getPort(url)
   if (WEB_PORTS.includes(port) || allow_url_ports.includes(port)) return true

@@ -244,6 +244,34 @@ export const NOTES: Record<string, OperationNote> = {
     examples: id,
   },
   deleteBYOKKey: { description: 'Deletes a provider key of a workspace.', examples: id },
+  listObservabilityDestinations: {
+    description: 'Lists where a workspace’s calls are told. Secrets are masked.',
+  },
+  createObservabilityDestination: {
+    description:
+      'Adds a destination that is told of a workspace’s calls. Its `config` depends on its type ' +
+      'and is sealed. The workspace must have `is_observability_broadcast_enabled`.',
+    body: {
+      type: 'webhook',
+      name: 'Traces',
+      config: { url: 'https://hooks.example.com/traces' },
+    },
+  },
+  getObservabilityDestination: {
+    description: 'Shows a destination. Secrets are masked.',
+    examples: id,
+  },
+  updateObservabilityDestination: {
+    description:
+      'Changes a destination. `config` is merged field by field; a secret that equals its mask ' +
+      'stays as it is.',
+    body: { privacy_mode: true, sampling_rate: 0.1 },
+    examples: id,
+  },
+  deleteObservabilityDestination: {
+    description: 'Deletes a destination, with what waits for it.',
+    examples: id,
+  },
   listWorkspaces: { description: 'Lists the workspaces that this key manages.' },
   createWorkspace: {
     description: 'Creates a workspace: keys, presets, budgets and rules of a team.',
@@ -470,6 +498,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Organization', description: 'All members' },
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
+  { name: 'Observability', description: 'Where calls are told' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },
   { name: 'Site', description: 'Health, metrics and this description' },

@@ -136,7 +136,6 @@ describe('POST /workspaces', () => {
   test.each([
     ...(
       [
-        ['is_observability_broadcast_enabled', true],
         ['is_data_discount_logging_enabled', true],
         ['io_logging_api_key_ids', [1]],
       ] as const

@@ -31,6 +31,7 @@ const tried = (
   status,
   request_id: null,
   error,
+  sentAt: null,
 })
 
 /** A plan of these endpoints, for `acme/small` as the first model. */

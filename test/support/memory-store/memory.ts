@@ -1,5 +1,10 @@
 import type { ByokKey } from '../../../src/core/catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
+import type {
+  DeliveryCounts,
+  DeliveryRefusal,
+} from '../../../src/core/destinations/deliveries/store.ts'
+import type { Destination } from '../../../src/core/destinations/store.ts'
 import type { StoredFile } from '../../../src/core/files/store.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
 import type { AuthCode } from '../../../src/core/identity/auth-codes/store.ts'
@@ -66,6 +71,10 @@ export class Memory {
   readonly feedback = new Table<Feedback>()
   readonly evicted = new Table<Generation>()
   readonly evictions = new Table<EvictionCount>()
+  readonly destinations = new Table<Deletable<Destination>>()
+  readonly deliveries = new Table<QueuedDelivery>()
+  readonly failedDeliveries = new Table<QueuedDelivery & DeliveryRefusal>()
+  readonly deliveryCounts = new Table<Omit<DeliveryCounts, 'waiting' | 'bytes' | 'failed'>>()
   readonly refusals = new Table<StoredRefusal>()
   /** By their identity. */
   readonly apps = new Table<App>()
@@ -92,6 +101,12 @@ export class Memory {
     const all = [...Object.values(tables), assignments.key, assignments.member]
     return all.map(table => table.end(isUndone)).includes(true)
   }
+}
+
+interface QueuedDelivery {
+  destination_id: string
+  sequence: number
+  bytes: number
 }
 
 interface JsonSides {

@@ -14,16 +14,22 @@ export const createMemoryOutboxStore = (connection: Connection): OutboxStore => 
 })
 
 /** Adds the messages of an entry, in the transaction that records it. */
-export function addMessages({ outbox, counters }: Memory, entry: RecorderEntry): void {
+export function addMessages({ outbox, deliveries, counters }: Memory, entry: RecorderEntry): void {
   const { generation, charge, outbox: messages } = entry
   if (!messages) return
   const about = generation ?? charge
   if (!about) throw conflict('The call cannot be recorded')
-  for (const { topic, payload } of messages) {
+  for (const { topic, payload, receivers = [] } of messages) {
     const sequence = (counters.get('outbox')?.value ?? 0) + 1
     if (sequence === 1) counters.insert('outbox', { value: sequence })
     else counters.update('outbox', { value: sequence })
     const { id: generation_id, settled_at: created_at } = about
     outbox.insert(String(sequence), { sequence, topic, generation_id, payload, created_at })
+    for (const destination_id of receivers)
+      deliveries.insert(`${destination_id} ${sequence}`, {
+        destination_id,
+        sequence,
+        bytes: payload.length,
+      })
   }
 }

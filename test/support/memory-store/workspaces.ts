@@ -3,6 +3,7 @@ import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts
 import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
+import { removeDestinations } from './destinations.ts'
 import { removeGuardrail } from './guardrails.ts'
 import type { Connection, Memory } from './memory.ts'
 
@@ -87,6 +88,7 @@ function mustHaveNoActiveKeys({ keys }: Memory, { id, is_default }: Workspace, n
 function removeBelongings(memory: Memory, workspace_id: string, deleted_at: string): void {
   const isInside = (row: { workspace_id: string }) => row.workspace_id === workspace_id
   for (const { id } of memory.guardrails.all(isInside)) removeGuardrail(memory, id)
+  removeDestinations(memory, deleted_at, isInside)
   for (const { id } of memory.budgets.all(isInside)) memory.budgets.remove(id)
   for (const { hash } of memory.authCodes.all(isInside)) memory.authCodes.remove(hash)
   for (const { generation_id } of memory.transcripts.all(isInside))

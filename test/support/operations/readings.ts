@@ -10,6 +10,7 @@ import { sealTranscript } from '../../../src/core/telemetry/transcripts.ts'
 import { buildGeneration } from '../generation.ts'
 import {
   makeByokKey,
+  makeDestination,
   makeFile,
   makeGeneration,
   makeGroup,
@@ -120,6 +121,10 @@ export const READINGS: Record<string, RequestBuilder> = {
   }),
   list: requestNothing,
   getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),
+  listObservabilityDestinations: requestNothing,
+  getObservabilityDestination: async (gateway, actor) => ({
+    params: { id: (await makeDestination(gateway, actor)).id },
+  }),
   listBYOKKeys: requestNothing,
   getBYOKKey: async (gateway, actor) => ({
     params: { id: (await makeByokKey(gateway, actor)).id },

@@ -44,6 +44,7 @@ export function createServerLog(
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
+  logDestinations(log, gateway)
   gateway.events.on('descriptors.scarce', () =>
     log('warn', 'descriptors.scarce', {
       consequence: 'calls are refused until some are free (ulimit -n)',
@@ -54,6 +55,34 @@ export function createServerLog(
     log('error', 'store.failing', { cause: getCause(error) }),
   )
   return log
+}
+
+/** Logs when a destination cannot be told, and when it can again; not each request. */
+function logDestinations(log: Log, { events }: Gateway): void {
+  events.on('destination.failing', ({ id, type, reason }) =>
+    log('warn', 'destination.failing', {
+      ...{ id, type, reason },
+      consequence: 'calls wait for it and are tried again for 24 hours',
+    }),
+  )
+  events.on('destination.recovered', ({ id, type }) =>
+    log('info', 'destination.recovered', { id, type }),
+  )
+  events.on('destination.gone', ({ id, type }) =>
+    log('warn', 'destination.gone', {
+      ...{ id, type },
+      consequence: 'it is paused until gateway destinations resume',
+    }),
+  )
+  events.on('delivery.ended', ({ destination_id: id, verdict, count, status, reason }) => {
+    if (verdict === 'refused') log('warn', 'delivery.refused', { id, calls: count, status, reason })
+  })
+  events.on('deliveries.dropped', ({ destination_id: id, count: calls }) =>
+    log('warn', 'deliveries.dropped', { id, calls, consequence: 'the queue was full' }),
+  )
+  events.on('telling.failed', ({ id: generation, error }) =>
+    log('error', 'telling.failed', { generation, cause: getCause(error) }),
+  )
 }
 
 /** Logs one line for each finished call. */

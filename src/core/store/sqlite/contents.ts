@@ -7,6 +7,8 @@ import { createAuthCodeStore } from './auth-codes.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createCreditStore } from './credits.ts'
+import { createDeliveryStore } from './deliveries.ts'
+import { createDestinationStore } from './destinations.ts'
 import { createEvictionStore } from './evictions.ts'
 import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
@@ -40,6 +42,7 @@ import transcripts from './migrations/021-transcripts.sql' with { type: 'text' }
 import auth from './migrations/022-auth.sql' with { type: 'text' }
 import responseCache from './migrations/023-response-cache.sql' with { type: 'text' }
 import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
+import destinations from './migrations/025-destinations.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -86,6 +89,8 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   outbox: createOutboxStore(kysely, write),
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db),
+  destinations: createDestinationStore(kysely, write),
+  deliveries: createDeliveryStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -118,4 +123,5 @@ export const MIGRATIONS: string[] = [
   auth,
   responseCache,
   idempotency,
+  destinations,
 ]

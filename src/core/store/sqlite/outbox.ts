@@ -25,9 +25,15 @@ export function createOutboxWriter(db: Database): (entry: RecorderEntry) => void
   const insert = db.query(
     'insert into outbox (topic, generation_id, payload, created_at) values (?, ?, ?, ?)',
   )
+  const addReceiver = db.query(
+    'insert into deliveries (destination_id, sequence, bytes) values (?, ?, ?)',
+  )
   return ({ generation, charge, outbox = [] }) => {
     const call = generation ?? charge
     if (!call) throw new TypeError('A message needs a call that it is about')
-    for (const { topic, payload } of outbox) insert.run(topic, call.id, payload, call.settled_at)
+    for (const { topic, payload, receivers = [] } of outbox) {
+      const { lastInsertRowid } = insert.run(topic, call.id, payload, call.settled_at)
+      for (const receiver of receivers) addReceiver.run(receiver, lastInsertRowid, payload.length)
+    }
   }
 }

@@ -1,6 +1,8 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { ByokKey } from '../../catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
+import type { DeliveryCounts, FailedDelivery } from '../../destinations/deliveries/store.ts'
+import type { Destination } from '../../destinations/store.ts'
 import type { StoredFile } from '../../files/store.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { AuthCode } from '../../identity/auth-codes/store.ts'
@@ -78,6 +80,15 @@ export interface Tables {
   evicted_days: { day: string; calls: number; charged: string }
   evictions: Columns<EvictionCount>
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
+  destinations: DestinationTable
+  deliveries: { destination_id: string; sequence: number; bytes: number }
+  failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }
+  delivery_counts: {
+    [Name in keyof Omit<
+      DeliveryCounts,
+      'waiting' | 'bytes' | 'failed'
+    >]: Name extends 'destination_id' ? string : Generated<DeliveryCounts[Name]>
+  }
 }
 
 /** The row of a deleted workspace stays, because other rows refer to it. */
@@ -93,6 +104,13 @@ export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &
   Record<Lists | 'sealed' | 'deleted_at', string | null> & { declared_zdr: number | null }
 type Flags = 'disabled' | 'is_fallback' | 'is_byok_only' | 'is_required' | 'declared_zdr'
 type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
+
+/** The row of a deleted destination stays, without its config. */
+export type DestinationTable = Omit<
+  Columns<Destination>,
+  'api_key_hashes' | 'filter_rules' | 'sealed'
+> &
+  Record<'api_key_hashes' | 'filter_rules' | 'sealed' | 'deleted_at', string | null>
 
 type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
 

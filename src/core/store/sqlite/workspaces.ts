@@ -4,6 +4,7 @@ import type { KeyDisabling } from '../../identity/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../identity/workspaces/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
+import { buildDestinationsDelete } from './destinations/erasing.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
@@ -147,6 +148,7 @@ function buildContentsDelete(
     kysely.deleteFrom('files').where('workspace_id', '=', id),
     kysely.deleteFrom('auth_codes').where('workspace_id', '=', id),
     kysely.deleteFrom('transcripts').where('workspace_id', '=', id),
+    ...buildDestinationsDelete(kysely, deleted_at, 'workspace_id', id),
     kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),

@@ -4,22 +4,53 @@ import type { RecordSecrets } from '../../../ledger/seals.ts'
 import { resealVersions } from '../presets/sealing.ts'
 
 /**
- * Encrypts with the current secret what the previous one has encrypted: provider keys, and
- * credentials in presets. What neither opens stays as it is. It belongs in a transaction.
+ * Encrypts with the current secret what the previous one has encrypted: provider keys, credentials
+ * in presets, and what destinations are configured with and told. What neither opens stays as it
+ * is. It belongs in a transaction.
  */
 export function encryptAgain(db: Database, current: RecordSecrets, previous: RecordSecrets): void {
   encryptProviderKeys(db, current.seal(), previous.seal())
   resealVersions(db, current.presetSeal, previous.presetSeal)
+  encryptDestinations(db, current.destinationSeal(), previous.destinationSeal())
 }
 
 function encryptProviderKeys(db: Database, current: Seal, previous: Seal): void {
-  const rows = db
-    .query<{ id: string; sealed: string }, []>("select id, sealed from byok where sealed <> ''")
-    .all()
-  const update = db.query('update byok set sealed = ? where id = ?')
-  for (const { id, sealed } of rows) {
-    const text = previous.open(sealed, id)
+  encryptColumn(db, 'byok', current, previous)
+}
+
+function encryptDestinations(db: Database, current: Seal, previous: Seal): void {
+  encryptColumn(db, 'destinations', current, previous)
+  encryptMessages(db, current, previous)
+}
+
+/** What is not sealed begins with a brace. One after the other: there may be a million. */
+function encryptMessages(db: Database, current: Seal, previous: Seal): void {
+  const next = db.query<{ sequence: number; generation_id: string; payload: string }, [number]>(
+    "select sequence, generation_id, payload from outbox where topic = 'trace' " +
+      "and sequence > ? and payload not like '{%' order by sequence limit 1",
+  )
+  const update = db.query('update outbox set payload = ? where sequence = ?')
+  for (let row = next.get(0); row; row = next.get(row.sequence)) {
+    const text = previous.open(row.payload, row.generation_id)
     if (text !== undefined)
-      update.run(current.seal(text, id, crypto.getRandomValues(new Uint8Array(12))), id)
+      update.run(current.seal(text, row.generation_id, createNonce()), row.sequence)
   }
 }
+
+function encryptColumn(
+  db: Database,
+  table: 'byok' | 'destinations',
+  current: Seal,
+  previous: Seal,
+): void {
+  const rows = db
+    .query<{ id: string; sealed: string }, []>(`select id, sealed from ${table} where sealed <> ''`)
+    .all()
+  const update = db.query(`update ${table} set sealed = ? where id = ?`)
+  for (const { id, sealed } of rows) {
+    const text = previous.open(sealed, id)
+    if (text !== undefined) update.run(current.seal(text, id, createNonce()), id)
+  }
+}
+
+const createNonce = () => crypto.getRandomValues(new Uint8Array(12))

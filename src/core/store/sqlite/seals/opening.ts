@@ -30,8 +30,12 @@ function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void 
 }
 
 function* readSealedRows(db: Database): Generator<SealedRow> {
-  for (const noun of SEALED_TABLES) yield* readRows(db, noun)
+  for (const noun of SEALED_TABLES) if (hasTable(db, noun)) yield* readRows(db, noun)
 }
+
+// A database that is not migrated to the end lacks the newest ones.
+const hasTable = (db: Database, table: string): boolean =>
+  db.query('select 1 from sqlite_schema where name = ?').get(table) !== null
 
 function readLedgerEnd(db: Database): Required<SealOpening['ledger']> {
   const end = { seq: 0, hash: '', digest: '' }

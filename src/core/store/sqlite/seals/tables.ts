@@ -28,6 +28,7 @@ const SEALED_SINCE: Record<string, number> = {
   scim_sync_jobs: 14,
   auth_codes: 22,
   sign_ins: 22,
+  destinations: 25,
 }
 
 /** The tables that this program seals. */

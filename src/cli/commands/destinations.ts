@@ -1,0 +1,177 @@
+import { GatewayError } from '../../core/errors.ts'
+import {
+  demand,
+  type Fields,
+  fill,
+  fillAllNamed,
+  fillDisabled,
+  fillWorkspace,
+  LIST,
+  NUMBER,
+  PAGE,
+  YES_OR_NO,
+} from '../fields.ts'
+import { describeOthers } from '../lists.ts'
+import { DESTINATIONS, KEYS } from '../names.ts'
+import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { print, printFields } from '../output.ts'
+import { createSettingsFields, readJsonObject } from './destinations/settings.ts'
+
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/destinations.ts')),
+    ...(await import('../../core/destinations/schema.ts')),
+    ...(await import('../../core/destinations/failures.ts')),
+    ...(await import('../../core/destinations/test-delivery.ts')),
+  }),
+  { args: { id: 'its id or name, or a beginning of one' }, names: { id: DESTINATIONS } },
+)
+
+const SETTINGS: Fields[] = [
+  createSettingsFields(),
+  fillAllNamed(
+    'api_key_hashes',
+    '--keys <keys>',
+    'only calls of these API keys; none for all',
+    KEYS,
+  ),
+  fill('regions', '--regions <names>', 'only calls in these: global, europe, us', LIST),
+  fill('sampling_rate', '--sampling-rate <share>', 'the share of sessions, 0.0001 to 1', NUMBER),
+  fill('privacy_mode', '--privacy <on>', 'whether contents are left out: yes or no', YES_OR_NO),
+  fill(
+    'broadcast_generation_cost',
+    '--cost <on>',
+    'whether the group about cost is told: yes or no',
+    YES_OR_NO,
+  ),
+  fill(
+    'broadcast_generation_identity',
+    '--identity <on>',
+    'whether the group about who called is told: yes or no',
+    YES_OR_NO,
+  ),
+  fill(
+    'broadcast_generation_request_context',
+    '--request-context <on>',
+    'whether the group about the request is told: yes or no',
+    YES_OR_NO,
+  ),
+  fillRules(),
+]
+const NAME = fill('name', '--name <name>', 'its name')
+const NEW = [
+  demand(NAME),
+  demand(fill('type', '--type <type>', 'webhook, otel-collector, …: see docs/destinations.md')),
+  ...SETTINGS,
+  fillEnabled(),
+  fillWorkspace('its workspace, by id or slug'),
+]
+const CHANGE = [NAME, ...SETTINGS, fillEnabled()]
+
+/** `gateway destinations`: where calls are told, by the same functions and rules as over HTTP. */
+export const createDestinationsCommand = () =>
+  defineNoun('destinations', 'where a workspace’s calls are told', [
+    verb('create', 'add a destination', NEW, core =>
+      withInput(core.NewDestination, core.createDestination),
+    ),
+    verb(
+      'list',
+      'list the destinations of a workspace',
+      [...PAGE, fillWorkspace('another workspace, by id or slug')],
+      core => withInput(core.DestinationQuery, core.listDestinations),
+    ).printAs(
+      async ({ data }, { core, gateway, printList }) => {
+        const health = await core.readHealth(gateway)
+        const rows = data.map(({ id, name, type }) => {
+          const found = health.get(id)
+          const { state, waiting, failed, dropped } = found ?? { ...core.NO_COUNTS, state: 'on' }
+          return [name, type, state, waiting, failed, dropped, found?.last_success_at ?? null, id]
+        })
+        printList(['NAME', 'TYPE', 'STATE', 'WAITING', 'FAILED', 'DROPPED', 'LAST', 'ID'], rows)
+      },
+      describeOthers(({ memory: { destinations } }) =>
+        Array.from(destinations.values(), ({ destination }) => destination),
+      ),
+    ),
+    verb(
+      'get <id>',
+      'show a destination and how it is doing',
+      [],
+      core => core.getDestination,
+    ).printAs(async ({ data }, { core, gateway, args: [id] }) =>
+      printFields({ ...data, ...(await core.readHealth(gateway)).get(id) }),
+    ),
+    verb('update <id>', 'change a destination; its config is merged field by field', CHANGE, core =>
+      withInput(core.DestinationChange, core.updateDestination),
+    ),
+    verb(
+      'delete <id>',
+      'delete a destination, with what waits for it',
+      [],
+      core => core.deleteDestination,
+    ).printAs(printDeleted),
+    verb(
+      'test <id>',
+      'send a destination a request that delivers nothing',
+      [],
+      core => core.testDestination,
+    ).printAs(({ data }) => {
+      if (!data.passed)
+        throw new GatewayError('provider_unavailable', `The test failed: ${data.reason}`)
+      print(`passed: it answered ${data.status}`)
+    }),
+    verb(
+      'pause <id>',
+      'stop sending; calls are kept for it',
+      [],
+      core => core.pauseDestination,
+    ).printAs(({ data }) => print(`${data.name} is paused`)),
+    verb('resume <id>', 'send again what was kept', [], core => core.resumeDestination).printAs(
+      ({ data }) => print(`${data.name} is told again`),
+    ),
+    verb('failures <id>', 'list what a destination has refused', PAGE, core =>
+      withInput(core.FailureQuery, core.listFailures),
+    ).printAs({
+      GENERATION: failure => failure.generation_id,
+      STATUS: failure => failure.status,
+      REASON: failure => failure.reason,
+      AT: failure => failure.failed_at,
+    }),
+    verb(
+      'replay <id>',
+      'send again what a destination has refused',
+      [],
+      core => core.replayFailures,
+    ).printAs(({ data }) => print(`Waiting again: ${data.replayed}`)),
+    verb('drop <id>', 'drop what a destination has refused', [], core => core.dropFailures).printAs(
+      ({ data }) => print(`Dropped: ${data.dropped}`),
+    ),
+  ])
+
+function fillRules(): Fields {
+  const fields = fill(
+    'filter_rules',
+    '--filters <file>',
+    'a JSON file of filter rules; none for no rules',
+  )
+  return {
+    ...fields,
+    async read({ filters }) {
+      if (filters === undefined || filters === 'none')
+        return { filter_rules: filters === 'none' ? null : undefined }
+      return { filter_rules: await readJsonObject(String(filters), 'filters') }
+    },
+  }
+}
+
+function fillEnabled(): Fields {
+  const { options, read } = fillDisabled('stop telling it; what waits is dropped', 'tell it again')
+  return {
+    options,
+    flags: { enabled: '--enable' },
+    async read(flags, args) {
+      const { disabled } = (await read?.(flags, args)) ?? {}
+      return { enabled: disabled === undefined ? undefined : !disabled }
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import type { Actor } from '../identity/actor.ts'
+import type { Region } from '../language/region.ts'
+import type { OpenedDestination } from './opened.ts'
+import type { Destination } from './store.ts'
+import type { DestinationWorld } from './world.ts'
+
+/** What decides, without its content, which destinations are told of a call. */
+export interface CallIdentity {
+  id: string
+  workspace_id: string
+  key_hash: string | null
+  region: Region
+  session_id: string | null
+}
+
+/**
+ * Lists the destinations that are told of a call, as far as its content does not decide. Costs one
+ * lookup where the workspace has none.
+ */
+export function listAudience(
+  { memory }: Pick<DestinationWorld, 'memory'>,
+  { workspace_id, key_hash }: Pick<Actor, 'workspace_id' | 'key_hash'>,
+  call: { id: string; session_id: string | null; origin: { region: Region } },
+): OpenedDestination[] {
+  const all = memory.destinations.listByWorkspace(workspace_id)
+  if (all.length === 0) return all
+  const isOn = memory.workspaces.get(workspace_id)?.is_observability_broadcast_enabled ?? false
+  const { id, session_id, origin } = call
+  const identity = { id, session_id, workspace_id, key_hash, region: origin.region }
+  return isOn ? all.filter(opened => isActive(opened) && isAddressed(opened, identity)) : NONE
+}
+
+const NONE: OpenedDestination[] = []
+
+/** Whether the destination is told of calls at all. */
+export const isActive = ({ destination, kind, config }: OpenedDestination): boolean =>
+  destination.enabled && kind !== null && config !== null
+
+/** Whether the destination is told of this call: by its region, its key and its sample. */
+export const isAddressed = ({ destination }: OpenedDestination, call: CallIdentity): boolean =>
+  destination.regions.includes(call.region) &&
+  (destination.api_key_hashes === null ||
+    (call.key_hash !== null && destination.api_key_hashes.includes(call.key_hash))) &&
+  isSampled(destination, call.session_id ?? call.id)
+
+/** 2 to the power of 32. */
+const RANGE = 0x1_0000_0000
+
+/**
+ * Tells whether a session, or a call without one, is in a destination's sample. The same session
+ * always gets the same answer, from every gateway.
+ */
+export function isSampled(
+  { id, sampling_rate }: Pick<Destination, 'id' | 'sampling_rate'>,
+  session: string,
+): boolean {
+  if (sampling_rate >= 1) return true
+  const digest = new Bun.CryptoHasher('sha256').update(`${id}\0${session}`).digest()
+  return digest.readUInt32BE(0) < sampling_rate * RANGE
+}

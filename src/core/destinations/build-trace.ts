@@ -1,0 +1,253 @@
+import type { Destination } from './store.ts'
+import type { ToldAttempt, ToldCall, ToldStep } from './told-call.ts'
+import type { SpanValue, Trace, TraceSpan } from './trace.ts'
+
+type Settings = Pick<
+  Destination,
+  | 'privacy_mode'
+  | 'broadcast_generation_cost'
+  | 'broadcast_generation_identity'
+  | 'broadcast_generation_request_context'
+>
+
+/**
+ * Builds what a destination is told of a call (wire reference G.5), and no more than its settings
+ * allow: without content in privacy mode, and with the groups that it opted into.
+ */
+export function buildTrace(call: ToldCall, settings: Settings): Trace {
+  const { traceId, rootId, parentSpanId } = chooseIds(call)
+  const named = readTrace(call.trace)
+  return {
+    id: call.id,
+    traceId,
+    name: named.trace_name ?? TRACE_NAME,
+    facts: call.facts,
+    input: settings.privacy_mode ? null : call.input,
+    output: settings.privacy_mode ? null : call.output,
+    metadata: named.metadata,
+    extra: {
+      ...(settings.broadcast_generation_cost ? call.groups.cost : {}),
+      ...(settings.broadcast_generation_identity ? call.groups.identity : {}),
+      ...(settings.broadcast_generation_request_context ? call.groups.request_context : {}),
+    },
+    spans: buildSpans(call, named, { rootId, parentSpanId }),
+  }
+}
+
+const TRACE_NAME = 'Gateway Request'
+const ROOT_NAME = 'LLM Generation'
+const GENERATION_NAME = 'generation'
+
+const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/
+const SPAN_ID = /^(?!0{16})[0-9a-f]{16}$/
+
+interface TraceIds {
+  traceId: string
+  rootId: string
+  parentSpanId: string | null
+}
+
+/**
+ * Chooses the ids of a trace. They depend on the call alone, so a trace that is sent again has the
+ * same. The client's ids are used as they are if they are those of W3C, and hashed otherwise.
+ */
+function chooseIds({ id, trace }: ToldCall): TraceIds {
+  const own = hash(id)
+  const { trace_id, parent_span_id } = trace ?? {}
+  const parentSpanId = isText(parent_span_id)
+    ? keepOrHash(parent_span_id, SPAN_ID).slice(0, 16)
+    : null
+  if (!isText(trace_id)) return { traceId: own, rootId: own.slice(0, 16), parentSpanId }
+  // Several calls may be in one trace, and each has a root of its own.
+  const traceId = keepOrHash(trace_id, TRACE_ID)
+  return { traceId, rootId: hash(`${id} root`).slice(0, 16), parentSpanId }
+}
+
+const keepOrHash = (text: string, form: RegExp): string => (form.test(text) ? text : hash(text))
+
+const hash = (text: string): string =>
+  new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 32)
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+
+/** What the client's `trace` says: the names of spans, and metadata of its own. */
+interface NamedTrace {
+  trace_name?: string
+  span_name?: string
+  generation_name?: string
+  metadata: Record<string, unknown>
+}
+
+const NAMES = ['trace_name', 'span_name', 'generation_name'] as const
+const RESERVED: string[] = [...NAMES, 'trace_id', 'parent_span_id']
+
+/** The most characters of a name. */
+const LONGEST_NAME = 256
+
+function readTrace(trace: ToldCall['trace']): NamedTrace {
+  if (!trace) return { metadata: {} }
+  const names = NAMES.flatMap(name => {
+    const value = trace[name]
+    return isText(value) ? [[name, value.slice(0, LONGEST_NAME)]] : []
+  })
+  const metadata = Object.entries(trace).filter(([name]) => !RESERVED.includes(name))
+  return { ...Object.fromEntries(names), metadata: Object.fromEntries(metadata) }
+}
+
+/** Builds the tree: the root, a span of the client's naming, then what happened, in order. */
+function buildSpans(
+  call: ToldCall,
+  named: NamedTrace,
+  { rootId, parentSpanId }: Omit<TraceIds, 'traceId'>,
+): TraceSpan[] {
+  const { facts } = call
+  const times = { startedAt: facts.startedAt, endedAt: facts.endedAt, error: facts.error }
+  const root: TraceSpan = {
+    spanId: rootId,
+    parentSpanId,
+    name: named.trace_name ?? ROOT_NAME,
+    kind: 'client',
+    role: 'root',
+    ...times,
+    attributes: buildRootAttributes(call),
+  }
+  if (named.span_name === undefined) return [root, ...buildInner(call, named, rootId)]
+  const spanId = hash(`${call.id} span`).slice(0, 16)
+  const span: TraceSpan = {
+    ...{ spanId, parentSpanId: rootId, name: named.span_name },
+    ...{ kind: 'internal', role: 'step', ...times, attributes: {} },
+  }
+  return [root, span, ...buildInner(call, named, spanId)]
+}
+
+function buildInner(call: ToldCall, named: NamedTrace, parent: string): TraceSpan[] {
+  const { steps, attempts } = call
+  if (steps.length === 0)
+    return attempts.flatMap((attempt, i) => buildAttempt(call, named, attempt, i, parent))
+  const ids = steps.map((_, i) => hash(`${call.id} step ${i}`).slice(0, 16))
+  return steps.flatMap((step, i) => [
+    buildStep(
+      step,
+      i,
+      ids[i] ?? parent,
+      (step.within === null ? null : ids[step.within]) ?? parent,
+    ),
+    ...attempts.flatMap((attempt, k) =>
+      attempt.step === i ? buildAttempt(call, named, attempt, k, ids[i] ?? parent) : [],
+    ),
+  ])
+}
+
+function buildStep(step: ToldStep, index: number, spanId: string, parentSpanId: string): TraceSpan {
+  const { type, name, startedAt, endedAt, error, promptTokens, completionTokens } = step
+  const isTool = type === 'tool'
+  return {
+    spanId,
+    parentSpanId,
+    name: isTool ? `execute_tool ${name}` : `step ${index + 1}: ${name}`,
+    kind: 'internal',
+    role: isTool ? 'tool' : 'step',
+    ...{ startedAt, endedAt, error },
+    attributes: isTool
+      ? { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': name }
+      : {
+          'gen_ai.operation.name': 'chat',
+          'gen_ai.request.model': name,
+          'gen_ai.usage.input_tokens': promptTokens,
+          'gen_ai.usage.output_tokens': completionTokens,
+        },
+  }
+}
+
+/** Builds the span of an attempt, and that of its answer if it had one. */
+function buildAttempt(
+  call: ToldCall,
+  named: NamedTrace,
+  attempt: ToldAttempt,
+  index: number,
+  parentSpanId: string,
+): TraceSpan[] {
+  const { provider, startedAt, answeredAt, endedAt, error } = attempt
+  const span: TraceSpan = {
+    spanId: hash(`${call.id} attempt ${index}`).slice(0, 16),
+    parentSpanId,
+    name: `provider attempt ${index + 1}: ${provider}`,
+    kind: 'server',
+    role: 'attempt',
+    ...{ startedAt, endedAt: endedAt ?? answeredAt, error },
+    attributes: buildAttemptAttributes(attempt, index),
+  }
+  if (endedAt === null) return [span]
+  return [
+    span,
+    {
+      spanId: hash(`${call.id} generation ${index}`).slice(0, 16),
+      parentSpanId,
+      name: named.generation_name ?? GENERATION_NAME,
+      kind: 'server',
+      role: 'generation',
+      ...{ startedAt: answeredAt, endedAt, error: null },
+      attributes: {},
+    },
+  ]
+}
+
+const buildAttemptAttributes = (
+  { status, is_byok, endpoint_id, model, provider }: ToldAttempt,
+  index: number,
+): Record<string, SpanValue> => ({
+  'span.metadata.attempt_index': index,
+  ...(status === null ? {} : { 'span.metadata.status_code': status }),
+  'span.metadata.is_byok': is_byok,
+  'span.metadata.endpoint_id': endpoint_id,
+  'span.metadata.model_permaslug': model,
+  'trace.metadata.openrouter.provider_name': provider,
+})
+
+const CALL = 'trace.metadata.openrouter.'
+
+function buildRootAttributes(call: ToldCall): Record<string, SpanValue> {
+  const { attempts, facts } = call
+  if (attempts.length === 0) return {}
+  const responses = JSON.stringify(
+    attempts.map(({ request_id, provider, status, startedAt, answeredAt, ...attempt }) => ({
+      id: request_id,
+      provider_name: provider,
+      status,
+      latency: Math.round(answeredAt - startedAt),
+      is_byok: attempt.is_byok,
+      endpoint_id: attempt.endpoint_id,
+      model_permaslug: attempt.model,
+    })),
+  )
+  return {
+    'trace.metadata.provider_responses': responses,
+    'span.metadata.provider_responses': responses,
+    ...buildTimes(
+      call,
+      attempts.findLast(({ endedAt }) => endedAt !== null),
+    ),
+    ...(facts.error === null ? {} : { [`${CALL}error_type`]: facts.error.type }),
+  }
+}
+
+/** Says where the time went, in milliseconds from the start of the call. */
+function buildTimes(
+  { facts }: ToldCall,
+  answered: ToldAttempt | undefined,
+): Record<string, SpanValue> {
+  if (!answered || answered.endedAt === null) return {}
+  const { startedAt, answeredAt, endedAt, slug } = answered
+  const tokens = facts.completionTokens - 1
+  return {
+    [`${CALL}router_latency_ms`]: Math.round(startedAt - facts.startedAt),
+    [`${CALL}provider_request_ms`]: Math.round(startedAt - facts.startedAt),
+    [`${CALL}provider_headers_ms`]: Math.round(answeredAt - facts.startedAt),
+    [`${CALL}provider_body_end_ms`]: Math.round(endedAt - facts.startedAt),
+    [`${CALL}provider_time_to_first_token_ms`]: Math.round(answeredAt - startedAt),
+    ...(tokens > 0
+      ? { [`${CALL}inter_token_latency_ms`]: { double: (endedAt - answeredAt) / tokens } }
+      : {}),
+    [`${CALL}provider_slug`]: slug,
+  }
+}

@@ -1,0 +1,364 @@
+import { pauseDestination } from '../../destinations.ts'
+import { getOperator } from '../../identity/actor.ts'
+import type { Cancellation } from '../../kernel/cancellation.ts'
+import { getIsoTime } from '../../kernel/clock.ts'
+import { isActive } from '../audience.ts'
+import { judgeAnswer } from '../judge.ts'
+import type { Verdict } from '../kind.ts'
+import type { OpenedDestination } from '../opened.ts'
+import { createRenderWorld } from '../settings.ts'
+import type { DestinationWorld } from '../world.ts'
+import { type Batch, createBatch, sortMessages, splitBatch } from './batch.ts'
+import { computePause, type DeliveryPace, LONGEST_RETRY } from './retry.ts'
+import { type Sent, sendDelivery } from './send.ts'
+import type { DeliveryRefusal, TakenDeliveries } from './store.ts'
+
+/** How many requests to one destination run at once. */
+const CONCURRENCY = 4
+/** The most bytes of messages in one batch. */
+const BATCH_BYTES = 4 * 1024 * 1024
+/** The most messages that are kept after a destination has refused them. */
+export const MOST_FAILED = 1_000
+/** A batch that is answered with failures so often is cut: one message may be at fault. */
+const PATIENCE = 3
+/** How many messages one transaction drops. */
+const DROPPED_AT_ONCE = 1_000
+
+declare module '../../events.ts' {
+  interface EventMap {
+    /** A request to a destination has ended. */
+    'delivery.ended': DeliveryEnd
+    /** A destination that could be reached cannot be any more. */
+    'destination.failing': { id: string; type: string; reason: string }
+    /** It can again. */
+    'destination.recovered': { id: string; type: string }
+    /** It said that it is gone for good (410), so it is paused. */
+    'destination.gone': { id: string; type: string }
+  }
+}
+
+/** How a request to a destination ended, and after how many milliseconds the next may follow. */
+export interface DeliveryEnd {
+  destination_id: string
+  verdict: Verdict
+  count: number
+  status: number | null
+  reason: string | null
+  pause: number
+}
+
+/** What lanes share. */
+export interface Lanes {
+  world: DestinationWorld
+  pace: DeliveryPace
+  /** The requests that run. */
+  requests: Set<Cancellation>
+  isStopped: boolean
+  /** Told what left a queue, and into which count. */
+  onTaken(taken: TakenDeliveries, count: 'delivered' | 'skipped' | 'dropped' | 'failed'): void
+  onError(id: string, noted: { last_error: string; last_error_at: string }): void
+}
+
+/** The queue of one destination: what is being sent, what is tried again, and when. */
+export class Lane {
+  readonly #id: string
+  readonly #lanes: Lanes
+  readonly #running = new Set<Promise<void>>()
+  /** The sequences of everything that was read and is not settled. */
+  readonly #taken = new Set<number>()
+  #again: Batch[] = []
+  /** Everything up to here was read. */
+  #cursor = 0
+  /** Failures in a row that may pass. */
+  #failures = 0
+  #blockedUntil = 0
+  /** How many requests have succeeded. */
+  #successes = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #turn: Promise<void> = Promise.resolve()
+  #isWaiting = false
+
+  constructor(id: string, lanes: Lanes) {
+    this.#id = id
+    this.#lanes = lanes
+  }
+
+  /** Sends what waits, as far as may be sent now. */
+  wake(): void {
+    if (this.#isWaiting) return
+    this.#isWaiting = true
+    // One turn after the other: two would read the same messages.
+    this.#turn = this.#turn.then(() => {
+      this.#isWaiting = false
+      return this.#fill().catch(() => this.#block(this.#lanes.pace.firstPause))
+    })
+  }
+
+  /** Reads everything again, and tries it now: settings have changed, or messages came back. */
+  rescan(): void {
+    for (const { items } of this.#again) this.#release(items)
+    this.#again = []
+    this.#cursor = 0
+    this.#blockedUntil = 0
+    this.wake()
+  }
+
+  /** Waits until nothing runs. */
+  async rest(): Promise<void> {
+    do {
+      await this.#turn
+      await Promise.all(this.#running)
+    } while (this.#isWaiting || this.#running.size > 0)
+  }
+
+  /** Tries nothing again by itself, and waits until nothing runs. */
+  async stop(): Promise<void> {
+    await this.rest()
+    clearTimeout(this.#timer)
+  }
+
+  get #world(): DestinationWorld {
+    return this.#lanes.world
+  }
+
+  async #fill(): Promise<void> {
+    while (!this.#lanes.isStopped) {
+      const opened = this.#world.memory.destinations.get(this.#id)
+      if (!opened) return
+      if (!this.#isTold(opened)) return this.#drop()
+      if (opened.destination.paused_at !== null || this.#isBlocked()) return
+      if (this.#running.size >= (this.#failures > 0 ? 1 : CONCURRENCY)) return
+      const batch = this.#again.shift() ?? (await this.#read(opened))
+      if (!batch) return
+      this.#start(opened, batch)
+    }
+  }
+
+  // A config that cannot be decrypted may be again, once the secret is back.
+  #isTold(opened: OpenedDestination): boolean {
+    const { workspace_id, enabled } = opened.destination
+    const workspace = this.#world.memory.workspaces.get(workspace_id)
+    return enabled && workspace?.is_observability_broadcast_enabled === true
+  }
+
+  #isBlocked(): boolean {
+    const left = this.#blockedUntil - this.#world.clock.ticks()
+    return left > 0
+  }
+
+  /** Reads the next batch; null if nothing waits that may be sent. */
+  async #read(opened: OpenedDestination): Promise<Batch | null> {
+    if (!isActive(opened) || !opened.kind) return null
+    for (;;) {
+      const { deliveries } = this.#world.store
+      const limit = opened.kind.batchSize
+      const rows = await deliveries.listWaiting(this.#id, this.#cursor, limit, BATCH_BYTES)
+      const last = rows.at(-1)
+      if (!last) return null
+      this.#cursor = last.sequence
+      const fresh = rows.filter(({ sequence }) => !this.#taken.has(sequence))
+      const { items, skipped, unreadable } = await sortMessages(this.#world, opened, fresh)
+      if (skipped.length > 0)
+        this.#lanes.onTaken(await deliveries.skip(this.#id, skipped), 'skipped')
+      if (unreadable.length > 0) await this.#fail(unreadable, UNREADABLE, null)
+      for (const { sequence } of items) this.#taken.add(sequence)
+      if (items.length > 0) return createBatch(items)
+    }
+  }
+
+  #start(opened: OpenedDestination, batch: Batch): void {
+    const running = this.#send(opened, batch)
+      // The store does not answer: what was read is read again later.
+      .catch(() => {
+        this.#release(batch.items)
+        this.#cursor = 0
+        this.#block(this.#lanes.pace.firstPause)
+      })
+      .finally(() => {
+        this.#running.delete(running)
+        this.wake()
+      })
+    this.#running.add(running)
+  }
+
+  async #send(opened: OpenedDestination, batch: Batch): Promise<void> {
+    const { sent, verdict } = await this.#request(opened, batch)
+    // Nothing is known of what was cut off by the end of this process.
+    if (this.#lanes.isStopped && verdict === 'retry') return
+    const reason = describeReason(sent)
+    const status = sent.answer?.status ?? null
+    const pause = await this.#settle(batch, sent, verdict, reason)
+    if (status === GONE) await this.#pauseGone(opened)
+    const { length: count } = batch.items
+    const end = { destination_id: this.#id, verdict, count, status, reason, pause }
+    this.#world.events.publish('delivery.ended', end)
+  }
+
+  async #request(
+    { kind, config }: OpenedDestination,
+    { items }: Batch,
+  ): Promise<{ sent: Sent; verdict: Verdict }> {
+    if (!kind || !config) return { sent: NO_CONFIG, verdict: 'retry' }
+    const traces = items.map(({ trace }) => trace)
+    try {
+      const request = kind.render(createRenderWorld(this.#world), config as never, traces)
+      const { pace, requests } = this.#lanes
+      const sent = await sendDelivery(this.#world, request, pace.timeout, requests)
+      if (!sent.answer) return { sent, verdict: 'retry' }
+      return { sent, verdict: refine(judgeAnswer(kind, sent.answer), sent.answer.status) }
+    } catch {
+      return { sent: UNRENDERED, verdict: 'split' }
+    }
+  }
+
+  /** Does what a verdict asks for, and returns the pause before the next request. */
+  async #settle(
+    batch: Batch,
+    { answer, retryAfter }: Sent,
+    verdict: Verdict,
+    reason: string | null,
+  ): Promise<number> {
+    const status = answer?.status ?? null
+    if (verdict === 'delivered') return this.#finish(batch)
+    if (verdict === 'split' && batch.items.length > 1) return this.#cut(batch)
+    if (verdict !== 'retry') {
+      await this.#fail(listSequences(batch), reason ?? 'It was refused', status)
+      return 0
+    }
+    return this.#retry(batch, reason ?? 'It failed', status, retryAfter)
+  }
+
+  async #finish(batch: Batch): Promise<number> {
+    const sequences = listSequences(batch)
+    const { deliveries } = this.#world.store
+    const taken = await deliveries.finish(this.#id, sequences, getIsoTime(this.#world))
+    this.#release(batch.items)
+    this.#lanes.onTaken(taken, 'delivered')
+    this.#successes += 1
+    if (this.#failures > 0) this.#publish('destination.recovered')
+    this.#failures = 0
+    this.#blockedUntil = 0
+    return 0
+  }
+
+  #cut(batch: Batch): number {
+    this.#again.unshift(...splitBatch(batch))
+    return 0
+  }
+
+  async #retry(
+    batch: Batch,
+    reason: string,
+    status: number | null,
+    retryAfter: string | null,
+  ): Promise<number> {
+    const { clock, ids } = this.#world
+    const now = clock.now().getTime()
+    batch.successesBefore ??= this.#successes
+    if (status !== null) batch.failures += 1
+    this.#failures += 1
+    await this.#noteError(reason)
+    await this.#giveUp(batch, now, reason, status)
+    if (batch.items.length > 0) await this.#putBack(batch, reason, status)
+    const pause = computePause(this.#lanes.pace, this.#failures, retryAfter, {
+      now,
+      random: ids.random(),
+    })
+    this.#block(pause)
+    if (this.#failures === 1) this.#publish('destination.failing', reason)
+    return pause
+  }
+
+  /** Gives up what has failed for a day. */
+  async #giveUp(batch: Batch, now: number, reason: string, status: number | null): Promise<void> {
+    const old = batch.items.filter(({ recordedAt }) => now - recordedAt > LONGEST_RETRY)
+    if (old.length === 0) return
+    const sequences = old.map(({ sequence }) => sequence)
+    await this.#fail(sequences, `Given up after 24 hours: ${reason}`, status)
+    batch.items = batch.items.filter(item => !old.includes(item))
+  }
+
+  /**
+   * Puts a batch back to be tried again. One that is answered with failures again and again is cut,
+   * so that a message that its receiver stumbles over is found. That one is given up, as others
+   * arrive.
+   */
+  async #putBack(batch: Batch, reason: string, status: number | null): Promise<void> {
+    if (batch.failures < PATIENCE) this.#again.push(batch)
+    else if (batch.items.length > 1) this.#again.push(...splitBatch(batch))
+    else if (this.#successes > (batch.successesBefore ?? Number.POSITIVE_INFINITY))
+      await this.#fail(listSequences(batch), reason, status)
+    else this.#again.push(batch)
+  }
+
+  async #fail(sequences: number[], reason: string, status: number | null): Promise<void> {
+    const refusal: DeliveryRefusal = { reason, status, failed_at: getIsoTime(this.#world) }
+    const { deliveries } = this.#world.store
+    const taken = await deliveries.fail(this.#id, sequences, refusal, MOST_FAILED)
+    for (const sequence of sequences) this.#taken.delete(sequence)
+    this.#lanes.onTaken(taken, 'failed')
+    this.#lanes.onError(this.#id, { last_error: reason, last_error_at: refusal.failed_at })
+  }
+
+  async #noteError(last_error: string): Promise<void> {
+    const last_error_at = getIsoTime(this.#world)
+    await this.#world.store.deliveries.noteError(this.#id, last_error, last_error_at)
+    this.#lanes.onError(this.#id, { last_error, last_error_at })
+  }
+
+  /** Drops what waits for a destination that is switched off. */
+  async #drop(): Promise<void> {
+    this.#again = []
+    this.#taken.clear()
+    this.#cursor = 0
+    for (;;) {
+      const taken = await this.#world.store.deliveries.drop(this.#id, DROPPED_AT_ONCE)
+      this.#lanes.onTaken(taken, 'dropped')
+      if (taken.count < DROPPED_AT_ONCE) return
+    }
+  }
+
+  async #pauseGone(opened: OpenedDestination): Promise<void> {
+    this.#publish('destination.gone')
+    const operator = getOperator(this.#world)
+    await pauseDestination(this.#world, operator, opened.destination.id)
+  }
+
+  #block(pause: number): void {
+    this.#blockedUntil = this.#world.clock.ticks() + pause
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#blockedUntil = 0
+      this.wake()
+    }, pause)
+  }
+
+  #release(items: Batch['items']): void {
+    for (const { sequence } of items) this.#taken.delete(sequence)
+  }
+
+  #publish(
+    name: 'destination.failing' | 'destination.recovered' | 'destination.gone',
+    reason = '',
+  ): void {
+    const type = this.#world.memory.destinations.get(this.#id)?.destination.type ?? ''
+    this.#world.events.publish(name, { id: this.#id, type, reason })
+  }
+}
+
+const GONE = 410
+/** A receiver refuses the whole batch for one message that it does not understand. */
+const BLAMED = [400, 422]
+
+const refine = (verdict: Verdict, status: number): Verdict =>
+  verdict === 'refused' && BLAMED.includes(status) ? 'split' : verdict
+
+const UNREADABLE = 'It was sealed with another secret'
+const NO_CONFIG: Sent = { answer: null, retryAfter: null, failure: 'It has no config' }
+const UNRENDERED: Sent = { answer: null, retryAfter: null, failure: 'It cannot be rendered' }
+
+/** Describes why a request failed; never with the words of the receiver. */
+const describeReason = ({ answer, failure }: Sent): string | null =>
+  failure ?? (answer.status >= 200 && answer.status < 300 ? null : `It answered ${answer.status}`)
+
+const listSequences = ({ items }: Batch): number[] => items.map(({ sequence }) => sequence)

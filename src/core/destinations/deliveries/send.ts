@@ -1,0 +1,88 @@
+import { GatewayError } from '../../errors.ts'
+import { Cancellation } from '../../kernel/cancellation.ts'
+import type { IncomingResponse } from '../../upstream/egress.ts'
+import { checkUntrustedUrl } from '../../upstream/untrusted-url.ts'
+import type { DeliveryAnswer, DeliveryRequest } from '../kind.ts'
+import type { DestinationWorld } from '../world.ts'
+
+/** How much of an answer is read, in bytes. The rest is left with its connection. */
+const LONGEST_ANSWER = 65_536
+
+/** What came of a request: an answer, or why there is none. */
+export type Sent =
+  | { answer: DeliveryAnswer; retryAfter: string | null; failure: null }
+  | { answer: null; retryAfter: null; failure: string }
+
+/**
+ * Sends a request to a URL that a caller named: only a public host is called, at the address that
+ * was checked, and redirects are not followed. Never throws: an address that may not be called and a
+ * connection that fails have no answer. As long as it runs it can be cancelled among `running`.
+ */
+export async function sendDelivery(
+  world: DestinationWorld,
+  request: DeliveryRequest,
+  timeoutMilliseconds: number,
+  running: Set<Cancellation>,
+): Promise<Sent> {
+  const limit = new Cancellation()
+  const timer = setTimeout(() => limit.cancel(TOO_SLOW), timeoutMilliseconds)
+  running.add(limit)
+  try {
+    return await exchange(world, request, limit)
+  } catch (thrown) {
+    return { answer: null, retryAfter: null, failure: describeFailure(limit.reason ?? thrown) }
+  } finally {
+    clearTimeout(timer)
+    running.delete(limit)
+    limit.cancel(OVER)
+  }
+}
+
+async function exchange(
+  world: DestinationWorld,
+  { method, url, headers, body }: DeliveryRequest,
+  limit: Cancellation,
+): Promise<Sent> {
+  const checked = await limit.awaitUnlessCancelled(checkUntrustedUrl(world, url))
+  const outgoing = {
+    ...(method === 'PUT' ? { method } : {}),
+    ...checked,
+    headers: toLowerCaseNames(headers),
+    body: typeof body === 'string' ? body : [body],
+  }
+  const incoming = await world.egress.send(outgoing, limit)
+  const retryAfter = incoming.header('retry-after')
+  const text = await readBeginning(incoming)
+  return { answer: { status: incoming.status, text }, retryAfter, failure: null }
+}
+
+const toLowerCaseNames = (headers: Record<string, string>): Record<string, string> => ({
+  'user-agent': 'gateway',
+  ...Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  ),
+})
+
+async function readBeginning(incoming: IncomingResponse): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  while (size < LONGEST_ANSWER) {
+    const piece = await incoming.read()
+    if (piece === null) break
+    pieces.push(piece)
+    size += piece.length
+  }
+  return Buffer.concat(pieces).subarray(0, LONGEST_ANSWER).toString('utf8')
+}
+
+const TOO_SLOW = new GatewayError('timeout', 'It did not answer in time')
+const OVER = new GatewayError('unmapped', 'The request is over')
+
+// The texts of other errors may contain an address with a credential.
+function describeFailure(thrown: unknown): string {
+  if (thrown === TOO_SLOW) return TOO_SLOW.message
+  if (thrown instanceof GatewayError && thrown.type === 'invalid_request') return thrown.message
+  const cause = thrown instanceof GatewayError ? thrown.cause : thrown
+  const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : ''
+  return `It cannot be reached${code}`
+}

@@ -1,0 +1,31 @@
+import {
+  createFreeReceipt,
+  createTextUsage,
+  type Receipt,
+  sumReceipts,
+} from '../../language/usage.ts'
+import type { Run } from '../run.ts'
+import { countUses, type ToolUse } from '../server-tool/use.ts'
+
+/** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
+export function sumRunReceipts(run: Run): Receipt {
+  const { steps, toolMoney, toolLoop, openingUses } = run
+  const [first] = steps
+  const hasTools = toolLoop !== null || openingUses.length > 0
+  if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
+  const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
+  return hasTools ? { ...sum, serverTools: countUses(listUses(run)) } : sum
+}
+
+/** Lists what a run paid: the turns that its client sees come last. */
+const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
+  ...inner.flatMap(listReceipts),
+  ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
+  ...steps.flatMap(({ receipt }) => receipt ?? []),
+]
+
+const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [
+  ...openingUses,
+  ...(toolLoop?.uses ?? []),
+  ...inner.flatMap(listUses),
+]

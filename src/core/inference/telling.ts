@@ -1,0 +1,88 @@
+import { isActive, listAudience } from '../destinations/audience.ts'
+import type { OpenedDestination } from '../destinations/opened.ts'
+import type { FilterRules } from '../destinations/schema.ts'
+import type { ToldCall } from '../destinations/told-call.ts'
+import type { AnswerPart, Kind } from '../language/work.ts'
+import type { Generation } from '../telemetry/generations.ts'
+import type { OutboxMessage } from '../telemetry/outbox.ts'
+import type { Run } from './run.ts'
+import { GatheredAnswer } from './telling/gathered-answer.ts'
+import { buildToldCall } from './telling/told-call.ts'
+import type { InferenceWorld } from './world.ts'
+
+declare module '../events.ts' {
+  interface EventMap {
+    /** A call could not be written down for its destinations: the secret is missing, perhaps. */
+    'telling.failed': { id: string; error: unknown }
+  }
+}
+
+/** Who is told of a run, and what is gathered for them. */
+export interface Telling {
+  audience: OpenedDestination[]
+  /** Null if nobody wants content. */
+  answer: GatheredAnswer | null
+}
+
+/**
+ * Decides who is told of a run, when its answer begins. Returns null, after one look, where nobody
+ * is. What a call contains is kept only for those who want it.
+ */
+export function startTelling(world: InferenceWorld, run: Run): Telling | null {
+  if (run.within || run.isDry) return null
+  const audience = listAudience(world, run.actor, run.call)
+  if (audience.length === 0) return null
+  const wantsContent = audience.some(({ destination }) => needsContent(destination))
+  return { audience, answer: wantsContent ? new GatheredAnswer() : null }
+}
+
+/** Whether a destination is told contents, or has rules that read them. */
+const needsContent = ({
+  privacy_mode,
+  filter_rules,
+}: {
+  privacy_mode: boolean
+  filter_rules: FilterRules | null
+}): boolean =>
+  !privacy_mode ||
+  (filter_rules?.groups.some(({ rules }) =>
+    rules.some(({ field }) => field === 'input' || field === 'output'),
+  ) ??
+    false)
+
+/** Gathers what the client is shown. */
+export const gatherAnswer = <K extends Kind>({ answer }: Telling, parts: AnswerPart<K>[]): void =>
+  answer?.read(parts as AnswerPart<'text'>[])
+
+/**
+ * Builds the message about a finished run: it is recorded in the transaction of the run. What has
+ * content is sealed. Undefined if nobody is told.
+ */
+export function buildMessages<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  generation: Generation,
+): OutboxMessage[] | undefined {
+  const telling = run.telling ?? startTelling(world, run as unknown as Run)
+  if (!telling) return undefined
+  const receivers = telling.audience.flatMap(({ destination: { id } }) => {
+    const now = world.memory.destinations.get(id)
+    return now && isActive(now) ? [id] : []
+  })
+  if (receivers.length === 0) return undefined
+  try {
+    const call = buildToldCall(world, run as unknown as Run, generation, telling)
+    return [{ topic: 'trace', payload: renderPayload(world, call), receivers }]
+  } catch (error) {
+    // No call fails because others cannot be told of it.
+    world.events.publish('telling.failed', { id: run.call.id, error })
+    return undefined
+  }
+}
+
+function renderPayload(world: InferenceWorld, call: ToldCall): string {
+  const json = JSON.stringify(call)
+  if (call.input === null && call.output === null) return json
+  const nonce = crypto.getRandomValues(new Uint8Array(12))
+  return world.secrets.destinationSeal().seal(json, call.id, nonce)
+}

@@ -1,0 +1,321 @@
+import type { OpenedDestination } from '../../destinations/opened.ts'
+import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from '../../destinations/told-call.ts'
+import type { TraceFacts, TraceOutput } from '../../destinations/trace.ts'
+import type { GatewayError } from '../../errors.ts'
+import { toUsd } from '../../kernel/money.ts'
+import type { TextCall } from '../../language/call.ts'
+import {
+  countInputTokens,
+  countOutputTokens,
+  createTextUsage,
+  type Receipt,
+} from '../../language/usage.ts'
+import type { Generation } from '../../telemetry/generations.ts'
+import type { Attempt, Run, Step } from '../run.ts'
+import type { ToolUse } from '../server-tool/use.ts'
+import { sumRunReceipts } from '../settle/receipt.ts'
+import type { Telling } from '../telling.ts'
+import type { InferenceWorld } from '../world.ts'
+import type { GatheredAnswer } from './gathered-answer.ts'
+import { renderInput } from './messages.ts'
+
+/** The most characters of these, as the public service has them (wire reference G.4). */
+const [LONGEST_USER, LONGEST_SESSION] = [128, 256]
+
+/** Builds what is kept of a finished run for those who are told. */
+export function buildToldCall(
+  world: InferenceWorld,
+  run: Run,
+  generation: Generation,
+  { audience, answer }: Telling,
+): ToldCall {
+  const { call, actor } = run
+  const receipt = sumRunReceipts(run)
+  const key = actor.key_hash === null ? undefined : world.memory.keys.get(actor.key_hash)
+  const steps = generation.steps.length === 0 ? [] : listToldSteps(run)
+  return {
+    id: call.id,
+    workspace_id: actor.workspace_id,
+    key_hash: actor.key_hash,
+    region: call.origin.region,
+    session_id: call.session_id,
+    facts: buildFacts(run, generation, receipt, key?.name ?? null),
+    input: answer && renderInput(run.kind, call),
+    output: answer && buildOutput(run, answer),
+    trace: call.trace,
+    attempts: listToldAttempts(run, steps),
+    steps: steps.map(({ step: _, ...told }) => told),
+    groups: buildGroups(world, run, generation, audience),
+  }
+}
+
+/** Converts steady milliseconds to those since the epoch. */
+const toEpoch = ({ created, startedAt }: Run, ticks: number): number =>
+  created.getTime() + ticks - startedAt
+
+function buildFacts(
+  run: Run,
+  generation: Generation,
+  { usage, cost, cost_details: details }: Receipt,
+  apiKeyName: string | null,
+): TraceFacts {
+  const { call, ending, firstPartAt, startedAt } = run
+  const { input, output } = usage
+  const [author = ''] = generation.model.split('/')
+  return {
+    model: generation.model,
+    author,
+    providerName: generation.provider_name,
+    finishReason: ending?.error ? null : generation.finish_reason,
+    nativeFinishReason: generation.native_finish_reason,
+    error: describeError(ending?.error ?? null),
+    userId: call.endUser?.slice(0, LONGEST_USER) ?? null,
+    sessionId: call.session_id?.slice(0, LONGEST_SESSION) ?? null,
+    apiKeyName,
+    streamed: call.stream,
+    startedAt: run.created.getTime(),
+    endedAt: toEpoch(run, ending?.endedAt ?? startedAt),
+    firstTokenMs: firstPartAt === null ? null : Math.round(firstPartAt - startedAt),
+    promptTokens: countInputTokens(usage),
+    completionTokens: countOutputTokens(usage),
+    cachedTokens: input.cache_read,
+    cacheWriteTokens: input.cache_write + input.cache_write_1h,
+    reasoningTokens: output.reasoning,
+    inputCost: toUsd(details?.prompt ?? 0n),
+    outputCost: toUsd(details?.completion ?? 0n),
+    totalCost: toUsd(cost ?? 0n),
+    parameters: pickParameters(call.params),
+  }
+}
+
+const describeError = (error: GatewayError | null) =>
+  error && { type: error.type, message: error.message }
+
+/** The parameters that are told: none of them holds content. */
+const PARAMETERS = [
+  ...['temperature', 'top_p', 'top_k', 'min_p', 'top_a', 'frequency_penalty', 'presence_penalty'],
+  ...['repetition_penalty', 'max_tokens', 'seed', 'verbosity', 'service_tier'],
+] as const
+
+function pickParameters(params: object): Record<string, unknown> {
+  const picked: Record<string, unknown> = {}
+  for (const name of PARAMETERS) {
+    const value: unknown = params[name as keyof typeof params]
+    if (value !== undefined) picked[name] = value
+  }
+  return picked
+}
+
+function buildOutput(run: Run, answer: GatheredAnswer): TraceOutput {
+  const { models, stream, params, endUser: user, session_id, trace } = run.call
+  const tools = listTools(run)
+  return {
+    ...answer.build(),
+    rawRequest: {
+      model: models[0] ?? null,
+      stream,
+      ...params,
+      ...(tools.length === 0 ? {} : { tools: tools.map(renderTool) }),
+      ...(user === undefined ? {} : { user }),
+      ...(session_id === null ? {} : { session_id }),
+      ...(trace === null ? {} : { trace }),
+    },
+  }
+}
+
+const listTools = ({ call }: Run): TextCall['tools'] => ('tools' in call ? call.tools : [])
+
+const renderTool = (tool: TextCall['tools'][number]): unknown =>
+  tool.type === 'other'
+    ? { type: 'other' }
+    : {
+        type: 'function',
+        function: {
+          name: tool.name,
+          ...(tool.description === undefined ? {} : { description: tool.description }),
+          ...(tool.parameters === undefined ? {} : { parameters: tool.parameters }),
+        },
+      }
+
+/** A step, and the step of the run that it tells of; null for the use of a tool. */
+type ListedStep = ToldStep & { step: Step | null }
+
+/** Lists what a run did, in order, with what the uses of its tools did themselves. */
+function listToldSteps(run: Run, root = run, within: number | null = null, from = 0): ListedStep[] {
+  const listed: ListedStep[] = []
+  const addUses = (uses: ToolUse[], startedAt: number) => {
+    for (const use of uses) {
+      const place = from + listed.length
+      listed.push(toToolStep(root, use, within, startedAt))
+      for (const inner of run.inner)
+        if (inner.within === use.invocation)
+          listed.push(...listToldSteps(inner, root, place, from + listed.length))
+    }
+  }
+  const uses = run.toolLoop?.uses ?? []
+  const listTurn = (turn: number) => uses.filter(use => use.turn === turn)
+  addUses([...run.openingUses, ...listTurn(0)], run.startedAt)
+  run.steps.forEach((step, i) => {
+    const endedAt = step.endedAt ?? run.ending?.endedAt ?? step.startedAt
+    listed.push(toModelStep(root, step, within, endedAt))
+    addUses(listTurn(i + 1), endedAt)
+  })
+  return listed
+}
+
+function toModelStep(root: Run, step: Step, within: number | null, endedAt: number): ListedStep {
+  const { call, answer, receipt, attempts } = step
+  const usage = receipt?.usage ?? createTextUsage(0, 0)
+  return {
+    type: 'model',
+    name: answer?.endpoint.model ?? call.models[0] ?? '',
+    within,
+    startedAt: toEpoch(root, step.startedAt),
+    endedAt: toEpoch(root, endedAt),
+    error: answer ? null : describeError(attempts.at(-1)?.error ?? null),
+    promptTokens: countInputTokens(usage),
+    completionTokens: countOutputTokens(usage),
+    step,
+  }
+}
+
+function toToolStep(
+  root: Run,
+  { offered, call, latency, result, error }: ToolUse,
+  within: number | null,
+  startedAt: number,
+): ListedStep {
+  const isError = result?.isError ?? true
+  return {
+    type: 'tool',
+    name: (offered?.request.type ?? call.name).slice(0, LONGEST_USER),
+    within,
+    startedAt: toEpoch(root, startedAt),
+    endedAt: toEpoch(root, startedAt + latency),
+    error: describeError(error) ?? (isError ? { type: 'tool', message: 'The tool failed' } : null),
+    promptTokens: 0,
+    completionTokens: 0,
+    step: null,
+  }
+}
+
+function listToldAttempts(run: Run, listed: ListedStep[]): ToldAttempt[] {
+  if (listed.length === 0)
+    return run.steps.flatMap(step => step.attempts.map(one => toToldAttempt(run, step, one, 0)))
+  return listed.flatMap(({ step }, i) =>
+    step ? step.attempts.map(attempt => toToldAttempt(run, step, attempt, i)) : [],
+  )
+}
+
+function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): ToldAttempt {
+  const { endpoint, latency, status, request_id, error, sentAt } = attempt
+  const startedAt = toEpoch(run, sentAt ?? step.startedAt)
+  const isAnswer = error === null && step.answer?.endpoint === endpoint
+  const endedAt = step.endedAt ?? run.ending?.endedAt ?? null
+  return {
+    step: place,
+    provider: endpoint.provider.name,
+    slug: endpoint.provider.slug,
+    model: endpoint.model,
+    endpoint_id: `${endpoint.provider.slug}/${endpoint.upstreamModel}`,
+    is_byok: endpoint.is_byok,
+    status,
+    request_id,
+    error: describeError(error),
+    startedAt,
+    answeredAt: startedAt + latency,
+    endedAt:
+      isAnswer && endedAt !== null ? Math.max(toEpoch(run, endedAt), startedAt + latency) : null,
+  }
+}
+
+/**
+ * Builds the groups that some destination has opted into: few have, and each is as long as all the
+ * rest. What a call does not have is left out.
+ */
+function buildGroups(
+  world: InferenceWorld,
+  run: Run,
+  generation: Generation,
+  audience: OpenedDestination[],
+): ToldGroups {
+  const isWanted = (
+    group:
+      | 'broadcast_generation_cost'
+      | 'broadcast_generation_identity'
+      | 'broadcast_generation_request_context',
+  ) => audience.some(({ destination }) => destination[group])
+  return {
+    ...(isWanted('broadcast_generation_cost') ? { cost: buildCostGroup(generation) } : {}),
+    ...(isWanted('broadcast_generation_identity')
+      ? { identity: buildIdentityGroup(world, run, generation) }
+      : {}),
+    ...(isWanted('broadcast_generation_request_context')
+      ? { request_context: buildContextGroup(run, generation) }
+      : {}),
+  }
+}
+
+function buildCostGroup(generation: Generation): Record<string, unknown> {
+  const { total_cost, upstream_inference_cost: upstream, is_byok } = generation
+  return {
+    usage: toUsd(total_cost ?? 0n),
+    usage_upstream: upstream === null ? undefined : toUsd(upstream),
+    byok_usage_inference: is_byok && upstream !== null ? toUsd(upstream) : 0,
+    is_byok,
+    tokens_prompt: generation.native_tokens_prompt,
+    tokens_completion: generation.native_tokens_completion,
+  }
+}
+
+function buildIdentityGroup(
+  { memory: { keys, workspaces } }: InferenceWorld,
+  { actor, call }: Run,
+  generation: Generation,
+): Record<string, unknown> {
+  const key = actor.key_hash === null ? undefined : keys.get(actor.key_hash)
+  const workspace = workspaces.get(actor.workspace_id)
+  return {
+    generation_id: generation.id,
+    request_id: generation.request_id,
+    upstream_id: generation.upstream_id ?? undefined,
+    'app.title': generation.title ?? undefined,
+    'app.url': generation.http_referer ?? undefined,
+    user_agent: generation.user_agent ?? undefined,
+    api_key_name: key?.name,
+    api_key_label: key?.label,
+    api_key_hash: actor.key_hash ?? undefined,
+    api_key_creator_user_id: key?.creator_user_id ?? undefined,
+    creator_user_id: actor.user_id,
+    external_user: call.endUser,
+    session_id: generation.session_id ?? undefined,
+    preset_id: generation.preset_id ?? undefined,
+    workspace_id: actor.workspace_id,
+    workspace_slug: workspace?.slug,
+    workspace_name: workspace?.name,
+  }
+}
+
+function buildContextGroup(run: Run, generation: Generation): Record<string, unknown> {
+  return {
+    api_type: generation.api_type,
+    model: generation.model,
+    requested_model: run.call.models[0],
+    provider_name: generation.provider_name ?? undefined,
+    router: generation.router ?? undefined,
+    data_region: generation.data_region,
+    service_tier: generation.service_tier ?? undefined,
+    streamed: generation.streamed,
+    cancelled: generation.cancelled,
+    finish_reason: generation.finish_reason ?? undefined,
+    native_finish_reason: generation.native_finish_reason ?? undefined,
+    latency: generation.latency ?? undefined,
+    generation_time: generation.generation_time ?? undefined,
+    created_at: generation.created_at,
+    attempts: generation.provider_responses.length,
+    steps: run.steps.length,
+    tools: listTools(run).length,
+    native_tokens_reasoning: generation.native_tokens_reasoning,
+    native_tokens_cached: generation.native_tokens_cached,
+  }
+}
