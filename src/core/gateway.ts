@@ -5,6 +5,7 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import { WarmContainers } from './containers/warm.ts'
 import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
 import type { BlobStore } from './files/blobs.ts'
@@ -48,6 +49,8 @@ import type { Guardrail } from './policy/guardrails/store.ts'
 import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import { SANDBOXES } from './sandboxes/registry.ts'
+import type { Sandbox } from './sandboxes/sandbox.ts'
 import { openDiskBlobs } from './store/blobs/disk.ts'
 import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openDataDirectory } from './store/data-directory.ts'
@@ -77,6 +80,10 @@ export interface Gateway {
   store: Store
   /** The bytes of files. */
   blobs: BlobStore
+  /** Every way to run commands. */
+  sandboxes: Sandbox[]
+  /** The containers that run in this process. */
+  warm: WarmContainers
   memory: Memory
   traffic: Traffic
   ledger: Ledger
@@ -189,6 +196,7 @@ export interface GatewayParts {
   stages: Stages
   plugins: Plugin[]
   tools: ServerTool[]
+  sandboxes: Sandbox[]
 }
 
 /**
@@ -244,6 +252,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     catalog,
     store,
     blobs,
+    sandboxes: overrides.sandboxes ?? SANDBOXES,
+    warm: new WarmContainers(),
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
@@ -274,11 +284,13 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       const now = await store.version()
       if (now === version) return false
       await reload(gateway)
+      await gateway.warm.endGone(gateway)
       version = now
       return true
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
+      await gateway.warm.close()
       documents.close()
       healer.close()
       tokenizers.close()

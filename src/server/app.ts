@@ -10,6 +10,7 @@ import { readPath } from './request-target.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
+import { createContainerRoutes } from './routes/containers.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
@@ -67,6 +68,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createAuditRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
+        .use(createContainerRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createModelRoutes(gateway))

@@ -4,6 +4,7 @@ import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
+import { createMemoryContainerStore } from './memory-store/containers.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
 import { createMemoryFileStore } from './memory-store/files.ts'
 import { createMemoryGenerationStore } from './memory-store/generations.ts'
@@ -53,6 +54,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     audit: createMemoryAuditStore(connection),
     credits: createMemoryCreditStore(connection),
     files: createMemoryFileStore(connection),
+    containers: createMemoryContainerStore(connection),
     guardrails: createMemoryGuardrailStore(connection),
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),

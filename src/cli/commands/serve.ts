@@ -230,8 +230,8 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   for (const key of listUnreadableByokKeys(gateway)) gateway.events.publish('byok.unreadable', key)
   await verifyLedgerEnd(gateway)
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
-  const { sweepFiles } = await import('../../core/files.ts')
-  const swept = await sweepFiles(gateway)
+  const { sweepBlobs } = await import('../../core/containers.ts')
+  const swept = await sweepBlobs(gateway)
   if (swept > 0)
     log('warn', 'files.swept', {
       files: swept,

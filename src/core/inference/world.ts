@@ -1,3 +1,4 @@
+import type { ContainerWorld } from '../containers/world.ts'
 import type { Documents } from '../documents.ts'
 import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
@@ -23,14 +24,18 @@ export interface Journal {
 }
 
 /** What this wing needs from the gateway. */
-export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
+export interface InferenceWorld extends PolicyWorld, UpstreamWorld, ContainerWorld {
   config: PolicyWorld['config']
+  catalog: PolicyWorld['catalog']
+  ledger: PolicyWorld['ledger']
+  memory: PolicyWorld['memory']
   clock: PolicyWorld['clock']
-  store: PolicyWorld['store'] & {
-    generations: GenerationStore
-    ledger: LedgerStore
-    seals: SealStore
-  }
+  store: PolicyWorld['store'] &
+    ContainerWorld['store'] & {
+      generations: GenerationStore
+      ledger: LedgerStore
+      seals: SealStore
+    }
   secrets: PolicyWorld['secrets'] & { mac: Mac }
   traffic: Traffic
   journal: Journal

@@ -5,6 +5,7 @@ import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
+import { createContainerStore } from './containers.ts'
 import { createCreditStore } from './credits.ts'
 import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
@@ -31,6 +32,7 @@ import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' 
 import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
 import steps from './migrations/018-steps.sql' with { type: 'text' }
 import files from './migrations/019-files.sql' with { type: 'text' }
+import containers from './migrations/020-containers.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -61,6 +63,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
   files: createFileStore(kysely, write),
+  containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
@@ -94,4 +97,5 @@ export const MIGRATIONS: string[] = [
   refusalCounts,
   steps,
   files,
+  containers,
 ]
