@@ -237,6 +237,8 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       files: swept,
       consequence: 'uploads that a killed process left were deleted',
     })
+  const { probeSandbox } = await import('../../core/sandboxes/registry.ts')
+  await probeSandbox(gateway)
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
     log('warn', 'calls.recovered', {

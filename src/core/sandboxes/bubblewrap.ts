@@ -36,14 +36,19 @@ const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
  */
 export const bubblewrap: Sandbox = {
   name: 'bubblewrap',
-  findObstacle: () => {
-    obstacle ??= probe()
-    return obstacle
+  get obstacle() {
+    return known
+  },
+  async findObstacle() {
+    probing ??= probe()
+    known = await probing
+    return known
   },
   open: limits => BubblewrapBox.open(limits),
 }
 
-let obstacle: Promise<string | null> | undefined
+let probing: Promise<string | null> | undefined
+let known: string | null = null
 
 async function probe(): Promise<string | null> {
   if (process.platform !== 'linux') return 'it needs Linux'

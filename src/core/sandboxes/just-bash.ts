@@ -21,6 +21,7 @@ import {
  */
 export const justBash: Sandbox = {
   name: 'just-bash',
+  obstacle: null,
   findObstacle: async () => null,
   open: limits => JustBashBox.open(limits),
 }

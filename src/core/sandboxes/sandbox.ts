@@ -29,6 +29,8 @@ export const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
 export interface Sandbox {
   /** Its name in the config. */
   name: 'bubblewrap' | 'just-bash'
+  /** What it lacks on this host, as far as that is known: null until it was tried. */
+  readonly obstacle: string | null
   /** Returns what it lacks on this host; null if it holds here. Tries it, once. */
   findObstacle(): Promise<string | null>
   /** Starts one with an empty home. Throws what is missing. */
