@@ -1,3 +1,4 @@
+import { closeSync } from 'node:fs'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { buildSeccompFilter } from './bubblewrap/seccomp.ts'
 import { toStream, writeTar } from './bubblewrap/tar.ts'
@@ -114,7 +115,7 @@ function buildRunScript({ memoryBytes, processes }: SandboxLimits, isFiltered: b
   const options = [
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--uid 1000', '--gid 1000'],
     ...['--hostname sandbox', '--die-with-parent', '--new-session', '--clearenv'],
-    ...['--cap-drop ALL', isFiltered ? '--seccomp 3' : ''],
+    ...['--cap-drop ALL', '--info-fd 4', isFiltered ? '--seccomp 3' : ''],
     ...['--ro-bind /usr /usr', '--symlink usr/bin /bin', '--symlink usr/sbin /sbin'],
     ...['--symlink usr/lib /lib', '--symlink usr/lib64 /lib64'],
     ...['--ro-bind-try /etc/alternatives /etc/alternatives'],
@@ -232,15 +233,18 @@ class BubblewrapBox implements SandboxBox {
         ...['nsenter', `--target=${this.#holder.pid}`, '--user', '--mount'],
         ...['--preserve-credentials', '--', 'bash', `${BOX}/etc/run`, seconds, ...command],
       ]),
-      { stdin: stdin ?? 'ignore', stdout: 'pipe', stderr: 'pipe', cwd: '/', env: { PATH } },
+      {
+        stdio: [stdin ?? 'ignore', 'pipe', 'pipe', 'ignore', 'pipe'],
+        ...{ cwd: '/', env: { PATH } },
+      },
     )
     this.#running.add(started)
     void started.exited.then(() => this.#running.delete(started))
-    return started
+    return { started, end: awaitEnd(started) }
   }
 
   async #runToEnd(started: Started, maxOutput: number): Promise<CommandResult> {
-    const running = this.#start(started)
+    const { started: running, end } = this.#start(started)
     const watch = new Watch(running, started)
     const stdout = new OutputText(maxOutput)
     const stderr = new OutputText(maxOutput)
@@ -252,7 +256,7 @@ class BubblewrapBox implements SandboxBox {
     }
     try {
       await Promise.all([take(running.stdout, stdout), take(running.stderr, stderr)])
-      await running.exited
+      await end
     } finally {
       watch.close()
     }
@@ -262,15 +266,16 @@ class BubblewrapBox implements SandboxBox {
   }
 
   async *#stream(started: Started): AsyncIterable<Uint8Array> {
-    const running = this.#start(started)
+    const { started: running, end } = this.#start(started)
     const watch = new Watch(running, started)
     const errors = new Response(running.stderr).text()
     try {
       for await (const bytes of running.stdout) yield bytes
-      await Promise.all([running.exited, errors])
+      await Promise.all([end, errors])
     } finally {
       watch.close()
       running.kill('SIGKILL')
+      await end
     }
     this.#throwIfGone(started)
   }
@@ -315,6 +320,38 @@ class Watch {
   describe(): string {
     return this.why === 'endless' ? '\n[It was ended, as it printed without end.]' : ''
   }
+}
+
+/**
+ * Awaits the end of a command and of everything in its namespace: bubblewrap itself is gone a moment
+ * before what it has killed.
+ */
+async function awaitEnd(started: Bun.Subprocess): Promise<void> {
+  const init = readInit(started)
+  await started.exited
+  const pid = await init
+  while (pid !== null && (await isAlive(pid))) await Bun.sleep(1)
+}
+
+/** Returns the first process of a command’s namespace; null if there was none. */
+async function readInit({ stdio: [, , , , fd] }: Bun.Subprocess): Promise<number | null> {
+  if (typeof fd !== 'number') return null
+  const said = await Bun.file(fd)
+    .text()
+    .catch(() => '')
+  // Nobody else closes it.
+  closeSync(fd)
+  const pid = /"child-pid": *(\d+)/.exec(said)?.[1]
+  return pid === undefined ? null : Number(pid)
+}
+
+// What is only waiting for its parent has nothing any more, and neither has anything below it.
+async function isAlive(pid: number): Promise<boolean> {
+  const stat = await Bun.file(`/proc/${pid}/stat`)
+    .text()
+    .catch(() => '')
+  const state = stat.slice(stat.lastIndexOf(')') + 2)[0]
+  return state !== undefined && state !== 'Z' && state !== 'X'
 }
 
 async function awaitReady(holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>): Promise<void> {

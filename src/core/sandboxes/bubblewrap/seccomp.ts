@@ -66,9 +66,14 @@ const ERRNO = 0x00050000
 const ENOSYS = 38
 /** Calls of the x32 interface have this bit, and other numbers. */
 const X32 = 0x40000000
-/** The third argument of `clone`; `clone3` hides it in memory, so that it does not exist. */
+/** Its flags are its first argument; those of `clone3` are in memory, so that it does not exist. */
 const CLONE: [number, number] = [56, 220]
 const CLONE3 = 435
+const FIRST_ARGUMENT = 16
+const EAFNOSUPPORT = 97
+const SOCKET: [number, number] = [41, 198]
+/** Local, IPv4, IPv6 and netlink: all that a network namespace keeps apart. */
+const FAMILIES = [1, 2, 10, 16]
 const NEW_USER = 0x10000000
 const JUMP_IF_SET = 0x45
 
@@ -86,7 +91,12 @@ export function buildSeccompFilter(architecture: string = process.arch): Buffer 
     ...[step(LOAD, 0), step(JUMP_IF_AT_LEAST, X32, 0, 1), step(RETURN, deny)],
     ...refused.flatMap(number => [step(JUMP_IF_EQUAL, number, 0, 1), step(RETURN, deny)]),
     step(JUMP_IF_EQUAL, CLONE[known.index], 0, 3),
-    ...[step(LOAD, 16), step(JUMP_IF_SET, NEW_USER, 0, 1), step(RETURN, deny)],
+    ...[step(LOAD, FIRST_ARGUMENT), step(JUMP_IF_SET, NEW_USER, 0, 1), step(RETURN, deny)],
+    step(LOAD, 0),
+    step(JUMP_IF_EQUAL, SOCKET[known.index], 0, FAMILIES.length + 2),
+    step(LOAD, FIRST_ARGUMENT),
+    ...FAMILIES.map((family, i) => step(JUMP_IF_EQUAL, family, FAMILIES.length - i, 0)),
+    step(RETURN, ERRNO | EAFNOSUPPORT),
     step(RETURN, ALLOW),
   ]
   return Buffer.concat(program)
