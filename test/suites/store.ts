@@ -14,6 +14,7 @@ import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
+import { testContainers } from './store/containers.ts'
 import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
@@ -855,6 +856,7 @@ export function testStore(
     testMembers(opened)
     testBudgets(opened)
     testFiles(opened)
+    testContainers(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

@@ -156,7 +156,7 @@ export async function openContainer(
   if (!found) return insertContainer(world, workspace_id, name)
   const restarted = await world.store.containers.findNewest(workspace_id, name + RESTART)
   if (restarted && !isExpired(world, restarted)) return restarted
-  const nonce = world.ids.secret().slice(0, 6)
+  const nonce = world.ids.secret().slice(-6)
   return insertContainer(world, workspace_id, `${name}${RESTART}${nonce}`)
 }
 
