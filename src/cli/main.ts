@@ -6,6 +6,7 @@ import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
+import { createContainersCommand } from './commands/containers.ts'
 import { createCreditsCommand } from './commands/credits.ts'
 import { createDoctorCommand } from './commands/doctor.ts'
 import { createExplainCommand } from './commands/explain.ts'
@@ -54,6 +55,7 @@ export function createProgram(): Command {
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())
+    .addCommand(createContainersCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createGuardrailsCommand())

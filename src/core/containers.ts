@@ -130,16 +130,13 @@ async function requireContainer(
 
 /** Lists containers, those first that nobody has used for longest; all of them without a query. */
 export async function listContainers(
-  { store, warm }: ContainerWorld,
-  _: Actor,
+  { store }: ContainerWorld,
+  _actor: Actor,
   { workspace_id }: ContainerQuery = {},
 ) {
-  const running = new Set(warm.listIds())
   const found = await store.containers.listUsable(workspace_id)
   return {
-    data: found.map(({ id, name, ended_at: _, ...rest }) => ({
-      ...{ container_id: name, ...rest, running: running.has(id) },
-    })),
+    data: found.map(({ id: _, name, ended_at: __, ...rest }) => ({ container_id: name, ...rest })),
   }
 }
 

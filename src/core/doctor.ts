@@ -42,6 +42,21 @@ export async function examineFiles(world: FileWorld): Promise<Finding> {
   return toFinding(toResult('files', problems, found))
 }
 
+/**
+ * Tries every way to run commands that there is, and says which the config has chosen. What is not
+ * chosen may be missing.
+ */
+export async function examineSandboxes({ config, sandboxes }: InferenceWorld): Promise<Finding> {
+  const states = await Promise.all(
+    sandboxes.map(async ({ name, findObstacle }) => ({ name, obstacle: await findObstacle() })),
+  )
+  const { kind } = config.sandbox
+  const chosen = states.find(({ name }) => name === kind)
+  const list = states.map(({ name, obstacle }) => `${name} ${obstacle ?? 'holds'}`).join('; ')
+  const choice = kind === false ? 'none is enabled (sandbox.kind)' : `${kind} is enabled`
+  return { check: 'sandbox', ok: !chosen?.obstacle, found: `${choice}: ${list}` }
+}
+
 /** What one check has found. */
 export interface CheckResult {
   check: string

@@ -458,8 +458,8 @@ describe('operators', () => {
     clock.pass(3 * 24 * 3600 * 1000)
     await makeHome(gateway, operator.workspace_id, 'two', { b: 'yy' })
     expect((await listContainers(gateway, operator)).data).toMatchObject([
-      { container_id: 'one', files: 1, bytes: 1, running: true },
-      { container_id: 'two', files: 1, bytes: 2, running: false },
+      { container_id: 'one', files: 1, bytes: 1 },
+      { container_id: 'two', files: 1, bytes: 2 },
     ])
     expect(await pruneContainers(gateway, operator)).toEqual({ deleted: 0, bytes: 0 })
     expect(await pruneContainers(gateway, operator, { unused_days: 2 })).toEqual({

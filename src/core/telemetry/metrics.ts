@@ -28,6 +28,10 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'gateway_implausible_usage_total',
     'Answers whose provider reported counts that they cannot have',
   )
+  const commands = new Counter(
+    'gateway_container_commands_total',
+    'Commands of models in containers, by how they ended',
+  )
   const models = new ModelCounters(world)
   const outcomes = new OutcomeCounter(calls)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
@@ -52,6 +56,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('usage.implausible', ({ endpoint }) =>
     implausible.add(renderProviderLabel(endpoint), 1),
   )
+  world.events.on('container.command', ({ outcome }) => commands.add(`outcome="${outcome}"`, 1))
   world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
   world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
   world.events.on('generation.finished', generation => {
@@ -73,6 +78,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         wins,
         toolAnswers,
         implausible,
+        commands,
         tokens,
         cost,
         ...models.counters,
@@ -271,6 +277,7 @@ function readGauges(world: TelemetryWorld): { renderText(): string }[] {
   return [
     buildInfo,
     buildGauge('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
+    buildGauge('gateway_running_containers', 'Containers that run', world.warm.size),
     buildGauge(
       'gateway_recorder_healthy',
       'Whether finished calls can be recorded',

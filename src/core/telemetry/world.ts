@@ -8,6 +8,8 @@ export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
+  /** The containers that run. */
+  warm: { size: number }
   recorder: Pick<Recorder, 'healthy'>
   events: Events
 }

@@ -42,6 +42,8 @@ export class FakeBox implements SandboxBox {
   /** Resolves when a command hangs. */
   readonly hung = Promise.withResolvers<void>()
   readonly #end = Promise.withResolvers<never>()
+  /** Resolves when it has ended. */
+  readonly closed = Promise.withResolvers<void>()
 
   constructor(sandbox: FakeSandbox, limits: SandboxLimits) {
     this.#sandbox = sandbox
@@ -95,6 +97,7 @@ export class FakeBox implements SandboxBox {
 
   async close(): Promise<void> {
     this.isGone = true
+    this.closed.resolve()
     this.#end.reject(new SandboxGone())
   }
 }
