@@ -183,6 +183,24 @@ async function endContainer(
   await world.store.containers.end(container.id, ended_at, entry)
 }
 
+/** Compares the record of every container’s file with its bytes. Returns what differs. */
+export async function checkHomes({ blobs, store: { containers } }: ContainerWorld) {
+  const problems: string[] = []
+  let count = 0
+  for (const container of await containers.listUsable()) {
+    const range = { container_id: container.id, limit: Number.MAX_SAFE_INTEGER }
+    for (const file of await containers.listFiles(range)) {
+      count += 1
+      const size = await blobs.size(getHomeBlob(container, file))
+      if (size === file.size_bytes) continue
+      // A command may have changed it meanwhile.
+      if (await containers.hasBlob(container.workspace_id, file.blob))
+        problems.push(`${container.name}: ${file.path} has ${size ?? 'no'} bytes`)
+    }
+  }
+  return { count, problems }
+}
+
 /** Deletes what killed processes have left of files of every kind. Returns how many those were. */
 export const sweepBlobs = (world: ContainerWorld): Promise<number> =>
   sweepFiles(world, ({ workspace_id, name }) => world.store.containers.hasBlob(workspace_id, name))

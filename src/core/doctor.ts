@@ -1,4 +1,5 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
+import { checkHomes } from './containers.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls } from './inference/recover.ts'
@@ -40,6 +41,13 @@ export async function examineFiles(world: FileWorld): Promise<Finding> {
   const { count, problems } = await checkFiles(world)
   const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
   return toFinding(toResult('files', problems, found))
+}
+
+/** Compares the record of every container’s file with its bytes. Also while a server runs. */
+export async function examineHomes(world: InferenceWorld): Promise<Finding> {
+  const { count, problems } = await checkHomes(world)
+  const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
+  return toFinding(toResult('containers', problems, found))
 }
 
 /**
