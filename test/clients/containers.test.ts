@@ -119,7 +119,11 @@ function testClients(kind: 'bubblewrap' | 'just-bash'): void {
         tools: [tool('openrouter:shell', 'responses')],
       })
       const items = answer.output as unknown as Record<string, unknown>[]
-      expect(items.map(({ type }) => type)).toEqual(['openrouter:shell', 'openrouter:shell', 'message'])
+      expect(items.map(({ type }) => type)).toEqual([
+        'openrouter:shell',
+        'openrouter:shell',
+        'message',
+      ])
       expect(items[0]).toMatchObject({
         ...{ status: 'completed', container_id: 'responses', call_id: 'call_0' },
         action: { commands: [COMMANDS[0]] },

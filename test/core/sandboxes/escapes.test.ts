@@ -143,10 +143,7 @@ function testEscapes(sandbox: Sandbox): void {
       })
 
       test('output without end', async () => {
-        const { stdout } = await run(
-          'while true; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyy; done',
-          300,
-        )
+        const { stdout } = await run('while true; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyy; done', 300)
         expect(stdout.length).toBeLessThanOrEqual(16_384)
       })
 
