@@ -230,6 +230,8 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   for (const key of listUnreadableByokKeys(gateway)) gateway.events.publish('byok.unreadable', key)
   await verifyLedgerEnd(gateway)
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
+  const { probeSandbox } = await import('../../core/sandboxes/registry.ts')
+  await probeSandbox(gateway)
   const { sweepBlobs } = await import('../../core/containers.ts')
   const swept = await sweepBlobs(gateway)
   if (swept > 0)
@@ -237,8 +239,6 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       files: swept,
       consequence: 'uploads that a killed process left were deleted',
     })
-  const { probeSandbox } = await import('../../core/sandboxes/registry.ts')
-  await probeSandbox(gateway)
   const recovered = await recoverCalls(gateway)
   if (recovered > 0)
     log('warn', 'calls.recovered', {

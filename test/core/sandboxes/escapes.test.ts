@@ -109,6 +109,7 @@ function testEscapes(sandbox: Sandbox): void {
       test('memory', async () => {
         const { stdout } = await run(`perl -e '$x = "a" x (2 ** 30); print "ESCAPED" if length $x'`)
         expect(stdout).toBe('')
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: it is bash's
         const double = 'a=aaaaaaaaaaaaaaaa; while [ ${#a} -lt 300000000 ]; do a=$a$a; done'
         expect((await run(`${double}; echo ESCAPED`)).stdout).toBe('')
       })
