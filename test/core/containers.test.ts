@@ -266,6 +266,27 @@ describe('containers that run', () => {
     expect((await run('one', ['read a'])).results[0]?.stdout).toBe('1')
   })
 
+  test('that begin at once take no place twice', async () => {
+    await open({ running: 1 })
+    await run('one', ['write a 1'])
+    const [two, three] = await Promise.all([
+      failureOf(run('two', ['write a 2'])),
+      failureOf(run('three', ['write a 3'])),
+    ])
+    expect([two, three?.[0], gateway.warm.size]).toEqual([undefined, 503, 1])
+    expect(sandbox.open_boxes).toHaveLength(1)
+  })
+
+  test('that are ended while they open leave nothing that runs', async () => {
+    const opening = sandbox.open
+    sandbox.open = async limits => {
+      await Promise.all(gateway.warm.listIds().map(id => gateway.warm.end(id)))
+      return opening.call(sandbox, limits)
+    }
+    await run('mine', ['write a x'])
+    expect([sandbox.open_boxes, gateway.warm.size]).toEqual([[], 0])
+  })
+
   test('get the limits of the config, and commands theirs', async () => {
     await open({ home_mib: 5, memory_mib: 100, processes: 7 })
     await run('mine', ['write a x'], { timeoutMs: 123, maxOutput: 45 })

@@ -50,7 +50,8 @@ export class WarmContainers {
     work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
   ): Promise<Result> {
     if (this.#isClosed) throw unavailable('The gateway is shutting down')
-    const warm = this.#warm.get(container.id) ?? (await this.#add(world, container))
+    // Nothing waits between these lines, so that no other container takes its place.
+    const warm = this.#warm.get(container.id) ?? this.#add(world, container)
     clearTimeout(warm.idle)
     warm.users += 1
     const before = warm.queue
@@ -91,7 +92,7 @@ export class WarmContainers {
     await Promise.all(this.listIds().map(id => this.end(id)))
   }
 
-  async #add(world: ContainerWorld, container: Container): Promise<WarmContainer> {
+  #add(world: ContainerWorld, container: Container): WarmContainer {
     const most = world.config.sandbox.running
     const warm: WarmContainer = {
       ...{ container, home: null, copied: new Set<string>(), idle: undefined },
@@ -101,8 +102,7 @@ export class WarmContainers {
     if (this.#warm.size >= most && !idle)
       throw unavailable(`${most} containers run already: sandbox.running allows no more`, 10)
     this.#warm.set(container.id, warm)
-    // Its place is taken first, so that no two take the same.
-    if (idle) await this.end(idle.container.id)
+    if (idle) void this.end(idle.container.id)
     return warm
   }
 
@@ -115,12 +115,14 @@ export class WarmContainers {
   async #release({ config }: ContainerWorld, warm: WarmContainer): Promise<void> {
     warm.users -= 1
     warm.lastUse = this.#uses++
+    const { id } = warm.container
+    // It was ended while it was opened.
+    if (this.#warm.get(id) !== warm) await warm.home?.box.close()
     if (warm.home?.box.isGone) {
       warm.home = null
       warm.copied.clear()
     }
     if (warm.users > 0) return
-    const { id } = warm.container
     if (!warm.home) {
       if (this.#warm.get(id) === warm) this.#warm.delete(id)
       return
