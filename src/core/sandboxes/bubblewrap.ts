@@ -150,7 +150,7 @@ interface Started {
 class BubblewrapBox implements SandboxBox {
   isGone = false
   readonly #holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>
-  readonly #running = new Set<Bun.Subprocess>()
+  readonly #running = new Map<Bun.Subprocess, Promise<number | null>>()
 
   private constructor(holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>) {
     this.#holder = holder
@@ -217,12 +217,13 @@ class BubblewrapBox implements SandboxBox {
   async close(): Promise<void> {
     this.#end()
     this.#holder.kill('SIGKILL')
-    await Promise.all([this.#holder.exited, ...[...this.#running].map(one => one.exited)])
+    const running = [...this.#running.keys()]
+    await Promise.all([this.#holder.exited, ...running.map(one => one.exited)])
   }
 
   #end(): void {
     this.isGone = true
-    for (const one of this.#running) one.kill('SIGKILL')
+    for (const [one, init] of this.#running) void killWhole(one, init)
   }
 
   #start({ command, timeoutMs, stdin }: Started) {
@@ -238,14 +239,15 @@ class BubblewrapBox implements SandboxBox {
         ...{ cwd: '/', env: { PATH } },
       },
     )
-    this.#running.add(started)
+    const init = readInit(started)
+    this.#running.set(started, init)
     void started.exited.then(() => this.#running.delete(started))
-    return { started, end: awaitEnd(started) }
+    return { started, init, end: awaitEnd(started, init) }
   }
 
   async #runToEnd(started: Started, maxOutput: number): Promise<CommandResult> {
-    const { started: running, end } = this.#start(started)
-    const watch = new Watch(running, started)
+    const { started: running, init, end } = this.#start(started)
+    const watch = new Watch(running, init, started)
     const stdout = new OutputText(maxOutput)
     const stderr = new OutputText(maxOutput)
     const take = async (stream: ReadableStream<Uint8Array>, text: OutputText) => {
@@ -266,15 +268,15 @@ class BubblewrapBox implements SandboxBox {
   }
 
   async *#stream(started: Started): AsyncIterable<Uint8Array> {
-    const { started: running, end } = this.#start(started)
-    const watch = new Watch(running, started)
+    const { started: running, init, end } = this.#start(started)
+    const watch = new Watch(running, init, started)
     const errors = new Response(running.stderr).text()
     try {
       for await (const bytes of running.stdout) yield bytes
       await Promise.all([end, errors])
     } finally {
       watch.close()
-      running.kill('SIGKILL')
+      await killWhole(running, init)
       await end
     }
     this.#throwIfGone(started)
@@ -296,11 +298,17 @@ const KILLED = 137
 class Watch {
   why: 'late' | 'endless' | 'cancelled' | null = null
   readonly #running: Bun.Subprocess
+  readonly #init: Promise<number | null>
   readonly #cancellation: Cancellation | undefined
   readonly #timer: Timer
 
-  constructor(running: Bun.Subprocess, { timeoutMs, cancellation }: Started) {
+  constructor(
+    running: Bun.Subprocess,
+    init: Promise<number | null>,
+    { timeoutMs, cancellation }: Started,
+  ) {
     this.#running = running
+    this.#init = init
     this.#cancellation = cancellation
     this.#timer = setTimeout(() => this.end('late'), timeoutMs)
     cancellation?.listen(() => this.end('cancelled'))
@@ -309,7 +317,7 @@ class Watch {
   /** Kills it: the kernel kills everything in its namespace with it. */
   end(why: NonNullable<Watch['why']>): void {
     this.why ??= why
-    this.#running.kill('SIGKILL')
+    void killWhole(this.#running, this.#init)
   }
 
   close(): void {
@@ -326,11 +334,28 @@ class Watch {
  * Awaits the end of a command and of everything in its namespace: bubblewrap itself is gone a moment
  * before what it has killed.
  */
-async function awaitEnd(started: Bun.Subprocess): Promise<void> {
-  const init = readInit(started)
+async function awaitEnd(started: Bun.Subprocess, init: Promise<number | null>): Promise<void> {
   await started.exited
   const pid = await init
   while (pid !== null && (await isAlive(pid))) await Bun.sleep(1)
+}
+
+/**
+ * Kills a command and everything in its namespace. The first process of that goes before bubblewrap:
+ * one that has just begun does not yet follow its parent.
+ */
+async function killWhole(running: Bun.Subprocess, init: Promise<number | null>): Promise<void> {
+  const pid = await init
+  if (running.exitCode !== null || running.signalCode !== null) return
+  if (pid !== null && (await isAlive(pid))) tryToKill(pid)
+  running.kill('SIGKILL')
+}
+
+// It may have ended just now.
+function tryToKill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {}
 }
 
 /** Returns the first process of a command’s namespace; null if there was none. */

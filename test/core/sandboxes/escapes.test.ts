@@ -66,6 +66,13 @@ function testEscapes(sandbox: Sandbox): void {
       expect(existsSync('/etc/ld.so.preload')).toBe(hadPreload)
     })
 
+    test('what is killed as it begins leaves nothing', async () => {
+      for (let timeoutMs = 1; timeoutMs <= 20; timeoutMs++) {
+        await runIn(await renew(), `sleep ${host.marker} & sleep ${host.marker}`, { timeoutMs })
+        expect(findProcesses(host.marker)).toEqual([])
+      }
+    })
+
     test('programs and settings of a home are not those that read it', async () => {
       const own = await sandbox.open(LIMITS)
       const evil =
