@@ -14,6 +14,7 @@ const result = await Bun.build({
     'src/core/tokenizers/worker.ts',
     'src/core/documents/worker.ts',
     'src/core/healing/worker.ts',
+    'src/core/sandboxes/just-bash/worker.ts',
   ],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   target: 'bun',

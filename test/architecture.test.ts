@@ -71,8 +71,8 @@ const sources: Source[] = await Promise.all(
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
-  ...['documents', 'healing'],
-  ...['files'],
+  ...['documents', 'healing', 'sandboxes'],
+  ...['files', 'containers'],
   ...[
     'protocols',
     'upstream',

@@ -6,6 +6,7 @@ import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
+import { createContainersCommand } from './commands/containers.ts'
 import { createCreditsCommand } from './commands/credits.ts'
 import { createDatasetsCommand } from './commands/datasets.ts'
 import { createDestinationsCommand } from './commands/destinations.ts'
@@ -59,6 +60,7 @@ export function createProgram(): Command {
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())
     .addCommand(createDestinationsCommand())
+    .addCommand(createContainersCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createGuardrailsCommand())

@@ -499,6 +499,63 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    sandbox: Type.Object(
+      {
+        kind: Type.Union(
+          [Type.Literal(false), Type.Literal('bubblewrap'), Type.Literal('just-bash')],
+          {
+            default: false,
+            description:
+              'What runs the commands of models: bubblewrap has Linux namespaces; just-bash works ' +
+              'everywhere, with fewer programs and a weaker wall; false: nothing runs',
+          },
+        ),
+        home_mib: Type.Integer({
+          default: 256,
+          minimum: 1,
+          maximum: 16_384,
+          description:
+            'What the home of one container takes, in MiB. It is in memory while it runs',
+        }),
+        quota_mib: Type.Integer({
+          default: 10_240,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'What the homes of all containers of one workspace take on disk, in MiB',
+        }),
+        memory_mib: Type.Integer({
+          default: 1_024,
+          minimum: 64,
+          maximum: 1_048_576,
+          description: 'What one process of a command may map, in MiB',
+        }),
+        processes: Type.Integer({
+          default: 64,
+          minimum: 4,
+          maximum: 4_096,
+          description: 'The processes of one command at once',
+        }),
+        running: Type.Integer({
+          default: 16,
+          minimum: 1,
+          maximum: 10_000,
+          description: 'The containers that run at once',
+        }),
+        timeout_seconds: Type.Number({
+          default: 300,
+          minimum: 0.01,
+          maximum: 300,
+          description: 'The longest time of one command; a call that asks for more gets this',
+        }),
+        idle_seconds: Type.Number({
+          default: 900,
+          minimum: 0.01,
+          maximum: 14_400,
+          description: 'How long a container keeps running without a command',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     server_tools: Type.Object(
       {
         timeout_seconds: Seconds(60, 'The longest time for one use of a tool of the gateway'),

@@ -1,4 +1,5 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
+import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
@@ -44,6 +45,28 @@ export async function examineFiles(world: FileWorld): Promise<Finding> {
   const { count, problems } = await checkFiles(world)
   const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
   return toFinding(toResult('files', problems, found))
+}
+
+/** Compares the record of every container’s file with its bytes. Also while a server runs. */
+export async function examineHomes(world: InferenceWorld): Promise<Finding> {
+  const { count, problems } = await checkHomes(world)
+  const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
+  return toFinding(toResult('containers', problems, found))
+}
+
+/**
+ * Tries every way to run commands that there is, and says which the config has chosen. What is not
+ * chosen may be missing.
+ */
+export async function examineSandboxes({ config, sandboxes }: InferenceWorld): Promise<Finding> {
+  const states = await Promise.all(
+    sandboxes.map(async ({ name, findObstacle }) => ({ name, obstacle: await findObstacle() })),
+  )
+  const { kind } = config.sandbox
+  const chosen = states.find(({ name }) => name === kind)
+  const list = states.map(({ name, obstacle }) => `${name} ${obstacle ?? 'holds'}`).join('; ')
+  const choice = kind === false ? 'none is enabled (sandbox.kind)' : `${kind} is enabled`
+  return { check: 'sandbox', ok: !chosen?.obstacle, found: `${choice}: ${list}` }
 }
 
 /** What one check has found. */

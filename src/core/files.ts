@@ -16,6 +16,8 @@ export interface NewUpload extends FileScope {
   filename: string
   /** False for uploads of callers, true for what the gateway itself has written. */
   downloadable?: boolean
+  /** Whether a type that is not known is stored as binary, instead of refused. */
+  takesAnything?: boolean
 }
 
 const ID_START = 'or_file_'
@@ -30,13 +32,17 @@ export class Upload {
   readonly #file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>
   readonly #draft: BlobDraft
   readonly #detector = new TypeDetector()
+  /** The type of what has none that is known; undefined if that is refused. */
+  readonly #otherwise: string | undefined
 
   private constructor(
     world: FileWorld,
     actor: Actor,
     file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
     draft: BlobDraft,
+    otherwise: string | undefined,
   ) {
+    this.#otherwise = otherwise
     this.#world = world
     this.#actor = actor
     this.#file = file
@@ -57,10 +63,10 @@ export class Upload {
       1,
     )
     const name = world.ids.uuid().replaceAll('-', '')
-    const { downloadable = false } = input
+    const { downloadable = false, takesAnything = false } = input
     const file = { id: ID_START + name, workspace_id, filename, downloadable }
     const draft = await explainFullDisk(() => world.blobs.create({ workspace_id, name }))
-    return new Upload(world, actor, file, draft)
+    return new Upload(world, actor, file, draft, takesAnything ? BINARY : undefined)
   }
 
   /** Takes the next bytes. Throws 413 for more than 104,857,600, and 503 where the disk is full. */
@@ -78,9 +84,10 @@ export class Upload {
     const size_bytes = this.#draft.size
     if (size_bytes === 0) throw invalid('file: expected a file that is not empty', 'file')
     checkPurpose(purpose)
-    const mime_type = await this.#detector.finish(size_bytes, (position, length) =>
+    const detected = await this.#detector.finish(size_bytes, (position, length) =>
       this.#draft.readAt(position, length),
     )
+    const mime_type = detected ?? this.#otherwise
     if (mime_type === undefined) throw invalid(`file: expected ${ACCEPTED}`, 'file')
     const { files } = this.#world.store
     const file = { ...this.#file, mime_type, size_bytes, purpose, ...this.#stamp() }
@@ -95,6 +102,8 @@ export class Upload {
 
   #stamp = () => ({ created_at: getIsoTime(this.#world) })
 }
+
+const BINARY = 'application/octet-stream'
 
 const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
 
@@ -230,7 +239,11 @@ async function requireFile(world: FileWorld, actor: Actor, id: string, scope: Fi
  * Resolves whose files a request is about: those of the key's workspace, or of one that a manager
  * of all workspaces names. Throws 403 for another than the key's own (wire reference F.1).
  */
-function resolveScope(world: FileWorld, actor: Actor, { workspace_id, provider }: FileScope) {
+export function resolveScope(
+  world: FileWorld,
+  actor: Actor,
+  { workspace_id, provider }: FileScope,
+) {
   if (provider !== undefined)
     throw invalid('provider: expected nothing, as files are kept here only so far', 'provider')
   const managesAll = actor.kind !== 'inference' && canManageAll(world, actor)
@@ -248,12 +261,17 @@ export const getBlobPlace = ({ id, workspace_id }: StoredFile): BlobPlace => ({
 
 /**
  * Deletes what killed processes have left of uploads and deletions, and the bytes of workspaces
- * that were deleted. Returns how many files that were. For the start of a server.
+ * that were deleted. `isOfOthers` tells the blobs that are no files. Returns how many files that
+ * were. For the start of a server.
  */
-export async function sweepFiles({ blobs, store: { files } }: FileWorld): Promise<number> {
+export async function sweepFiles(
+  { blobs, store: { files } }: FileWorld,
+  isOfOthers: (place: BlobPlace) => Promise<boolean> = async () => false,
+): Promise<number> {
   const swept = await blobs.sweep(
-    async ({ name, workspace_id }) =>
-      (await files.find(ID_START + name))?.workspace_id === workspace_id,
+    async place =>
+      (await files.find(ID_START + place.name))?.workspace_id === place.workspace_id ||
+      (await isOfOthers(place)),
   )
   const kept = await blobs.listWorkspaces()
   const deleted = kept.length === 0 ? [] : await files.listDeletedWorkspaces()

@@ -5,6 +5,7 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import { WarmContainers } from './containers/warm.ts'
 import type { DeliveryPace } from './destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from './destinations/deliveries.ts'
 import type { DestinationKind } from './destinations/kind.ts'
@@ -54,6 +55,8 @@ import type { Guardrail } from './policy/guardrails/store.ts'
 import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import { SANDBOXES } from './sandboxes/registry.ts'
+import type { Sandbox } from './sandboxes/sandbox.ts'
 import { openDiskBlobs } from './store/blobs/disk.ts'
 import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openDataDirectory } from './store/data-directory.ts'
@@ -84,6 +87,10 @@ export interface Gateway {
   store: Store
   /** The bytes of files. */
   blobs: BlobStore
+  /** Every way to run commands. */
+  sandboxes: Sandbox[]
+  /** The containers that run in this process. */
+  warm: WarmContainers
   memory: Memory
   traffic: Traffic
   ledger: Ledger
@@ -210,6 +217,7 @@ export interface GatewayParts {
   tools: ServerTool[]
   destinationKinds: DestinationKind[]
   deliveryPace: Partial<DeliveryPace>
+  sandboxes: Sandbox[]
 }
 
 /**
@@ -273,6 +281,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     catalog,
     store,
     blobs,
+    sandboxes: overrides.sandboxes ?? SANDBOXES,
+    warm: new WarmContainers(),
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
@@ -305,12 +315,14 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       const now = await store.version()
       if (now === version) return false
       await reload(gateway)
+      await gateway.warm.endGone(gateway)
       version = now
       return true
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
       await gateway.deliveries.stop()
+      await gateway.warm.close()
       documents.close()
       healer.close()
       tokenizers.close()

@@ -8,6 +8,7 @@ import type { InferenceWorld } from './inference/world.ts'
 import { toMidnight } from './kernel/clock.ts'
 import { hasDailyFreeLimit } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
+import { probeSandbox } from './sandboxes/registry.ts'
 
 declare module './events.ts' {
   interface EventMap {
@@ -51,6 +52,7 @@ export async function reconfigure(
     checkPluginDefaults(config, world.plugins)
     const catalog = openCatalog(config, protocolNames, world.clock.now(), world)
     const freeSoFar = await countFreeToday(world, config)
+    await probeSandbox({ ...world, config })
     applyConfig(world, config, catalog, freeSoFar)
   }
   world.instance.configStatus = { applied: world.clock.now(), rejected: false }

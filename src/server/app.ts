@@ -12,6 +12,7 @@ import { createAuditRoutes } from './routes/audit.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
+import { createContainerRoutes } from './routes/containers.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
@@ -73,6 +74,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))
+        .use(createContainerRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway))

@@ -26,6 +26,7 @@ import { answerPreflight } from '../../src/server/cors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
+import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -119,6 +120,7 @@ async function readTwice({ gateway }: House): Promise<number> {
 
 interface House {
   gateway: Gateway
+  sandbox: FakeSandbox
   clock: TestClock
   /** A key with a limit of 50 cents. */
   limited: string
@@ -133,8 +135,10 @@ interface House {
 
 async function house(change: Json = {}): Promise<House> {
   const clock = new TestClock()
+  const sandbox = new FakeSandbox()
   const gateway = await testGateway({
     clock,
+    sandboxes: [sandbox],
     random: () => 0.5,
     config: over(base(), change),
     tools: [...TOOLS, hanging],
@@ -145,6 +149,7 @@ async function house(change: Json = {}): Promise<House> {
   const app = createApp(gateway, () => '127.0.0.1')
   return {
     gateway,
+    sandbox,
     clock,
     limited,
     keys,
@@ -394,6 +399,42 @@ const PREFLIGHT = new Request('http://localhost/api/v1/key', {
 
 const SEARXNG = { searxng: { base_url: 'https://searxng.example' } }
 const MCP_SERVERS = { own: { url: 'https://mcp.example' } }
+
+const MIB = 1024 * 1024
+const SANDBOX = {
+  sandbox: {
+    ...{ kind: 'just-bash', home_mib: 1, memory_mib: 64, processes: 4, running: 1 },
+    timeout_seconds: 1,
+  },
+}
+
+/** Lets a model run a command in a container, and returns the status. */
+async function runCommand(house: House, command: string, session_id = 'one'): Promise<number> {
+  const tool_calls = [
+    {
+      id: 'a',
+      type: 'function',
+      function: { name: 'bash', arguments: JSON.stringify({ command }) },
+    },
+  ]
+  first.answer(({ json }) => {
+    const { messages } = json as { messages: { role: string; content: string }[] }
+    const result = messages.find(({ role }) => role === 'tool')?.content
+    heardResult = result
+    return result === undefined
+      ? completion('', { choices: [{ ...CALLING, message: { role: 'assistant', tool_calls } }] })
+      : completion('Done.')
+  })
+  const tools = [{ type: 'gateway:bash', parameters: { engine: 'openrouter' } }]
+  return statusOf(house.ask({ tools, session_id }))
+}
+let heardResult: string | undefined
+
+/** Returns the limits of a container that is opened now. */
+async function readLimits(house: House) {
+  await runCommand(house, 'write a x', `session-${house.sandbox.boxes.length}`)
+  return house.sandbox.boxes.at(-1)?.limits
+}
 
 const ROWS: Row[] = [
   row(
@@ -949,6 +990,101 @@ const ROWS: Row[] = [
       seen: leaveCall,
       was: 'exact',
       is: 'estimated',
+    },
+  ),
+  row(
+    'sandbox.kind',
+    { sandbox: { kind: 'just-bash' } },
+    { seen: house => runCommand(house, 'write a x'), was: 400, is: 200 },
+  ),
+  row(
+    'sandbox.home_mib',
+    { sandbox: { home_mib: 2 } },
+    {
+      before: SANDBOX,
+      seen: readLimits,
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+      is: { homeBytes: 2 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+    },
+  ),
+  row(
+    'sandbox.memory_mib',
+    { sandbox: { memory_mib: 65 } },
+    {
+      before: SANDBOX,
+      seen: readLimits,
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4 },
+    },
+  ),
+  row(
+    'sandbox.processes',
+    { sandbox: { processes: 5 } },
+    {
+      before: SANDBOX,
+      seen: readLimits,
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 5 },
+    },
+  ),
+  row(
+    'sandbox.quota_mib',
+    { sandbox: { quota_mib: 0 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        await runCommand(house, 'write a x')
+        return heardResult?.includes('sandbox.quota_mib')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'sandbox.timeout_seconds',
+    { sandbox: { timeout_seconds: 2 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        await runCommand(house, 'write a x')
+        return house.sandbox.boxes.at(-1)?.commands.at(-1)?.timeoutMs
+      },
+      was: 1_000,
+      is: 2_000,
+    },
+  ),
+  row(
+    'sandbox.running',
+    { sandbox: { running: 2 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        for (const session_id of ['one', 'two']) await runCommand(house, 'write a x', session_id)
+        return house.sandbox.open_boxes.length
+      },
+      was: 1,
+      is: 2,
+    },
+  ),
+  row(
+    'sandbox.idle_seconds',
+    { sandbox: { idle_seconds: 0.01 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        await runCommand(house, 'write a x')
+        const box = house.sandbox.boxes.at(-1)
+        return unlessWaiting(signal =>
+          Promise.race([
+            box?.closed.promise.then(() => 'ends'),
+            new Promise<string>((_, reject) =>
+              signal.addEventListener('abort', () => reject(signal.reason)),
+            ),
+          ]),
+        )
+      },
+      was: 'waits',
+      is: 'ends',
     },
   ),
   row(

@@ -95,7 +95,9 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
       tools: [entry, ...(sample.functions ?? []).map(one => toDoor(door, one))],
     })
 
-  const cases = DOORS.flatMap(door => LOOP_PROTOCOLS.map(protocol => [door, protocol] as const))
+  const cases = (sample.doors ?? DOORS).flatMap(door =>
+    LOOP_PROTOCOLS.map(protocol => [door, protocol] as const),
+  )
   test.each(cases)(
     `${tool.name} runs on %s with %s, whole and streamed`,
     async (door, protocol) => {

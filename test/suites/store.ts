@@ -14,6 +14,7 @@ import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
+import { testContainers } from './store/containers.ts'
 import { testDestinations } from './store/destinations.ts'
 import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
@@ -816,6 +817,7 @@ export function testStore(
     testBudgets(opened)
     testFiles(opened)
     testTranscripts(opened)
+    testContainers(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

@@ -269,7 +269,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
   [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
-  [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
+  [/^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers)(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
   [/^\/api\/v1\/(activity|analytics)(\/|$)/, 'management'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
@@ -347,9 +347,9 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
-/** Tells whether a route is about files, which belong to every key of a workspace. */
+/** Tells whether a route is about files or containers, which belong to every key of a workspace. */
 export const isAboutFiles = ({ path }: Pick<DescribedRoute, 'path'>): boolean =>
-  /^\/api\/v1\/files(\/|$)/.test(path)
+  /^\/api\/v1\/(files|containers)(\/|$)/.test(path)
 
 const FILE_RULES: Record<Live, Rule> = {
   'inference key': good,

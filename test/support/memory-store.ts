@@ -5,6 +5,7 @@ import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
+import { createMemoryContainerStore } from './memory-store/containers.ts'
 import { createMemoryCreditStore } from './memory-store/credits.ts'
 import { createMemoryDeliveryStore } from './memory-store/deliveries.ts'
 import { createMemoryDestinationStore } from './memory-store/destinations.ts'
@@ -62,6 +63,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     audit: createMemoryAuditStore(connection),
     credits: createMemoryCreditStore(connection),
     files: createMemoryFileStore(connection),
+    containers: createMemoryContainerStore(connection),
     guardrails: createMemoryGuardrailStore(connection),
     assignments: createMemoryAssignmentStore(connection),
     ledger: createMemoryLedgerStore(connection),

@@ -13,6 +13,7 @@ import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
 import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+import { makeContainerFile } from './containers.ts'
 import { buildGeneration } from './generation.ts'
 import { GROUP_ID } from './scim.ts'
 
@@ -224,6 +225,11 @@ export const EXAMPLES: Record<string, Example> = {
     action: 'files.delete',
     key: 'either',
     params: { file_id: (await makeFile(gateway, actor)).id },
+  }),
+  promoteContainerFile: async (gateway, { workspace_id }) => ({
+    action: 'files.create',
+    key: 'either',
+    params: await makeContainerFile(gateway, workspace_id),
   }),
   createGuardrail: async () => ({
     action: 'guardrails.create',

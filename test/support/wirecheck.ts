@@ -89,7 +89,7 @@ interface Union {
 function allowServiceItems(schemas: any): void {
   const known: Union = schemas.OutputItems
   const own = Object.entries(known.discriminator.mapping).filter(
-    ([type]) => type.includes(':') || type in MCP_ITEMS,
+    ([type]) => type.includes(':') || type in MCP_ITEMS || type.startsWith('shell_call'),
   )
   const narrow: Union[] = [
     schemas.BaseResponsesResult.properties.output.items,

@@ -31,7 +31,11 @@ export const createDoctorCommand = () =>
       checkFlags(flags)
       if (flags.reseal) await reseal(gateway, actor, flags)
       const { data } = await core.examineGateway(gateway)
-      data.push(await core.examineFiles(gateway))
+      data.push(
+        await core.examineFiles(gateway),
+        await core.examineHomes(gateway),
+        await core.examineSandboxes(gateway),
+      )
       if (!data.every(({ ok }) => ok)) process.exitCode = 1
       return { data }
     },

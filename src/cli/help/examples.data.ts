@@ -33,6 +33,12 @@ export const EXAMPLES: Record<string, string[]> = {
   'presets get': ['presets get helper'],
   'presets versions': ['presets versions helper', 'presets versions helper 2'],
   'presets update': ['presets update helper --status disabled'],
+  'containers list': ['containers list', 'containers list --workspace research'],
+  'containers kill': [
+    'containers kill sess_report',
+    'containers kill sess_report --workspace research',
+  ],
+  'containers prune': ['containers prune', 'containers prune --unused-days 7'],
   'files upload': ['files upload report.pdf', 'files upload out.csv --name reports/2026.csv'],
   'files list': ['files list', 'files list --limit 10 --order asc'],
   'files get': ['files get or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],

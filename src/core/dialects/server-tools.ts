@@ -1,7 +1,7 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { ServerTool, ToolReading } from '../inference/server-tool.ts'
-import { isObject, type Json, readObject, readString } from '../kernel/json.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
 import type { TextCall } from '../language/call.ts'
@@ -42,7 +42,7 @@ export function readServerTools<Tool>(
   const tools: Tool[] = []
   const requests: ServerToolRequest[] = []
   for (const [i, tool] of (body.tools ?? []).entries()) {
-    const request = readRequest(world, actor, tool, `tools.${i}`, dialect)
+    const request = readRequest(world, actor, tool, `tools.${i}`, dialect, body)
     if (request) requests.push(requireNew(requests, request))
     else tools.push(tool)
   }
@@ -91,11 +91,12 @@ function readRequest(
   entry: unknown,
   field: string,
   dialect: TextDialect,
+  body: object,
 ): ServerToolRequest | undefined {
   const type = isObject(entry) ? readString(entry.type) : null
   if (type === null || !isObject(entry)) return undefined
   const name = readServiceName(world, type)
-  const tool = findServerTool(world, type, dialect)
+  const tool = findServerTool(world, entry, type, dialect)
   if (tool === undefined) {
     if (name === undefined) return undefined
     checkEnabled(world, actor, type, [name])
@@ -105,7 +106,8 @@ function readRequest(
   if (tool.dialects?.includes(dialect) === false)
     throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
   const reading: ToolReading = {
-    readTool: (inner, at) => requireRequest(world, actor, inner, at, dialect),
+    readTool: (inner, at) => requireRequest(world, actor, inner, at, dialect, body),
+    findReplayed: name => findReplayed(body, name),
     isPlain: name === undefined,
   }
   const options = readOptions(tool, entry, field, reading)
@@ -129,8 +131,9 @@ function requireRequest(
   entry: unknown,
   field: string,
   dialect: TextDialect,
+  body: object,
 ): ServerToolRequest {
-  const request = readRequest(world, actor, entry, field, dialect)
+  const request = readRequest(world, actor, entry, field, dialect, body)
   if (!request) throw invalid(`${field}: expected a tool that the gateway runs`, field)
   return request
 }
@@ -146,15 +149,29 @@ function readServiceName({ config }: DialectWorld, type: string): string | undef
 
 function findServerTool(
   world: DialectWorld,
+  entry: Json,
   type: string,
   dialect: TextDialect,
 ): ServerTool | undefined {
   const name = readServiceName(world, type)
   return world.tools.find(tool =>
     name === undefined
-      ? tool.plainTypes?.includes(type) || (dialect === 'chat' && tool.shorthands?.includes(type))
+      ? (tool.plainTypes?.includes(type) && (tool.claims?.(entry) ?? true)) ||
+        (dialect === 'chat' && tool.shorthands?.includes(type))
       : tool.name === name || tool.aliases?.includes(name),
   )
+}
+
+/** Finds what the conversation has last under this name: in an item, or in a block of a message. */
+function findReplayed(body: object, name: string): string | null {
+  const { input, messages } = body as { input?: unknown; messages?: unknown }
+  const items = [...readObjects(messages), ...readObjects(input)]
+  for (const item of items.reverse())
+    for (const holder of [...readObjects(item.content).reverse(), item]) {
+      const found = readString(holder[name])
+      if (found !== null) return found
+    }
+  return null
 }
 
 const describeMissing = ({ tools }: DialectWorld, type: string): string => {

@@ -23,6 +23,8 @@ export interface ServerTool<Options = unknown> {
   shorthands?: string[]
   /** Types without a prefix that mean this tool in every API, with their options beside the type. */
   plainTypes?: string[]
+  /** Tells whether an entry of such a type is for the gateway; all of them if absent. */
+  claims?(entry: Json): boolean
   /** The APIs that have a form for it; absent for all. */
   dialects?: TextDialect[]
   /** The schema of its `parameters` in a body. */
@@ -85,6 +87,8 @@ export interface ServerTool<Options = unknown> {
   isChosen?(options: Options, choice: Json, name: string): boolean
   /** Whether it takes turns of models, each of which has its own time, and not that of a use. */
   takesTurns?: boolean
+  /** Whether it ends its uses itself, each in the time that its options allow. */
+  hasOwnTime?: boolean
   /** Lists the models that it asks, as far as that is known before it runs. */
   listModels?(options: Options): string[]
   /**
@@ -103,6 +107,8 @@ export interface ToolReading {
    * here.
    */
   readTool(entry: unknown, field: string): ServerToolRequest
+  /** Finds the last text of this name that items and blocks of the conversation have. */
+  findReplayed?(name: string): string | null
 }
 
 /** Something that a tool works with: an engine, a server. */
@@ -184,6 +190,8 @@ export interface ToolResult {
    * replaces the name of the tool.
    */
   item?: Record<string, unknown>
+  /** Further items that follow its own, in the form of the call’s API. */
+  items?: Json[]
   /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
   pauses?: boolean
   /** What it cost, in nano-dollars; absent if it has no price. */

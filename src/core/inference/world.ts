@@ -1,3 +1,4 @@
+import type { ContainerWorld } from '../containers/world.ts'
 import type { DestinationWorld } from '../destinations/world.ts'
 import type { Documents } from '../documents.ts'
 import type { Healer } from '../healing.ts'
@@ -25,12 +26,17 @@ export interface Journal {
 }
 
 /** What this wing needs from the gateway. */
-export interface InferenceWorld extends PolicyWorld, UpstreamWorld, DestinationWorld {
+export interface InferenceWorld
+  extends PolicyWorld,
+    UpstreamWorld,
+    ContainerWorld,
+    DestinationWorld {
   config: PolicyWorld['config']
   catalog: PolicyWorld['catalog']
   ledger: PolicyWorld['ledger']
   clock: PolicyWorld['clock']
   store: PolicyWorld['store'] &
+    ContainerWorld['store'] &
     DestinationWorld['store'] & {
       generations: GenerationStore
       ledger: LedgerStore

@@ -29,6 +29,10 @@ export function openMetrics(world: TelemetryWorld): Metrics {
     'Answers whose provider reported counts that they cannot have',
   )
   const evicted = new Counter('gateway_rows_evicted_total', 'Rows removed by retention')
+  const commands = new Counter(
+    'gateway_container_commands_total',
+    'Commands of models in containers, by how they ended',
+  )
   const models = new ModelCounters(world)
   const outcomes = new OutcomeCounter(calls)
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as providers count them')
@@ -56,6 +60,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
   world.events.on('rows.evicted', ({ kind, reason, rows }) =>
     evicted.add(`kind="${kind}",reason="${reason}"`, rows),
   )
+  world.events.on('container.command', ({ outcome }) => commands.add(`outcome="${outcome}"`, 1))
   world.events.on('hedge.started', ({ endpoint }) => hedges.add(renderProviderLabel(endpoint), 1))
   world.events.on('hedge.won', ({ endpoint }) => wins.add(renderProviderLabel(endpoint), 1))
   world.events.on('generation.finished', generation => {
@@ -78,6 +83,7 @@ export function openMetrics(world: TelemetryWorld): Metrics {
         toolAnswers,
         implausible,
         evicted,
+        commands,
         tokens,
         cost,
         ...models.counters,
@@ -277,6 +283,7 @@ function readGauges(world: TelemetryWorld): { renderText(): string }[] {
   return [
     buildInfo,
     buildGauge('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
+    buildGauge('gateway_running_containers', 'Containers that run', world.warm.size),
     buildGauge(
       'gateway_recorder_healthy',
       'Whether finished calls can be recorded',

@@ -11,6 +11,8 @@ export interface TelemetryWorld extends IdentityWorld {
   instance: { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
+  /** The containers that run. */
+  warm: { size: number }
   recorder: Pick<Recorder, 'healthy'>
   /** What became of what destinations are told: each count, by the id of its destination. */
   deliveries: {

@@ -1,5 +1,6 @@
 import type { ServerTool } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
+import { probeSandbox } from '../sandboxes/registry.ts'
 
 /** A tool, or something that it works with, and whether it can be used with this configuration. */
 export interface ToolState {
@@ -14,14 +15,16 @@ export interface ToolState {
  * Lists the tools that the gateway runs itself, each with the engines or servers that it works with.
  * Sends no request: `gateway providers check` does.
  */
-export const listTools = (world: InferenceWorld): { data: ToolState[] } => ({
-  data: world.tools.flatMap(tool => [
+export async function listTools(world: InferenceWorld): Promise<{ data: ToolState[] }> {
+  await probeSandbox(world)
+  const data = world.tools.flatMap(tool => [
     buildState(tool.name, findToolObstacle(world, tool)),
     ...(tool.listParts?.(world) ?? []).map(({ name, obstacle }) =>
       buildState(`${tool.name}/${name}`, obstacle),
     ),
-  ]),
-})
+  ])
+  return { data }
+}
 
 const buildState = (tool: string, reason: string | null): ToolState => ({
   tool,

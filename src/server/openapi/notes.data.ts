@@ -11,6 +11,11 @@ const HELLO = [{ role: 'user', content: 'Hello there' }]
 const HASH = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 const ID = '4b6f3f0e-6d0c-4c64-9c3a-0a6f1f3f2b11'
 const OTHER_ID = '0d6d4a0e-2a53-4d6c-8f1e-6a3b8c1d2e4f'
+/** `out/report.csv`. */
+const CONTAINER_FILE = {
+  container_id: 'sess_report',
+  file_id: 'cfile_b3V0L3JlcG9ydC5jc3Y',
+}
 const FILE_ID = 'or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
 const USER_ID = 'user_2dHFtVWx2n56w6HkM0000000000'
 const KEYS = { key_hashes: [HASH] }
@@ -231,6 +236,25 @@ export const NOTES: Record<string, OperationNote> = {
   downloadFileContent: {
     description: 'Downloads a file that the gateway has written. Uploads are not handed out again.',
     examples: { file_id: FILE_ID },
+  },
+  listContainerFiles: {
+    description:
+      'Lists the files of a container’s home as they were after its last command, by their paths.',
+    examples: { container_id: 'sess_report', limit: 100 },
+  },
+  getContainerFile: {
+    description: 'Shows the record of a container’s file.',
+    examples: CONTAINER_FILE,
+  },
+  downloadContainerFileContent: {
+    description: 'Downloads a container’s file.',
+    examples: CONTAINER_FILE,
+  },
+  promoteContainerFile: {
+    description:
+      'Copies a container’s file into the workspace’s files, under its path. Asked again, it ' +
+      'answers with the same copy as long as neither has changed.',
+    examples: CONTAINER_FILE,
   },
   listBYOKKeys: { description: 'Lists a workspace’s own provider keys, never their secrets.' },
   createBYOKKey: {
@@ -482,6 +506,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Images', description: 'Pictures that models draw' },
   { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Files', description: 'Files of a workspace' },
+  { name: 'Containers', description: 'Files that commands of models have made' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },

@@ -97,25 +97,38 @@ const ONE = {
 const describe = (details: Omit<Operation, 'tag' | 'eitherHeader'>) =>
   describeOperation({ tag: 'Files', eitherHeader: true, ...details })
 
-// What is stored is stored here, wherever that is (wire reference F.1).
-function refuseRegion(gateway: Gateway, request: Request, findPeer: FindRequestPeer): void {
+/** Throws 403 at the host of a region: what is stored is stored here, wherever that is (F.1). */
+export function refuseRegion(
+  gateway: Gateway,
+  request: Request,
+  findPeer: FindRequestPeer,
+  noun = 'Files',
+): void {
   const host = request.headers.get('host')
   if (resolveRegion(gateway.config, host, () => findPeer(request)) !== 'global')
-    throw denied('Files are not available at the hosts of a region')
+    throw denied(`${noun} are not available at the hosts of a region`)
 }
 
 async function createDownload(gateway: Gateway, actor: Actor, id: string, scope: FileScope) {
   const { file, bytes } = await readFile(gateway, actor, id, scope)
-  return new Response(bytes, {
+  return buildDownload(file.filename, file.size_bytes, bytes)
+}
+
+/** Builds the answer that has a file’s bytes: something to save, which no browser runs. */
+export const buildDownload = (
+  filename: string,
+  size: number,
+  bytes: ReadableStream<Uint8Array>,
+): Response =>
+  new Response(bytes, {
     headers: {
       'content-type': 'application/octet-stream',
-      'content-length': String(file.size_bytes),
-      'content-disposition': renderDisposition(file.filename),
+      'content-length': String(size),
+      'content-disposition': renderDisposition(filename),
       'content-security-policy': "default-src 'none'; sandbox",
       'x-content-type-options': 'nosniff',
     },
   })
-}
 
 /** Renders how a browser saves a file, in any characters (RFC 6266, 5). */
 function renderDisposition(filename: string): string {

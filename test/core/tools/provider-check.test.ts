@@ -106,7 +106,7 @@ test('engines are named with their tool, and unknown ones are not found', async 
   expect(await check('exa')).toMatchObject([404, expect.stringContaining('"exa"')])
 })
 
-test('the list of tools says what works and why the rest does not', () => {
+test('the list of tools says what works and why the rest does not', async () => {
   const world = configure({
     web_search: { engines: { exa: {}, searxng: { base_url: upstream.url } } },
     web_fetch: { enabled: false },
@@ -115,7 +115,7 @@ test('the list of tools says what works and why the rest does not', () => {
       off: { url: 'https://off.example/mcp', enabled: false },
     },
   })
-  const { data } = listTools(world)
+  const { data } = await listTools(world)
   const of = (name: string) => data.find(({ tool }) => tool === name)
   expect(of('web_search')).toEqual({ tool: 'web_search', works: true, reason: null })
   expect(of('web_search/searxng')).toMatchObject({ works: true, reason: null })

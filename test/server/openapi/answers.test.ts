@@ -127,7 +127,8 @@ describe('every operation', () => {
     async (id, route) => {
       const request = buildExamples(describedAs(route))
       const answer = await shared.ask(route, credentialOf(shared, route), request)
-      const isAboutAnother = NEEDS_ANOTHER.has(id) || /:(id|file_id|hash)\b/.test(route.path)
+      const isAboutAnother =
+        NEEDS_ANOTHER.has(id) || /:(id|file_id|container_id|hash)\b/.test(route.path)
       const isClosed = id === 'createCoinbaseCharge'
       if (isClosed) expect(answer.status).toBe(410)
       else if (id === 'exchangeAuthCodeForAPIKey') expect(answer.status).toBe(403)

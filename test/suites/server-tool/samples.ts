@@ -3,6 +3,11 @@ import { answerAsPeer, SEARCH_PEERS } from '../../support/search-peers.ts'
 import { body, startUpstream } from '../../support/upstream.ts'
 import type { ServerToolSample } from '../server-tool.ts'
 
+const openSandbox = async () => ({
+  config: { sandbox: { kind: 'just-bash' } },
+  close: async () => undefined,
+})
+
 /** A sample of every tool, by its name. */
 export const SAMPLES: Record<string, ServerToolSample> = {
   apply_patch: {
@@ -185,5 +190,55 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     wrongInput: { task_name: 'count' },
     failedStatus: 'failed',
     inner: { line: 'user: Count them.', answer: 'Seven.' },
+  },
+  shell: {
+    parameters: {
+      engine: 'openrouter',
+      environment: {
+        ...{ type: 'container_reference', container_id: 'suite', file_ids: [] },
+        network_policy: { type: 'disabled' },
+      },
+    },
+    options: {
+      ...{ container_id: 'suite', replayed: null, file_ids: [] },
+      ...{ isPlain: false, path: 'tools.0.parameters' },
+    },
+    doors: ['responses', 'messages'],
+    name: 'shell',
+    input: { commands: ['echo $((6 * 7))'] },
+    output: '"stdout":"42\\n"',
+    item: {
+      action: { commands: ['echo $((6 * 7))'], timeout_ms: null, max_output_length: null },
+      output: [{ stdout: '42\n', stderr: '', outcome: { type: 'exit', exit_code: 0 } }],
+      container_id: 'suite',
+    },
+    wrongInput: { command: 7, commands: ['true', ''] },
+    failedStatus: 'failed',
+    needed: { engine: 'openrouter' },
+    open: openSandbox,
+  },
+  bash: {
+    parameters: {
+      engine: 'openrouter',
+      environment: {
+        ...{ type: 'container_reference', container_id: 'suite', file_ids: [] },
+        network_policy: { type: 'disabled' },
+      },
+    },
+    options: {
+      ...{ container_id: 'suite', replayed: null, file_ids: [] },
+      ...{ isOfClient: false, path: 'tools.0.parameters' },
+    },
+    name: 'bash',
+    input: { command: 'echo $((6 * 7))' },
+    output: '"stdout":"42\\n"',
+    item: {
+      ...{ command: 'echo $((6 * 7))', stdout: '42\n', stderr: '', exitCode: 0 },
+      container_id: 'suite',
+    },
+    wrongInput: { command: 7, commands: ['true', ''] },
+    failedStatus: 'failed',
+    needed: { engine: 'openrouter' },
+    open: openSandbox,
   },
 }

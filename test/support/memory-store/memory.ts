@@ -1,5 +1,6 @@
 import type { ByokKey } from '../../../src/core/catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
+import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
 import type {
   DeliveryCounts,
   DeliveryRefusal,
@@ -47,6 +48,8 @@ export class Memory {
   readonly workspaceMembers = new Table<WorkspaceMember>()
   readonly budgets = new Table<Budget>()
   readonly files = new Table<StoredFile>()
+  readonly containers = new Table<Container>()
+  readonly containerFiles = new Table<ContainerFile>()
   readonly presets = new Table<Preset>()
   /** The config is kept as JSON: it may contain numbers that JavaScript would round. */
   readonly presetVersions = new Table<Omit<PresetVersion, 'config'> & { config: string }>()

@@ -3,6 +3,7 @@ import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts
 import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
+import { removeContainers } from './containers.ts'
 import { removeDestinations } from './destinations.ts'
 import { removeGuardrail } from './guardrails.ts'
 import type { Connection, Memory } from './memory.ts'
@@ -94,6 +95,7 @@ function removeBelongings(memory: Memory, workspace_id: string, deleted_at: stri
   for (const { generation_id } of memory.transcripts.all(isInside))
     memory.transcripts.remove(generation_id)
   for (const { id } of memory.files.all(isInside)) memory.files.remove(id)
+  removeContainers(memory, workspace_id)
   for (const { id } of memory.scimMappings.all(isInside)) memory.scimMappings.remove(id)
   for (const { id } of memory.workspaceMembers.all(isInside)) memory.workspaceMembers.remove(id)
   for (const { id } of memory.presets.all(isInside)) {

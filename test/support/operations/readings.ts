@@ -7,6 +7,7 @@ import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { sealTranscript } from '../../../src/core/telemetry/transcripts.ts'
+import { makeContainerFile } from '../containers.ts'
 import { buildGeneration } from '../generation.ts'
 import {
   makeByokKey,
@@ -51,6 +52,10 @@ export async function makePreset(gateway: Gateway, actor: Actor, slug = 'brief')
 
 const requestFile: RequestBuilder = async (gateway, actor) => ({
   params: { file_id: (await makeFile(gateway, actor)).id },
+})
+
+const requestContainerFile: RequestBuilder = async (gateway, { workspace_id }) => ({
+  params: await makeContainerFile(gateway, workspace_id),
 })
 
 const requestPreset =
@@ -132,6 +137,11 @@ export const READINGS: Record<string, RequestBuilder> = {
   listFiles: requestNothing,
   getFileMetadata: requestFile,
   downloadFileContent: requestFile,
+  listContainerFiles: async (gateway, { workspace_id }) => ({
+    params: { container_id: (await makeContainerFile(gateway, workspace_id)).container_id },
+  }),
+  getContainerFile: requestContainerFile,
+  downloadContainerFileContent: requestContainerFile,
   listWorkspaces: requestNothing,
   getWorkspace: requestWorkspace(),
   listOrganizationMembers: requestNothing,

@@ -130,8 +130,11 @@ function toBlocks(content: AnthropicContentBlock[]): Block[] {
 // No provider knows the tools that the gateway has run, and the answer that was made of them follows.
 const isServerToolBlock = (block: AnthropicContentBlock): boolean => {
   const { id, tool_use_id } = block as { id?: unknown; tool_use_id?: unknown }
-  return isServerToolId(id) || isServerToolId(tool_use_id)
+  return isServerToolId(id) || isServerToolId(tool_use_id) || SERVICE_BLOCK.test(block.type)
 }
+
+/** Results of commands that the public service has run (wire reference F.4). */
+const SERVICE_BLOCK = /^openrouter_[a-z_]+_tool_result$/
 
 const isServerToolId = (id: unknown): boolean =>
   typeof id === 'string' && id.startsWith(SERVER_TOOL_ID)

@@ -1,4 +1,4 @@
-import { type Json, parseObject } from '../../kernel/json.ts'
+import { type Json, omitUndefined, parseObject } from '../../kernel/json.ts'
 import type { ServerToolOutcome, ServerToolUse } from '../../language/part.ts'
 
 /** The ids of blocks of tools that the gateway runs begin like this, as Anthropic's do. */
@@ -24,18 +24,38 @@ export function toToolResultBlock(end: ServerToolUse & ServerToolOutcome): Json 
   if (!form) return null
   const { type, render, error_code } = form
   const caller = { type: 'direct' }
-  const content = end.isError ? { type: `${type}_error`, error_code } : render(end)
-  return { type, tool_use_id: buildId(end), content, caller }
+  const isTold = end.isError && error_code !== null
+  const content = isTold ? { type: `${type}_error`, error_code } : render(end)
+  return { type, tool_use_id: buildId(end), content, ...form.renderBeside?.(end), caller }
 }
 
 /** The form of the results of one tool. */
 interface ResultForm {
   type: string
-  error_code: string
+  /** Null if what it renders tells of a failure too. */
+  error_code: string | null
   render(end: ServerToolUse & ServerToolOutcome): unknown
+  /** Renders what stands beside the content. */
+  renderBeside?(end: ServerToolUse & ServerToolOutcome): Json
 }
 
+const renderContainer = ({ item: { container_id, files } }: ServerToolUse): Json =>
+  omitUndefined({ container_id, files })
+
 const FORMS: Record<string, ResultForm> = {
+  shell: {
+    type: 'openrouter_shell_tool_result',
+    error_code: null,
+    render: ({ item: { output, error } }) => omitUndefined({ output, error }),
+    renderBeside: renderContainer,
+  },
+  bash: {
+    type: 'openrouter_bash_tool_result',
+    error_code: null,
+    render: ({ item: { stdout, stderr, exitCode, error } }) =>
+      omitUndefined({ stdout, stderr, exitCode, error }),
+    renderBeside: renderContainer,
+  },
   web_search: {
     type: 'web_search_tool_result',
     error_code: 'unavailable',

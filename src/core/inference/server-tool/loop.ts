@@ -185,7 +185,10 @@ export class ToolLoop {
       if (this.#sources.size < MAX_SOURCES) this.#sources.set(source.url, source)
     if (!shown || !result) return []
     const { text: output, isError, sources = [], loads = [], item = {} } = result
-    return [{ type: 'server-tool-end', ...shown, output, isError, sources, loads, item }]
+    return [
+      { type: 'server-tool-end', ...shown, output, isError, sources, loads, item },
+      ...renderItems(use),
+    ]
   }
 
   /**
@@ -276,6 +279,13 @@ function toItem(world: InferenceWorld, run: Run, { offered, invocation, result, 
   if (invocation) return tool.describeUse?.(world, invocation) ?? {}
   const context = { options: request.options, run }
   return result?.pauses ? (result.item ?? {}) : (tool.describeRefusal?.(context, call) ?? {})
+}
+
+const renderItems = ({ invocation, result }: ToolUse): TextPart[] => {
+  const call = invocation?.run.call
+  if (call?.kind !== 'text') return []
+  const { dialect } = call
+  return (result?.items ?? []).map(value => ({ type: 'other', choice: 0, dialect, value }))
 }
 
 // Clients do not see calls of unknown functions.

@@ -89,9 +89,10 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
-  const timer = offered.tool.takesTurns
-    ? undefined
-    : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
+  const timer =
+    offered.tool.takesTurns || offered.tool.hasOwnTime
+      ? undefined
+      : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
   try {
     const result = await awaitUnlessEnded(use, () => offered.tool.run(world, invocation))
     use.result = cut(result, max_result_characters)

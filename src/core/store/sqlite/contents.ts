@@ -6,6 +6,7 @@ import { createAuditStore } from './audit.ts'
 import { createAuthCodeStore } from './auth-codes.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
+import { createContainerStore } from './containers.ts'
 import { createCreditStore } from './credits.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createDestinationStore } from './destinations.ts'
@@ -43,6 +44,7 @@ import auth from './migrations/022-auth.sql' with { type: 'text' }
 import responseCache from './migrations/023-response-cache.sql' with { type: 'text' }
 import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
 import destinations from './migrations/025-destinations.sql' with { type: 'text' }
+import containers from './migrations/026-containers.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -76,6 +78,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   audit: createAuditStore(kysely),
   credits: createCreditStore(kysely, write),
   files: createFileStore(kysely, write),
+  containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
@@ -124,4 +127,5 @@ export const MIGRATIONS: string[] = [
   responseCache,
   idempotency,
   destinations,
+  containers,
 ]

@@ -1,6 +1,7 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { ByokKey } from '../../catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
+import type { Container, ContainerFile } from '../../containers/store.ts'
 import type { DeliveryCounts, FailedDelivery } from '../../destinations/deliveries/store.ts'
 import type { Destination } from '../../destinations/store.ts'
 import type { StoredFile } from '../../files/store.ts'
@@ -60,6 +61,8 @@ export interface Tables {
   }
   credits: Columns<Credit> & { sequence: Generated<number> }
   files: Columns<StoredFile>
+  containers: Columns<Container>
+  container_files: Columns<ContainerFile>
   guardrails: Columns<Guardrail>
   guardrail_keys: AssignmentTable & { key_hash: string }
   guardrail_members: AssignmentTable & { user_id: string }

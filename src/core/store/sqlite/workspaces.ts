@@ -149,6 +149,8 @@ function buildContentsDelete(
     kysely.deleteFrom('auth_codes').where('workspace_id', '=', id),
     kysely.deleteFrom('transcripts').where('workspace_id', '=', id),
     ...buildDestinationsDelete(kysely, deleted_at, 'workspace_id', id),
+    // The foreign key deletes the records of their files too.
+    kysely.deleteFrom('containers').where('workspace_id', '=', id),
     kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),

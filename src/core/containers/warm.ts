@@ -1,0 +1,162 @@
+import { conflict, GatewayError, unavailable } from '../errors.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Sandbox } from '../sandboxes/sandbox.ts'
+import { fillHome, type RunningHome } from './home.ts'
+import type { Container } from './store.ts'
+import type { ContainerWorld } from './world.ts'
+
+/** A container that runs, or is about to. */
+interface WarmContainer {
+  container: Container
+  home: RunningHome | null
+  /** The files of the workspace that were copied in. */
+  copied: Set<string>
+  /** Ends when nobody uses it any more. */
+  queue: Promise<unknown>
+  users: number
+  /** Orders containers by their last use. */
+  lastUse: number
+  idle: Timer | undefined
+}
+
+/**
+ * The containers that run in this process. Each does one thing after the other, and ends after a
+ * while without any; its files stay on record.
+ */
+export class WarmContainers {
+  readonly #warm = new Map<string, WarmContainer>()
+  /** Copies into the workspace’s files that are being made, by blob. */
+  readonly promotions = new Map<string, Promise<unknown>>()
+  #uses = 0
+  #isClosed = false
+
+  get size(): number {
+    return this.#warm.size
+  }
+
+  /** Lists the ids of the containers that run. */
+  listIds(): string[] {
+    return [...this.#warm.keys()]
+  }
+
+  /**
+   * Does something in a container, once everything before it is done. Opens its sandbox if it does
+   * not run. Throws 503 where no more may run, and the reason of the cancellation.
+   */
+  async use<Result>(
+    world: ContainerWorld,
+    container: Container,
+    cancellation: Cancellation,
+    work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
+  ): Promise<Result> {
+    if (this.#isClosed) throw unavailable('The gateway is shutting down')
+    // Nothing waits between these lines, so that no other container takes its place.
+    const warm = this.#warm.get(container.id) ?? this.#add(world, container)
+    clearTimeout(warm.idle)
+    warm.users += 1
+    const before = warm.queue
+    const turn = Promise.withResolvers<void>()
+    warm.queue = turn.promise
+    try {
+      await awaitTurn(before, cancellation)
+      warm.home ??= await openHome(world, container)
+      if (this.#isClosed) throw unavailable('The gateway is shutting down')
+      return await work(warm.home, warm.copied)
+    } finally {
+      // Whoever left the queue early must not let others in before their turn.
+      void before.then(() => turn.resolve())
+      await this.#release(world, warm)
+    }
+  }
+
+  /** Ends a container that runs, at once. What is not on record is lost. */
+  async end(id: string): Promise<void> {
+    const warm = this.#warm.get(id)
+    if (!warm) return
+    this.#warm.delete(id)
+    clearTimeout(warm.idle)
+    await warm.home?.box.close()
+  }
+
+  /** Ends those that another process has ended. */
+  async endGone({ store }: ContainerWorld): Promise<void> {
+    for (const { container } of [...this.#warm.values()]) {
+      const found = await store.containers.find(container.workspace_id, container.name)
+      if (found?.id !== container.id || found.ended_at !== null) await this.end(container.id)
+    }
+  }
+
+  /** Ends all of them, for good. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all(this.listIds().map(id => this.end(id)))
+  }
+
+  #add(world: ContainerWorld, container: Container): WarmContainer {
+    const most = world.config.sandbox.running
+    const warm: WarmContainer = {
+      ...{ container, home: null, copied: new Set<string>(), idle: undefined },
+      ...{ queue: Promise.resolve(), users: 0, lastUse: 0 },
+    }
+    const idle = this.#warm.size < most ? undefined : this.#findLongestIdle()
+    if (this.#warm.size >= most && !idle)
+      throw unavailable(`${most} containers run already: sandbox.running allows no more`, 10)
+    this.#warm.set(container.id, warm)
+    if (idle) void this.end(idle.container.id)
+    return warm
+  }
+
+  #findLongestIdle(): WarmContainer | undefined {
+    return [...this.#warm.values()]
+      .filter(({ users }) => users === 0)
+      .sort((a, b) => a.lastUse - b.lastUse)[0]
+  }
+
+  async #release({ config }: ContainerWorld, warm: WarmContainer): Promise<void> {
+    warm.users -= 1
+    warm.lastUse = this.#uses++
+    const { id } = warm.container
+    // It was ended while it was opened.
+    if (this.#warm.get(id) !== warm) await warm.home?.box.close()
+    if (warm.home?.box.isGone) {
+      warm.home = null
+      warm.copied.clear()
+    }
+    if (warm.users > 0) return
+    if (!warm.home) {
+      if (this.#warm.get(id) === warm) this.#warm.delete(id)
+      return
+    }
+    warm.idle = setTimeout(() => void this.end(id), config.sandbox.idle_seconds * 1000)
+    warm.idle.unref()
+  }
+}
+
+async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): Promise<void> {
+  if (cancellation.reason) throw cancellation.reason
+  await cancellation.awaitUnlessCancelled(before)
+}
+
+async function openHome(world: ContainerWorld, container: Container): Promise<RunningHome> {
+  const sandbox = requireSandbox(world)
+  const { home_mib, memory_mib, processes } = world.config.sandbox
+  const limits = { homeBytes: home_mib * MIB, memoryBytes: memory_mib * MIB, processes }
+  const box = await sandbox.open(limits).catch(thrown => {
+    throw new GatewayError('unavailable', 'The sandbox could not be started', { cause: thrown })
+  })
+  try {
+    return await fillHome(world, container, box)
+  } catch (thrown) {
+    await box.close()
+    throw thrown
+  }
+}
+
+const MIB = 1024 * 1024
+
+/** Returns the sandbox that the config names. Throws 409 where there is none. */
+export function requireSandbox({ config, sandboxes }: ContainerWorld): Sandbox {
+  const found = sandboxes.find(({ name }) => name === config.sandbox.kind)
+  if (!found) throw conflict('sandbox.kind: no sandbox is enabled')
+  return found
+}

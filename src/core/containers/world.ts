@@ -1,0 +1,15 @@
+import type { Events } from '../events.ts'
+import type { FileWorld } from '../files/world.ts'
+import type { Sandbox } from '../sandboxes/sandbox.ts'
+import type { ContainerStore } from './store.ts'
+import type { WarmContainers } from './warm.ts'
+
+/** The parts of the gateway that this wing uses. */
+export interface ContainerWorld extends FileWorld {
+  store: FileWorld['store'] & { containers: ContainerStore }
+  events: Events
+  /** Every way to run commands. */
+  sandboxes: Sandbox[]
+  /** The containers that run in this process. */
+  warm: WarmContainers
+}

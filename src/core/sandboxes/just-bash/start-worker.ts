@@ -1,0 +1,11 @@
+/** Starts the Worker of one container. It does not keep the process alive. */
+export const startWorker = (): Worker =>
+  new Worker(getWorkerUrl().href, { ref: false, smol: true, env: {} } as WorkerOptions)
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './core/sandboxes/just-bash/worker.ts' : './worker.ts',
+    import.meta.url,
+  )

@@ -1,0 +1,25 @@
+/** The Worker's side: one shell over one file system in memory. */
+
+import type { ShellJob } from './protocol.ts'
+import { Shell } from './shell.ts'
+
+let shell: Shell | undefined
+
+self.onmessage = async ({ data }: MessageEvent<ShellJob>) => {
+  try {
+    postMessage({ result: await doJob(data) })
+  } catch (thrown) {
+    postMessage({ error: thrown instanceof Error ? thrown.message : String(thrown) })
+  }
+}
+
+async function doJob(job: ShellJob): Promise<unknown> {
+  if (job.type === 'open') {
+    shell = new Shell(job.limits)
+    return null
+  }
+  if (!shell) throw new Error('The shell is not open')
+  if (job.type === 'run') return shell.run(job)
+  if (job.type === 'write') return shell.write(job)
+  return job.type === 'list' ? shell.list() : shell.read(job.path)
+}

@@ -1,0 +1,109 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { nameCallContainer, nameSessionContainer } from '../../containers/names.ts'
+import { invalid } from '../../errors.ts'
+import type { ToolContext, ToolReading } from '../../inference/server-tool.ts'
+import type { InferenceWorld } from '../../inference/world.ts'
+import type { Json } from '../../kernel/json.ts'
+import { closed, optional } from '../../kernel/schema-builders.ts'
+
+const Network = Type.Union([
+  Type.Object({ type: Type.Literal('disabled') }, closed),
+  Type.Object(
+    {
+      type: Type.Literal('allowlist'),
+      allowed_domains: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+        minItems: 1,
+        maxItems: 50,
+      }),
+    },
+    closed,
+  ),
+])
+
+const SHARED = {
+  file_ids: optional(
+    Type.Array(
+      Type.String({
+        pattern: '^or_file_[0-9a-f]{32}$',
+        maxLength: 40,
+        title: 'the id of a file of the workspace',
+      }),
+      { maxItems: 20 },
+    ),
+  ),
+  network_policy: optional(Network),
+}
+
+/** Where commands run (wire reference D.6). */
+export const Environment = Type.Union([
+  Type.Object({ type: Type.Literal('container_auto'), ...SHARED }, closed),
+  Type.Object(
+    {
+      type: Type.Literal('container_reference'),
+      container_id: Type.String({
+        pattern: '^[\\w-]+$',
+        minLength: 1,
+        maxLength: 40,
+        title: 'letters, digits, _ and -, at most 40',
+      }),
+      ...SHARED,
+    },
+    closed,
+  ),
+])
+
+/** The container that a call asks for. */
+export interface EnvironmentOptions {
+  /** The name that the call gives; null for the container of its session. */
+  container_id: string | null
+  /** The container that the conversation used last; null if it has none. */
+  replayed: string | null
+  file_ids: string[]
+}
+
+/** Reads where commands run. Throws 400 for a network, which no sandbox has here. */
+export function readEnvironment(
+  environment: Static<typeof Environment> | null | undefined,
+  path: string,
+  reading?: ToolReading,
+): EnvironmentOptions {
+  if (environment?.network_policy?.type === 'allowlist')
+    throw invalid(
+      `${path}.network_policy.type: expected disabled, as commands have no network here`,
+      `${path}.network_policy.type`,
+    )
+  return {
+    container_id: environment && 'container_id' in environment ? environment.container_id : null,
+    replayed: reading?.findReplayed?.('container_id') ?? null,
+    file_ids: [...new Set(environment?.file_ids ?? [])],
+  }
+}
+
+/** Returns the name of the container that a call means (wire reference F.4). */
+export function nameContainer({ options, run }: ToolContext<EnvironmentOptions>): string {
+  const { call } = run
+  if (options.container_id !== null) return options.container_id
+  const key = call.kind === 'text' ? call.params.prompt_cache_key : undefined
+  return (
+    nameSessionContainer(call.session_id) ??
+    nameSessionContainer(key) ??
+    options.replayed ??
+    nameCallContainer(call.id)
+  )
+}
+
+/** Returns why no commands can run with this configuration; null if they can. */
+export function findSandboxObstacle({ config, sandboxes }: InferenceWorld): string | null {
+  const { kind } = config.sandbox
+  if (kind === false) return 'sandbox.kind in the config names no sandbox'
+  const sandbox = sandboxes.find(({ name }) => name === kind)
+  return sandbox ? sandbox.obstacle && `${kind}: ${sandbox.obstacle}` : `there is no ${kind}`
+}
+
+/** The parameters that commands of both tools may have. */
+export const LIMITS = {
+  timeout_ms: {
+    type: 'integer',
+    description: 'The longest time of a command in milliseconds: 120000 if omitted, at most 300000',
+  },
+} satisfies Json

@@ -1,0 +1,104 @@
+import { type AnyElysia, Elysia } from 'elysia'
+import { ContainerFileQuery } from '../../core/containers/schema.ts'
+import {
+  getContainerFile,
+  listContainerFiles,
+  promoteContainerFile,
+  readContainerFile,
+} from '../../core/containers.ts'
+import { chooseShape } from '../../core/files/view.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { Actor } from '../../core/identity/actor.ts'
+import { requireKeyInEitherHeader } from '../access.ts'
+import { readQuery } from '../body.ts'
+import { describeOperation, type Operation } from '../operation.ts'
+import { buildDownload, refuseRegion } from './files.ts'
+import type { FindRequestPeer } from './inference.ts'
+
+/** What a route gets of a request. */
+interface ContainerContext {
+  actor: Actor
+  request: Request
+  params: { container_id: string; file_id: string }
+}
+
+/** Creates the routes of containers’ files (specification E11, wire reference F.4). */
+export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+  const serve =
+    (answer: (context: ContainerContext) => unknown) =>
+    ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
+      refuseRegion(gateway, request, findPeer, 'Containers')
+      return answer({ actor, request, params: params as ContainerContext['params'] })
+    }
+  return new Elysia()
+    .use(requireKeyInEitherHeader(gateway))
+    .get(
+      '/containers/:container_id/files',
+      serve(({ actor, request, params }) =>
+        listContainerFiles(
+          gateway,
+          actor,
+          params.container_id,
+          readQuery(request, ContainerFileQuery),
+        ),
+      ),
+      describe({
+        id: 'listContainerFiles',
+        summary: 'List the files of a container',
+        params: { container_id: CONTAINER },
+        query: ContainerFileQuery,
+        statuses: STATUSES,
+      }),
+    )
+    .get(
+      '/containers/:container_id/files/:file_id',
+      serve(({ actor, params }) =>
+        getContainerFile(gateway, actor, params.container_id, params.file_id),
+      ),
+      describe({ id: 'getContainerFile', summary: 'Get the record of a container’s file', ...ONE }),
+    )
+    .get(
+      '/containers/:container_id/files/:file_id/content',
+      serve(({ actor, params }) => download(gateway, actor, params)),
+      describe({
+        id: 'downloadContainerFileContent',
+        summary: 'Download a container’s file',
+        produces: ['application/octet-stream'],
+        ...ONE,
+      }),
+    )
+    .post(
+      '/containers/:container_id/files/:file_id/promote',
+      serve(({ actor, request, params }) =>
+        promoteContainerFile(
+          gateway,
+          actor,
+          params.container_id,
+          params.file_id,
+          chooseShape(request.headers),
+        ),
+      ),
+      describe({
+        id: 'promoteContainerFile',
+        summary: 'Copy a container’s file into the workspace’s files',
+        ...ONE,
+        statuses: [...STATUSES, 409, 413, 503],
+      }),
+    )
+}
+
+const CONTAINER = 'The container’s id'
+const STATUSES = [200, 400, 401, 403, 404, 500]
+const ONE = {
+  params: { container_id: CONTAINER, file_id: 'The file’s id' },
+  statuses: STATUSES,
+}
+
+const describe = (details: Omit<Operation, 'tag' | 'eitherHeader'>) =>
+  describeOperation({ tag: 'Containers', eitherHeader: true, ...details })
+
+async function download(gateway: Gateway, actor: Actor, params: ContainerContext['params']) {
+  const { container_id, file_id } = params
+  const { file, bytes } = await readContainerFile(gateway, actor, container_id, file_id)
+  return buildDownload(file.path, file.size_bytes, bytes)
+}

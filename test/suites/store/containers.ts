@@ -1,0 +1,150 @@
+import { expect, test } from 'bun:test'
+import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import { CREATED, type GetStore, readErrorType, readRefusal, WORKSPACE } from './rows.ts'
+
+const QUOTA = { workspace_id: WORKSPACE, bytes: 1_000 }
+
+const buildContainer = (number: number, more: Partial<Container> = {}): Container => ({
+  id: `${number}`.padStart(32, '0'),
+  workspace_id: WORKSPACE,
+  name: `sess_${number}`,
+  created_at: CREATED,
+  last_used_at: CREATED,
+  ended_at: null,
+  ...more,
+})
+
+const buildFile = (path: string, more: Partial<ContainerFile> = {}): ContainerFile => ({
+  container_id: buildContainer(1).id,
+  path,
+  size_bytes: 100,
+  mode: 0o644,
+  blob: Bun.hash(path + JSON.stringify(more)).toString(16),
+  promoted_id: null,
+  created_at: CREATED,
+  ...more,
+})
+
+const LATER = '2026-03-05T00:00:00.000Z'
+
+/** Tests what every store promises about containers. */
+export function testContainers(store: GetStore): void {
+  const put = (...files: ContainerFile[]) => change({ put: files })
+  const change = ({ put = [] as ContainerFile[], removed = [] as string[] }) =>
+    store().containers.changeFiles(
+      { container_id: buildContainer(1).id, put, removed, last_used_at: LATER },
+      QUOTA,
+    )
+
+  test('a container is found by its name in its workspace, which no other has', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    expect(await containers.find(WORKSPACE, 'sess_1')).toEqual(buildContainer(1))
+    expect(await containers.find(WORKSPACE, 'sess_2')).toBeUndefined()
+    expect(await containers.find('none', 'sess_1')).toBeUndefined()
+    const again = containers.insert(buildContainer(2, { name: 'sess_1' }))
+    expect(await readErrorType(again)).toBe('conflict')
+    const nowhere = containers.insert(buildContainer(3, { workspace_id: 'none' }))
+    expect(await readErrorType(nowhere)).toBe('invalid_request')
+  })
+
+  test('files are listed in the order of their bytes, from a path on', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    const paths = ['b', 'a/x', 'a', '\u{10400}', '\uffee', 'A', 'a b']
+    await put(...paths.map(path => buildFile(path)))
+    const list = async (limit: number, after?: string) =>
+      (await containers.listFiles({ container_id: buildContainer(1).id, limit, after })).map(
+        ({ path }) => path,
+      )
+    expect(await list(9)).toEqual(['A', 'a', 'a b', 'a/x', 'b', '\uffee', '\u{10400}'])
+    expect(await list(2, 'a')).toEqual(['a b', 'a/x'])
+    expect(await list(2, 'a c')).toEqual(['a/x', 'b'])
+    expect(await list(9, '\u{10400}')).toEqual([])
+  })
+
+  test('a change of files is whole, and marks the use', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    await put(buildFile('a'), buildFile('b'))
+    const next = buildFile('a', { size_bytes: 7 })
+    await change({ put: [next], removed: ['b', 'missing'] })
+    expect(await containers.listFiles({ container_id: next.container_id, limit: 9 })).toEqual([
+      next,
+    ])
+    expect((await containers.find(WORKSPACE, 'sess_1'))?.last_used_at).toBe(LATER)
+  })
+
+  test('the homes of a workspace never exceed the quota', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    await containers.insert(buildContainer(2))
+    const other = { container_id: buildContainer(2).id, size_bytes: 400 }
+    await containers.changeFiles(
+      {
+        container_id: other.container_id,
+        put: [buildFile('x', other)],
+        removed: [],
+        last_used_at: LATER,
+      },
+      QUOTA,
+    )
+    await put(buildFile('a', { size_bytes: 600 }))
+    expect(await readErrorType(put(buildFile('b', { size_bytes: 1 })))).toBe('permission_denied')
+    await put(buildFile('a', { size_bytes: 599 }), buildFile('b', { size_bytes: 1 }))
+    await change({ removed: ['a'] })
+    expect(
+      (await containers.listUsable(WORKSPACE)).map(({ files, bytes }) => [files, bytes]),
+    ).toEqual([
+      [1, 1],
+      [1, 400],
+    ])
+  })
+
+  test('a file has its blob in one workspace, and remembers its copy until it changes', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    const file = buildFile('a')
+    await put(file)
+    expect(await containers.hasBlob(WORKSPACE, file.blob)).toBe(true)
+    expect(await containers.hasBlob('none', file.blob)).toBe(false)
+    await containers.markPromoted(file, 'or_file_1')
+    expect(await containers.findFile(file.container_id, 'a')).toEqual({
+      ...file,
+      promoted_id: 'or_file_1',
+    })
+    const next = buildFile('a', { size_bytes: 1 })
+    await put(next)
+    await containers.markPromoted(file, 'or_file_2')
+    expect(await containers.findFile(file.container_id, 'a')).toEqual(next)
+    expect(await containers.hasBlob(WORKSPACE, file.blob)).toBe(false)
+  })
+
+  test('an ended container has no files, and keeps its name or gives it back', async () => {
+    const { containers } = store()
+    await containers.insert(buildContainer(1))
+    await containers.insert(buildContainer(2, { name: 'mine' }))
+    await put(buildFile('a'))
+    await containers.end(buildContainer(1).id, LATER, buildAuditEntry())
+    await containers.end(buildContainer(2).id, null, null)
+    expect(await containers.find(WORKSPACE, 'sess_1')).toMatchObject({ ended_at: LATER })
+    expect(await containers.find(WORKSPACE, 'mine')).toBeUndefined()
+    expect(await containers.listFiles({ container_id: buildContainer(1).id, limit: 9 })).toEqual([])
+    expect(await containers.listUsable()).toEqual([])
+    for (const id of [buildContainer(1).id, buildContainer(2).id])
+      expect(await readRefusal(containers.end(id, LATER, null))).toBe('404 Container not found')
+    expect(await readRefusal(put(buildFile('b')))).toBe('404 Container not found')
+  })
+
+  test('the newest container that can be used is found by the start of its name', async () => {
+    const { containers } = store()
+    for (const [number, name] of ['sess_1', 'sess_1-ra', 'sess_1-rb', 'sess_10-rc'].entries())
+      await containers.insert(buildContainer(number, { name }))
+    const find = async () => (await containers.findNewest(WORKSPACE, 'sess_1-r'))?.name
+    expect(await find()).toBe('sess_1-rb')
+    await containers.end(buildContainer(2).id, LATER, null)
+    expect(await find()).toBe('sess_1-ra')
+    expect(await containers.findNewest('none', 'sess_1')).toBeUndefined()
+  })
+}
