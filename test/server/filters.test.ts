@@ -157,6 +157,7 @@ beforeAll(async () => {
         model('acme/claude', 'claudy'),
         model('acme/embed', 'chatty', { output_modalities: ['embeddings'] }),
         model('acme/draw', 'chatty', { output_modalities: ['image'] }),
+        model('acme/speak', 'chatty', { output_modalities: ['speech'] }),
       ],
     },
   })
@@ -320,6 +321,7 @@ describe('a call', () => {
     ['/rerank', { model: 'acme/embed', query: EMAIL, documents: ['Hi'] }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: ['Hi', { text: EMAIL }] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
   ])('is redacted before it is sent, by %s: %j', async (path, body) => {
     guard({ slug: 'email' })
     const { status } = await ask(path, body)
@@ -336,6 +338,7 @@ describe('a call', () => {
     ['/embeddings', { model: 'acme/embed', input: EMAIL }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: [EMAIL] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
   ])('is blocked before it is sent, costs nothing and is recorded: %s', async (path, body) => {
     guard({ slug: 'email', action: 'block' })
     const { status, text } = await ask(path, body)

@@ -61,6 +61,7 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
     models: [...EMBEDDING_MODELS, 'sandbox/embed'],
     base: { query: 'Hi', documents: ['Hi'] },
   },
+  createAudioSpeech: { models: ['sandbox/speech'], base: { input: 'Hi' } },
   createImages: { models: ['sandbox/image'], base: { prompt: 'Hi' } },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }

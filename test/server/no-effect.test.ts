@@ -30,7 +30,7 @@ const BASE = { model: 'sandbox/echo', messages: MESSAGES }
 
 async function send(path: string, body: object, headers: Record<string, string> = {}) {
   const response = await server.fetch(path, { headers, json: { ...BASE, ...body } })
-  const { error, metadata } = (await response.json()) as {
+  const { error, metadata } = (await response.json().catch(() => ({}))) as {
     error?: { message: string; metadata?: { field?: string } }
     metadata?: { field?: string }
   }
@@ -80,6 +80,12 @@ describe.each(PATHS)('%s', path => {
 const BODIES: Record<string, object> = {
   '/embeddings': { model: 'sandbox/embed', input: 'Hello' },
   '/rerank': { model: 'sandbox/embed', query: 'Hello', documents: ['Hi'] },
+  '/audio/speech': {
+    model: 'sandbox/speech',
+    input: 'Hello',
+    messages: undefined,
+    max_tokens: undefined,
+  },
   '/images': {
     model: 'sandbox/image',
     prompt: 'Hello',
@@ -88,7 +94,7 @@ const BODIES: Record<string, object> = {
   },
 }
 
-describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/images'])(
+describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/images', '/audio/speech'])(
   '%s',
   path => {
     const body = BODIES[path] ?? {}

@@ -265,7 +265,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
-  [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets|rerank|images|audio)(\/|$)/, 'key'],
   [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
   [

@@ -7,6 +7,7 @@ import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
 import type { ImageCall } from '../../src/core/language/image.ts'
 import type { RerankCall } from '../../src/core/language/rerank.ts'
+import type { SpeechCall } from '../../src/core/language/speech.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
@@ -83,6 +84,19 @@ export function buildImageCall(more: Partial<ImageCall> = {}): ImageCall {
     prompt: 'A cat',
     references: [],
     params: {},
+    options: {},
+    ...more,
+  }
+}
+
+/** Builds a call that has `acme/speak` say "Hi" as samples, with `more` applied. */
+export function buildSpeechCall(more: Partial<SpeechCall> = {}): SpeechCall {
+  const { inputs: _, extra: __, ...base } = buildEmbeddingCall({ models: ['acme/speak'] })
+  return {
+    ...base,
+    kind: 'speech',
+    input: 'Hi',
+    params: { response_format: 'pcm' },
     options: {},
     ...more,
   }

@@ -60,6 +60,11 @@ export const Quirks = Type.Object(
       'How pictures are asked for: as OpenAI’s servers are, at /images, by aspect_ratio and ' +
         'resolution, by width and height',
     ),
+    speech: choice(
+      ['compatible', 'openai', 'groq', 'mistral', 'openrouter'],
+      'How speech is asked for: as OpenAI’s servers are, in events that count tokens, as samples ' +
+        'in a WAV file, by voice_id with base64 in the answer, as mp3 or pcm only',
+    ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {
       description: 'Parameters under other names',
@@ -89,6 +94,7 @@ export const NO_QUIRKS: Quirks = {
   counts_stream: true,
   most_stops: null,
   images: 'compatible',
+  speech: 'compatible',
   web_search: false,
   renamed: {},
   dropped: [],

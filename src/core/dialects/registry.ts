@@ -7,6 +7,7 @@ import { images } from './images.ts'
 import { messages } from './messages.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
+import { speech } from './speech.ts'
 
 /** Every dialect. The server adds their routes in this order. */
 export const dialects: readonly Dialect[] = [
@@ -17,6 +18,7 @@ export const dialects: readonly Dialect[] = [
   embeddings,
   rerank,
   images,
+  speech,
 ]
 
 /** Every form of request that presets can be made from. */

@@ -14,6 +14,7 @@ import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { image } from './kinds/image.ts'
 import { rerank } from './kinds/rerank.ts'
+import { speech } from './kinds/speech.ts'
 import { text } from './kinds/text.ts'
 import type { MediaReference } from './media.ts'
 
@@ -171,4 +172,5 @@ export const kinds: { [K in Kind]: KindOfWork<K> } = {
   embedding,
   rerank,
   image,
+  speech,
 }

@@ -7,6 +7,7 @@ export const DIALECTS = [
   'embeddings',
   'rerank',
   'images',
+  'speech',
 ] as const
 
 export type DialectName = (typeof DIALECTS)[number]

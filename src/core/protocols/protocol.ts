@@ -23,6 +23,8 @@ export interface UpstreamRequest {
 export interface Frame {
   event: string | null
   data: string
+  /** What a read brought, in an answer of bytes. */
+  bytes?: Uint8Array
 }
 
 /** Reads one streamed answer. `read` returns the parts that a frame completes. */
@@ -79,6 +81,11 @@ export interface Protocol<K extends Kind> {
   parseAnswer(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
   /** Creates a reader for one streamed answer. */
   createReader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
+  /**
+   * Creates a reader for an answer of bytes: neither JSON nor events, as its media type says. It
+   * gets a frame for each read. Absent if no answer is one.
+   */
+  createByteReader?(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
   /**
    * Returns the error that our caller gets for an upstream failure. `header` reads one response
    * header by its lower-case name.

@@ -20,6 +20,10 @@ import { jinaRerank, openaiRerank, voyageRerank } from './rerank/openai.ts'
 import { teiRerank } from './rerank/tei.ts'
 import { rankByVectors } from './rerank/vectors.ts'
 import { vertexRerank } from './rerank/vertex.ts'
+import { deepgramSpeech } from './speech/deepgram.ts'
+import { elevenlabsSpeech } from './speech/elevenlabs.ts'
+import { geminiSpeech } from './speech/gemini.ts'
+import { openaiSpeech } from './speech/openai.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -63,6 +67,13 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     gemini: geminiImages,
     'openai-responses': drawByChat(openaiResponses),
     sandbox: sandboxImages,
+  },
+  speech: {
+    'openai-chat': openaiSpeech,
+    gemini: geminiSpeech,
+    elevenlabs: elevenlabsSpeech,
+    deepgram: deepgramSpeech,
+    sandbox: openaiSpeech,
   },
 }
 

@@ -46,7 +46,10 @@ function addCredential(
     case 'x-api-key':
     case 'api-key':
     case 'x-goog-api-key':
+    case 'xi-api-key':
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
+    case 'token':
+      return api_key ? addHeader(outgoing, 'authorization', `Token ${api_key.reveal()}`) : outgoing
     case 'sigv4':
       return aws ? signRequest(outgoing, aws, world.clock.now()) : outgoing
     case 'google-service-account':

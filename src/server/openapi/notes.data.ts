@@ -68,6 +68,12 @@ export const NOTES: Record<string, OperationNote> = {
       documents: ['Grass is green', 'The sky is blue'],
     },
   },
+  createAudioSpeech: {
+    description:
+      'Reads a text aloud. The answer is the sound itself, as it is made: 16-bit samples unless ' +
+      'another `response_format` is named. Its generation’s id is in `X-Generation-Id`.',
+    body: { model: 'sandbox/speech', input: 'Hello there', response_format: 'wav' },
+  },
   createImages: {
     description:
       'Draws pictures from a prompt, or after other pictures. Each comes in base64, with the type ' +

@@ -4,6 +4,7 @@ import { createFailedAnswer } from '../../core/dialects/failed-answer.ts'
 import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
 import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
+import { RawBody } from '../../core/dialects/raw-body.ts'
 import { dialects } from '../../core/dialects/registry.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -15,6 +16,7 @@ import type { Answer } from '../../core/language/answer.ts'
 import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
 import { readBody } from '../body.ts'
+import { createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
 import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
@@ -93,6 +95,7 @@ const describeDialect = ({ operation, body, errorFormat, ...dialect }: Dialect):
   },
   ...(dialect.showsRouting ? { headers: METADATA_HEADER } : {}),
   ...(dialect.streaming ? { produces: ['text/event-stream'] } : {}),
+  ...(dialect.produces ? { produces: dialect.produces } : {}),
   ...(dialect.acceptsApiKeyHeader ? { eitherHeader: true } : {}),
   ...(errorFormat ? { refusal: errorFormat } : {}),
 })
@@ -136,7 +139,9 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       const pending = { call, body, answer, connection, noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
-    return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
+    const whole = await dialect.collectResponse(await answer, call, body)
+    if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
+    return Response.json(whole, { headers })
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))

@@ -390,6 +390,7 @@ describe('the asker', () => {
       '/messages': { ...BODY, max_tokens: 5 },
       '/embeddings': { model: 'sandbox/embed', input: 'Hi' },
       '/rerank': { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+      '/audio/speech': { model: 'sandbox/speech', input: 'Hi' },
       '/images': { model: 'sandbox/image', prompt: 'Hi' },
     }
     for (const [path, body] of Object.entries(bodies)) {

@@ -73,6 +73,7 @@ const BODIES: Record<string, object> = {
   createResponses: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
   createRerank: { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+  createAudioSpeech: { model: 'sandbox/speech', input: 'Hi' },
   createImages: { model: 'sandbox/image', prompt: 'Hi' },
 }
 

@@ -11,6 +11,7 @@ import {
   buildEmbeddingCall,
   buildImageCall,
   buildRerankCall,
+  buildSpeechCall,
   buildTextCall,
 } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
@@ -51,6 +52,7 @@ const FULL_CALLS: { [K in Kind]: (more?: Partial<CallBase & Extra>) => Work[K]['
   rerank: more => buildRerankCall({ params: { top_n: 1 }, ...more }),
   // Unknown fields are refused before they are a call's.
   image: ({ extra: _, ...more } = { extra: {} }) => buildImageCall(more),
+  speech: ({ extra: _, ...more } = { extra: {} }) => buildSpeechCall(more),
 }
 
 type Extra = Pick<TextCall, 'extra'>
@@ -124,7 +126,7 @@ export function testAnyRequest<K extends Kind>(
     })
 
     // Where unknown fields may cost something, they are refused and never a call's.
-    if (kind !== 'image')
+    if (kind !== 'image' && kind !== 'speech')
       test('sends unknown parameters unchanged', () => {
         const unknown = { frobnicate: { level: [1, null, 'x'] } }
         // Some have them in each of several requests within the body.

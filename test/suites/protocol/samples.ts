@@ -4,6 +4,7 @@ import { anthropicMessages } from '../../../src/core/protocols/anthropic-message
 import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
 import { fakeProviders } from '../../support/fake-providers.ts'
 import type { ProtocolSample } from '../protocol.ts'
+import { SOUND } from './hostile.ts'
 
 /** An answer of an OpenAI-compatible server. */
 const VECTORS = {
@@ -165,5 +166,31 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       { output_modalities: ['image', 'text'], isCounted: true },
     ),
     sandbox: createPictures({ created: 0, data: [{ b64_json: 'aGk=' }] }),
+  },
+  speech: {
+    'openai-chat': { upstreamModel: 'voxtral', answer: { audio_data: SOUND.toString('base64') } },
+    gemini: {
+      upstreamModel: 'gemini-2.5-flash-preview-tts',
+      answer: {
+        candidates: [
+          {
+            content: {
+              parts: [
+                {
+                  inlineData: {
+                    mimeType: 'audio/L16;codec=pcm;rate=24000',
+                    data: SOUND.toString('base64'),
+                  },
+                },
+              ],
+            },
+          },
+        ],
+        usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 40 },
+      },
+    },
+    elevenlabs: { upstreamModel: 'eleven_flash_v2_5', answer: null },
+    deepgram: { upstreamModel: 'aura-2', answer: null },
+    sandbox: { upstreamModel: 'speech', answer: null },
   },
 }

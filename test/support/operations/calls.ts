@@ -15,5 +15,6 @@ export const CALLS: Record<string, RequestBuilder> = {
   createResponses: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
   createRerank: buildCall({ model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] }),
+  createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
 }
