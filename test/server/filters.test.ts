@@ -48,6 +48,8 @@ class Sayer {
     const claude = request.url.endsWith('/messages')
     if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
     if (request.url.endsWith('/images/generations')) return Response.json(PICTURE)
+    if (request.url.endsWith('/audio/speech'))
+      return new Response(new Uint8Array(64), { headers: { 'content-type': 'audio/pcm' } })
     if (!body.stream)
       return Response.json(claude ? wholeClaude(this.pieces) : wholeChat(this.pieces))
     const events = claude ? claudeEvents(this.pieces) : chatEvents(this.pieces)

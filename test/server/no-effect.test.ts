@@ -94,28 +94,32 @@ const BODIES: Record<string, object> = {
   },
 }
 
-describe.each(['/chat/completions', '/messages', '/embeddings', '/rerank', '/images', '/audio/speech'])(
-  '%s',
-  path => {
-    const body = BODIES[path] ?? {}
+describe.each([
+  '/chat/completions',
+  '/messages',
+  '/embeddings',
+  '/rerank',
+  '/images',
+  '/audio/speech',
+])('%s', path => {
+  const body = BODIES[path] ?? {}
 
-    test.each([
-      ['X-OpenRouter-Cache', 'true'],
-      ['X-OpenRouter-Cache-TTL', '60'],
-      ['X-Gateway-Cache-Clear', 'true'],
-    ])('%s: %s is a 400', async (name, value) => {
-      expect(await send(path, body, { [name]: value })).toMatchObject({
-        status: 400,
-        field: name.toLowerCase(),
-      })
+  test.each([
+    ['X-OpenRouter-Cache', 'true'],
+    ['X-OpenRouter-Cache-TTL', '60'],
+    ['X-Gateway-Cache-Clear', 'true'],
+  ])('%s: %s is a 400', async (name, value) => {
+    expect(await send(path, body, { [name]: value })).toMatchObject({
+      status: 400,
+      field: name.toLowerCase(),
     })
+  })
 
-    test('a cache may be switched off', async () => {
-      const headers = { 'X-OpenRouter-Cache': 'False', 'X-OpenRouter-Cache-TTL': '60' }
-      expect((await send(path, body, headers)).status).toBe(200)
-    })
-  },
-)
+  test('a cache may be switched off', async () => {
+    const headers = { 'X-OpenRouter-Cache': 'False', 'X-OpenRouter-Cache-TTL': '60' }
+    expect((await send(path, body, headers)).status).toBe(200)
+  })
+})
 
 test('transforms are a plugin by its older name', async () => {
   const at = '/chat/completions'

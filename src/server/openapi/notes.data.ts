@@ -394,6 +394,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
   { name: 'Images', description: 'Pictures that models draw' },
+  { name: 'TTS', description: 'Texts that models read aloud' },
   { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
