@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { INPUT_AUDIO } from '../support/recording.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 /*
@@ -80,6 +81,12 @@ describe.each(PATHS)('%s', path => {
 const BODIES: Record<string, object> = {
   '/embeddings': { model: 'sandbox/embed', input: 'Hello' },
   '/rerank': { model: 'sandbox/embed', query: 'Hello', documents: ['Hi'] },
+  '/audio/transcriptions': {
+    model: 'sandbox/transcribe',
+    input_audio: INPUT_AUDIO,
+    messages: undefined,
+    max_tokens: undefined,
+  },
   '/audio/speech': {
     model: 'sandbox/speech',
     input: 'Hello',
@@ -101,6 +108,7 @@ describe.each([
   '/rerank',
   '/images',
   '/audio/speech',
+  '/audio/transcriptions',
 ])('%s', path => {
   const body = BODIES[path] ?? {}
 

@@ -87,6 +87,10 @@ const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
     ],
     text: 'Hello',
   },
+  transcription: {
+    batches: [[start], [{ type: 'transcript', choice: 0, text: 'Hello' }]],
+    text: 'Hello',
+  },
 }
 
 const CONTEXT: CallContext = {

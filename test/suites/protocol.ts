@@ -10,6 +10,7 @@ import {
   testHostilePictures,
   testHostileRankings,
   testHostileSounds,
+  testHostileTranscripts,
   testHostileVectors,
 } from './protocol/hostile.ts'
 import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
@@ -57,6 +58,12 @@ export interface ProtocolSamples {
     /** An answer in JSON with the sound `SOUND`; null where answers are bytes. */
     answer: Json | null
   }
+  transcription: {
+    /** The provider's name of a model with which the protocol transcribes. */
+    upstreamModel: string
+    /** That model's answer: the words "Hello there." */
+    answer: Json
+  }
 }
 
 export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
@@ -76,6 +83,8 @@ export function testProtocol<K extends Kind>(
     testPictures(name, protocol as Protocol<'image'>, sample as ImageSample)
   else if (kind === 'speech')
     testSounds(name, protocol as Protocol<'speech'>, sample as SpeechSample)
+  else if (kind === 'transcription')
+    testTranscripts(name, protocol as Protocol<'transcription'>, sample as TranscriptionSample)
   else testRankings(name, protocol as Protocol<'rerank'>, sample as RerankSample)
 }
 
@@ -83,6 +92,7 @@ type TextSample = ProtocolSample<'text'>
 type EmbeddingSample = ProtocolSample<'embedding'>
 type RerankSample = ProtocolSample<'rerank'>
 type ImageSample = ProtocolSample<'image'>
+type TranscriptionSample = ProtocolSample<'transcription'>
 type SpeechSample = ProtocolSample<'speech'>
 
 function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
@@ -138,4 +148,15 @@ function testSounds(name: string, protocol: Protocol<'speech'>, sample: SpeechSa
   const endpoint = buildEndpoint({ upstreamModel, output_modalities: ['speech'], protocol: name })
   testAnyRequest('speech', `${name}: speech`, protocol, endpoint)
   testHostileSounds(`${name}: speech`, protocol, endpoint, sample)
+}
+
+function testTranscripts(
+  name: string,
+  protocol: Protocol<'transcription'>,
+  { upstreamModel, answer }: TranscriptionSample,
+): void {
+  const modalities = { output_modalities: ['transcription'], protocol: name }
+  const endpoint = buildEndpoint({ upstreamModel, ...modalities })
+  testAnyRequest('transcription', `${name}: transcription`, protocol, endpoint)
+  testHostileTranscripts(`${name}: transcription`, protocol, endpoint, answer)
 }

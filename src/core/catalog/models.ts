@@ -165,6 +165,23 @@ const SANDBOX: ModelConfig[] = [
       { provider: 'sandbox', model: 'speech', data_policy: { training: false, retention_days: 0 } },
     ],
   },
+  {
+    id: 'sandbox/transcribe',
+    name: 'Sandbox: Transcribe',
+    description:
+      'A sandbox, not a model: it knows what sandbox/speech has said, needs no network and costs ' +
+      'nothing.',
+    context_length: 1_000_000,
+    input_modalities: ['audio'],
+    output_modalities: ['transcription'],
+    endpoints: [
+      {
+        provider: 'sandbox',
+        model: 'transcribe',
+        data_policy: { training: false, retention_days: 0 },
+      },
+    ],
+  },
 ]
 
 /**

@@ -8,6 +8,7 @@ import { messages } from './messages.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
 import { speech } from './speech.ts'
+import { transcriptions } from './transcriptions.ts'
 
 /** Every dialect. The server adds their routes in this order. */
 export const dialects: readonly Dialect[] = [
@@ -19,6 +20,7 @@ export const dialects: readonly Dialect[] = [
   rerank,
   images,
   speech,
+  transcriptions,
 ]
 
 /** Every form of request that presets can be made from. */

@@ -8,6 +8,7 @@ export const DIALECTS = [
   'rerank',
   'images',
   'speech',
+  'transcriptions',
 ] as const
 
 export type DialectName = (typeof DIALECTS)[number]

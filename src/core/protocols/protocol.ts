@@ -1,5 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
+import type { ByteSource } from '../kernel/byte-source.ts'
 import { isObject } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -17,6 +18,20 @@ export interface UpstreamRequest {
    * (`multipart/form-data`, RFC 7578).
    */
   files?: string[]
+  /** A file that goes with the body, and is read while it is sent. */
+  attachment?: Attachment
+}
+
+/** A file that goes with a request. */
+export interface Attachment {
+  source: ByteSource
+  media_type: string
+  filename: string
+  /**
+   * How it goes: as a field of a form with the fields of the body, instead of the body, or in base64
+   * in the place of a text of the body, which is `marker`.
+   */
+  as: { field: string } | 'body' | { marker: string }
 }
 
 /** One frame of a streamed answer. */

@@ -24,6 +24,10 @@ import { deepgramSpeech } from './speech/deepgram.ts'
 import { elevenlabsSpeech } from './speech/elevenlabs.ts'
 import { geminiSpeech } from './speech/gemini.ts'
 import { openaiSpeech } from './speech/openai.ts'
+import { deepgramTranscription } from './transcription/deepgram.ts'
+import { elevenlabsTranscription } from './transcription/elevenlabs.ts'
+import { geminiTranscription } from './transcription/gemini.ts'
+import { openaiTranscription } from './transcription/openai.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -74,6 +78,13 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     elevenlabs: elevenlabsSpeech,
     deepgram: deepgramSpeech,
     sandbox: openaiSpeech,
+  },
+  transcription: {
+    'openai-chat': openaiTranscription,
+    gemini: geminiTranscription,
+    elevenlabs: elevenlabsTranscription,
+    deepgram: deepgramTranscription,
+    sandbox: openaiTranscription,
   },
 }
 

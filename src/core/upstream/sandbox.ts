@@ -1,3 +1,4 @@
+import type { ByteSource } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { isObject, type Json, readString } from '../kernel/json.ts'
@@ -5,6 +6,7 @@ import { estimateByRuleOfThumb } from '../tokenizers/rule-of-thumb.ts'
 import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
 import { answerPictures, findPictureRefusal } from './sandbox/images.ts'
 import { answerSpeech } from './sandbox/speech.ts'
+import { answerTranscription } from './sandbox/transcription.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {
@@ -28,6 +30,7 @@ export async function askSandbox(
   path: string,
   body: Json,
   cancellation: Cancellation,
+  attached?: ByteSource,
 ): Promise<Response> {
   const options = isObject(body.sandbox) ? (body.sandbox as SandboxOptions) : {}
   await yieldToEventLoop()
@@ -40,6 +43,7 @@ export async function askSandbox(
   if (path === '/embeddings') return answerWithVectors(body)
   if (path === '/images/generations') return answerWithPictures(body)
   if (path === '/audio/speech') return answerSpeech(body)
+  if (path === '/audio/transcriptions' && attached) return answerTranscription(body, attached)
   const reply = composeReply(body)
   return body.stream === true
     ? streamCompletion(reply, body, options, cancellation)

@@ -15,6 +15,7 @@ import { infer } from '../../core/inference/infer.ts'
 import type { Answer } from '../../core/language/answer.ts'
 import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
+import { hasForm, type ReceivedForm, receiveForm } from '../body/form.ts'
 import { readBody } from '../body.ts'
 import { createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
@@ -122,11 +123,17 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
   const connection = findConnection(request)
   let model: string | null = null
+  let form: ReceivedForm | null = null
   connection?.startWork()
   try {
     connection?.requireDescriptor()
-    const context = readContext(routeContext, id, requestId)
-    const body = (await readBody(request, dialect.body)) as DialectBody
+    const head = readContext(routeContext, id, requestId)
+    form =
+      dialect.form && hasForm(request)
+        ? await receiveForm(gateway, actor, request, dialect.form)
+        : null
+    const context = form ? { ...head, file: form.file } : head
+    const body = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
     const { model: named } = body as { model?: unknown }
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
@@ -148,6 +155,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   } finally {
     connection?.startCall()
     connection?.finishWork()
+    await form?.discard()
   }
 }
 

@@ -6,9 +6,17 @@ import { sample as image } from '../../suites/kind/image.ts'
 import { sample as rerank } from '../../suites/kind/rerank.ts'
 import { sample as speech } from '../../suites/kind/speech.ts'
 import { sample as text } from '../../suites/kind/text.ts'
+import { sample as transcription } from '../../suites/kind/transcription.ts'
 import { type KindSample, testKind } from '../../suites/kind.ts'
 
-const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding, rerank, image, speech }
+const SAMPLES: { [K in Kind]: KindSample<K> } = {
+  text,
+  embedding,
+  rerank,
+  image,
+  speech,
+  transcription,
+}
 
 const names = Object.keys(kinds) as Kind[]
 
@@ -22,7 +30,7 @@ test('every kind has its own word on the record and for people', () => {
 })
 
 test('a model does the work of its output, and of no other kind', () => {
-  const modalities = ['text', 'embeddings', 'rerank', 'image', 'speech']
+  const modalities = ['text', 'embeddings', 'rerank', 'image', 'speech', 'transcription']
   const does = modalities.map(modality =>
     names.filter(name => kinds[name].matchesModalities([modality])),
   )
@@ -33,5 +41,6 @@ test('a model does the work of its output, and of no other kind', () => {
     ['rerank'],
     ['text', 'image'],
     ['speech'],
+    ['transcription'],
   ])
 })

@@ -9,6 +9,7 @@ import type { ImagePart } from '../../../src/core/language/image.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { RerankPart } from '../../../src/core/language/rerank.ts'
 import type { SpeechPart } from '../../../src/core/language/speech.ts'
+import type { TranscriptionPart } from '../../../src/core/language/transcription.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
@@ -21,6 +22,7 @@ import {
   buildRerankCall,
   buildSpeechCall,
   buildTextCall,
+  buildTranscriptionCall,
 } from '../../support/call.ts'
 import type { FakeProvider, ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
 import {
@@ -340,6 +342,54 @@ export function testHostileSounds(
       expectFailures(protocol)
     })
   })
+}
+
+/** Tests that a protocol withstands whatever its providers answer instead of a transcript. */
+export function testHostileTranscripts(
+  name: string,
+  protocol: Protocol<'transcription'>,
+  endpoint: Endpoint,
+  answer: Json,
+): void {
+  const call = buildTranscriptionCall({
+    params: { response_format: 'verbose_json', timestamp_granularities: ['word', 'segment'] },
+  })
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(name, () => {
+    test('reads its own answer: the text', () => {
+      expect(read(answer).find(({ type }) => type === 'transcript')).toMatchObject({
+        text: 'Hello there.',
+      })
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(
+        fc.property(changes, made => expectTranscript(read(applyChanges(answer, made)))),
+      )
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectTranscript(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+  })
+}
+
+/** Expects no part at all, or one text, whose times are numbers. */
+function expectTranscript(parts: TranscriptionPart[]): void {
+  if (parts.length === 0) return
+  const transcripts = parts.flatMap(part => (part.type === 'transcript' ? [part] : []))
+  expect(transcripts).toHaveLength(1)
+  for (const { text, segments = [], words = [], duration = 0 } of transcripts) {
+    expect(typeof text).toBe('string')
+    for (const { start, end } of [...segments, ...words, { start: duration, end: 0 }])
+      expect([Number.isFinite(start), Number.isFinite(end)]).toEqual([true, true])
+  }
 }
 
 const joinSound = (parts: SpeechPart[]): Buffer =>

@@ -13,6 +13,7 @@ import {
   buildRerankCall,
   buildSpeechCall,
   buildTextCall,
+  buildTranscriptionCall,
 } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
 
@@ -53,9 +54,12 @@ const FULL_CALLS: { [K in Kind]: (more?: Partial<CallBase & Extra>) => Work[K]['
   // Unknown fields are refused before they are a call's.
   image: ({ extra: _, ...more } = { extra: {} }) => buildImageCall(more),
   speech: ({ extra: _, ...more } = { extra: {} }) => buildSpeechCall(more),
+  transcription: ({ extra: _, ...more } = { extra: {} }) => buildTranscriptionCall(more),
 }
 
 type Extra = Pick<TextCall, 'extra'>
+
+const REFUSES_UNKNOWN = new Set<Kind>(['image', 'speech', 'transcription'])
 
 const PARAMS: Params = {
   temperature: 2,
@@ -126,7 +130,7 @@ export function testAnyRequest<K extends Kind>(
     })
 
     // Where unknown fields may cost something, they are refused and never a call's.
-    if (kind !== 'image' && kind !== 'speech')
+    if (!REFUSES_UNKNOWN.has(kind))
       test('sends unknown parameters unchanged', () => {
         const unknown = { frobnicate: { level: [1, null, 'x'] } }
         // Some have them in each of several requests within the body.
