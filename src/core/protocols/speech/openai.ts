@@ -80,7 +80,6 @@ const STYLES: Record<
   }),
   openrouter: (call, endpoint) => ({
     voice: pickVoice(call, endpoint),
-    user: call.user ?? undefined,
     input_references: call.sample && [
       { type: 'input_audio', input_audio: { data: call.sample.data, format: call.sample.format } },
       ...(call.sample.transcript === undefined
