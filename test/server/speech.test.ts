@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readWavHead, writeWavHead } from '../../src/core/kernel/wav.ts'
-import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
+import { createLimitedKey, fetchGeneration, fetchKeyState, waitUntil } from '../support/chat.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   body as answerBody,
@@ -413,6 +413,24 @@ describe('POST /audio/speech', () => {
     expect((await ask({}, { key })).status).toBe(402)
     expect(first.hits).toEqual([])
     expect((await ask({ input: 'Hell' }, { key })).status).toBe(200)
+  })
+
+  test('charges the text, and closes the connection, when the client leaves halfway', async () => {
+    const before = (await fetchKeyState(server)).usage
+    first.plan([
+      head(200, { 'content-type': 'audio/pcm', 'transfer-encoding': 'chunked' }),
+      chunk(SECOND),
+      { wait: 'never' },
+    ])
+    const controller = new AbortController()
+    const response = await ask({}, { signal: controller.signal })
+    const id = response.headers.get('x-generation-id') ?? ''
+    await response.body?.getReader().read()
+    controller.abort()
+    await (await first.hit()).clientLeft
+    const isCharged = async () => (await fetchKeyState(server)).usage > before
+    await waitUntil(isCharged)
+    expect(await fetchGeneration(server, id)).toMatchObject({ cancelled: true, total_cost: 0.005 })
   })
 
   test('closes its connection to the provider when the client leaves', async () => {

@@ -62,8 +62,8 @@ export const Quirks = Type.Object(
     ),
     speech: choice(
       ['compatible', 'openai', 'groq', 'mistral', 'openrouter'],
-      'How speech is asked for: as OpenAI’s servers are, in events that count tokens, as samples ' +
-        'in a WAV file, by voice_id with base64 in the answer, as mp3 or pcm only',
+      'How speech and transcripts are asked for: as OpenAI’s servers are, speech in events that ' +
+        'count tokens, samples as WAV files, by voice_id, as JSON with base64',
     ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {

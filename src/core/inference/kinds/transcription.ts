@@ -29,7 +29,7 @@ export const transcription = defineKind<'transcription'>({
   },
   costing: {
     estimateInput: call => countInput(call, estimateSeconds(call)),
-    boundInput: call => countInput(call, boundSeconds(call)),
+    boundInput,
     estimateUnits: call => countUnits(estimateSeconds(call)),
     boundUnits: call => countUnits(boundSeconds(call)),
     boundOutput,
@@ -90,6 +90,14 @@ const countInput = (call: TranscriptionCall, seconds: number) => ({
   audio: countTokens(seconds),
   video: 0,
 })
+
+/** A model that talks is told what to do with the recording. */
+const REQUEST_TOKENS = 64
+
+function boundInput(call: TranscriptionCall) {
+  const input = countInput(call, boundSeconds(call))
+  return { ...input, text: input.text + REQUEST_TOKENS }
+}
 
 /** Seconds are counted in thousandths. */
 const countUnits = (seconds: number): Units => ({ input_second: Math.ceil(seconds * 1_000) })

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from '../../kernel/clock.ts'
-import { isObject, type Json, readString } from '../../kernel/json.ts'
+import { type Json, readString } from '../../kernel/json.ts'
 import { writeWavHead } from '../../kernel/wav.ts'
 import { PCM_RATE, PCM_WIDTH } from '../../language/speech.ts'
 
@@ -13,16 +13,14 @@ const LETTERS_PER_PIECE = 16
 /**
  * Answers like an OpenAI speech server: a tone for each letter, which the letter and the voice
  * decide, as 16-bit samples or as a WAV file. The file has the text in it as a comment, so that the
- * sandbox can read it again. The same request always gets the same sound. With
- * `{"sandbox": {"cut_after": 2}}` it breaks off after so many pieces.
+ * sandbox can read it again. The same request always gets the same sound.
  */
-export function answerSpeech({ input, voice, response_format, sandbox }: Json): Response {
+export function answerSpeech({ input, voice, response_format }: Json): Response {
   const text = (readString(input) ?? '').slice(0, MOST_LETTERS)
   const letters = [...text]
   const pitch = Bun.hash.xxHash32(readString(voice) ?? '') % 12
   const isWav = response_format === 'wav'
   const size = letters.length * SAMPLES * PCM_WIDTH
-  const cutAfter = isObject(sandbox) ? Number(sandbox.cut_after ?? Number.NaN) : Number.NaN
   let at = 0
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -30,7 +28,6 @@ export function answerSpeech({ input, voice, response_format, sandbox }: Json): 
     },
     async pull(controller) {
       await yieldToEventLoop()
-      if (at / LETTERS_PER_PIECE >= cutAfter) throw new Error('Told to break off')
       if (at >= letters.length) return controller.close()
       const piece = letters.slice(at, at + LETTERS_PER_PIECE)
       at += LETTERS_PER_PIECE
