@@ -816,6 +816,14 @@ describe('beside a running server', () => {
     expect(undated(await json('models', 'list', '--all', '--output', 'all'))).toEqual(
       undated(await api('/models?all=true&output_modalities=all')),
     )
+    for (const [kind, output] of [
+      ['speech', 'speech'],
+      ['transcription', 'transcription'],
+      ['embedding', 'embeddings'],
+    ] as const)
+      expect(undated(await json('models', 'list', '--kind', kind))).toEqual(
+        undated(await api(`/models?output_modalities=${output}`)),
+      )
     expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(
       await api('/models/openai/gpt-4o/endpoints'),
     )

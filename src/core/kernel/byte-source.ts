@@ -8,8 +8,8 @@ export interface ByteSource {
 /** Returns bytes in memory as a source. */
 export const toByteSource = (bytes: Uint8Array): ByteSource => ({
   size: bytes.length,
-  // A copy: who reads a piece may give its memory back.
-  read: async (position, length) => bytes.slice(position, position + length),
+  // A copy: who reads a piece may give its memory back. A buffer's own `slice` makes none.
+  read: async (position, length) => new Uint8Array(bytes.subarray(position, position + length)),
 })
 
 /** A multiple of three bytes: their base64 needs no padding. */
