@@ -43,8 +43,10 @@ function parseAnswer(body: unknown, { params }: SpeechCall): SpeechPart[] {
   if (isObject(body.error)) throw readStreamFailure(body.error)
   const [candidate = {}] = readObjects(body.candidates)
   const parts = readObjects(readObject(candidate, 'content').parts)
-  const sounds = parts.map(part => readObject(part, 'inlineData')).filter(({ data }) => data)
-  const pieces = sounds.map(({ data, mimeType }) => readSamples(data, mimeType))
+  const sounds = parts.map(part => readObject(part, 'inlineData'))
+  const pieces = sounds.flatMap(({ data, mimeType }) =>
+    typeof data === 'string' && data !== '' ? [readSamples(data, mimeType)] : [],
+  )
   const joined = Buffer.concat(pieces).toString('base64')
   const usage = readUsage(body.usageMetadata)
   return [
@@ -54,11 +56,11 @@ function parseAnswer(body: unknown, { params }: SpeechCall): SpeechPart[] {
 }
 
 /** Returns the samples. Throws `provider_unavailable` for those that `pcm` does not have. */
-function readSamples(data: unknown, mimeType: unknown): Buffer {
+function readSamples(data: string, mimeType: unknown): Buffer {
   const type = readString(mimeType) ?? ''
   const rate = /rate=(\d+)/.exec(type)?.[1] ?? String(PCM_RATE)
   if (!/^audio\/(l16|pcm)\b/i.test(type) || rate !== String(PCM_RATE)) throw unreadableAnswer()
-  return Buffer.from(String(data), 'base64')
+  return Buffer.from(data, 'base64')
 }
 
 type Counted = NonNullable<ReturnType<typeof readUsage>>
