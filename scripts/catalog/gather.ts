@@ -216,11 +216,16 @@ class Gathering {
     context_length,
     output,
   }: (typeof OVERLAY)[number]): void {
-    if (this.#rows.has(id)) return
+    const known = this.#rows.get(id)
+    if (known) {
+      const unpriced = known.endpoints.find(one => one.provider === provider && !one.prices)
+      if (unpriced) unpriced.prices = prices
+      return
+    }
     this.#rows.set(id, {
       id,
       name,
-      context_length,
+      ...(context_length === undefined ? {} : { context_length }),
       output,
       endpoints: [{ provider, model, prices }],
     })

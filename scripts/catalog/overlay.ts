@@ -7,7 +7,7 @@ export interface OverlayRow {
   provider: string
   model: string
   prices: UsdPerMillionTokens
-  context_length: number
+  context_length?: number
   output: string[]
 }
 
@@ -25,7 +25,29 @@ const createRerankRow = (row: Omit<OverlayRow, 'output'>): OverlayRow => ({
   output: ['rerank'],
 })
 
-/** Embeddings were read on 2026-11-21, ranking on 2026-11-22. */
+/** A text of this many characters costs a dollar, as price lists have it per thousand or million. */
+const createSpeechRow = ({
+  usdPerMillion,
+  ...row
+}: Omit<OverlayRow, 'prices' | 'output'> & { usdPerMillion: number }): OverlayRow => ({
+  ...row,
+  prices: { prompt: 0, completion: 0, per_character: Number((usdPerMillion / 1e6).toFixed(12)) },
+  output: ['speech'],
+})
+
+const createTranscriptionRow = ({
+  usdPerHour,
+  ...row
+}: Omit<OverlayRow, 'prices' | 'output'> & { usdPerHour: number }): OverlayRow => ({
+  ...row,
+  prices: { prompt: 0, completion: 0, per_input_second: Number((usdPerHour / 3_600).toFixed(12)) },
+  output: ['transcription'],
+})
+
+/**
+ * Embeddings were read on 2026-11-21, ranking and sound on 2026-11-22. A model that a package has
+ * without a price gets that of its row.
+ */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({
     id: 'cohere/embed-english-v3.0',
@@ -75,6 +97,55 @@ export const OVERLAY: OverlayRow[] = [
     context_length: 32_000,
     prices: { prompt: 0.02, completion: 0 },
   }),
+  createSpeechRow({
+    id: 'openai/tts-1',
+    name: 'OpenAI: TTS-1',
+    provider: 'openai',
+    model: 'tts-1',
+    usdPerMillion: 15,
+  }),
+  createSpeechRow({
+    id: 'openai/tts-1-hd',
+    name: 'OpenAI: TTS-1 HD',
+    provider: 'openai',
+    model: 'tts-1-hd',
+    usdPerMillion: 30,
+  }),
+  createSpeechRow({
+    id: 'deepgram/aura-2',
+    name: 'Deepgram: Aura-2',
+    provider: 'deepgram',
+    model: 'aura-2',
+    usdPerMillion: 30,
+  }),
+  createTranscriptionRow({
+    id: 'openai/whisper-1',
+    name: 'OpenAI: whisper-1',
+    provider: 'openai',
+    model: 'whisper-1',
+    usdPerHour: 0.36,
+  }),
+  createTranscriptionRow({
+    id: 'openai/whisper-large-v3',
+    name: 'OpenAI: whisper-large-v3',
+    provider: 'groq',
+    model: 'whisper-large-v3',
+    usdPerHour: 0.111,
+  }),
+  createTranscriptionRow({
+    id: 'openai/whisper-large-v3-turbo',
+    name: 'OpenAI: whisper-large-v3-turbo',
+    provider: 'groq',
+    model: 'whisper-large-v3-turbo',
+    usdPerHour: 0.04,
+  }),
+  createTranscriptionRow({
+    id: 'deepgram/nova-3',
+    name: 'Deepgram: Nova-3',
+    provider: 'deepgram',
+    model: 'nova-3',
+    usdPerHour: 0.258,
+  }),
 ]
 
 /** Context lengths of embedding models, which no package has, by slug. */
@@ -121,6 +192,7 @@ export const AUTHORS: Record<string, string> = {
   alpindale: 'Alpindale',
   baai: 'BAAI',
   baidu: 'Baidu',
+  deepgram: 'Deepgram',
   nousresearch: 'Nous',
   perplexity: 'Perplexity',
   pfnet: 'Preferred Networks',

@@ -118,7 +118,8 @@ function checkPurpose(purpose: string | null): void {
 // What a disk says when it is full. Others may have been in the way of a write too.
 const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG']
 
-async function explainFullDisk<Result>(work: () => Promise<Result>): Promise<Result> {
+/** Does what writes to the storage. Throws 503 where that is full. */
+export async function explainFullDisk<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (thrown) {

@@ -450,9 +450,15 @@ describe('workspaces, members and budgets', () => {
       default_provider_sort: 'price',
       description: 'Ours',
     })
-    const withoutEffect = await run('workspaces', 'update', 'team', '--broadcast', 'yes')
+    const withoutEffect = await run(
+      'workspaces',
+      'update',
+      'team',
+      '--image-model',
+      'sandbox/image',
+    )
     expect(refusal(withoutEffect)).toEqual(refused(2))
-    expect(withoutEffect.stderr).toContain('--broadcast: expected false, as it has no effect')
+    expect(withoutEffect.stderr).toContain('--image-model: expected null, as it has no effect')
     expect(await json('workspaces', 'get', 'team')).toEqual({ data: made })
     expect((await json('workspaces', 'list', '--offset', '1')).data).toEqual([made])
     expect((await run('workspaces', 'list')).stdout).toMatch(
@@ -703,7 +709,7 @@ describe('config', () => {
     )
     expect(jsonOf(await runCommand(['config', 'check', file, '--json'], { cwd }))).toEqual({
       file,
-      models: 4,
+      models: 6,
       providers: 2,
       unpriced: ['a/b'],
     })
@@ -816,6 +822,14 @@ describe('beside a running server', () => {
     expect(undated(await json('models', 'list', '--all', '--output', 'all'))).toEqual(
       undated(await api('/models?all=true&output_modalities=all')),
     )
+    for (const [kind, output] of [
+      ['speech', 'speech'],
+      ['transcription', 'transcription'],
+      ['embedding', 'embeddings'],
+    ] as const)
+      expect(undated(await json('models', 'list', '--kind', kind))).toEqual(
+        undated(await api(`/models?output_modalities=${output}`)),
+      )
     expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(
       await api('/models/openai/gpt-4o/endpoints'),
     )

@@ -7,6 +7,7 @@ import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { INPUT_AUDIO } from '../support/recording.ts'
 
 /*
  * Content filters end to end: the provider's request and the client's answer, in both dialects,
@@ -22,9 +23,19 @@ const PICTURE = { created: 1, data: [{ b64_json: PNG }] }
  * A provider on loopback that sends these pieces one after the other, in the form of its path, and
  * its last request.
  */
+/** Reads a body of JSON, or the texts of a form. */
+async function readAsked(request: Request): Promise<Json> {
+  if (request.headers.get('content-type') === 'application/json')
+    return (await request.json()) as Json
+  return Object.fromEntries(
+    [...(await request.formData()).entries()].filter(([, value]) => typeof value === 'string'),
+  )
+}
+
 class Sayer {
   pieces: string[] = ['Hello']
   asked: Json[] = []
+  heard: Json = { text: 'Hello' }
   /** Whether it sends without end after its pieces. */
   isEndless = false
   left = Promise.withResolvers<void>()
@@ -43,11 +54,14 @@ class Sayer {
   }
 
   async #answer(request: Request): Promise<Response> {
-    const body = (await request.json()) as Json
+    const body = await readAsked(request)
     this.asked.push(body)
     const claude = request.url.endsWith('/messages')
     if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
     if (request.url.endsWith('/images/generations')) return Response.json(PICTURE)
+    if (request.url.endsWith('/audio/transcriptions')) return Response.json(this.heard)
+    if (request.url.endsWith('/audio/speech'))
+      return new Response(new Uint8Array(64), { headers: { 'content-type': 'audio/pcm' } })
     if (!body.stream)
       return Response.json(claude ? wholeClaude(this.pieces) : wholeChat(this.pieces))
     const events = claude ? claudeEvents(this.pieces) : chatEvents(this.pieces)
@@ -157,6 +171,8 @@ beforeAll(async () => {
         model('acme/claude', 'claudy'),
         model('acme/embed', 'chatty', { output_modalities: ['embeddings'] }),
         model('acme/draw', 'chatty', { output_modalities: ['image'] }),
+        model('acme/speak', 'chatty', { output_modalities: ['speech'] }),
+        model('acme/listen', 'chatty', { output_modalities: ['transcription'] }),
       ],
     },
   })
@@ -320,6 +336,8 @@ describe('a call', () => {
     ['/rerank', { model: 'acme/embed', query: EMAIL, documents: ['Hi'] }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: ['Hi', { text: EMAIL }] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
+    ['/audio/transcriptions', { model: 'acme/listen', input_audio: INPUT_AUDIO, prompt: EMAIL }],
   ])('is redacted before it is sent, by %s: %j', async (path, body) => {
     guard({ slug: 'email' })
     const { status } = await ask(path, body)
@@ -336,6 +354,8 @@ describe('a call', () => {
     ['/embeddings', { model: 'acme/embed', input: EMAIL }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: [EMAIL] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
+    ['/audio/transcriptions', { model: 'acme/listen', input_audio: INPUT_AUDIO, prompt: EMAIL }],
   ])('is blocked before it is sent, costs nothing and is recorded: %s', async (path, body) => {
     guard({ slug: 'email', action: 'block' })
     const { status, text } = await ask(path, body)
@@ -448,6 +468,34 @@ describe('a call', () => {
     })
     expect((await ask('/chat/completions', said('system'))).status).toBe(200)
     expect((await ask('/chat/completions', said('user'))).status).toBe(403)
+  })
+
+  test('may be a recording, and what is said in it is redacted or blocked', async () => {
+    const [word, ...rest] = EMAIL.split('@')
+    const words = [
+      { word: 'Write', start: 0, end: 1 },
+      { word: EMAIL, start: 1, end: 2 },
+    ]
+    const segments = [{ text: `Write ${word}@${rest}`, start: 0, end: 2 }]
+    sayer.heard = { text: `Write ${EMAIL}`, duration: 2, segments, words }
+    const body = {
+      model: 'acme/listen',
+      input_audio: INPUT_AUDIO,
+      response_format: 'verbose_json',
+      timestamp_granularities: ['word', 'segment'],
+    }
+    guard({ slug: 'email', output: true })
+    const heard = (await ask('/audio/transcriptions', body)).json()
+    expect(heard).toMatchObject({
+      text: 'Write [EMAIL]',
+      segments: [{ text: 'Write [EMAIL]' }],
+      words: [{ word: 'Write' }, { word: '[EMAIL]' }],
+    })
+    const found = { action: 'redact', where: 'output', count: 1 }
+    expect(finished).toMatchObject([{ contentFilters: [found] }])
+    guard({ slug: 'email', output: true, action: 'block' })
+    const { status, text } = await ask('/audio/transcriptions', body)
+    expect([status, text]).toEqual([403, expect.not.stringContaining(EMAIL)])
   })
 
   test('in tokens is not sent without a scan', async () => {

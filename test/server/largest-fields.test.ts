@@ -13,6 +13,7 @@ import {
   TEXT_MODELS,
 } from '../support/loop-world.ts'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
+import { INPUT_AUDIO } from '../support/recording.ts'
 
 /*
  * For every field of every schema (queries too) the largest legal value in count, length and depth,
@@ -61,6 +62,11 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
     models: [...EMBEDDING_MODELS, 'sandbox/embed'],
     base: { query: 'Hi', documents: ['Hi'] },
   },
+  createAudioTranscriptions: {
+    models: ['sandbox/transcribe'],
+    base: { input_audio: INPUT_AUDIO },
+  },
+  createAudioSpeech: { models: ['sandbox/speech'], base: { input: 'Hi' } },
   createImages: { models: ['sandbox/image'], base: { prompt: 'Hi' } },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }

@@ -9,6 +9,8 @@ import {
   testHostileAnswers,
   testHostilePictures,
   testHostileRankings,
+  testHostileSounds,
+  testHostileTranscripts,
   testHostileVectors,
 } from './protocol/hostile.ts'
 import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
@@ -50,6 +52,18 @@ export interface ProtocolSamples {
     /** Whether it has a count of its own. */
     isCounted: boolean
   }
+  speech: {
+    /** The provider's name of a model with which the protocol speaks. */
+    upstreamModel: string
+    /** An answer in JSON with the sound `SOUND`; null where answers are bytes. */
+    answer: Json | null
+  }
+  transcription: {
+    /** The provider's name of a model with which the protocol transcribes. */
+    upstreamModel: string
+    /** That model's answer: the words "Hello there." */
+    answer: Json
+  }
 }
 
 export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
@@ -67,6 +81,10 @@ export function testProtocol<K extends Kind>(
     testVectors(name, protocol as Protocol<'embedding'>, sample as EmbeddingSample)
   else if (kind === 'image')
     testPictures(name, protocol as Protocol<'image'>, sample as ImageSample)
+  else if (kind === 'speech')
+    testSounds(name, protocol as Protocol<'speech'>, sample as SpeechSample)
+  else if (kind === 'transcription')
+    testTranscripts(name, protocol as Protocol<'transcription'>, sample as TranscriptionSample)
   else testRankings(name, protocol as Protocol<'rerank'>, sample as RerankSample)
 }
 
@@ -74,6 +92,8 @@ type TextSample = ProtocolSample<'text'>
 type EmbeddingSample = ProtocolSample<'embedding'>
 type RerankSample = ProtocolSample<'rerank'>
 type ImageSample = ProtocolSample<'image'>
+type TranscriptionSample = ProtocolSample<'transcription'>
+type SpeechSample = ProtocolSample<'speech'>
 
 function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
   const endpoint = buildEndpoint({ max_completion_tokens: 8_000 })
@@ -121,4 +141,22 @@ function testPictures(name: string, protocol: Protocol<'image'>, sample: ImageSa
   const endpoint = buildEndpoint({ upstreamModel, output_modalities, protocol: name })
   testAnyRequest('image', `${name}: pictures`, protocol, endpoint)
   testHostilePictures(`${name}: pictures`, protocol, endpoint, sample)
+}
+
+function testSounds(name: string, protocol: Protocol<'speech'>, sample: SpeechSample): void {
+  const { upstreamModel } = sample
+  const endpoint = buildEndpoint({ upstreamModel, output_modalities: ['speech'], protocol: name })
+  testAnyRequest('speech', `${name}: speech`, protocol, endpoint)
+  testHostileSounds(`${name}: speech`, protocol, endpoint, sample)
+}
+
+function testTranscripts(
+  name: string,
+  protocol: Protocol<'transcription'>,
+  { upstreamModel, answer }: TranscriptionSample,
+): void {
+  const modalities = { output_modalities: ['transcription'], protocol: name }
+  const endpoint = buildEndpoint({ upstreamModel, ...modalities })
+  testAnyRequest('transcription', `${name}: transcription`, protocol, endpoint)
+  testHostileTranscripts(`${name}: transcription`, protocol, endpoint, answer)
 }

@@ -268,7 +268,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
-  [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets|rerank|images|audio)(\/|$)/, 'key'],
   [/^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers)(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
   [/^\/api\/v1\/(activity|analytics)(\/|$)/, 'management'],

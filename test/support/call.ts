@@ -7,6 +7,8 @@ import type { TextCall } from '../../src/core/language/call.ts'
 import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
 import type { ImageCall } from '../../src/core/language/image.ts'
 import type { RerankCall } from '../../src/core/language/rerank.ts'
+import type { SpeechCall } from '../../src/core/language/speech.ts'
+import type { TranscriptionCall } from '../../src/core/language/transcription.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
@@ -83,6 +85,37 @@ export function buildImageCall(more: Partial<ImageCall> = {}): ImageCall {
     prompt: 'A cat',
     references: [],
     params: {},
+    options: {},
+    ...more,
+  }
+}
+
+/** Builds a call that has `acme/speak` say "Hi" as samples, with `more` applied. */
+export function buildSpeechCall(more: Partial<SpeechCall> = {}): SpeechCall {
+  const { inputs: _, extra: __, ...base } = buildEmbeddingCall({ models: ['acme/speak'] })
+  return {
+    ...base,
+    kind: 'speech',
+    input: 'Hi',
+    params: { response_format: 'pcm' },
+    options: {},
+    ...more,
+  }
+}
+
+/** Builds a call that has `acme/listen` write down a second of silence, with `more` applied. */
+export function buildTranscriptionCall(more: Partial<TranscriptionCall> = {}): TranscriptionCall {
+  const { inputs: _, extra: __, ...base } = buildEmbeddingCall({ models: ['acme/listen'] })
+  return {
+    ...base,
+    kind: 'transcription',
+    audio: {
+      format: 'wav',
+      size: 48_044,
+      seconds: 1,
+      read: async (_position, length) => new Uint8Array(length),
+    },
+    params: { response_format: 'json' },
     options: {},
     ...more,
   }

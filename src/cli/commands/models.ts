@@ -1,7 +1,8 @@
+import { Option } from 'commander'
 import type { ModelQuery } from '../../core/catalog/models/query.ts'
 import type { listModels } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { type Flags, fill, NUMBER, offer } from '../fields.ts'
+import { type Fields, type Flags, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
 
@@ -12,6 +13,28 @@ const verb = defineVerbs(
   }),
   { needs: { data: false } },
 )
+
+/** The outputs of the models that do each kind of work. */
+const OUTPUTS: Record<string, string> = {
+  text: 'text',
+  embedding: 'embeddings',
+  rerank: 'rerank',
+  image: 'image',
+  speech: 'speech',
+  transcription: 'transcription',
+  video: 'video',
+}
+
+/** Declares `--kind`, another way to name what models produce. */
+const fillKind = (): Fields => ({
+  options: [
+    new Option('--kind <kind>', 'doing this kind of work, like --output')
+      .choices(Object.keys(OUTPUTS))
+      .conflicts('output'),
+  ],
+  flags: { output_modalities: '--kind' },
+  read: ({ kind }) => (kind === undefined ? {} : { output_modalities: OUTPUTS[String(kind)] }),
+})
 
 const QUERY = [
   offer('--all', 'the whole catalogue, and not only what can be called here'),
@@ -28,6 +51,7 @@ const QUERY = [
     '--output <modalities>',
     'producing one of these: text, image, audio, embeddings, …, or all (text)',
   ),
+  fillKind(),
   fill('context', '--context <tokens>', 'with at least this context', NUMBER),
   fill('max_price', '--max-price <usd>', 'the most per million tokens of input', NUMBER),
   fill(

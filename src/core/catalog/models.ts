@@ -154,6 +154,34 @@ const SANDBOX: ModelConfig[] = [
       { provider: 'sandbox', model: 'image', data_policy: { training: false, retention_days: 0 } },
     ],
   },
+  {
+    id: 'sandbox/speech',
+    name: 'Sandbox: Speech',
+    description:
+      'A sandbox, not a model: it hums a tone for each letter, needs no network and costs nothing.',
+    context_length: 1_000_000,
+    output_modalities: ['speech'],
+    endpoints: [
+      { provider: 'sandbox', model: 'speech', data_policy: { training: false, retention_days: 0 } },
+    ],
+  },
+  {
+    id: 'sandbox/transcribe',
+    name: 'Sandbox: Transcribe',
+    description:
+      'A sandbox, not a model: it knows what sandbox/speech has said, needs no network and costs ' +
+      'nothing.',
+    context_length: 1_000_000,
+    input_modalities: ['audio'],
+    output_modalities: ['transcription'],
+    endpoints: [
+      {
+        provider: 'sandbox',
+        model: 'transcribe',
+        data_policy: { training: false, retention_days: 0 },
+      },
+    ],
+  },
 ]
 
 /**

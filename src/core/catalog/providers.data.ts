@@ -37,7 +37,7 @@ export const PROVIDERS = {
     name: 'OpenAI',
     protocol: 'openai-chat',
     base_url: 'https://api.openai.com/v1',
-    quirks: OPENAI,
+    quirks: { ...OPENAI, speech: 'openai' },
     variables: named('OPENAI'),
   },
   azure: {
@@ -126,6 +126,18 @@ export const PROVIDERS = {
     base_url: 'https://api.jina.ai/v1',
     variables: named('JINA'),
   },
+  elevenlabs: {
+    name: 'ElevenLabs',
+    protocol: 'elevenlabs',
+    base_url: 'https://api.elevenlabs.io/v1',
+    variables: named('ELEVENLABS', 'ELEVEN'),
+  },
+  deepgram: {
+    name: 'Deepgram',
+    protocol: 'deepgram',
+    base_url: 'https://api.deepgram.com/v1',
+    variables: named('DEEPGRAM'),
+  },
   mistral: {
     name: 'Mistral',
     protocol: 'openai-chat',
@@ -133,6 +145,7 @@ export const PROVIDERS = {
     base_url: 'https://api.mistral.ai/v1',
     quirks: {
       ...PLAIN,
+      speech: 'mistral',
       names: false,
       reasoning_back: 'content',
       tool_call_ids: 'nine',
@@ -174,6 +187,7 @@ export const PROVIDERS = {
     base_url: 'https://api.groq.com/openai/v1',
     quirks: {
       ...PLAIN,
+      speech: 'groq',
       names: false,
       reasoning_back: 'reasoning',
       think_tags: true,
@@ -371,7 +385,7 @@ export const PROVIDERS = {
     name: 'OpenRouter',
     protocol: 'openai-chat',
     base_url: 'https://openrouter.ai/api/v1',
-    quirks: { reasoning: 'object', images: 'openrouter' },
+    quirks: { reasoning: 'object', images: 'openrouter', speech: 'openrouter' },
     variables: named('OPENROUTER'),
   },
   nvidia: {

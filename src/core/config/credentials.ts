@@ -14,6 +14,8 @@ export const Auth = Type.Union(
     Type.Literal('x-api-key'),
     Type.Literal('api-key'),
     Type.Literal('x-goog-api-key'),
+    Type.Literal('xi-api-key'),
+    Type.Literal('token'),
     Type.Literal('sigv4'),
     Type.Literal('google-service-account'),
     Type.Literal('none'),

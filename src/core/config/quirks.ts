@@ -60,6 +60,11 @@ export const Quirks = Type.Object(
       'How pictures are asked for: as OpenAI’s servers are, at /images, by aspect_ratio and ' +
         'resolution, by width and height',
     ),
+    speech: choice(
+      ['compatible', 'openai', 'groq', 'mistral', 'openrouter'],
+      'How speech and transcripts are asked for: as OpenAI’s servers are, speech in events that ' +
+        'count tokens, samples as WAV files, by voice_id, as JSON with base64',
+    ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {
       description: 'Parameters under other names',
@@ -89,6 +94,7 @@ export const NO_QUIRKS: Quirks = {
   counts_stream: true,
   most_stops: null,
   images: 'compatible',
+  speech: 'compatible',
   web_search: false,
   renamed: {},
   dropped: [],

@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { PresetDraft } from '../catalog/presets/draft.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import type { ByteSource } from '../kernel/byte-source.ts'
 import type { Answer } from '../language/answer.ts'
 import type { Origin } from '../language/call.ts'
 import type { DialectName, TextDialect } from '../language/dialect.ts'
@@ -22,6 +23,8 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   operation: { id: string; tag: string; summary: string }
   /** The schema of its bodies. The methods below receive only bodies that match it. */
   body: TSchema
+  /** How its bodies may come as a form, if they may. */
+  form?: FormBody
   /** The format of its errors, if it is not the usual error envelope. */
   errorFormat?: ErrorFormat
   /** Whether the key may also come in the `x-api-key` header. */
@@ -33,7 +36,12 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * fields contradict each other, and 404 for a preset that cannot be used.
    */
   toCall(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
-  /** Collects the parts of an answer into one JSON value. Throws the error of a failed answer. */
+  /** The media types of its answers, where they are not JSON. */
+  produces?: string[]
+  /**
+   * Collects the parts of an answer into one JSON value, or opens a `RawBody`. Throws the error of a
+   * failed answer.
+   */
   collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
   /**
    * Whether a call that failed for this reason is answered all the same, with an answer that says
@@ -44,6 +52,21 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */
   preset?: PresetForm
+}
+
+/** A body as a form (`multipart/form-data`): a file, and fields beside it. */
+export interface FormBody {
+  /** The schema of its fields. The values of a list come as fields of one name. */
+  body: TSchema
+  /** The name of the part that is the file. */
+  file: string
+}
+
+/** The file of a form. */
+export interface FormFile {
+  source: ByteSource
+  /** Its first bytes: 64 KiB, or all. */
+  head: Uint8Array
 }
 
 /** How answers are written as server-sent events. */
@@ -80,6 +103,8 @@ export interface CallContext {
   betas: string[]
   /** The response field in which the caller wants to see how the call was routed. */
   routingMetadataField?: string
+  /** The file of its form, if the body came as one. */
+  file?: FormFile
 }
 
 /** The fields of an answer that its events carry before the answer has begun. */

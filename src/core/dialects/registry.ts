@@ -7,6 +7,8 @@ import { images } from './images.ts'
 import { messages } from './messages.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
+import { speech } from './speech.ts'
+import { transcriptions } from './transcriptions.ts'
 
 /** Every dialect. The server adds their routes in this order. */
 export const dialects: readonly Dialect[] = [
@@ -17,6 +19,8 @@ export const dialects: readonly Dialect[] = [
   embeddings,
   rerank,
   images,
+  speech,
+  transcriptions,
 ]
 
 /** Every form of request that presets can be made from. */

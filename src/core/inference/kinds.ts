@@ -14,7 +14,9 @@ import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { image } from './kinds/image.ts'
 import { rerank } from './kinds/rerank.ts'
+import { speech } from './kinds/speech.ts'
 import { text } from './kinds/text.ts'
+import { transcription } from './kinds/transcription.ts'
 import type { MediaReference } from './media.ts'
 
 type Call<K extends Kind> = Work[K]['call']
@@ -121,6 +123,12 @@ export interface Metering<K extends Kind> {
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
   /** Estimates the tokens of the media that were delivered if the provider counts none. */
   countOutput(call: Call<K>, delivered: Part<K>[]): number
+  /** Estimates the other tokens of what was delivered. Absent if an answer has none. */
+  estimateOutput?(
+    call: Call<K>,
+    delivered: Part<K>[],
+    count: CountTokens,
+  ): Promise<Partial<Usage['output']>>
 }
 
 /** Reads the parts of an answer as they pass: what was delivered, what the provider counted. */
@@ -171,4 +179,6 @@ export const kinds: { [K in Kind]: KindOfWork<K> } = {
   embedding,
   rerank,
   image,
+  speech,
+  transcription,
 }

@@ -7,6 +7,8 @@ export const DIALECTS = [
   'embeddings',
   'rerank',
   'images',
+  'speech',
+  'transcriptions',
 ] as const
 
 export type DialectName = (typeof DIALECTS)[number]

@@ -1,5 +1,4 @@
 import type { Endpoint } from '../catalog/models.ts'
-import { invalid } from '../errors.ts'
 import { detectImageType, isDataUrl } from '../kernel/data-url.ts'
 import type { Json } from '../kernel/json.ts'
 import {
@@ -13,6 +12,7 @@ import {
 import type { Usage } from '../language/usage.ts'
 import { unreadableAnswer } from './failure.ts'
 import { getImageCapabilities } from './images/capabilities.ts'
+import { readPassthrough } from './passthrough.ts'
 import type { Protocol } from './protocol.ts'
 
 /** What protocols share whose pictures come whole: a streamed answer is an error. */
@@ -36,16 +36,8 @@ export function pickRatio({ params }: ImageCall, endpoint: Endpoint): string | u
  * Returns the parameters that the call names for this provider alone. Throws 400 for one that the
  * endpoint is not known to take.
  */
-export function readOptions({ options }: ImageCall, endpoint: Endpoint): Json {
-  const { slug } = endpoint.provider
-  const own = Object.hasOwn(options, slug) ? (options[slug] ?? {}) : {}
-  const { passthrough } = getImageCapabilities(endpoint)
-  const unknown = Object.keys(own).find(name => !passthrough.includes(name))
-  if (unknown === undefined) return own
-  const field = `provider.options.${slug}.${unknown}`
-  const known = passthrough.length > 0 ? `one of ${passthrough.join(', ')}` : 'none'
-  throw invalid(`${field}: expected ${known} for this model’s provider`, field)
-}
+export const readOptions = ({ options }: ImageCall, endpoint: Endpoint): Json =>
+  readPassthrough(options, endpoint, getImageCapabilities(endpoint).passthrough)
 
 /** Returns a picture from what a provider sent: base64, a data URL or another URL. */
 export function readPicture(base64: unknown, url: unknown): Picture[] {

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
+import type { ByteSource } from '../kernel/byte-source.ts'
 import { isObject } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -17,12 +18,28 @@ export interface UpstreamRequest {
    * (`multipart/form-data`, RFC 7578).
    */
   files?: string[]
+  /** A file that goes with the body, and is read while it is sent. */
+  attachment?: Attachment
+}
+
+/** A file that goes with a request. */
+export interface Attachment {
+  source: ByteSource
+  media_type: string
+  filename: string
+  /**
+   * How it goes: as a field of a form with the fields of the body, instead of the body, or in base64
+   * in the place of a text of the body, which is `marker`.
+   */
+  as: { field: string } | 'body' | { marker: string }
 }
 
 /** One frame of a streamed answer. */
 export interface Frame {
   event: string | null
   data: string
+  /** What a read brought, in an answer of bytes. */
+  bytes?: Uint8Array
 }
 
 /** Reads one streamed answer. `read` returns the parts that a frame completes. */
@@ -79,6 +96,11 @@ export interface Protocol<K extends Kind> {
   parseAnswer(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
   /** Creates a reader for one streamed answer. */
   createReader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
+  /**
+   * Creates a reader for an answer of bytes: neither JSON nor events, as its media type says. It
+   * gets a frame for each read. Absent if no answer is one.
+   */
+  createByteReader?(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
   /**
    * Returns the error that our caller gets for an upstream failure. `header` reads one response
    * header by its lower-case name.

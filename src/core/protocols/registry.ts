@@ -20,6 +20,14 @@ import { jinaRerank, openaiRerank, voyageRerank } from './rerank/openai.ts'
 import { teiRerank } from './rerank/tei.ts'
 import { rankByVectors } from './rerank/vectors.ts'
 import { vertexRerank } from './rerank/vertex.ts'
+import { deepgramSpeech } from './speech/deepgram.ts'
+import { elevenlabsSpeech } from './speech/elevenlabs.ts'
+import { geminiSpeech } from './speech/gemini.ts'
+import { openaiSpeech } from './speech/openai.ts'
+import { deepgramTranscription } from './transcription/deepgram.ts'
+import { elevenlabsTranscription } from './transcription/elevenlabs.ts'
+import { geminiTranscription } from './transcription/gemini.ts'
+import { openaiTranscription } from './transcription/openai.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -63,6 +71,20 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     gemini: geminiImages,
     'openai-responses': drawByChat(openaiResponses),
     sandbox: sandboxImages,
+  },
+  speech: {
+    'openai-chat': openaiSpeech,
+    gemini: geminiSpeech,
+    elevenlabs: elevenlabsSpeech,
+    deepgram: deepgramSpeech,
+    sandbox: openaiSpeech,
+  },
+  transcription: {
+    'openai-chat': openaiTranscription,
+    gemini: geminiTranscription,
+    elevenlabs: elevenlabsTranscription,
+    deepgram: deepgramTranscription,
+    sandbox: openaiTranscription,
   },
 }
 

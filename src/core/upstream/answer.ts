@@ -53,16 +53,8 @@ export async function openAnswer<K extends Kind>(
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onHead({ status: incoming.status, request_id: readUpstreamRequestId(incoming) })
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
-    if (isStream(incoming, call.stream))
-      return {
-        first: [],
-        rest: new PartStream(
-          incoming,
-          protocol.createReader(call, endpoint),
-          protocol.framing,
-          deadline,
-        ),
-      }
+    const stream = openStream(incoming, { protocol, endpoint, call }, deadline)
+    if (stream) return { first: [], rest: stream }
     const largest = world.config.limits.answer_mib * 1024 * 1024
     const body = incoming.text(largest, size => deadline.touch(size))
     const text = typeof body === 'string' ? body : await body
@@ -94,6 +86,25 @@ function readLimits({ config: { timeouts } }: UpstreamWorld, streamed: boolean):
     idle: timeouts.idle_seconds * 1000,
     total: timeouts.total_seconds * 1000,
   }
+}
+
+/** Opens the answer as a stream, if it is one: of events, or of bytes. */
+function openStream<K extends Kind>(
+  incoming: IncomingResponse,
+  { protocol, endpoint, call }: Omit<ExpectedAnswer<K>, 'cancellation'>,
+  deadline: Deadline,
+): PartStream<Work[K]['part']> | null {
+  if (protocol.createByteReader && isBytes(incoming))
+    return new PartStream(incoming, protocol.createByteReader(call, endpoint), 'bytes', deadline)
+  if (!isStream(incoming, call.stream)) return null
+  const reader = protocol.createReader(call, endpoint)
+  return new PartStream(incoming, reader, protocol.framing, deadline)
+}
+
+// A type that is missing says nothing, so the reader looks at the bytes.
+function isBytes(incoming: IncomingResponse): boolean {
+  const type = incoming.header('content-type') ?? ''
+  return !/^text\/(?!plain)|json|eventstream/i.test(type)
 }
 
 function isStream(incoming: IncomingResponse, streamed: boolean): boolean {

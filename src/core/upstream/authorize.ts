@@ -1,13 +1,14 @@
 import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
+import { toBase64Source } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { isLargeJson, writeJsonBytes } from '../kernel/json-bytes.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { runInTurns } from '../kernel/turns.ts'
-import type { UpstreamRequest } from '../protocols/protocol.ts'
+import type { Attachment, UpstreamRequest } from '../protocols/protocol.ts'
 import { FORM_TYPE, writeForm } from './authorize/form.ts'
 import { signV4 } from './authorize/sigv4.ts'
-import type { OutgoingRequest } from './egress.ts'
+import type { BodyPiece, OutgoingRequest } from './egress.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /**
@@ -26,11 +27,33 @@ export function authorize(
   const add = (body: OutgoingRequest['body']) =>
     addCredential(world, provider, buildRequest(provider, request, body), cancellation)
   const isSandbox = provider.base_url.startsWith('sandbox:')
+  const { attachment } = request
+  if (isSandbox && attachment)
+    return { ...buildRequest(provider, request, ''), value: body, attached: attachment.source }
+  if (attachment) return add(writeAttached(request, attachment))
   if (request.files && !isSandbox) return add(writeForm(request, request.files))
   if (!isLargeJson(body)) return add(JSON.stringify(body))
   // The sandbox reads the value itself: written and read again it would be there three times.
   if (isSandbox) return { ...buildRequest(provider, request, ''), value: body }
   return runInTurns(writeJsonBytes(body)).then(add)
+}
+
+/** Writes a body with its attachment, which is read while it is sent. */
+function writeAttached(request: UpstreamRequest, { as, source }: Attachment): BodyPiece[] {
+  if (as === 'body') return [source]
+  if ('field' in as) return writeForm(request, request.files ?? [])
+  const json = JSON.stringify(request.body)
+  // In a text of a caller the quotes would be escaped.
+  const [before = '', after = ''] = json.split(`"${as.marker}"`)
+  const encode = (text: string) => new TextEncoder().encode(text)
+  return [encode(`${before}"`), toBase64Source(source), encode(`"${after}`)]
+}
+
+/** Returns the media type of a request. */
+function getContentType({ files, attachment }: UpstreamRequest): string {
+  if (attachment?.as === 'body') return attachment.media_type
+  const isForm = files || (attachment && 'field' in (attachment.as as object))
+  return isForm ? FORM_TYPE : 'application/json'
 }
 
 function addCredential(
@@ -46,7 +69,10 @@ function addCredential(
     case 'x-api-key':
     case 'api-key':
     case 'x-goog-api-key':
+    case 'xi-api-key':
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
+    case 'token':
+      return api_key ? addHeader(outgoing, 'authorization', `Token ${api_key.reveal()}`) : outgoing
     case 'sigv4':
       return aws ? signRequest(outgoing, aws, world.clock.now()) : outgoing
     case 'google-service-account':
@@ -67,7 +93,7 @@ function buildRequest(
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
   const headers: Record<string, string> = {
-    'content-type': request.files ? FORM_TYPE : 'application/json',
+    'content-type': getContentType(request),
     'user-agent': 'gateway',
   }
   if (request.headers) Object.assign(headers, request.headers)
@@ -86,10 +112,20 @@ const AWS_SERVICE = 'bedrock'
 function signRequest(outgoing: OutgoingRequest, aws: AwsCredentials, now: Date): OutgoingRequest {
   Object.assign(
     outgoing.headers,
-    signV4({ method: 'POST', ...outgoing }, aws, aws.region, AWS_SERVICE, now),
+    // No request that is signed has a file.
+    signV4(
+      { method: 'POST', ...outgoing, body: listBytes(outgoing.body) },
+      aws,
+      aws.region,
+      AWS_SERVICE,
+      now,
+    ),
   )
   return outgoing
 }
+
+const listBytes = (body: OutgoingRequest['body']): string | Uint8Array[] =>
+  typeof body === 'string' ? body : body.filter(piece => piece instanceof Uint8Array)
 
 const addToken = async (
   outgoing: OutgoingRequest,

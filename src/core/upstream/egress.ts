@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import type { Config } from '../config.ts'
+import type { ByteSource } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { isObject, parseObject } from '../kernel/json.ts'
 import { openHttpClient } from './http/client.ts'
@@ -7,6 +8,9 @@ import { type IncomingResponse, readBodyText } from './http/exchange.ts'
 import { askSandbox } from './sandbox.ts'
 
 export type { IncomingResponse }
+
+/** A piece of a body: bytes, which are emptied once they are sent, or what is read meanwhile. */
+export type BodyPiece = Uint8Array | ByteSource
 
 /** One request to a provider or another host. */
 export interface OutgoingRequest {
@@ -19,9 +23,11 @@ export interface OutgoingRequest {
    * Exactly as it goes on the wire, because signatures cover it. A large one is in pieces, each of
    * which gives its memory back once it is sent.
    */
-  body: string | Uint8Array[]
+  body: string | BodyPiece[]
   /** A large body as it was before it was written: the sandbox need not read it again. */
   value?: unknown
+  /** The file that goes with the value. */
+  attached?: ByteSource
   /** The address to connect to, instead of resolving the URL's host. */
   address?: string
   /** Called when a connection takes the request: from here on the provider may have read it. */
@@ -44,7 +50,10 @@ export function openEgress(getConfig: () => Config): Send {
       return getConfig().timeouts.connect_seconds * 1000
     },
   })
-  return ({ method = 'POST', url, headers, body, value, address, onSent }, cancellation) => {
+  return (
+    { method = 'POST', url, headers, body, value, attached, address, onSent },
+    cancellation,
+  ) => {
     if (url.startsWith('sandbox:')) {
       onSent?.()
       const asked = value ?? (typeof body === 'string' ? parseObject(body) : undefined)
@@ -52,6 +61,7 @@ export function openEgress(getConfig: () => Config): Send {
         url.slice('sandbox:'.length),
         isObject(asked) ? asked : {},
         cancellation,
+        attached,
       ).then(toIncomingResponse)
     }
     return http.send({ method, url, headers, body, address, onSent }, cancellation)

@@ -16,9 +16,16 @@ export interface FrameScanner {
   end(): Frame[]
 }
 
-const SCANNERS: Record<Framing, () => FrameScanner> = {
+const SCANNERS: Record<Framing | 'bytes', () => FrameScanner> = {
+  bytes: () => BYTES,
   sse: () => new SseScanner(),
   'aws-event-stream': () => new AwsEventStreamScanner(),
+}
+
+/** Each read is a frame. */
+const BYTES: FrameScanner = {
+  feed: bytes => [{ event: null, data: '', bytes }],
+  end: () => [],
 }
 
 /** How many milliseconds a provider may take to close an answer after its terminal event. */
@@ -41,7 +48,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   constructor(
     incoming: IncomingResponse,
     reader: Reader<Part>,
-    framing: Framing,
+    framing: Framing | 'bytes',
     deadline: Deadline,
   ) {
     this.#incoming = incoming

@@ -1,9 +1,12 @@
+import type { ByteSource } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { isObject, type Json, readString } from '../kernel/json.ts'
 import { estimateByRuleOfThumb } from '../tokenizers/rule-of-thumb.ts'
 import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
 import { answerPictures, findPictureRefusal } from './sandbox/images.ts'
+import { answerSpeech } from './sandbox/speech.ts'
+import { answerTranscription } from './sandbox/transcription.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {
@@ -19,14 +22,15 @@ interface SandboxOptions {
  * Answers for the built-in provider: an OpenAI chat server in this process that echoes the last
  * message. It streams word by word, calls a tool when `tool_choice` or the message names one, fills
  * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
- * the same answer. At `/embeddings` it returns vectors, and at `/images/generations` it draws. What
- * costs nothing must not take much either: a reply has at most `LONGEST_REPLY` characters, and
+ * the same answer. At `/embeddings` it returns vectors, and at `/images/generations` it draws, and at
+ * `/audio/speech` it hums. What costs nothing must not take much either: a reply has at most `LONGEST_REPLY` characters, and
  * vectors and pictures have bounds too.
  */
 export async function askSandbox(
   path: string,
   body: Json,
   cancellation: Cancellation,
+  attached?: ByteSource,
 ): Promise<Response> {
   const options = isObject(body.sandbox) ? (body.sandbox as SandboxOptions) : {}
   await yieldToEventLoop()
@@ -38,6 +42,8 @@ export async function askSandbox(
     )
   if (path === '/embeddings') return answerWithVectors(body)
   if (path === '/images/generations') return answerWithPictures(body)
+  if (path === '/audio/speech') return answerSpeech(body)
+  if (path === '/audio/transcriptions' && attached) return answerTranscription(body, attached)
   const reply = composeReply(body)
   return body.stream === true
     ? streamCompletion(reply, body, options, cancellation)

@@ -73,6 +73,25 @@ export const NOTES: Record<string, OperationNote> = {
       documents: ['Grass is green', 'The sky is blue'],
     },
   },
+  createAudioTranscriptions: {
+    description:
+      'Writes down what is said in a recording: in base64 in `input_audio`, or as the `file` of a ' +
+      'form of at most 100 MB. `verbose_json` adds the times of segments, and of words if ' +
+      '`timestamp_granularities` names them; `text`, `srt` and `vtt` are plain texts.',
+    body: {
+      model: 'sandbox/transcribe',
+      input_audio: {
+        data: 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAwF0AAIC7AAACABAAZGF0YQAAAAA=',
+        format: 'wav',
+      },
+    },
+  },
+  createAudioSpeech: {
+    description:
+      'Reads a text aloud. The answer is the sound itself, as it is made: 16-bit samples unless ' +
+      'another `response_format` is named. Its generation’s id is in `X-Generation-Id`.',
+    body: { model: 'sandbox/speech', input: 'Hello there', response_format: 'wav' },
+  },
   createImages: {
     description:
       'Draws pictures from a prompt, or after other pictures. Each comes in base64, with the type ' +
@@ -504,6 +523,8 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
   { name: 'Images', description: 'Pictures that models draw' },
+  { name: 'TTS', description: 'Texts that models read aloud' },
+  { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Containers', description: 'Files that commands of models have made' },

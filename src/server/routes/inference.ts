@@ -4,6 +4,7 @@ import { createFailedAnswer } from '../../core/dialects/failed-answer.ts'
 import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
 import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
+import { RawBody } from '../../core/dialects/raw-body.ts'
 import { dialects } from '../../core/dialects/registry.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -15,7 +16,9 @@ import { infer } from '../../core/inference/infer.ts'
 import type { Answer } from '../../core/language/answer.ts'
 import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
+import { hasForm, type ReceivedForm, receiveForm } from '../body/form.ts'
 import { readBody } from '../body.ts'
+import { createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
 import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
@@ -94,6 +97,7 @@ const describeDialect = ({ operation, body, errorFormat, ...dialect }: Dialect):
   },
   ...(dialect.showsRouting ? { headers: METADATA_HEADER } : {}),
   ...(dialect.streaming ? { produces: ['text/event-stream'] } : {}),
+  ...(dialect.produces ? { produces: dialect.produces } : {}),
   ...(dialect.acceptsApiKeyHeader ? { eitherHeader: true } : {}),
   ...(errorFormat ? { refusal: errorFormat } : {}),
 })
@@ -120,11 +124,17 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   const headers: Record<string, string> = { 'x-generation-id': id, 'x-request-id': requestId }
   const connection = findConnection(request)
   let model: string | null = null
+  let form: ReceivedForm | null = null
   connection?.startWork()
   try {
     connection?.requireDescriptor()
-    const context = readContext(routeContext, id, requestId)
-    const body = (await readBody(request, dialect.body)) as DialectBody
+    const head = readContext(routeContext, id, requestId)
+    form =
+      dialect.form && hasForm(request)
+        ? await receiveForm(gateway, actor, request, dialect.form)
+        : null
+    const context = form ? { ...head, file: form.file } : head
+    const body = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
     const { model: named } = body as { model?: unknown }
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
@@ -141,13 +151,16 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       const pending = { call, body, answer, connection, noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
-    return Response.json(await dialect.collectResponse(await answer, call, body), { headers })
+    const whole = await dialect.collectResponse(await answer, call, body)
+    if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
+    return Response.json(whole, { headers })
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
   } finally {
     connection?.startCall()
     connection?.finishWork()
+    await form?.discard()
   }
 }
 

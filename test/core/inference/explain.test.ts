@@ -16,6 +16,7 @@ import { listDescribedRoutes } from '../../../src/server/openapi.ts'
 import { openWorld, REQUESTS, type World } from '../../support/access.ts'
 import { createApi } from '../../support/api.ts'
 import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { INPUT_AUDIO } from '../../support/recording.ts'
 import { buildLocalConfig } from '../../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
 
@@ -390,6 +391,8 @@ describe('the asker', () => {
       '/messages': { ...BODY, max_tokens: 5 },
       '/embeddings': { model: 'sandbox/embed', input: 'Hi' },
       '/rerank': { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+      '/audio/transcriptions': { model: 'sandbox/transcribe', input_audio: INPUT_AUDIO },
+      '/audio/speech': { model: 'sandbox/speech', input: 'Hi' },
       '/images': { model: 'sandbox/image', prompt: 'Hi' },
     }
     for (const [path, body] of Object.entries(bodies)) {

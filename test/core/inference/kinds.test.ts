@@ -4,10 +4,19 @@ import type { Kind } from '../../../src/core/language/work.ts'
 import { sample as embedding } from '../../suites/kind/embedding.ts'
 import { sample as image } from '../../suites/kind/image.ts'
 import { sample as rerank } from '../../suites/kind/rerank.ts'
+import { sample as speech } from '../../suites/kind/speech.ts'
 import { sample as text } from '../../suites/kind/text.ts'
+import { sample as transcription } from '../../suites/kind/transcription.ts'
 import { type KindSample, testKind } from '../../suites/kind.ts'
 
-const SAMPLES: { [K in Kind]: KindSample<K> } = { text, embedding, rerank, image }
+const SAMPLES: { [K in Kind]: KindSample<K> } = {
+  text,
+  embedding,
+  rerank,
+  image,
+  speech,
+  transcription,
+}
 
 const names = Object.keys(kinds) as Kind[]
 
@@ -21,10 +30,17 @@ test('every kind has its own word on the record and for people', () => {
 })
 
 test('a model does the work of its output, and of no other kind', () => {
-  const modalities = ['text', 'embeddings', 'rerank', 'image']
+  const modalities = ['text', 'embeddings', 'rerank', 'image', 'speech', 'transcription']
   const does = modalities.map(modality =>
     names.filter(name => kinds[name].matchesModalities([modality])),
   )
   // A model that computes vectors ranks by them, and one that draws does so in a conversation too.
-  expect(does).toEqual([['text'], ['embedding', 'rerank'], ['rerank'], ['text', 'image']])
+  expect(does).toEqual([
+    ['text'],
+    ['embedding', 'rerank'],
+    ['rerank'],
+    ['text', 'image'],
+    ['speech'],
+    ['transcription'],
+  ])
 })

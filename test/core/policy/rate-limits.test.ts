@@ -14,6 +14,7 @@ import { createApp } from '../../../src/server/app.ts'
 import { listDescribedRoutes } from '../../../src/server/openapi.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { INPUT_AUDIO } from '../../support/recording.ts'
 import { startUpstream, status } from '../../support/upstream.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -73,6 +74,8 @@ const BODIES: Record<string, object> = {
   createResponses: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
   createRerank: { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
+  createAudioTranscriptions: { model: 'sandbox/transcribe', input_audio: INPUT_AUDIO },
+  createAudioSpeech: { model: 'sandbox/speech', input: 'Hi' },
   createImages: { model: 'sandbox/image', prompt: 'Hi' },
 }
 

@@ -15,6 +15,12 @@ for (const [name, protocol] of Object.entries(protocols.rerank))
 for (const [name, protocol] of Object.entries(protocols.image))
   testProtocol('image', name, protocol, SAMPLES.image[name])
 
+for (const [name, protocol] of Object.entries(protocols.speech))
+  testProtocol('speech', name, protocol, SAMPLES.speech[name])
+
+for (const [name, protocol] of Object.entries(protocols.transcription))
+  testProtocol('transcription', name, protocol, SAMPLES.transcription[name])
+
 test('every kind of work has protocols, and each is named once', () => {
   const names = Object.values(protocols).map(byName => Object.keys(byName))
   expect(names.every(list => list.length > 0)).toBe(true)

@@ -8,6 +8,8 @@ import type { EmbeddingPart } from '../../../src/core/language/embedding.ts'
 import type { ImagePart } from '../../../src/core/language/image.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import type { RerankPart } from '../../../src/core/language/rerank.ts'
+import type { SpeechPart } from '../../../src/core/language/speech.ts'
+import type { TranscriptionPart } from '../../../src/core/language/transcription.ts'
 import type { Kind } from '../../../src/core/language/work.ts'
 import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
@@ -18,7 +20,9 @@ import {
   buildImageCall,
   buildProvider,
   buildRerankCall,
+  buildSpeechCall,
   buildTextCall,
+  buildTranscriptionCall,
 } from '../../support/call.ts'
 import type { FakeProvider, ScriptedAnswer } from '../../support/fake-providers/fake-provider.ts'
 import {
@@ -279,6 +283,123 @@ export function testHostilePictures(
       expectFailures(protocol)
     })
   })
+}
+
+/** Samples that no other format begins with: the sound of the answers in `samples.ts`. */
+export const SOUND = Buffer.alloc(64, 1)
+
+/** Tests that a protocol withstands whatever its providers answer instead of a sound. */
+export function testHostileSounds(
+  name: string,
+  protocol: Protocol<'speech'>,
+  endpoint: Endpoint,
+  { answer }: { answer: Json | null },
+): void {
+  const call = buildSpeechCall()
+  const parse = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(name, () => {
+    test.skipIf(answer === null)('reads its own answer: the sound, and its end', () => {
+      expect(joinSound(parse(answer))).toEqual(SOUND)
+      expect(parse(answer).some(({ type }) => type === 'sound-end')).toBe(true)
+    })
+
+    test.skipIf(answer === null)('survives a whole answer with an error in it', () => {
+      checkProperty(fc.property(changes, made => expectSound(parse(applyChanges(answer, made)))))
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectSound(parse(body))))
+    })
+
+    test('reads bytes however they are divided, and refuses what is no sound', () => {
+      if (!protocol.createByteReader) return
+      const pieces = fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 }), { maxLength: 8 })
+      checkProperty(
+        fc.property(pieces, given => {
+          const reader = protocol.createByteReader?.(call, endpoint)
+          const read = () => [
+            ...given.flatMap(bytes => reader?.read({ event: null, data: '', bytes }) ?? []),
+            ...(reader?.end?.() ?? []),
+          ]
+          const parts = readSafely(read)
+          expect(reader?.complete).toBe(parts.length > 0)
+          expect(joinSound(parts)).toEqual(
+            parts.length > 0 ? Buffer.concat(given) : Buffer.alloc(0),
+          )
+        }),
+      )
+      for (const said of ['<!DOCTYPE html><html></html>', '{"error":{"message":"no"}}', ''])
+        expect(() => {
+          const reader = protocol.createByteReader?.(call, endpoint)
+          reader?.read({ event: null, data: '', bytes: Buffer.from(said) })
+          reader?.end?.()
+        }).toThrow(/Provider/)
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+  })
+}
+
+/** Tests that a protocol withstands whatever its providers answer instead of a transcript. */
+export function testHostileTranscripts(
+  name: string,
+  protocol: Protocol<'transcription'>,
+  endpoint: Endpoint,
+  answer: Json,
+): void {
+  const call = buildTranscriptionCall({
+    params: { response_format: 'verbose_json', timestamp_granularities: ['word', 'segment'] },
+  })
+  const read = (body: unknown) =>
+    readSafely(() => protocol.parseAnswer(parseExact(JSON.stringify(body)), call, endpoint))
+
+  describe(name, () => {
+    test('reads its own answer: the text', () => {
+      expect(read(answer).find(({ type }) => type === 'transcript')).toMatchObject({
+        text: 'Hello there.',
+      })
+    })
+
+    test('survives a whole answer with an error in it', () => {
+      checkProperty(
+        fc.property(changes, made => expectTranscript(read(applyChanges(answer, made)))),
+      )
+    })
+
+    test('reads any JSON as an answer, or throws a GatewayError', () => {
+      checkProperty(fc.property(fc.jsonValue(), body => expectTranscript(read(body))))
+    })
+
+    test('reads any JSON as a failure, whatever its status', () => {
+      expectFailures(protocol)
+    })
+  })
+}
+
+/** Expects no part at all, or one text, whose times are numbers. */
+function expectTranscript(parts: TranscriptionPart[]): void {
+  if (parts.length === 0) return
+  const transcripts = parts.flatMap(part => (part.type === 'transcript' ? [part] : []))
+  expect(transcripts).toHaveLength(1)
+  for (const { text, segments = [], words = [], duration = 0 } of transcripts) {
+    expect(typeof text).toBe('string')
+    for (const { start, end } of [...segments, ...words, { start: duration, end: 0 }])
+      expect([Number.isFinite(start), Number.isFinite(end)]).toEqual([true, true])
+  }
+}
+
+const joinSound = (parts: SpeechPart[]): Buffer =>
+  Buffer.concat(parts.flatMap(part => (part.type === 'sound' ? [part.bytes] : [])))
+
+/** Expects no part at all, or a sound with its end. */
+function expectSound(parts: SpeechPart[]): void {
+  if (parts.length === 0) return
+  expect(joinSound(parts).length).toBeGreaterThan(0)
+  expect(parts.filter(({ type }) => type === 'sound-end')).toHaveLength(1)
 }
 
 /** Expects no part at all, or one picture with its data or its URL. */

@@ -11,7 +11,9 @@ import {
   buildEmbeddingCall,
   buildImageCall,
   buildRerankCall,
+  buildSpeechCall,
   buildTextCall,
+  buildTranscriptionCall,
 } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
 
@@ -51,9 +53,13 @@ const FULL_CALLS: { [K in Kind]: (more?: Partial<CallBase & Extra>) => Work[K]['
   rerank: more => buildRerankCall({ params: { top_n: 1 }, ...more }),
   // Unknown fields are refused before they are a call's.
   image: ({ extra: _, ...more } = { extra: {} }) => buildImageCall(more),
+  speech: ({ extra: _, ...more } = { extra: {} }) => buildSpeechCall(more),
+  transcription: ({ extra: _, ...more } = { extra: {} }) => buildTranscriptionCall(more),
 }
 
 type Extra = Pick<TextCall, 'extra'>
+
+const REFUSES_UNKNOWN = new Set<Kind>(['image', 'speech', 'transcription'])
 
 const PARAMS: Params = {
   temperature: 2,
@@ -124,7 +130,7 @@ export function testAnyRequest<K extends Kind>(
     })
 
     // Where unknown fields may cost something, they are refused and never a call's.
-    if (kind !== 'image')
+    if (!REFUSES_UNKNOWN.has(kind))
       test('sends unknown parameters unchanged', () => {
         const unknown = { frobnicate: { level: [1, null, 'x'] } }
         // Some have them in each of several requests within the body.

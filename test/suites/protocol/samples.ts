@@ -4,6 +4,7 @@ import { anthropicMessages } from '../../../src/core/protocols/anthropic-message
 import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
 import { fakeProviders } from '../../support/fake-providers.ts'
 import type { ProtocolSample } from '../protocol.ts'
+import { SOUND } from './hostile.ts'
 
 /** An answer of an OpenAI-compatible server. */
 const VECTORS = {
@@ -32,6 +33,16 @@ const createPictures = (
   answer,
   ...more,
 })
+
+const TRANSCRIPT = {
+  task: 'transcribe',
+  language: 'english',
+  duration: 1,
+  text: 'Hello there.',
+  segments: [{ id: 0, seek: 0, start: 0, end: 0.9, text: 'Hello there.', tokens: [1, 2] }],
+  words: [{ word: 'Hello', start: 0, end: 0.4 }],
+  usage: { type: 'duration', seconds: 1 },
+}
 
 const RESULTS = [
   { index: 1, relevance_score: 0.9 },
@@ -165,5 +176,74 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       { output_modalities: ['image', 'text'], isCounted: true },
     ),
     sandbox: createPictures({ created: 0, data: [{ b64_json: 'aGk=' }] }),
+  },
+  speech: {
+    'openai-chat': { upstreamModel: 'voxtral', answer: { audio_data: SOUND.toString('base64') } },
+    gemini: {
+      upstreamModel: 'gemini-2.5-flash-preview-tts',
+      answer: {
+        candidates: [
+          {
+            content: {
+              parts: [
+                {
+                  inlineData: {
+                    mimeType: 'audio/L16;codec=pcm;rate=24000',
+                    data: SOUND.toString('base64'),
+                  },
+                },
+              ],
+            },
+          },
+        ],
+        usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 40 },
+      },
+    },
+    elevenlabs: { upstreamModel: 'eleven_flash_v2_5', answer: null },
+    deepgram: { upstreamModel: 'aura-2', answer: null },
+    sandbox: { upstreamModel: 'speech', answer: null },
+  },
+  transcription: {
+    'openai-chat': { upstreamModel: 'whisper-1', answer: TRANSCRIPT },
+    sandbox: { upstreamModel: 'transcribe', answer: TRANSCRIPT },
+    gemini: {
+      upstreamModel: 'gemini-2.5-flash',
+      answer: {
+        candidates: [{ content: { parts: [{ text: 'Hello there.' }] }, finishReason: 'STOP' }],
+        usageMetadata: { promptTokenCount: 40, candidatesTokenCount: 3 },
+      },
+    },
+    elevenlabs: {
+      upstreamModel: 'scribe_v1',
+      answer: {
+        language_code: 'eng',
+        text: 'Hello there.',
+        words: [
+          { text: 'Hello', start: 0, end: 0.4, type: 'word', speaker_id: 'speaker_0' },
+          { text: ' ', start: 0.4, end: 0.5, type: 'spacing' },
+          { text: 'there.', start: 0.5, end: 0.9, type: 'word', speaker_id: 'speaker_0' },
+        ],
+      },
+    },
+    deepgram: {
+      upstreamModel: 'nova-3',
+      answer: {
+        metadata: { request_id: 'r-1', duration: 1 },
+        results: {
+          channels: [
+            {
+              detected_language: 'en',
+              alternatives: [
+                {
+                  transcript: 'Hello there.',
+                  words: [{ word: 'hello', punctuated_word: 'Hello', start: 0, end: 0.4 }],
+                },
+              ],
+            },
+          ],
+          utterances: [{ start: 0, end: 0.9, transcript: 'Hello there.' }],
+        },
+      },
+    },
   },
 }

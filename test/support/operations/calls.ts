@@ -1,4 +1,5 @@
 import type { RequestBuilder } from '../operations.ts'
+import { INPUT_AUDIO } from '../recording.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
 
@@ -15,5 +16,10 @@ export const CALLS: Record<string, RequestBuilder> = {
   createResponses: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
   createRerank: buildCall({ model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] }),
+  createAudioTranscriptions: buildCall({
+    model: 'sandbox/transcribe',
+    input_audio: INPUT_AUDIO,
+  }),
+  createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
 }

@@ -12,6 +12,7 @@ const ACCOUNT_HEADERS = [
   'x-api-key',
   'api-key',
   'x-goog-api-key',
+  'xi-api-key',
   'openai-organization',
   'openai-project',
 ]
@@ -48,8 +49,17 @@ export function openProviderWithCredential(
   return Array.isArray(opened) ? (opened[0] ?? EXPECTED) : opened
 }
 
+const HEADER_AUTHS: Auth[] = [
+  'bearer',
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+  'xi-api-key',
+  'token',
+]
+
 const isHeaderAuth = (auth: Auth | undefined): auth is Auth =>
-  auth !== undefined && ['bearer', 'x-api-key', 'api-key', 'x-goog-api-key'].includes(auth)
+  auth !== undefined && HEADER_AUTHS.includes(auth)
 
 type CallerCredential = Pick<ProviderConfig, 'api_key' | 'aws' | 'service_account' | 'region'>
 

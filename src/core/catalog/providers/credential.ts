@@ -56,6 +56,8 @@ export function buildCredential(
 const PROTOCOL_AUTH: Record<string, Auth> = {
   'anthropic-messages': 'x-api-key',
   gemini: 'x-goog-api-key',
+  elevenlabs: 'xi-api-key',
+  deepgram: 'token',
 }
 
 // The config decides, then the kind of credential that it has, then the provider.

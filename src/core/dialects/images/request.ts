@@ -1,6 +1,5 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
-import { requireValid } from '../../kernel/body.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
 import { omitUndefined } from '../../kernel/json.ts'
 import {
@@ -15,9 +14,10 @@ import {
   readRatio,
 } from '../../language/image.ts'
 import type { CallContext } from '../dialect.ts'
+import { readProviderOptions } from '../provider-options.ts'
 import { buildCallBase } from '../routing.ts'
 import type { DialectWorld } from '../world.ts'
-import { type ImagesRequest, ProviderOptions } from './schema.ts'
+import type { ImagesRequest } from './schema.ts'
 
 /**
  * Translates a checked body into a call. Throws 400 for sizes that contradict each other, for a
@@ -42,7 +42,7 @@ export function toImageCall(
     prompt: body.prompt,
     references: (body.input_references ?? []).map(readReference),
     params: toParams(body),
-    options: readOptions(provider),
+    options: readProviderOptions(provider),
   }
 }
 
@@ -53,12 +53,6 @@ function readReference({ image_url: { url } }: Reference, index: number): string
 }
 
 type Reference = NonNullable<ImagesRequest['input_references']>[number]
-
-function readOptions(provider: object | null | undefined): ImageCall['options'] {
-  if (!provider || !('options' in provider)) return {}
-  const { options } = requireValid(ProviderOptions, { options: provider.options })
-  return options ?? {}
-}
 
 function toParams(body: ImagesRequest): ImageParams {
   const { n, quality, output_compression, seed } = body

@@ -10,7 +10,7 @@ import {
 } from '../../kernel/schema-builders.ts'
 import { ASPECT_RATIOS } from '../../language/image.ts'
 import { routingFields } from '../routing.ts'
-import { AnyObject, dryRunFields } from '../schema.ts'
+import { dryRunFields } from '../schema.ts'
 
 /**
  * The images request (specification E8, wire reference E.1). Fields that are not named here are
@@ -59,8 +59,3 @@ export const ImagesRequest = Type.Object(
   closed,
 )
 export type ImagesRequest = Static<typeof ImagesRequest>
-
-/** The preferences of `provider` that only pictures have. */
-export const ProviderOptions = Type.Object({
-  options: optional(Type.Record(Type.String(), AnyObject)),
-})

@@ -177,10 +177,11 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
     const usage = createTextUsage(0, 0)
     const input = await this.#metering.countInput(this.#call, count)
     const image = this.#metering.countOutput(this.#call, this.#delivered)
+    const other = await this.#metering.estimateOutput?.(this.#call, this.#delivered, count)
     return this.#addUnits({
       ...usage,
       input: { ...usage.input, ...input },
-      output: { ...usage.output, image },
+      output: { ...usage.output, image, ...other },
     })
   }
 

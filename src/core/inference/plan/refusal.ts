@@ -8,12 +8,15 @@ import {
 } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
-import type { ImageCall } from '../../language/image.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
+import { listUnsupportedSpeech } from '../../protocols/speech/capabilities.ts'
+import { listUnsupportedTranscription } from '../../protocols/transcription/capabilities.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
+import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
 import { getLeastPrompt } from '../kinds/text/understanding.ts'
+import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
 import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
@@ -98,6 +101,8 @@ export const SENTENCES: Record<string, string> = {
     'that searches the web itself, and as it is told to',
   context_length: 'the prompt and max_tokens are longer than the context',
   [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
+  [SPEECH_PARAMETERS]: 'no provider of it speaks with what is asked for',
+  [TRANSCRIPTION_PARAMETERS]: 'no provider of it transcribes as is asked for',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
@@ -143,15 +148,23 @@ function renderDetail<K extends Kind>(
   { kind, call, dropped, models }: Dropping<K>,
 ): string {
   if (word === 'allowed_providers') return renderServingProviders(dropped)
-  if (word === IMAGE_PARAMETERS && call.kind === 'image') return renderParameters(call, dropped)
+  if (PARAMETER_WORDS.includes(word)) return renderParameters(call, dropped)
   if (word !== INPUT_MODALITIES) return ''
   const refused = models.flatMap(model => listRefusedInputs(model, kind, call))
   return ` (${[...new Set(refused)].join(', ')})`
 }
 
-function renderParameters(call: ImageCall, dropped: DroppedEndpoint[]): string {
-  const names = dropped.flatMap(({ endpoint }) => listUnsupportedParameters(call, endpoint))
+const PARAMETER_WORDS = [IMAGE_PARAMETERS, SPEECH_PARAMETERS, TRANSCRIPTION_PARAMETERS]
+
+function renderParameters(call: Work[Kind]['call'], dropped: DroppedEndpoint[]): string {
+  const names = dropped.flatMap(({ endpoint }) => listUnsupported(call, endpoint))
   return ` (${[...new Set(names)].join(', ')})`
+}
+
+function listUnsupported(call: Work[Kind]['call'], endpoint: Endpoint): string[] {
+  if (call.kind === 'image') return listUnsupportedParameters(call, endpoint)
+  if (call.kind === 'speech') return listUnsupportedSpeech(call, endpoint)
+  return call.kind === 'transcription' ? listUnsupportedTranscription(call, endpoint) : []
 }
 
 // Without its max_tokens, a short prompt would have fit.

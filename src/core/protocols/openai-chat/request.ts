@@ -138,7 +138,12 @@ export function applyParameterQuirks(
 /** Builds an operation's path. Azure's dated API has the model's deployment in the path. */
 export function buildPath(
   { upstreamModel, provider: { quirks } }: Endpoint,
-  operation: '/chat/completions' | '/embeddings' | '/rerank' | `/images/${string}`,
+  operation:
+    | '/chat/completions'
+    | '/embeddings'
+    | '/rerank'
+    | `/images/${string}`
+    | `/audio/${string}`,
 ): string {
   if (quirks.api_version === null) return operation
   const deployment = `/deployments/${encodeURIComponent(upstreamModel)}`

@@ -1,4 +1,5 @@
 import type { Socket } from 'bun'
+import type { ByteSource } from '../../kernel/byte-source.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import { findLowestFree } from '../../kernel/descriptors.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
@@ -8,8 +9,11 @@ export interface HttpRequest {
   method: string
   url: string
   headers: Record<string, string>
-  /** A text, or the pieces of a large one: each is emptied once it is sent. */
-  body: string | Uint8Array[]
+  /**
+   * A text, or the pieces of a large one: each is emptied once it is sent. A source is read as the
+   * connection takes it.
+   */
+  body: string | BodyPiece[]
   /**
    * The address to connect to, instead of resolving the URL's host. An address that was checked
    * is the one that is called.
@@ -101,8 +105,10 @@ function parseTarget(address: string): Target {
 /** A request as it goes on the wire: a text, and the pieces of a large body after it. */
 interface RenderedRequest {
   text: string
-  pieces: Uint8Array[]
+  pieces: BodyPiece[]
 }
+
+type BodyPiece = Uint8Array | ByteSource
 
 function renderRequest(
   { method, headers, body }: HttpRequest,
@@ -117,12 +123,15 @@ function renderRequest(
     : { text: `${head}\r\n`, pieces: body }
 }
 
-const NO_PIECES: Uint8Array[] = []
+const NO_PIECES: BodyPiece[] = []
 
-const countBytes = (body: string | Uint8Array[]): number =>
+const countBytes = (body: string | BodyPiece[]): number =>
   typeof body === 'string'
     ? Buffer.byteLength(body)
-    : body.reduce((sum, { length }) => sum + length, 0)
+    : body.reduce((sum, piece) => sum + countPiece(piece), 0)
+
+const countPiece = (piece: BodyPiece): number =>
+  piece instanceof Uint8Array ? piece.length : piece.size
 
 // A line break in a value would start another header, or another request.
 function checkHeaderValue(value: string): string {
@@ -258,13 +267,23 @@ interface ConnectionOwner {
   onGone(connection: Connection): void
 }
 
+/** The bytes of a file that are read at once. */
+const READ_SIZE = 256 * 1024
+
+/** Returns what follows the first bytes of a source. */
+const skipBytes = (source: ByteSource, skipped: number): ByteSource => ({
+  size: source.size - skipped,
+  read: (position, length) => source.read(position + skipped, length),
+})
+
 /** One connection to one origin. It carries one exchange at a time and is kept between them. */
 class Connection implements Carrier {
   readonly #owner: ConnectionOwner
   #socket: Socket<undefined> | null = null
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not accepted yet. */
-  #unsent: Uint8Array[] = []
+  #unsent: BodyPiece[] = []
+  #isReading = false
   #usable = true
 
   private constructor(owner: ConnectionOwner) {
@@ -395,6 +414,10 @@ class Connection implements Carrier {
 
   #send(): void {
     for (let piece = this.#unsent[0]; piece && this.#socket; piece = this.#unsent[0]) {
+      if (!(piece instanceof Uint8Array)) {
+        void this.#readSource(piece)
+        return
+      }
       const sent = this.#socket.write(piece)
       if (sent < 0) {
         this.#handleClose(new ConnectionFailed('EPIPE'))
@@ -406,6 +429,26 @@ class Connection implements Carrier {
       }
       this.#unsent.shift()
     }
+  }
+
+  /** Replaces a source by its next bytes and what is left of it, and goes on. */
+  async #readSource(source: ByteSource): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    try {
+      const bytes = await source.read(0, READ_SIZE)
+      if (bytes.length === 0 && source.size > 0)
+        throw new Error('A file that is shorter than it was')
+      const rest = skipBytes(source, bytes.length)
+      if (this.#unsent[0] === source)
+        this.#unsent.splice(0, 1, bytes, ...(rest.size > 0 ? [rest] : []))
+    } catch (failure) {
+      this.#handleClose(failure)
+      return
+    } finally {
+      this.#isReading = false
+    }
+    this.#send()
   }
 
   #handleClose(error?: unknown): void {

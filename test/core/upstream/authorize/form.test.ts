@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { FORM_TYPE, writeForm } from '../../../../src/core/upstream/authorize/form.ts'
+import { requireBytes } from '../../../support/outgoing.ts'
 
 const read = (pieces: Uint8Array[]) =>
   new Response(Buffer.concat(pieces), { headers: { 'content-type': FORM_TYPE } }).formData()
@@ -7,7 +8,8 @@ const read = (pieces: Uint8Array[]) =>
 const PIXEL = Buffer.from('iVBORw0KGgo=', 'base64')
 const DATA_URL = `data:image/png;base64,${PIXEL.toString('base64')}`
 
-const write = (body: Record<string, unknown>) => writeForm({ path: '/', body }, ['image[]'])
+const write = (body: Record<string, unknown>) =>
+  writeForm({ path: '/', body }, ['image[]']).map(requireBytes)
 
 test('has texts as they are, whatever they contain, and other values as JSON', async () => {
   const prompt = `${DATA_URL}\r\n--gateway\r\ncontent-disposition: form-data; name="n"\r\n\r\n9 ✓`
@@ -17,6 +19,11 @@ test('has texts as they are, whatever they contain, and other values as JSON', a
     ['n', '2'],
     ['more', '{"a":[1]}'],
   ])
+})
+
+test('has a field for each item of a list', async () => {
+  const form = await read(write({ 'timestamp_granularities[]': ['word', 'segment'] }))
+  expect(form.getAll('timestamp_granularities[]')).toEqual(['word', 'segment'])
 })
 
 test('has a file for each data URL, with its type and bytes', async () => {

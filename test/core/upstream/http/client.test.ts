@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { GatewayError } from '../../../../src/core/errors.ts'
+import { toByteSource } from '../../../../src/core/kernel/byte-source.ts'
 import { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
 import {
   ConnectionFailed,
@@ -295,6 +296,31 @@ describe('a connection', () => {
       expect(await said({ body: pieces })).toBe(expected)
     }
     expect(connections()).toEqual([1, 1, 1, 1])
+  })
+
+  test('carries what is read while it is sent, whole and in order, and the next one', async () => {
+    upstream.answer(hit => kept(new Bun.SHA256().update(hit.body).digest('hex')))
+    for (const size of [0, 1, 300_000, 3_000_000]) {
+      const file = Buffer.alloc(size, 'a file of many words. ')
+      const pieces = [Buffer.from('before '), toByteSource(file), Buffer.from(' after')]
+      const expected = new Bun.SHA256().update(`before ${file} after`).digest('hex')
+      expect(await said({ body: pieces })).toBe(expected)
+    }
+    expect(connections()).toEqual([1, 1, 1, 1])
+  })
+
+  test('fails, and is closed, where a file cannot be read or is shorter than it was', async () => {
+    const read = async (position: number) => {
+      if (position > 0) throw new Error('A disk that fails')
+      return Buffer.from('half')
+    }
+    for (const source of [
+      { size: 8, read },
+      { size: 8, read: async (at: number) => Buffer.from('half').subarray(at) },
+    ])
+      expect(await rejection(ask({ body: [source] }))).toBeInstanceOf(Error)
+    expect(upstream.hits).toEqual([])
+    await upstream.emptied()
   })
 
   test('carries one request at a time', async () => {

@@ -1,0 +1,124 @@
+import { readWavHead } from '../../../kernel/wav.ts'
+import type { Block } from '../../../language/message.ts'
+import {
+  countCharacters,
+  PCM_RATE,
+  PCM_WIDTH,
+  type SpeechCall,
+  type SpeechPart,
+} from '../../../language/speech.ts'
+import type { Units } from '../../../language/units.ts'
+import { createTextUsage, type Usage } from '../../../language/usage.ts'
+import { type CountTokens, estimateContent } from '../../../tokenizers/prompt.ts'
+import type { Meter } from '../../kinds.ts'
+
+/** Tokens of a second of sound: Google has 25, OpenAI about 21. */
+export const TOKENS_PER_SECOND = 25
+
+const NOT_STARTED = { upstream_id: null, service_tier: null }
+const ENDED = { reason: 'stop', native: null }
+
+/** Reads a sound as it passes, and keeps its length: neither its bytes nor what comes after them. */
+export class SpeechMeter implements Meter<SpeechPart> {
+  start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
+  finish: { reason: string; native: string | null } | null = null
+  delivered = false
+  readonly hasValidToolCalls = () => null
+  readonly #call: SpeechCall
+  readonly #content: Block[]
+  #bytes = 0
+  #byteRate = 0
+  #counted: Usage | null = null
+
+  /** `content` is what the call contains. */
+  constructor(call: SpeechCall, content: Block[]) {
+    this.#call = call
+    this.#content = content
+  }
+
+  read(parts: SpeechPart[]): void {
+    for (const part of parts) this.#readPart(part)
+  }
+
+  get usage(): Usage | null {
+    return this.#counted && this.#addUnits(this.#counted)
+  }
+
+  get tokensSoFar(): number {
+    return this.#countTokens()
+  }
+
+  async estimate(count: CountTokens): Promise<Usage> {
+    const usage = createTextUsage(0, 0)
+    return this.#addUnits({
+      ...usage,
+      input: { ...usage.input, ...(await estimateContent(this.#content, count)) },
+      output: { ...usage.output, audio: this.#countTokens() },
+    })
+  }
+
+  #readPart(part: SpeechPart): void {
+    if (part.type === 'start') this.start = part
+    else if (part.type === 'usage') this.#counted = part.usage
+    else if (part.type === 'sound-end') this.finish = ENDED
+    else if (part.type === 'sound') this.#readSound(part.bytes)
+  }
+
+  #readSound(bytes: Uint8Array): void {
+    if (!this.delivered) this.#byteRate = findByteRate(this.#call, bytes)
+    this.delivered = true
+    this.#bytes += bytes.length
+  }
+
+  get #seconds(): number {
+    return this.#byteRate === 0 ? 0 : this.#bytes / this.#byteRate
+  }
+
+  #countTokens(): number {
+    return Math.round(this.#seconds * TOKENS_PER_SECOND)
+  }
+
+  // The text is charged whole once any of it was said. A count of the provider takes precedence.
+  #addUnits(usage: Usage): Usage {
+    if (!this.delivered) return usage
+    const units: Units = {
+      character: countCharacters(this.#call.input),
+      second: Math.round(this.#seconds * 1_000),
+    }
+    return { ...usage, units: { ...units, ...usage.units } }
+  }
+}
+
+const PCM_BYTES = PCM_RATE * PCM_WIDTH
+
+/** The bytes of a second at the usual quality of providers. */
+const USUAL_BYTES = { opus: 4_000, aac: 8_000, flac: 28_000 }
+
+/** Returns the bytes of a second: exact for samples and for an even rate of mp3. */
+function findByteRate({ params: { response_format } }: SpeechCall, bytes: Uint8Array): number {
+  if (response_format === 'pcm') return PCM_BYTES
+  if (response_format === 'mp3') return readMp3Rate(bytes) ?? 16_000
+  if (response_format !== 'wav') return USUAL_BYTES[response_format]
+  const head = readWavHead(bytes)
+  return typeof head === 'object' && head.byteRate > 0 ? head.byteRate : PCM_BYTES
+}
+
+/** The kilobits of a second by the index of a frame, in MPEG 1 and in MPEG 2, layer III. */
+const MPEG_1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
+const MPEG_2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
+
+/** Reads the rate of the first frame of layer III (ISO 11172-3, 2.4.2.3), after a tag if there is one. */
+function readMp3Rate(bytes: Uint8Array): number | undefined {
+  const at = isTag(bytes) ? 10 + readTagSize(bytes) : 0
+  const [first = 0, second = 0, third = 0] = bytes.subarray(at, at + 3)
+  if (first !== 0xff || (second & 0xe6) !== 0xe2) return undefined
+  const rates = (second & 0x08) === 0 ? MPEG_2 : MPEG_1
+  const kilobits = rates[third >> 4]
+  return kilobits ? kilobits * 125 : undefined
+}
+
+const isTag = ([i, d, three]: Uint8Array): boolean => i === 0x49 && d === 0x44 && three === 0x33
+
+/** Seven bits of each of four bytes (ID3v2, 3.1). */
+const readTagSize = (bytes: Uint8Array): number =>
+  bytes.subarray(6, 10).reduce((size, byte) => size * 128 + (byte & 0x7f), 0)

@@ -1,0 +1,98 @@
+/** Transcription: the request to write down what is said in a recording, and the text of it. */
+
+import type { ByteSource } from '../kernel/byte-source.ts'
+import type { CallBase } from './call.ts'
+import type { CommonPart, StartPart } from './part.ts'
+
+declare module './work.ts' {
+  interface Work {
+    transcription: { call: TranscriptionCall; part: TranscriptionPart }
+  }
+}
+
+/** A request to write down what is said in a recording. */
+export interface TranscriptionCall extends CallBase {
+  kind: 'transcription'
+  audio: Recording
+  /** Words that may be said, or what was said before. Absent for none. */
+  prompt?: string
+  params: TranscriptionParams
+  /** Parameters that mean something to one provider only, by its slug. */
+  options: Record<string, Record<string, unknown>>
+}
+
+/** The formats of recordings, with the media type of each. */
+export const RECORDING_FORMATS = {
+  wav: 'audio/wav',
+  mp3: 'audio/mpeg',
+  flac: 'audio/flac',
+  ogg: 'audio/ogg',
+  webm: 'audio/webm',
+  m4a: 'audio/mp4',
+  aac: 'audio/aac',
+} as const
+
+export type RecordingFormat = keyof typeof RECORDING_FORMATS
+
+/** A recording. Its bytes may be on a disk. */
+export interface Recording extends ByteSource {
+  format: RecordingFormat
+  /** How long it is; null where its head does not say so. */
+  seconds: number | null
+}
+
+/** The parameters of wire reference B.3, under their wire names. */
+export interface TranscriptionParams {
+  response_format: TranscriptFormat
+  /** ISO 639-1. Absent for what the model hears. */
+  language?: string
+  temperature?: number
+  timestamp_granularities?: Granularity[]
+}
+
+/** `text`, `srt` and `vtt` are OpenAI's own. */
+export type TranscriptFormat = 'json' | 'verbose_json' | 'text' | 'srt' | 'vtt'
+export type Granularity = 'word' | 'segment'
+
+/** A piece of an answer. It has a choice as texts have, so that filters read it before it goes out. */
+export type TranscriptionPart =
+  | StartPart
+  | ({ type: 'transcript'; choice: 0 } & Transcript)
+  | CommonPart
+
+/** What was said. Times in seconds from the beginning. */
+export interface Transcript {
+  text: string
+  language?: string
+  /** How long the recording is, as the provider has it. */
+  duration?: number
+  segments?: TranscriptSegment[]
+  words?: TranscriptWord[]
+}
+
+export interface TranscriptWord {
+  word: string
+  start: number
+  end: number
+  speaker?: number
+}
+
+/** `more` has OpenAI's further fields of a segment, under their wire names. */
+export interface TranscriptSegment {
+  text: string
+  start: number
+  end: number
+  speaker?: number
+  more?: Record<string, unknown>
+}
+
+/** Tells whether an answer to the call needs the times of what was said. */
+export const needsTimes = ({ params }: Pick<TranscriptionCall, 'params'>): boolean =>
+  params.response_format === 'verbose_json' ||
+  params.response_format === 'srt' ||
+  params.response_format === 'vtt'
+
+/** Tells whether an answer to the call has the times of each word. */
+export const wantsWords = ({ params }: Pick<TranscriptionCall, 'params'>): boolean =>
+  params.response_format === 'verbose_json' &&
+  (params.timestamp_granularities?.includes('word') ?? false)

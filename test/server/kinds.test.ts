@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { Kind } from '../../src/core/language/work.ts'
+import { createLimitedKey, fetchGeneration } from '../support/chat.ts'
+import { buildWav, INPUT_AUDIO } from '../support/recording.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
+import {
+  body as answerBody,
+  head,
+  htmlError,
+  json,
+  type Script,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../support/upstream.ts'
+
+/*
+ * The life of a call is the same for every kind of work: one table of kinds, and the same cases for
+ * each.
+ */
+
+/** A call of one kind that costs a cent, and a provider's answer to it. */
+interface Work {
+  path: string
+  body: object
+  output: string
+  prices: object
+  api_type: string
+  answer: Script
+  /** The same, broken off in the middle of the content. */
+  cut: Script
+}
+
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const SAMPLES = buildWav(0.1).subarray(44)
+
+const cutJson = (text: string): Script => [
+  head(200, { 'content-type': 'application/json', 'content-length': '9999' }),
+  text,
+  { end: 'fin' },
+]
+
+const usage = { prompt_tokens: 10, completion_tokens: 0, total_tokens: 10 }
+
+const WORK: Record<Kind, Work> = {
+  text: {
+    path: '/chat/completions',
+    body: { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 },
+    output: 'text',
+    prices: { prompt: 0, completion: 0, request: 0.01 },
+    api_type: 'completions',
+    answer: json({
+      choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }],
+      usage: { ...usage, completion_tokens: 1, total_tokens: 11 },
+    }),
+    cut: cutJson('{"choices":[{"index":0,"mess'),
+  },
+  embedding: {
+    path: '/embeddings',
+    body: { input: 'Hi' },
+    output: 'embeddings',
+    prices: { prompt: 0, completion: 0, request: 0.01 },
+    api_type: 'embeddings',
+    answer: json({ data: [{ index: 0, embedding: [1] }], usage }),
+    cut: cutJson('{"data":[{"index":0,"embed'),
+  },
+  rerank: {
+    path: '/rerank',
+    body: { query: 'Hi', documents: ['Bye'] },
+    output: 'rerank',
+    prices: { prompt: 0, completion: 0, per_search_unit: 0.01 },
+    api_type: 'rerank',
+    answer: json({ results: [{ index: 0, relevance_score: 0.5 }] }),
+    cut: cutJson('{"results":[{"index":0,"rel'),
+  },
+  image: {
+    path: '/images',
+    body: { prompt: 'A cat' },
+    output: 'image',
+    prices: { prompt: 0, completion: 0, per_image: 0.01 },
+    api_type: 'image',
+    answer: json({ created: 1, data: [{ b64_json: PNG }] }),
+    cut: cutJson(`{"created":1,"data":[{"b64_json":"${PNG.slice(0, 40)}`),
+  },
+  speech: {
+    path: '/audio/speech',
+    body: { input: 'Hello, you' },
+    output: 'speech',
+    prices: { prompt: 0, completion: 0, per_character: 0.001 },
+    api_type: 'tts',
+    answer: [
+      head(200, { 'content-type': 'audio/pcm', 'content-length': String(SAMPLES.length) }),
+      SAMPLES,
+    ],
+    // What has come so far is no sound yet: later there is no way back.
+    cut: [
+      head(200, { 'content-type': 'audio/pcm', 'content-length': '9999' }),
+      SAMPLES.subarray(0, 4),
+      { end: 'fin' },
+    ],
+  },
+  transcription: {
+    path: '/audio/transcriptions',
+    body: { input_audio: INPUT_AUDIO },
+    output: 'transcription',
+    prices: { prompt: 0, completion: 0, per_input_second: 0.1 },
+    api_type: 'stt',
+    answer: json({ text: 'Hi', duration: 0.1 }),
+    cut: cutJson('{"text":"H'),
+  },
+}
+
+const COST = 0.01
+const names = Object.keys(WORK) as Kind[]
+
+let server: LocalServer
+let first: Upstream
+let second: Upstream
+let held: { key: string; hash: string }
+let guardrail: string
+
+beforeAll(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  const provider = (base_url: string) => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })
+  server = await startLocalServer({
+    routing: { choice: 'listed', failures: 0 },
+    server: { trusted_proxies: ['127.0.0.0/8'] },
+    regions: { europe: ['eu.example.com'] },
+    providers: { first: provider(first.url), second: provider(second.url) },
+    models: names.map(name => ({
+      id: `acme/${name}`,
+      output_modalities: [WORK[name].output],
+      endpoints: ['first', 'second'].map(slug => ({
+        provider: slug,
+        model: 'm',
+        usd_per_million_tokens: WORK[name].prices,
+      })),
+    })),
+  })
+  held = await createHeldKey()
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await Promise.all([first.close(), second.close()])
+})
+
+async function manage(method: string, path: string, body?: object) {
+  const init = { method, key: server.management_key, ...(body ? { json: body } : {}) }
+  return (await (await server.fetch(path, init)).json()) as { key: string; data: Ids }
+}
+
+interface Ids {
+  id: string
+  hash: string
+}
+
+/** Creates a key that a guardrail holds. */
+async function createHeldKey() {
+  const { key, data } = await manage('POST', '/keys', { name: 'held' })
+  guardrail = (await manage('POST', '/guardrails', { name: 'rules' })).data.id
+  const path = `/guardrails/${guardrail}/assignments/keys`
+  await manage('POST', path, { key_hashes: [data.hash] })
+  return { key, hash: data.hash }
+}
+
+const NO_RULES = { ignored_models: null, ignored_providers: null, allowed_data_regions: null }
+
+const rule = (change: object) =>
+  manage('PATCH', `/guardrails/${guardrail}`, { ...NO_RULES, ...change })
+
+const hits = () => [first.hits.length, second.hits.length]
+
+describe.each(names)('%s', name => {
+  const { path, body, answer, cut, api_type } = WORK[name]
+
+  const ask = (more: object = {}, init: object = {}) =>
+    server.fetch(path, { json: { model: `acme/${name}`, ...body, ...more }, ...init })
+
+  const listen = async (pending: Promise<Response>) => {
+    const response = await pending
+    const text = Buffer.from(await response.arrayBuffer()).toString('latin1')
+    const id = response.headers.get('x-generation-id') ?? ''
+    return { status: response.status, text, id }
+  }
+
+  beforeEach(async () => {
+    for (const upstream of [first, second]) {
+      upstream.hits.length = 0
+      upstream.plan(answer)
+    }
+  })
+
+  test('is answered, charged and recorded', async () => {
+    const key = await createLimitedKey(server, 10 * COST)
+    const { status: code, text, id } = await listen(ask({}, { key }))
+    expect([code, text]).toEqual([200, expect.anything()])
+    expect(await fetchGeneration(server, id)).toMatchObject({ api_type, total_cost: COST })
+    const state = (await (await server.fetch('/key', { key })).json()) as { data: object }
+    expect(state.data).toMatchObject({ usage: COST, limit_remaining: 0.09 })
+    expect(hits()).toEqual([1, 0])
+  })
+
+  test.each<[string, () => Script]>([
+    ['a failure', () => status(503)],
+    ['a wrong key', () => status(401, 'Incorrect API key provided')],
+    ['a page', () => htmlError(200)],
+    ['nothing', () => answerBody('application/json', '')],
+    ['an error in JSON', () => json({ error: { message: 'no' } })],
+    ['a cut answer', () => cut],
+  ])('goes to the next provider after %s, and is charged once', async (_, failure) => {
+    first.plan(failure())
+    const { status: code, id } = await listen(ask())
+    expect([code, ...hits()]).toEqual([200, 1, 1])
+    const record = await fetchGeneration(server, id)
+    expect(record.total_cost).toBe(COST)
+    expect(record.provider_responses).toHaveLength(2)
+  })
+
+  test('costs nothing where every provider fails', async () => {
+    const key = await createLimitedKey(server, 10 * COST)
+    for (const upstream of [first, second]) upstream.plan(cut)
+    expect((await listen(ask({}, { key }))).status).toBe(502)
+    const state = (await (await server.fetch('/key', { key })).json()) as { data: object }
+    expect(state.data).toMatchObject({ usage: 0, limit_remaining: 0.1 })
+  })
+
+  test('is a 402 where too little is left, and is not sent', async () => {
+    const key = await createLimitedKey(server, COST / 2)
+    expect((await listen(ask({}, { key }))).status).toBe(402)
+    expect(hits()).toEqual([0, 0])
+  })
+
+  test('is refused by a guardrail about models, and is not sent', async () => {
+    await rule({ ignored_models: [`acme/${name}`] })
+    const { status: code, text } = await listen(ask({}, { key: held.key }))
+    expect([code, text]).toEqual([404, expect.stringContaining('ignored_models of a guardrail')])
+    expect(hits()).toEqual([0, 0])
+  })
+
+  test('goes past a provider that a guardrail ignores', async () => {
+    await rule({ ignored_providers: ['first'] })
+    expect((await listen(ask({}, { key: held.key }))).status).toBe(200)
+    expect(hits()).toEqual([0, 1])
+  })
+
+  test('is refused outside of the regions of a guardrail', async () => {
+    await rule({ allowed_data_regions: ['europe'] })
+    expect((await listen(ask({}, { key: held.key }))).status).toBe(403)
+    expect(hits()).toEqual([0, 0])
+  })
+
+  test('ends at the provider when its client leaves', async () => {
+    await rule({})
+    first.plan({ wait: 'never' })
+    const controller = new AbortController()
+    const call = ask({}, { signal: controller.signal }).catch(() => null)
+    const hit = await first.hit()
+    controller.abort()
+    await call
+    await hit.clientLeft
+    expect(second.hits).toEqual([])
+  })
+
+  test('is explained without being sent', async () => {
+    const { status: code, text } = await listen(
+      ask({ debug: { dry_run: true } }, { key: server.management_key }),
+    )
+    expect([code, ...hits()]).toEqual([200, 0, 0])
+    expect(JSON.parse(text)).toMatchObject({ endpoints: [{}, {}] })
+  })
+
+  test('goes where the call says', async () => {
+    expect((await listen(ask({ provider: { only: ['second'] } }))).status).toBe(200)
+    expect(hits()).toEqual([0, 1])
+  })
+})
