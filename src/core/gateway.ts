@@ -13,6 +13,7 @@ import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
+import { Activity } from './inference/activity.ts'
 import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
@@ -100,6 +101,8 @@ export interface Gateway {
   secrets: Secrets
   /** Publishes what happens. */
   events: Events
+  /** Tells listeners what happens, as it happens. */
+  activity: Activity
   clock: Clock
   ids: Ids
   /**
@@ -235,6 +238,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const blobs = overrides.blobs ?? openBlobs(data)
   const memory = await openMemory({ store, blobs }, owner, byok, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
+  let activity: Activity | undefined
   const gateway: Gateway = {
     config,
     instance: {
@@ -268,6 +272,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
     secrets,
     events,
+    get activity() {
+      activity ??= new Activity(gateway)
+      return activity
+    },
     clock,
     ids,
     catchUp: shareRuns(async () => {
@@ -279,6 +287,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
+      activity?.close()
       documents.close()
       healer.close()
       tokenizers.close()

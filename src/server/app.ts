@@ -7,6 +7,7 @@ import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
+import { createActivityRoutes } from './routes/activity.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
@@ -65,6 +66,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createMemberRoutes(gateway))
         .use(createBudgetRoutes(gateway))
         .use(createAuditRoutes(gateway))
+        .use(createActivityRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))

@@ -288,6 +288,14 @@ export const NOTES: Record<string, OperationNote> = {
   },
   getCredits: { description: 'Shows what was paid in, and what is spent of it, in USD.' },
   createCoinbaseCharge: { description: 'Is closed for good: credits are added at the terminal.' },
+  streamActivity: {
+    description:
+      'Streams what happens: calls as they are opened, planned, tried, answered and finished, ' +
+      'circuits, limits, changes of the config, alarms, and once a second the state of the server. ' +
+      'Each event is one JSON object with `type` and `at`. Entries that the reader does not take in ' +
+      'time are dropped, and an entry `lost` counts them. Keys of a workspace see its calls alone.',
+    examples: { limit: 100 },
+  },
   listAudit: {
     description: 'Lists who changed what and when. The trail can only be added to.',
     examples: { limit: 20 },

@@ -120,6 +120,7 @@ export const READINGS: Record<string, RequestBuilder> = {
   getWorkspaceBudget: requestWorkspace({ interval: 'monthly' }),
   listAudit: requestNothing,
   getCredits: requestNothing,
+  streamActivity: async () => ({ query: 'limit=1' }),
   listGuardrails: requestNothing,
   getGuardrail: requestGuardrail,
   listKeyAssignments: requestNothing,
