@@ -25,6 +25,7 @@ import { createStatusCommand } from './commands/status.ts'
 import { createToolsCommand } from './commands/tools.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
+import { createWatchCommand } from './commands/watch.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
 import { COMMON_HEADING } from './options.ts'
@@ -70,6 +71,7 @@ export function createProgram(): Command {
     .addCommand(createRestoreCommand())
     .addCommand(createUsageCommand())
     .addCommand(createStatusCommand())
+    .addCommand(createWatchCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

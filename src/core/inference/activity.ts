@@ -44,7 +44,7 @@ export class Activity {
   readonly #world: InferenceWorld
   readonly #listeners = new Set<ActivityListener>()
   #stops: (() => void)[] = []
-  #timer: ReturnType<typeof setInterval> | undefined
+  readonly #repeat: Repeat
   /** The endpoints in a cooldown that listeners know of. */
   #cooling = new Set<string>()
   #levels = new Map<string, number>()
@@ -52,8 +52,10 @@ export class Activity {
   #totals: Totals
   #tickedAt = 0
 
-  constructor(world: InferenceWorld) {
+  /** Takes what repeats its work once a second; a timer by default. */
+  constructor(world: InferenceWorld, repeat: Repeat = startTimer) {
     this.#world = world
+    this.#repeat = repeat
     this.#totals = new Totals(0)
   }
 
@@ -102,13 +104,10 @@ export class Activity {
   #start(): void {
     this.#tickedAt = this.#world.clock.ticks()
     this.#totals = new Totals(this.#tickedAt)
-    this.#stops = this.#subscribe()
-    this.#timer = setInterval(() => this.tick(), TICK)
-    this.#timer.unref?.()
+    this.#stops = [...this.#subscribe(), this.#repeat(() => this.tick())]
   }
 
   #stop(): void {
-    clearInterval(this.#timer)
     for (const stop of this.#stops) stop()
     this.#stops = []
     this.#cooling = new Set()
@@ -307,6 +306,15 @@ export class Activity {
           add(buildAttemptStarted(run.createdAt, run.call.id, attempt))
       }
   }
+}
+
+/** Repeats some work, and returns the function that stops it. */
+type Repeat = (work: () => void) => () => void
+
+const startTimer: Repeat = work => {
+  const timer = setInterval(work, TICK)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 /** What belongs to no workspace is for those who manage all of them. */

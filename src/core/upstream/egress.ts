@@ -11,7 +11,7 @@ export type { IncomingResponse }
 /** One request to a provider or another host. */
 export interface OutgoingRequest {
   /** POST by default. */
-  method?: 'GET' | 'DELETE'
+  method?: 'GET' | 'DELETE' | 'PATCH' | 'POST'
   url: string
   /** Keyed by lower-case name. */
   headers: Record<string, string>

@@ -3,8 +3,8 @@ import { invalid, notFound } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { createAuditEntry } from '../../identity/audit/entry.ts'
 import { assertCanManageAll } from '../../identity/management.ts'
-import type { CooldownReason } from './circuit.ts'
 import type { InferenceWorld } from '../world.ts'
+import type { CooldownReason } from './circuit.ts'
 
 /** The longest that an endpoint may rest: a day. What is to be off for longer is a config's. */
 const LONGEST_REST = 86_400
