@@ -23,6 +23,7 @@ import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
 import { createToolsCommand } from './commands/tools.ts'
+import { createTuiCommand } from './commands/tui.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
 import { createWatchCommand } from './commands/watch.ts'
@@ -72,6 +73,7 @@ export function createProgram(): Command {
     .addCommand(createUsageCommand())
     .addCommand(createStatusCommand())
     .addCommand(createWatchCommand())
+    .addCommand(createTuiCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

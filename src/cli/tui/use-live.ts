@@ -1,0 +1,79 @@
+import { useEffect, useRef, useState } from 'react'
+import type { Feed } from '../feed.ts'
+import { Live } from './live.ts'
+import type { Source } from './source.ts'
+
+/** In milliseconds, between two drawings of what the feed tells: four a second. */
+const DRAW_INTERVAL = 250
+
+/** In milliseconds, before the feed is opened again. */
+const RETRY_INTERVAL = 1_000
+
+/** How many finished calls are shown at the start. */
+const MOST_RECORDS = 100
+
+/** Whether the feed is open, and why it is not. */
+export interface Connection {
+  isOpen: boolean
+  reason: string | null
+}
+
+/** Follows a source: what its feed has told, and whether it is open. Draws at most four times a second. */
+export function useLive(source: Source): { live: Live; connection: Connection; now: number } {
+  const live = useRef<Live>(null)
+  live.current ??= new Live()
+  const [connection, setConnection] = useState<Connection>({ isOpen: false, reason: null })
+  const [now, setNow] = useState(Date.now)
+  const followed = live.current
+  useEffect(() => {
+    void addRecords(source, followed)
+    return follow(source, followed, setConnection)
+  }, [source, followed])
+  useEffect(() => {
+    let drawn = -1
+    const timer = setInterval(() => {
+      const isRunning = [...followed.calls.values()].some(({ state }) => state === 'running')
+      if (followed.version === drawn && !isRunning) return
+      drawn = followed.version
+      setNow(Date.now())
+    }, DRAW_INTERVAL)
+    return () => clearInterval(timer)
+  }, [followed])
+  return { live: followed, connection, now }
+}
+
+/** Adds the calls on record: those from before the feed. Without them the feed is shown alone. */
+async function addRecords(source: Source, live: Live): Promise<void> {
+  for (const call of await source.listCalls(MOST_RECORDS).catch(() => [])) live.addRecord(call)
+}
+
+/** Reads the feed, and opens it again when it ends, until it is stopped. */
+function follow(source: Source, live: Live, onChange: (connection: Connection) => void) {
+  let isStopped = false
+  let feed: Feed | undefined
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const retry = (reason: string) => {
+    if (isStopped) return
+    live.forgetRunning()
+    onChange({ isOpen: false, reason })
+    timer = setTimeout(() => void open(), RETRY_INTERVAL)
+  }
+  const open = async () => {
+    try {
+      feed = await source.openFeed()
+      if (isStopped) return feed.close()
+      onChange({ isOpen: true, reason: null })
+      void addRecords(source, live)
+      for await (const entry of feed.entries) live.apply(entry)
+      retry('the server has ended')
+    } catch (thrown) {
+      retry(thrown instanceof Error ? thrown.message : String(thrown))
+    }
+  }
+  void open()
+  return () => {
+    isStopped = true
+    clearTimeout(timer)
+    feed?.close()
+  }
+}
