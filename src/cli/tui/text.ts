@@ -124,9 +124,23 @@ function renderRow<Row>(
   }))
   if (isSelected)
     return say(fit(cells.map(({ text }) => text).join(' '.repeat(GAP)), width), 'selected')
-  return cells.flatMap((cell, index) =>
-    index === 0 ? [cell] : [{ text: ' '.repeat(GAP), style: 'plain' as const }, cell],
+  return joinSegments(
+    cells.map(({ text, style }, index) => ({
+      text: index === cells.length - 1 ? text : text + ' '.repeat(GAP),
+      style,
+    })),
   )
+}
+
+/** Joins neighbours of one style: each piece costs when it is drawn. */
+function joinSegments(segments: Segment[]): Line {
+  const joined: Line = []
+  for (const segment of segments) {
+    const last = joined.at(-1)
+    if (last?.style === segment.style) last.text += segment.text
+    else joined.push({ ...segment })
+  }
+  return joined
 }
 
 /** Draws a bar of this width for a share from 0 to 1. */
@@ -212,5 +226,5 @@ export function formatUsd(usd: number | null): string {
   if (usd === 0) return '$0'
   const size = Math.abs(usd)
   if (size >= 1_000) return `$${formatCount(usd)}`
-  return `$${size >= 1 ? usd.toFixed(2) : usd.toPrecision(2)}`.replace(/e-/, 'e-')
+  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toExponential(1) : usd.toPrecision(2)}`
 }

@@ -32,24 +32,36 @@ export function scroll({ selected, top }: Position, count: number, height: numbe
   return { selected: shown, top: Math.max(0, Math.min(wanted, highest)) }
 }
 
-/** The place in a list: which rows are shown, and what moves it. */
-export function useList(count: number, height: number) {
-  const [position, setPosition] = useState<Position>({ selected: 0, top: 0 })
-  const { selected, top } = scroll(position, count, height)
+/**
+ * The place in a list: which rows are shown, and what moves it. With names of its rows the place
+ * stays at a row that moves, unless it is the first: that is whatever comes first.
+ */
+export function useList(count: number, height: number, names?: string[]) {
+  const [position, setPosition] = useState<Position & { name?: string | undefined }>({
+    selected: 0,
+    top: 0,
+  })
+  const named = position.name === undefined ? -1 : (names?.indexOf(position.name) ?? -1)
+  const followed =
+    named === -1
+      ? position
+      : { selected: named, top: position.top + Math.max(0, named - position.selected) }
+  const { selected, top } = scroll(followed, count, height)
   return {
     selected,
     top,
     bottom: Math.min(count, top + height),
     /** Moves, and returns whether the action was about that. */
     handle(action: Action): boolean {
-      let isMove = false
+      if (move({ selected, top }, action, count, height) === null) return false
       setPosition(before => {
-        const now = scroll(before, count, height)
-        const moved = move(now, action, count, height)
-        return moved === null ? before : scroll({ ...now, selected: moved }, count, height)
+        // Several keys may come before the next drawing.
+        const now = before === position ? { selected, top } : before
+        const moved = move(now, action, count, height) ?? now.selected
+        const name = moved === 0 ? undefined : names?.[moved]
+        return { ...scroll({ ...now, selected: moved }, count, height), name }
       })
-      isMove = move({ selected, top }, action, count, height) !== null
-      return isMove
+      return true
     },
   }
 }

@@ -3,8 +3,12 @@ import type { Feed } from '../feed.ts'
 import { Live } from './live.ts'
 import type { Source } from './source.ts'
 
-/** In milliseconds, between two drawings of what the feed tells: four a second. */
+/** In milliseconds, between two drawings of what the feed tells: four a second, or fewer. */
 const DRAW_INTERVAL = 250
+const LONGEST_DRAW_INTERVAL = 2_000
+
+/** The share of a core that drawing may take: a large screen is drawn less often. */
+const CPU_SHARE = 0.04
 
 /** In milliseconds, before the feed is opened again. */
 const RETRY_INTERVAL = 1_000
@@ -31,16 +35,27 @@ export function useLive(source: Source): { live: Live; connection: Connection; n
   }, [source, followed])
   useEffect(() => {
     let drawn = -1
-    const timer = setInterval(() => {
+    let before = process.cpuUsage()
+    let timer: ReturnType<typeof setTimeout>
+    const draw = () => {
+      const { user, system } = process.cpuUsage(before)
+      before = process.cpuUsage()
+      const interval = computeInterval((user + system) / 1000)
+      timer = setTimeout(draw, interval)
       const isRunning = [...followed.calls.values()].some(({ state }) => state === 'running')
       if (followed.version === drawn && !isRunning) return
       drawn = followed.version
       setNow(Date.now())
-    }, DRAW_INTERVAL)
-    return () => clearInterval(timer)
+    }
+    timer = setTimeout(draw, DRAW_INTERVAL)
+    return () => clearTimeout(timer)
   }, [followed])
   return { live: followed, connection, now }
 }
+
+/** Computes when to draw again, in milliseconds, after so much work since the last time. */
+export const computeInterval = (cpuMilliseconds: number): number =>
+  Math.min(LONGEST_DRAW_INTERVAL, Math.max(DRAW_INTERVAL, cpuMilliseconds / CPU_SHARE))
 
 /** Adds the calls on record: those from before the feed. Without them the feed is shown alone. */
 async function addRecords(source: Source, live: Live): Promise<void> {

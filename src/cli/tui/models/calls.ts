@@ -70,12 +70,8 @@ function matches(call: LiveCall, words: string[]): boolean {
   return words.every(word => text.includes(word))
 }
 
-const renderStatus = ({ state, status, error, latency }: LiveCall): string =>
-  state === 'running'
-    ? latency === null
-      ? 'waiting'
-      : 'running'
-    : `${status ?? '-'}${error && state === 'done' ? ` ${error}` : ''}`
+const renderStatus = ({ state, status, latency }: LiveCall): string =>
+  state === 'running' ? (latency === null ? 'waiting' : 'running') : String(status ?? '-')
 
 /** Chooses the style of a call's status. */
 export const styleStatus = ({ state, status }: LiveCall): Style =>
@@ -83,7 +79,7 @@ export const styleStatus = ({ state, status }: LiveCall): Style =>
 
 const columns = (now: number): Column<LiveCall>[] => [
   { title: 'TIME', width: 8, rank: 3, cell: ({ at }) => at.slice(11, 19) },
-  { title: 'STATUS', width: 8, rank: 0, cell: renderStatus, style: styleStatus },
+  { title: 'STATUS', width: 7, rank: 0, cell: renderStatus, style: styleStatus },
   { title: 'MODEL', width: 14, rank: 1, grows: true, cell: ({ model }) => model },
   { title: 'PROVIDER', width: 10, rank: 2, cell: ({ provider }) => provider || '-' },
   {
@@ -110,6 +106,7 @@ const columns = (now: number): Column<LiveCall>[] => [
   { title: 'COST', width: 8, rank: 4, align: 'right', cell: ({ cost }) => formatUsd(cost) },
   { title: 'KEY', width: 10, rank: 7, grows: true, cell: ({ key }) => key || '-' },
   { title: 'APP', width: 10, rank: 10, grows: true, cell: ({ app }) => app || '-' },
+  { title: 'ERROR', width: 12, rank: 11, grows: true, cell: ({ error }) => error ?? '' },
 ]
 
 /** Renders the calls that are on the screen, under their headings. */

@@ -29,7 +29,11 @@ export function CallsView(props: ViewProps) {
     { filter, sort, isReversed },
     shownNow,
   )
-  const list = useList(calls.length, height - 2)
+  const list = useList(
+    calls.length,
+    height - 2,
+    calls.map(({ id }) => id),
+  )
   useAction(action => {
     if (opened !== null) return
     if (list.handle(action) || handleFilter(action)) return
