@@ -1,4 +1,4 @@
-import { Box, useApp, useInput, useWindowSize } from 'ink'
+import { Box, useInput, useWindowSize } from 'ink'
 import { type ComponentType, useCallback, useMemo, useState } from 'react'
 import { toPrintable } from '../../core/kernel/printable.ts'
 import type { Action } from './keys.ts'
@@ -49,15 +49,16 @@ interface Notice {
   kind: LiveAlarm['kind']
 }
 
-/** The terminal UI over one source. A size replaces that of the terminal. */
-export function App({
-  source,
-  size,
-}: {
+interface AppProps {
   source: Source
+  /** Called when somebody leaves. */
+  onLeave(): void
+  /** Replaces that of the terminal. */
   size?: { columns: number; rows: number }
-}) {
-  const { exit } = useApp()
+}
+
+/** The terminal UI over one source. */
+export function App({ source, onLeave, size }: AppProps) {
   const terminal = useWindowSize()
   const { columns, rows } = size ?? terminal
   const { live, connection, now } = useLive(source)
@@ -68,7 +69,7 @@ export function App({
   const shell = useScreen(question === null && !isHelp, setQuestion, setNotice)
 
   useInput((input, key) => {
-    if (key.ctrl && input === 'c') return exit()
+    if (key.ctrl && input === 'c') return onLeave()
     if (question) return setQuestion(answerQuestion(question, input, key))
     if (isHelp) return
     setNotice(null)
@@ -76,7 +77,7 @@ export function App({
       const to = chooseView(view, action, letter)
       if (to !== null) setView(to)
       if (action === 'help') setHelp(true)
-      if (action === 'quit') exit()
+      if (action === 'quit') onLeave()
     })
   })
 

@@ -27,7 +27,7 @@ export function useLive(source: Source): { live: Live; connection: Connection; n
   const live = useRef<Live>(null)
   live.current ??= new Live()
   const [connection, setConnection] = useState<Connection>({ isOpen: false, reason: null })
-  const [now, setNow] = useState(Date.now)
+  const [, redraw] = useState(0)
   const followed = live.current
   useEffect(() => {
     void addRecords(source, followed)
@@ -45,12 +45,12 @@ export function useLive(source: Source): { live: Live; connection: Connection; n
       const isRunning = [...followed.calls.values()].some(({ state }) => state === 'running')
       if (followed.version === drawn && !isRunning) return
       drawn = followed.version
-      setNow(Date.now())
+      redraw(count => count + 1)
     }
     timer = setTimeout(draw, DRAW_INTERVAL)
     return () => clearTimeout(timer)
   }, [followed])
-  return { live: followed, connection, now }
+  return { live: followed, connection, now: Date.now() }
 }
 
 /** Computes when to draw again, in milliseconds, after so much work since the last time. */
