@@ -1,5 +1,5 @@
 import { Box, useInput, useWindowSize } from 'ink'
-import { type ComponentType, useCallback, useMemo, useState } from 'react'
+import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
 import { toPrintable } from '../../core/kernel/printable.ts'
 import type { Action } from './keys.ts'
 import { Lines } from './lines.tsx'
@@ -65,12 +65,16 @@ export function App({ source, onLeave, size }: AppProps) {
   const [view, setView] = useState(0)
   const [isHelp, setHelp] = useState(false)
   const [notice, setNotice] = useState<Notice | null>(null)
-  const [question, setQuestion] = useState<Question | null>(null)
+  const [question, asked, setQuestion] = useLatest<Question | null>(null)
   const shell = useScreen(question === null && !isHelp, setQuestion, setNotice)
 
   useInput((input, key) => {
     if (key.ctrl && input === 'c') return onLeave()
-    if (question) return setQuestion(answerQuestion(question, input, key))
+    // The key that has opened a question is not part of its answer.
+    if (asked.current)
+      return asked.current.resolve === question?.resolve
+        ? setQuestion(answerQuestion(asked.current, input, key))
+        : undefined
     if (isHelp) return
     setNotice(null)
     dispatch(input, key, (action, letter) => {
@@ -97,13 +101,25 @@ export function App({ source, onLeave, size }: AppProps) {
         <Lines height={1} lines={[renderHeader(view, columns, source.name, connection)]} />
         {isHelp ? (
           <HelpView width={columns} height={height} onClose={() => setHelp(false)} />
-        ) : (
+        ) : null}
+        <Box display={isHelp ? 'none' : 'flex'}>
           <View key={view} {...props} />
-        )}
+        </Box>
         <Lines height={1} lines={[renderFooter(question, notice, connection, hint, columns)]} />
       </Box>
     </ShellContext.Provider>
   )
+}
+
+/** A state that is known at once, as several keys may come before the next drawing. */
+function useLatest<Value>(initial: Value) {
+  const [value, setValue] = useState(initial)
+  const latest = useRef(initial)
+  const change = useCallback((next: Value) => {
+    latest.current = next
+    setValue(next)
+  }, [])
+  return [value, latest, change] as const
 }
 
 function useScreen(
