@@ -155,6 +155,13 @@ function answerQuestion(
   key: { return: boolean; escape: boolean; backspace: boolean; delete: boolean; ctrl: boolean },
 ): Question | null {
   const { typed, isYesNo, onChange, resolve } = question
+  // Several keys may come at once: those up to the end of a line are an answer.
+  const lineEnd = isYesNo ? -1 : input.search(/[\r\n]/)
+  if (lineEnd > 0) {
+    const line = answerQuestion(question, input.slice(0, lineEnd), key)
+    resolve(line?.typed ?? typed)
+    return null
+  }
   if (isYesNo || key.escape || key.return) {
     resolve(key.escape ? null : isYesNo ? input.toLowerCase() : typed)
     return null

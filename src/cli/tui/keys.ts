@@ -47,5 +47,7 @@ export function findAction(input: string, key: Key): Action | undefined {
   if (key.tab) return key.shift ? 'previous' : 'next'
   if (key.ctrl) return input === 'c' ? 'quit' : undefined
   if (input === ' ') return 'pause'
+  // Of several keys that have come at once.
+  if (input === '\r' || input === '\n') return 'open'
   return /^[1-6]$/.test(input) ? 'view' : BY_LETTER[input]
 }

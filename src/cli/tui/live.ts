@@ -66,6 +66,8 @@ export class Live {
   /** Grows with each change: a view draws again when it has grown. */
   version = 0
   readonly #askedNow = new Map<string, number>()
+  /** The running calls by the ids of their requests, which refusals have. */
+  readonly #requests = new Map<string, string>()
 
   /** Takes in an entry. */
   apply(entry: ActivityEntry): void {
@@ -77,6 +79,7 @@ export class Live {
   /** Forgets the running calls: the server is gone, or the feed was lost. */
   forgetRunning(): void {
     for (const [id, { state }] of this.calls) if (state === 'running') this.calls.delete(id)
+    this.#requests.clear()
     this.version += 1
   }
 
@@ -92,13 +95,15 @@ export class Live {
     listening: entry => {
       this.service = `${entry.service_name} ${entry.version}`
     },
-    'call.opened': ({ id, at, models, key_name, app }) =>
+    'call.opened': ({ id, request_id, at, models, key_name, app }) => {
+      if (request_id !== id) this.#requests.set(request_id, id)
       this.#add({
         ...createCall(id, at),
         model: models[0] ?? '',
         key: key_name ?? '',
         app: app ?? '',
-      }),
+      })
+    },
     'call.planned': entry => this.#change(entry.id, { plan: entry }),
     'attempt.started': ({ id, endpoint, provider, model, at }) => {
       this.#askedNow.set(endpoint, (this.#askedNow.get(endpoint) ?? 0) + 1)
@@ -124,6 +129,7 @@ export class Live {
     },
     'call.progress': ({ id, tokens, cost }) => this.#change(id, { tokens, cost }),
     'call.finished': entry => {
+      this.#requests.delete(entry.request_id)
       if (!this.calls.has(entry.id)) this.#add(createCall(entry.id, entry.at))
       this.#change(entry.id, {
         ...{ state: 'done', status: entry.status, error: entry.error_type, model: entry.model },
@@ -134,7 +140,8 @@ export class Live {
       })
     },
     'call.refused': ({ id, at, status, model, key_name, message }) => {
-      const call = this.calls.get(id) ?? createCall(id, at)
+      const call = this.calls.get(this.#requests.get(id) ?? id) ?? createCall(id, at)
+      this.#requests.delete(id)
       this.#add({
         ...call,
         ...{ state: 'refused', status, error: message, model: model ?? '', key: key_name ?? '' },
@@ -197,6 +204,8 @@ export class Live {
   }
 
   #addSecond(state: State): void {
+    // Of too many refusals at once some are not told one by one.
+    if (state.running_calls === 0) this.forgetRunning()
     this.seconds.push(state)
     if (this.seconds.length > MOST_SECONDS) this.seconds.shift()
     for (const endpoint of state.endpoints)

@@ -88,21 +88,26 @@ describe('what the feed has told', () => {
     live.apply(entry('call.opened', { id: 'runs', models: ['m'] }))
     for (let i = 0; i < 6_000; i++) for (const one of buildCallEntries(`gen-${i}`)) live.apply(one)
     for (let i = 0; i < 400; i++)
-      live.apply(entry('state', { endpoints: [], finished: 0, milliseconds: 1_000 }))
+      live.apply(entry('state', { endpoints: [], finished: 0, milliseconds: 1, running_calls: 1 }))
     expect(live.calls.size).toBe(5_000)
     expect(live.calls.has('runs')).toBe(true)
+    live.apply(entry('state', { endpoints: [], finished: 0, milliseconds: 1, running_calls: 0 }))
+    expect(live.calls.has('runs')).toBe(false)
     expect(live.seconds.length).toBe(300)
   })
 
   test('shows refusals, and calls whose beginning it has not told', () => {
     const live = new Live()
     live.apply(entry('call.refused', { id: 'r', status: 402, model: 'm', message: 'No credit' }))
+    live.apply(entry('call.opened', { id: 'gen-1', request_id: 'mine', models: ['m'] }))
+    live.apply(entry('call.refused', { id: 'mine', status: 403, model: 'm', message: 'No' }))
     live.apply(buildCallEntries('late').at(-1) as never)
     live.apply(
       entry('attempt.started', { id: 'unknown', endpoint: 'e', provider: 'p', model: 'm' }),
     )
     expect([...live.calls.values()]).toMatchObject([
       { id: 'r', state: 'refused', status: 402, error: 'No credit' },
+      { id: 'gen-1', state: 'refused', status: 403 },
       { id: 'late', state: 'done', status: 200, provider: 'solid' },
     ])
   })

@@ -17,7 +17,15 @@ export function renderCall(call: LiveCall, record: CallRecord | null, width: num
     ...(record ? [...renderSteps(record, width), ...renderFilters(record, width)] : []),
     ...(record
       ? renderRecord(record, width)
-      : [say(''), say('The record is written at the end', 'dim')]),
+      : [
+          say(''),
+          say(
+            call.state === 'refused'
+              ? 'A refused call has no record'
+              : 'The record is written at the end',
+            'dim',
+          ),
+        ]),
   ]
 }
 
