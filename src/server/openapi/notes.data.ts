@@ -178,7 +178,7 @@ export const NOTES: Record<string, OperationNote> = {
       'Lists the files of a workspace, newest first. Page by `cursor`; OpenAI’s clients by `after` ' +
       'and `order`, Anthropic’s by `after_id` and `before_id`. Requests of their clients are ' +
       'answered in their shapes.',
-    examples: { limit: 100 },
+    examples: { limit: 2 },
   },
   uploadFile: {
     description:
@@ -409,6 +409,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Organization', description: 'All members' },
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
+  { name: 'Activity', description: 'What happens, as it happens' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },
   { name: 'Site', description: 'Health, metrics and this description' },
