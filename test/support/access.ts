@@ -268,8 +268,9 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/api\/v1\/(generation|key|presets|rerank|images)(\/|$)/, 'key'],
   [/^\/api\/v1\/(messages(\/count_tokens)?$|files(\/|$))/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
+  [/^\/api\/v1\/activity(\/|$)/, 'management'],
   [
-    /^\/api\/v1\/(activity|audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,
+    /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,
     'management',
   ],
 ]
