@@ -126,44 +126,6 @@ export const NOTES: Record<string, OperationNote> = {
       'the answer and in the header `X-Generation-Id`.',
     examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
   },
-  createAuthKeysCode: {
-    description:
-      'Makes a code that an app exchanges for a key of the same user and workspace, within ten ' +
-      'minutes and once. A key with a limit, an expiry or a guardrail cannot make codes.',
-    body: {
-      callback_url: 'https://app.example/callback',
-      code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
-      code_challenge_method: 'S256',
-      key_label: 'app.example',
-      limit: 5,
-    },
-  },
-  exchangeAuthCodeForAPIKey: {
-    description:
-      'Exchanges a code for a key. Needs the verifier of the code’s challenge, if it has one, and ' +
-      'no key. A code is used up by a failure, too.',
-    body: {
-      code: 'gw-code-v1-0000',
-      code_verifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
-      code_challenge_method: 'S256',
-    },
-  },
-  listGenerationContent: {
-    description:
-      'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +
-      'kept only where the workspace’s `is_observability_io_logging_enabled` is true, and for a ' +
-      'while. Inference keys read their own calls, management keys those of their workspace.',
-    examples: { id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0' },
-  },
-  submitGenerationFeedback: {
-    description:
-      'Notes what was wrong with an answer. It replaces what the same key has said in the category.',
-    body: {
-      generation_id: 'gen-1784000000-a1b2c3d4e5f6a7b8c9d0',
-      category: 'incorrect_response',
-      comment: 'Paris, not Rome',
-    },
-  },
   getCurrentKey: { description: 'Shows the key of this request: its limit and what it has spent.' },
   list: { description: 'Lists the API keys of a workspace, never their secrets.' },
   createKeys: {
@@ -244,34 +206,6 @@ export const NOTES: Record<string, OperationNote> = {
     examples: id,
   },
   deleteBYOKKey: { description: 'Deletes a provider key of a workspace.', examples: id },
-  listObservabilityDestinations: {
-    description: 'Lists where a workspace’s calls are told. Secrets are masked.',
-  },
-  createObservabilityDestination: {
-    description:
-      'Adds a destination that is told of a workspace’s calls. Its `config` depends on its type ' +
-      'and is sealed. The workspace must have `is_observability_broadcast_enabled`.',
-    body: {
-      type: 'webhook',
-      name: 'Traces',
-      config: { url: 'https://hooks.example.com/traces' },
-    },
-  },
-  getObservabilityDestination: {
-    description: 'Shows a destination. Secrets are masked.',
-    examples: id,
-  },
-  updateObservabilityDestination: {
-    description:
-      'Changes a destination. `config` is merged field by field; a secret that equals its mask ' +
-      'stays as it is.',
-    body: { privacy_mode: true, sampling_rate: 0.1 },
-    examples: id,
-  },
-  deleteObservabilityDestination: {
-    description: 'Deletes a destination, with what waits for it.',
-    examples: id,
-  },
   listWorkspaces: { description: 'Lists the workspaces that this key manages.' },
   createWorkspace: {
     description: 'Creates a workspace: keys, presets, budgets and rules of a team.',
@@ -354,32 +288,6 @@ export const NOTES: Record<string, OperationNote> = {
   },
   getCredits: { description: 'Shows what was paid in, and what is spent of it, in USD.' },
   createCoinbaseCharge: { description: 'Is closed for good: credits are added at the terminal.' },
-  getUserActivity: {
-    description:
-      'Shows what was used by day and endpoint in the last 30 days that have ended, in UTC.',
-  },
-  getAnalyticsMeta: {
-    description: 'Lists the metrics, dimensions, operators and granularities of queries.',
-  },
-  queryAnalytics: {
-    description:
-      'Sums and measures calls by up to two dimensions and by time. Money is exact to the ' +
-      'nano-dollar. A query that takes too long is a 408.',
-    body: { metrics: ['request_count', 'total_usage'], dimensions: ['model'], granularity: 'day' },
-  },
-  getSessionCost: {
-    description:
-      'Shows the median cost of sessions in the last whole week, by app, model and number of ' +
-      'turns. Few sessions are not shown, and no app is pooled with another.',
-  },
-  getAppRankings: { description: 'Ranks the apps that call by their tokens, or by their growth.' },
-  getRankingsDaily: {
-    description: 'Shows the tokens of the 50 most used models of each day, week or month.',
-  },
-  getTaskClassifications: {
-    description: 'Is empty: this gateway does not classify what its callers write.',
-  },
-  getBenchmarks: { description: 'Is empty: this gateway runs no benchmarks and copies none.' },
   streamActivity: {
     description:
       'Streams what happens: calls as they are opened, planned, tried, answered and finished, ' +
@@ -493,12 +401,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },
-  { name: 'Analytics', description: 'What was used, by whom and on what' },
-  { name: 'Datasets', description: 'Medians and rankings that name no one' },
-  { name: 'Classifications', description: 'Which tasks calls are about' },
-  { name: 'Benchmarks', description: 'Scores of models' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },
-  { name: 'OAuth', description: 'Keys that apps get with the consent of a member' },
   { name: 'Credits', description: 'What was paid in' },
   { name: 'Presets', description: 'Named configurations that are laid under calls' },
   { name: 'BYOK', description: 'Workspaces’ own provider keys' },
@@ -507,7 +410,6 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
   { name: 'Activity', description: 'What happens, as it happens' },
-  { name: 'Observability', description: 'Where calls are told' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },
   { name: 'Site', description: 'Health, metrics and this description' },
