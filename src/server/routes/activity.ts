@@ -25,6 +25,7 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
     '/activity/stream',
     ({ actor, request }) => {
       const { limit = Number.POSITIVE_INFINITY } = readQuery(request, ActivityQuery)
+      if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
       const { service_name, timeouts } = gateway.config
       const events = streamEntries(gateway.activity.listen(actor), limit)
       const interval = timeouts.keep_alive_seconds * 1000
@@ -40,6 +41,8 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
       produces: ['text/event-stream'],
     }),
   )
+
+const HEADERS = { 'content-type': 'text/event-stream; charset=utf-8' }
 
 /** Renders entries as server-sent events. It ends its listener when its reader leaves. */
 function streamEntries(listener: ActivityListener, limit: number): AsyncIterator<string> {
