@@ -71,9 +71,17 @@ export class Live {
 
   /** Takes in an entry. */
   apply(entry: ActivityEntry): void {
-    this.version += 1
+    if (entry.type !== 'state' || !this.#isIdle(entry)) this.version += 1
     const handle = this.#handlers[entry.type] as ((entry: ActivityEntry) => void) | undefined
     handle?.(entry)
+  }
+
+  /** Whether nothing is to be drawn for a second: it is as idle as the one before. */
+  #isIdle({ running_calls, finished, refused, endpoints }: State): boolean {
+    const before = this.seconds.at(-1)
+    const isSame = before?.running_calls === 0 && before.finished + before.refused === 0
+    const isStill = running_calls === 0 && finished + refused === 0
+    return isSame && isStill && endpoints.every(({ cooldown }) => cooldown === null)
   }
 
   /** Forgets the running calls: the server is gone, or the feed was lost. */
@@ -205,7 +213,8 @@ export class Live {
 
   #addSecond(state: State): void {
     // Of too many refusals at once some are not told one by one.
-    if (state.running_calls === 0) this.forgetRunning()
+    const isRunning = [...this.calls.values()].some(call => call.state === 'running')
+    if (state.running_calls === 0 && isRunning) this.forgetRunning()
     this.seconds.push(state)
     if (this.seconds.length > MOST_SECONDS) this.seconds.shift()
     for (const endpoint of state.endpoints)

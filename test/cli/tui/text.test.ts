@@ -73,7 +73,7 @@ test('a list scrolls as little as shows the selected row, within its bounds', ()
 })
 
 test('what costs more is drawn less often', () => {
-  expect([0, 10, 20, 500].map(computeInterval)).toEqual([250, 250, 500, 2_000])
+  expect([0, 6, 15, 500].map(computeInterval)).toEqual([250, 250, 500, 2_000])
 })
 
 test('limits are read as people type them', () => {
@@ -110,6 +110,16 @@ describe('what the feed has told', () => {
       { id: 'gen-1', state: 'refused', status: 403 },
       { id: 'late', state: 'done', status: 200, provider: 'solid' },
     ])
+  })
+
+  test('is not drawn again for a second that is as idle as the one before', () => {
+    const live = new Live()
+    const idle = { endpoints: [], running_calls: 0, finished: 0, refused: 0 }
+    const versions = [idle, idle, { ...idle, finished: 1 }, idle, idle].map(state => {
+      live.apply(entry('state', state))
+      return live.version
+    })
+    expect(versions).toEqual([1, 1, 2, 3, 3])
   })
 
   test('is searched for every word', () => {
