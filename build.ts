@@ -1,6 +1,16 @@
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 
 const OUTFILE = 'dist/gateway'
+
+/** Ink imports React's development tools, which are not installed: a stub stands for them. */
+const withoutDevtools: Bun.BunPlugin = {
+  name: 'without-devtools',
+  setup(build) {
+    const path = join(import.meta.dir, 'src/cli/tui/devtools-stub.ts')
+    build.onResolve({ filter: /^react-devtools-core$/ }, () => ({ path }))
+  },
+}
 
 /**
  * Builds one executable that contains everything. It ignores `.env` and `bunfig.toml` of the
@@ -17,6 +27,7 @@ const result = await Bun.build({
     'src/core/sandboxes/just-bash/worker.ts',
   ],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
+  plugins: [withoutDevtools],
   target: 'bun',
   format: 'esm',
   bytecode: true,

@@ -28,8 +28,10 @@ import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
 import { createToolsCommand } from './commands/tools.ts'
+import { createTuiCommand } from './commands/tui.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
+import { createWatchCommand } from './commands/watch.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
 import { COMMON_HEADING } from './options.ts'
@@ -80,6 +82,8 @@ export function createProgram(): Command {
     .addCommand(createExportCommand())
     .addCommand(createRollupsCommand())
     .addCommand(createStatusCommand())
+    .addCommand(createWatchCommand())
+    .addCommand(createTuiCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseObject } from '../core/kernel/json.ts'
 
 /** The socket on which a server tells its state to those who may read its data directory. */
 const NAME = 'serve.sock'
@@ -7,20 +8,54 @@ const NAME = 'serve.sock'
 /** In bytes: the longest path of a socket that every system takes. */
 const LONGEST_PATH = 100
 
+/** In characters: the longest request that a server reads. */
+const LONGEST_REQUEST = 10_000
+
+/** Batches of lines for one reader, each line as JSON. `return` ends them. */
+export type Lines = AsyncIterator<string[]>
+
+/** What a server tells over its socket. */
+export interface Told {
+  /** Its state, on one line: the first thing that every reader gets. */
+  describe(): string
+  /** Answers a request, which is one line of JSON. Undefined: it is not understood. */
+  answer(request: Record<string, unknown>): Lines | undefined
+}
+
+/** One reader: what it has sent so far, and what waits until it can take more. */
+interface Reader {
+  decoder: TextDecoder
+  request: string
+  lines: Lines | undefined
+  wake: (() => void) | null
+  isClosed: boolean
+}
+
 /**
- * Answers each connection to the socket of a data directory with one line, and returns the function
- * that stops this. One that a killed server has left is replaced: the lock says that no other
- * server is running. Throws what the system throws where there can be no socket.
+ * Answers each connection to the socket of a data directory with one line, and then a request of
+ * it, and returns the function that stops this. A socket that a killed server has left is replaced:
+ * the lock says that no other server is running. Throws what the system throws where there can be
+ * no socket.
  */
-export function serveStatus(data: string, describe: () => string): () => void {
+export function serveStatus(data: string, told: Told): () => void {
   const path = join(data, NAME)
   rmSync(path, { force: true })
   const { path: short, close } = openShortPath(data)
   try {
-    const server = Bun.listen({
+    const server = Bun.listen<Reader>({
       unix: short,
-      // The reader closes: what is written to a socket that is closed at once may not be read.
-      socket: { open: socket => void socket.write(`${describe()}\n`), data: () => undefined },
+      socket: {
+        open(socket) {
+          const decoder = new TextDecoder()
+          socket.data = { decoder, request: '', lines: undefined, wake: null, isClosed: false }
+          // The reader closes: what is written to a socket that is closed at once may not be read.
+          socket.write(`${told.describe()}\n`)
+        },
+        data: (socket, bytes) => readRequest(socket, bytes, told),
+        drain: ({ data }) => data.wake?.(),
+        close: ({ data }) => endReader(data),
+        error: ({ data }) => endReader(data),
+      },
     })
     chmodSync(path, 0o600)
     return () => {
@@ -32,6 +67,50 @@ export function serveStatus(data: string, describe: () => string): () => void {
   }
 }
 
+function endReader(reader: Reader): void {
+  reader.isClosed = true
+  reader.wake?.()
+  void reader.lines?.return?.()
+}
+
+function readRequest(socket: Bun.Socket<Reader>, bytes: Uint8Array, told: Told): void {
+  const reader = socket.data
+  if (reader.lines) return
+  reader.request += reader.decoder.decode(bytes, { stream: true })
+  const end = reader.request.indexOf('\n')
+  if (end === -1 && reader.request.length <= LONGEST_REQUEST) return
+  const request = end === -1 ? undefined : parseObject(reader.request.slice(0, end))
+  reader.lines = request && told.answer(request)
+  if (reader.lines) void pumpLines(socket, reader, reader.lines)
+  else socket.end()
+}
+
+/** Writes lines as the reader takes them. One that takes none makes nothing else wait. */
+async function pumpLines(socket: Bun.Socket<Reader>, reader: Reader, lines: Lines): Promise<void> {
+  for (let step = await lines.next(); !step.done; step = await lines.next()) {
+    if (!(await writeAll(socket, reader, `${step.value.join('\n')}\n`))) return
+  }
+  socket.end()
+}
+
+async function writeAll(
+  socket: Bun.Socket<Reader>,
+  reader: Reader,
+  text: string,
+): Promise<boolean> {
+  let rest = Buffer.from(text)
+  while (!reader.isClosed) {
+    const written = socket.write(rest)
+    if (written < 0) return false
+    rest = rest.subarray(written)
+    if (rest.length === 0) return true
+    const { promise, resolve } = Promise.withResolvers<void>()
+    reader.wake = resolve
+    await promise
+  }
+  return false
+}
+
 /** In milliseconds. A server that is busy answers within a turn of its event loop. */
 const LONGEST_WAIT = 5_000
 
@@ -40,31 +119,94 @@ const LONGEST_WAIT = 5_000
  * or not within five seconds.
  */
 export async function readStatus(data: string): Promise<string | undefined> {
+  const conversation = await openConversation(data)
+  conversation?.close()
+  return conversation?.status
+}
+
+/** A connection to the server of a data directory. */
+export interface Conversation {
+  /** What the server tells about itself. */
+  status: string
+  /** The lines of its answer, until it ends or is closed. */
+  lines: AsyncGenerator<string, void>
+  close(): void
+}
+
+/**
+ * Connects to the server of a data directory and sends a request, if there is one. Undefined as for
+ * `readStatus`.
+ */
+export async function openConversation(
+  data: string,
+  request?: object,
+): Promise<Conversation | undefined> {
   const { path, close } = openShortPath(data)
-  const { promise, resolve } = Promise.withResolvers<string | undefined>()
-  const timer = setTimeout(() => resolve(undefined), LONGEST_WAIT)
-  const decoder = new TextDecoder()
-  let line = ''
+  const incoming = new IncomingLines()
+  const timer = setTimeout(() => incoming.end(), LONGEST_WAIT)
   try {
     const socket = await Bun.connect({
       unix: path,
       socket: {
-        data: (_, part) => {
-          line += decoder.decode(part, { stream: true })
-          if (line.endsWith('\n')) resolve(line)
-        },
-        close: () => resolve(undefined),
-        error: () => resolve(undefined),
+        data: (_, bytes) => incoming.add(bytes),
+        close: () => incoming.end(),
+        error: () => incoming.end(),
       },
     })
-    const text = await promise
-    socket.end()
-    return text
+    const lines = incoming.read()
+    const first = await lines.next()
+    if (first.done) {
+      socket.end()
+      return undefined
+    }
+    if (request) socket.write(`${JSON.stringify(request)}\n`)
+    const end = () => {
+      incoming.end()
+      socket.end()
+    }
+    return { status: first.value, lines, close: end }
   } catch {
     return undefined
   } finally {
     clearTimeout(timer)
     close()
+  }
+}
+
+/** Lines as they arrive. */
+class IncomingLines {
+  readonly #decoder = new TextDecoder()
+  #waiting: string[] = []
+  #begun = ''
+  #isEnded = false
+  #wake: (() => void) | null = null
+
+  add(bytes: Uint8Array): void {
+    const [first = '', ...others] = this.#decoder.decode(bytes, { stream: true }).split('\n')
+    this.#begun += first
+    for (const text of others) {
+      this.#waiting.push(this.#begun)
+      this.#begun = text
+    }
+    this.#wake?.()
+  }
+
+  end(): void {
+    this.#isEnded = true
+    this.#wake?.()
+  }
+
+  async *read(): AsyncGenerator<string, void> {
+    for (;;) {
+      const lines = this.#waiting
+      this.#waiting = []
+      yield* lines
+      if (this.#waiting.length > 0) continue
+      if (this.#isEnded) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#wake = resolve
+      await promise
+    }
   }
 }
 

@@ -39,6 +39,7 @@ export async function createDestination(
   actor: Actor,
   input: NewDestination,
 ) {
+  if (input.filter_rules) await checkFilterRules(input.filter_rules)
   const workspace_id = resolveWorkspaceId(world, actor, input.workspace_id)
   const kind = findKind(world, input.type)
   const id = world.ids.uuid()
@@ -102,6 +103,7 @@ export async function updateDestination(
   id: string,
   change: DestinationChange,
 ) {
+  if (change.filter_rules) await checkFilterRules(change.filter_rules)
   const before = requireDestination(world, actor, id)
   const { workspace_id } = before.destination
   const config = change.config ? changeConfig(world, before, change.config) : before.config
@@ -196,8 +198,7 @@ function toSettings(
   workspace_id: string,
   input: DestinationChange,
 ): Partial<Destination> {
-  const { regions, filter_rules, api_key_hashes } = input
-  if (filter_rules) checkFilterRules(filter_rules)
+  const { regions, api_key_hashes } = input
   if (api_key_hashes) checkHashes(world, workspace_id, api_key_hashes)
   return {
     ...(pickDefined(input, CHANGEABLE) as Partial<Destination>),

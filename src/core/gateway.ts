@@ -19,6 +19,7 @@ import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
+import { Activity } from './inference/activity.ts'
 import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
@@ -120,6 +121,8 @@ export interface Gateway {
   secrets: Secrets
   /** Publishes what happens. */
   events: Events
+  /** Tells listeners what happens, as it happens. */
+  activity: Activity
   clock: Clock
   ids: Ids
   /**
@@ -269,6 +272,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const mirrors = { byok, destinations }
   const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
+  let activity: Activity | undefined
   const gateway: Gateway = {
     get deliveries() {
       return deliveries()
@@ -309,6 +313,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
     secrets,
     events,
+    get activity() {
+      activity ??= new Activity(gateway)
+      return activity
+    },
     clock,
     ids,
     catchUp: shareRuns(async () => {
@@ -323,6 +331,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     async close() {
       await gateway.deliveries.stop()
       await gateway.warm.close()
+      activity?.close()
       documents.close()
       healer.close()
       tokenizers.close()

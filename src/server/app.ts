@@ -7,6 +7,7 @@ import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
+import { createActivityRoutes } from './routes/activity.ts'
 import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
@@ -71,6 +72,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createMemberRoutes(gateway))
         .use(createBudgetRoutes(gateway))
         .use(createAuditRoutes(gateway))
+        .use(createActivityRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))

@@ -83,6 +83,10 @@ describe('of the commands', () => {
     backup: ['--config'],
     restore: ['--config'],
     status: ['--config'],
+    watch: ['--config'],
+    tui: ['--json'],
+    'providers rest': ['--config'],
+    'providers wake': ['--config'],
     version: ['--data', '--config'],
     help: common,
   }

@@ -23,15 +23,23 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   })
 
   /** Opens the page and reads it to its end. */
-  async function openDocs(url = server.url) {
+  async function openDocs(url = server.url, operation = '') {
     const watched = await browser.open()
-    await watched.page.goto(`${url}/docs`)
+    await watched.page.goto(`${url}/docs${operation}`)
     await watched.page.locator('.opblock').first().waitFor()
     return watched
   }
 
   const elsewhere = (requests: string[], url = server.url) =>
     requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== url)
+
+  test('shows the version of the program, and inference first', async () => {
+    const { page } = docs
+    const text = (selector: string) => page.locator(selector).first().textContent()
+    expect((await text('.info .version'))?.trim()).toBe(VERSION)
+    expect(await text('.opblock-tag')).toStartWith('Chat')
+    expect(await text('.opblock-summary-path')).toContain('/chat/')
+  })
 
   test('shows every operation, without other hosts or errors', async () => {
     const { page, requests, errors } = docs
@@ -41,29 +49,11 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     const described = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
     )
-    const shown = await page.locator('.opblock').evaluateAll(blocks =>
-      blocks.map(block => {
-        const text = (name: string) =>
-          block
-            .querySelector(name)
-            ?.textContent?.replace(/\u200b/g, '')
-            .trim() ?? ''
-        return `${text('.opblock-summary-method')} ${text('.opblock-summary-path')}`
-      }),
-    )
-    expect(shown.sort()).toEqual(described.sort())
+    expect((await listShown(page, described.length)).sort()).toEqual(described.sort())
     expect(elsewhere(requests)).toEqual([])
     expect(errors).toEqual([])
     if (process.env.GATEWAY_TEST_SCREENSHOT)
       await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
-  })
-
-  test('shows the version of the program, and inference first', async () => {
-    const { page } = docs
-    const text = (selector: string) => page.locator(selector).first().textContent()
-    expect((await text('.info .version'))?.trim()).toBe(VERSION)
-    expect(await text('.opblock-tag')).toStartWith('Chat')
-    expect(await text('.opblock-summary-path')).toContain('/chat/')
   })
 
   test('tries a chat completion out as prefilled, with the key that was entered', async () => {
@@ -86,11 +76,10 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     expect(errors).toEqual([])
   })
 
-  test.each(['127.0.0.1', 'localhost'])('tries an operation out, at %s', async host => {
-    const url = server.url.replace('127.0.0.1', host)
-    const { page, requests, errors } = url === server.url ? docs : await openDocs(url)
+  test('tries an operation out, at the host where the page was opened', async () => {
+    const url = server.url.replace('127.0.0.1', 'localhost')
+    const { page, requests, errors } = await openDocs(url, '#/Site/health')
     const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
-    await health.locator('.opblock-summary').click()
     await health.getByRole('button', { name: 'Try it out' }).click()
     await health.getByRole('button', { name: 'Execute' }).click()
     const answer = health.locator('.live-responses-table .response').first()
@@ -101,3 +90,38 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     expect(errors).toEqual([])
   })
 })
+
+/** The most times that the page is scrolled through: what comes into view is drawn a moment later. */
+const MOST_PASSES = 20
+
+/**
+ * Lists the operations that the page shows when it is scrolled through: of many, it draws those in
+ * view.
+ */
+async function listShown(page: WatchedPage['page'], count: number): Promise<string[]> {
+  const shown = new Set<string>()
+  for (let pass = 0; pass < MOST_PASSES && shown.size < count; pass++)
+    for (const operation of await page.evaluate(scrollThrough)) shown.add(operation)
+  await page.evaluate(() => window.scrollTo(0, 0))
+  return [...shown]
+}
+
+/** Scrolls from the top to the end, in the page. Returns what was drawn on the way. */
+async function scrollThrough(): Promise<string[]> {
+  const found: string[] = []
+  const readText = (block: Element, name: string) =>
+    block
+      .querySelector(name)
+      ?.textContent?.replace(/\u200b/g, '')
+      .trim() ?? ''
+  const nextFrame = () => new Promise(resolve => requestAnimationFrame(resolve))
+  for (let top = 0; top < document.body.scrollHeight; top += 400) {
+    window.scrollTo(0, top)
+    for (let frame = 0; frame < 3; frame++) await nextFrame()
+    for (const block of document.querySelectorAll('.opblock'))
+      found.push(
+        `${readText(block, '.opblock-summary-method')} ${readText(block, '.opblock-summary-path')}`,
+      )
+  }
+  return found
+}

@@ -192,6 +192,7 @@ test('SIGTERM ends a server whose store takes no records, and the next one charg
   await start('--drain', '1')
   upstream.open('end')
   const db = new Database(join(server.data, 'gateway.db'))
+  db.run('pragma busy_timeout = 5000')
   db.run('begin immediate')
   const outcome = sendChat(server).outcome()
   await upstream.hit()

@@ -390,6 +390,7 @@ describe('while another process locks the store', () => {
   /** Holds the lock as a writing terminal would. */
   function lock(): () => void {
     const db = new Database(join(server.data, 'gateway.db'))
+    db.run('pragma busy_timeout = 5000')
     db.run('begin immediate')
     return () => {
       db.run('rollback')

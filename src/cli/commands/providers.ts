@@ -1,8 +1,10 @@
-import { Option } from 'commander'
+import { Command, Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
+import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
-import { parseNumber } from '../options.ts'
+import { COMMON_HEADING, type CommonOptions, parseDuration, parseNumber } from '../options.ts'
+import { print, printResult } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
   needs: { data: false },
@@ -10,6 +12,45 @@ const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
 const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts'), {
   needs: { data: false, secrets: true },
 })
+
+const HANDLED = [
+  new Option('--json', 'print exactly what the server answers').helpGroup(COMMON_HEADING),
+  new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
+    COMMON_HEADING,
+  ),
+]
+
+/** Creates a command that asks the running server about one endpoint: its circuits are in memory. */
+function createHandledCommand(name: string, description: string): Command {
+  const command = new Command(name)
+    .description(description)
+    .argument('<endpoint...>', 'its id, as gateway status, watch and generations get show it')
+  for (const option of HANDLED) command.addOption(option)
+  return command
+}
+
+async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {
+  const { askServer } = await import('../feed.ts')
+  const answer = (await askServer(getDataDirectory(options), request)) as {
+    data: { endpoint: string; cooldown: { seconds_left: number } | null }
+  }
+  await printResult(options.json, answer, ({ data: { endpoint, cooldown } }) =>
+    print(cooldown ? `${endpoint} rests for ${cooldown.seconds_left} s` : `${endpoint} is awake`),
+  )
+}
+
+const createRestCommand = () =>
+  createHandledCommand('rest', 'let an endpoint of the running server rest: calls ask it last')
+    .option('--for <time>', 'how long: 10m, 2h', parseDuration, 600)
+    .action((endpoint: string[], options: CommonOptions & { for: number }) =>
+      handleEndpoint(options, { do: 'rest', endpoint: endpoint.join(' '), seconds: options.for }),
+    )
+
+const createWakeCommand = () =>
+  createHandledCommand('wake', 'end every cooldown of an endpoint of the running server').action(
+    (endpoint: string[], options: CommonOptions) =>
+      handleEndpoint(options, { do: 'wake', endpoint: endpoint.join(' ') }),
+  )
 
 const TIMEOUT: Fields = {
   options: [
@@ -59,6 +100,8 @@ export const createProvidersCommand = () =>
       MS: ({ milliseconds }) => milliseconds,
       FOUND: ({ error }) => error,
     }),
+    createRestCommand(),
+    createWakeCommand(),
   ])
 
 const LONGEST_SECONDS = 600

@@ -1,12 +1,10 @@
-import { join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import { notFound } from '../../core/errors.ts'
 import { parseObject } from '../../core/kernel/json.ts'
-import { getDataDirectory, hasData } from '../data-directory.ts'
+import { getDataDirectory } from '../data-directory.ts'
+import { describeSilence } from '../feed.ts'
 import { COMMON_HEADING, type CommonOptions } from '../options.ts'
 import { print, printFields, printResult, printTable } from '../output.ts'
 import { readStatus } from '../status-socket.ts'
-import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import type { ServerStatus } from './serve/status.ts'
 
 /**
@@ -28,18 +26,9 @@ async function showStatus(options: CommonOptions): Promise<void> {
   const data = getDataDirectory(options)
   const text = await readStatus(data)
   const status = text === undefined ? undefined : (parseObject(text) as ServerStatus | undefined)
-  if (!status) throw describeSilence(data)
+  if (!status) throw await describeSilence(data)
   if (status.config.rejected || status.draining) process.exitCode = 1
   await printResult(options.json, { data: status }, ({ data }) => printStatus(data))
-}
-
-function describeSilence(data: string): Error {
-  // It throws where the directory is closed to this user: a server may run there.
-  hasData(data)
-  const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
-  return holder
-    ? new Error(`${resolve(data)} is served${holder}, which does not tell its state`)
-    : notFound(`No server runs on ${resolve(data)}: gateway serve starts one`)
 }
 
 function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerStatus): void {

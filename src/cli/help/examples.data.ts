@@ -2,6 +2,10 @@
 export const EXAMPLES: Record<string, string[]> = {
   serve: ['serve', 'serve --host 0.0.0.0 --port 8080 --log json'],
   init: ['init', 'init --provider openai'],
+  tui: ['tui', 'tui --data /var/lib/gateway', 'tui --url https://gateway.example.com'],
+  watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],
+  'providers rest': ['providers rest openai/gpt-4o-mini openai/gpt-4o-mini --for 30m'],
+  'providers wake': ['providers wake openai/gpt-4o-mini openai/gpt-4o-mini'],
   'keys create': [
     'keys create --name laptop',
     'keys create --name ci --limit 5 --limit-reset daily',

@@ -1,7 +1,5 @@
 import { invalid } from '../errors.ts'
 import { runInTurns } from '../kernel/turns.ts'
-import { searchText } from '../policy/patterns/search.ts'
-import { getPatternProgram } from '../policy/patterns.ts'
 import { FILTER_FIELDS, type FilterField, type FilterRule, type FilterRules } from './schema.ts'
 
 const NUMERIC = ['equals', 'not_equals', 'gt', 'lt', 'gte', 'lte']
@@ -14,15 +12,13 @@ const TEXTUAL = [
  * Checks what the schema of filter rules cannot say: that the operator suits its field, and the
  * value its operator. Throws 400 naming the field of the rule.
  */
-export function checkFilterRules(rules: FilterRules): void {
-  rules.groups.forEach((group, i) => {
-    group.rules.forEach((rule, k) => {
-      checkRule(rule as FilterRule, `filter_rules.groups.${i}.rules.${k}`)
-    })
-  })
+export async function checkFilterRules(rules: FilterRules): Promise<void> {
+  for (const [i, group] of rules.groups.entries())
+    for (const [k, rule] of group.rules.entries())
+      await checkRule(rule as FilterRule, `filter_rules.groups.${i}.rules.${k}`)
 }
 
-function checkRule({ field, operator, value }: FilterRule, path: string): void {
+async function checkRule({ field, operator, value }: FilterRule, path: string): Promise<void> {
   const isNumber = FILTER_FIELDS[field] === 'number'
   const operators = isNumber ? NUMERIC : TEXTUAL
   if (!operators.includes(operator))
@@ -33,7 +29,9 @@ function checkRule({ field, operator, value }: FilterRule, path: string): void {
   }
   const expected = isNumber ? 'number' : 'string'
   if (typeof value !== expected) throw refusal(`${path}.value`, `a ${expected} for ${field}`)
-  if (operator === 'regex') getPatternProgram(String(value), `${path}.value`)
+  if (operator !== 'regex') return
+  const { getPatternProgram } = await import('../policy/patterns.ts')
+  getPatternProgram(String(value), `${path}.value`)
 }
 
 const refusal = (path: string, expected: string) => invalid(`${path}: expected ${expected}`, path)
@@ -94,7 +92,10 @@ const COMPARISONS: Record<Exclude<FilterRule['operator'], 'regex'>, Comparison> 
   not_exists: text => text === null || text === '',
 }
 
+// Loaded when a rule has a pattern: a server without one starts without the engine.
 async function matchesPattern(pattern: string, text: string): Promise<boolean> {
+  const { searchText } = await import('../policy/patterns/search.ts')
+  const { getPatternProgram } = await import('../policy/patterns.ts')
   let isFound = false
   await runInTurns(
     searchText(getPatternProgram(pattern), text, () => {

@@ -75,7 +75,8 @@ export const CHANGEABLE = {
   ),
 }
 
-const AnyConfig = Type.Record(Type.String(), Type.Unknown())
+/** The kind of the destination says which fields there are, and their lengths. */
+const AnyConfig = Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { maxProperties: 32 })
 
 /** The body of E7, `POST /observability/destinations`. */
 export const NewDestination = Type.Object(

@@ -41,6 +41,8 @@ export type AuditFilter = Partial<
  * changes or removes one.
  */
 export interface AuditStore {
+  /** Adds the entry of a change that is stored nowhere else. */
+  append(entry: AuditEntry): Promise<void>
   /** Returns one page of the matching entries, the newest first, and their total number. */
   listPage(
     filter: AuditFilter,

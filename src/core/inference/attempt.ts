@@ -145,12 +145,16 @@ export class AttemptQueue<K extends Kind> {
   }
 
   /** Records a failed attempt. A client that leaves is no failure of the endpoint. */
-  addFailure({ endpoint, status, request_id }: RunningAttempt, thrown: unknown): void {
+  addFailure(attempt: RunningAttempt, thrown: unknown): void {
+    const { endpoint, status, request_id, latency } = attempt
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
-    const { id } = this.#run.call
     if (!isDeparture(error))
-      this.#world.events.publish('attempt.failed', { id, endpoint, error, status, request_id })
+      this.#world.events.publish('attempt.failed', {
+        id: this.#run.call.id,
+        workspace_id: this.#run.actor.workspace_id,
+        ...{ endpoint, error, status, request_id, latency },
+      })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
   }
@@ -290,7 +294,7 @@ export async function tryEndpoint<K extends Kind>(
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
-  world.events.publish('attempt.started', attempt)
+  world.events.publish('attempt.started', { run, attempt })
   try {
     const { first, rest, sentAt, leftover } = await awaitAnswer(world, step, attempt, {
       kind,

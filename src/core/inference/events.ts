@@ -9,14 +9,16 @@ declare module '../events.ts' {
     'call.opened': Run
     /** The endpoints of a step and their order are known. */
     'step.planned': Step
-    'attempt.started': Attempt
+    'attempt.started': { run: Run; attempt: Attempt }
     /** `id` is the call's; status and request id are those of the provider's response. */
     'attempt.failed': {
       id: string
+      workspace_id: string
       endpoint: Endpoint
       error: GatewayError
       status: number | null
       request_id: string | null
+      latency: number
     }
     /** The first part that a client can use has arrived. */
     'first.token': Run

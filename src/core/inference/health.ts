@@ -22,8 +22,24 @@ export interface Cooldown {
   reason: CooldownReason
 }
 
+/** How an endpoint is doing, with its cooldown in whole seconds. */
+interface HealthState {
+  endpoint: string
+  provider: string
+  model: string
+  cooldown: { reason: CooldownReason; seconds_left: number } | null
+  is_probing: boolean
+  succeeded: number
+  failed: number
+  latency_p50: number | null
+  latency_p95: number | null
+  throughput_p50: number | null
+}
+
 /** The health of one endpoint, about five kilobytes. */
 interface HealthRecord {
+  provider: string
+  model: string
   circuit: Circuit
   latency: Samples
   throughput: Samples
@@ -101,6 +117,34 @@ export class Health {
         ? { endpoint, until: circuit.cooldownEnd, reason: circuit.cooldownReason }
         : [],
     )
+  }
+
+  /**
+   * Lists how the endpoints are doing that were used since a moment in steady milliseconds, or are
+   * in a cooldown; all of them without a moment. At most 500, those used last first.
+   */
+  listStates(since: number | null): HealthState[] {
+    const now = this.#clock.ticks()
+    return [...this.#records]
+      .filter(
+        ([, { lastSeenAt, circuit }]) =>
+          since === null || lastSeenAt >= since || circuit.cooldownEnd > now,
+      )
+      .sort(([, a], [, b]) => b.lastSeenAt - a.lastSeenAt)
+      .slice(0, MOST_STATES)
+      .map(([id, record]) => describeRecord(id, record, now))
+  }
+
+  /**
+   * Lets an endpoint rest for so many milliseconds: until then it is asked last, as in any cooldown.
+   */
+  rest(endpoint: Endpoint, milliseconds: number): void {
+    this.#getRecord(endpoint).circuit.rest(this.#clock.ticks(), milliseconds)
+  }
+
+  /** Ends every cooldown of an endpoint, and forgets its failures. */
+  wake(endpoint: Endpoint): void {
+    this.#getRecord(endpoint).circuit.wake(this.#clock.ticks())
   }
 
   /**
@@ -221,15 +265,15 @@ export class Health {
     uptime['1d'].add(now, ok)
   }
 
-  #getRecord({ id }: Endpoint): HealthRecord {
-    const record = this.#records.get(id) ?? this.#addRecord(id)
+  #getRecord(endpoint: Endpoint): HealthRecord {
+    const record = this.#records.get(endpoint.id) ?? this.#addRecord(endpoint)
     record.lastSeenAt = this.#clock.ticks()
     return record
   }
 
-  #addRecord(id: string): HealthRecord {
+  #addRecord({ id, provider, model }: Endpoint): HealthRecord {
     if (this.#records.size >= MAX_ENDPOINTS) this.#forgetOldest(MAX_ENDPOINTS / 10)
-    const record = createRecord(this.#thresholds)
+    const record = createRecord(this.#thresholds, provider.slug, model)
     this.#records.set(id, record)
     return record
   }
@@ -255,7 +299,28 @@ const FAULTS = new Set<GatewayError['type']>([
 /** Tells whether the error is the endpoint's fault. */
 export const isEndpointFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
 
-const createRecord = (thresholds: Thresholds): HealthRecord => ({
+/** How many endpoints are described at once. */
+const MOST_STATES = 500
+
+function describeRecord(endpoint: string, record: HealthRecord, now: number): HealthState {
+  const { circuit, latency, throughput, uptime, provider, model } = record
+  const { ok, failed } = uptime['5m'].sum(now)
+  const seconds_left = Math.ceil((circuit.cooldownEnd - now) / 1000)
+  return {
+    ...{ endpoint, provider, model },
+    cooldown: seconds_left > 0 ? { reason: circuit.cooldownReason, seconds_left } : null,
+    is_probing: circuit.isProbing,
+    succeeded: ok,
+    failed,
+    latency_p50: latency.getPercentiles(now, WINDOW)?.p50 ?? null,
+    latency_p95: latency.getP95(now, WINDOW),
+    throughput_p50: throughput.getPercentiles(now, WINDOW)?.p50 ?? null,
+  }
+}
+
+const createRecord = (thresholds: Thresholds, provider: string, model: string): HealthRecord => ({
+  provider,
+  model,
   circuit: new Circuit(thresholds),
   latency: new Samples('less'),
   throughput: new Samples('more'),

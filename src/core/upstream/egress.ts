@@ -15,7 +15,7 @@ export type BodyPiece = Uint8Array | ByteSource
 /** One request to a provider or another host. */
 export interface OutgoingRequest {
   /** POST by default. */
-  method?: 'GET' | 'PUT' | 'DELETE'
+  method?: 'GET' | 'PUT' | 'DELETE' | 'PATCH' | 'POST'
   url: string
   /** Keyed by lower-case name. */
   headers: Record<string, string>

@@ -110,6 +110,7 @@ const OWN: Answers['operations'] = {
   countMessageTokens: json(object({ input_tokens: integer })),
   retrieveModel: json(OPENAI_MODEL),
   retrieveModelById: json(OPENAI_MODEL),
+  streamActivity: { 'text/event-stream': text },
   listAudit: json(object({ data: array(AUDIT_ENTRY), total_count: integer })),
   createScimSyncJob: json(object({ data: SYNC_JOB })),
   getScimSyncJob: json(object({ data: SYNC_JOB })),

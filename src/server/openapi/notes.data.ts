@@ -423,6 +423,14 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Is empty: this gateway does not classify what its callers write.',
   },
   getBenchmarks: { description: 'Is empty: this gateway runs no benchmarks and copies none.' },
+  streamActivity: {
+    description:
+      'Streams what happens: calls as they are opened, planned, tried, answered and finished, ' +
+      'circuits, limits, changes of the config, alarms, and once a second the state of the server. ' +
+      'Each event is one JSON object with `type` and `at`. Entries that the reader does not take in ' +
+      'time are dropped, and an entry `lost` counts them. Keys of a workspace see its calls alone.',
+    examples: { limit: 1 },
+  },
   listAudit: {
     description: 'Lists who changed what and when. The trail can only be added to.',
     examples: { limit: 20 },
@@ -545,6 +553,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
   { name: 'Observability', description: 'Where calls are told' },
+  { name: 'Activity', description: 'What happens, as it happens' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },
   { name: 'Site', description: 'Health, metrics and this description' },

@@ -15,7 +15,7 @@ test('a provider’s name cannot break the line of a label', async () => {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
   if (!endpoint) throw new Error('There is an endpoint')
   gateway.events.publish('attempt.failed', {
-    ...{ id: 'gen-1', endpoint, status: null, request_id: null },
+    ...{ id: 'gen-1', workspace_id: 'w', endpoint, status: null, request_id: null, latency: 1 },
     error: new GatewayError('server', 'x'),
   })
   gateway.events.publish('tools.judged', { endpoint, toolCallsValid: true })

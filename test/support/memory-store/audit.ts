@@ -5,6 +5,7 @@ import type { Connection, Memory } from './memory.ts'
 
 /** The audit trail in memory. */
 export const createMemoryAuditStore = (connection: Connection): AuditStore => ({
+  append: async entry => connection.write(memory => addAudit(memory, entry)),
   listPage: ({ since = '', until, ...equal }, offset, limit) =>
     connection.read(({ audit }) => {
       const isEqual = (row: object) =>

@@ -158,6 +158,7 @@ export const READINGS: Record<string, RequestBuilder> = {
   getRankingsDaily: requestNothing,
   getTaskClassifications: requestNothing,
   getBenchmarks: requestNothing,
+  streamActivity: async () => ({ query: 'limit=1' }),
   listGuardrails: requestNothing,
   getGuardrail: requestGuardrail,
   listKeyAssignments: requestNothing,

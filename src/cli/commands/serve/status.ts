@@ -2,7 +2,9 @@ import { resolve } from 'node:path'
 import type { Gateway } from '../../../core/gateway.ts'
 import { describeStatus } from '../../../core/inference/status.ts'
 import { VERSION } from '../../../core/kernel/version.ts'
+
 import { serveStatus } from '../../status-socket.ts'
+import { answerRequest } from './requests.ts'
 
 /** What a server knows of itself from its start. */
 interface Served {
@@ -26,9 +28,10 @@ export function tellStatus(gateway: Gateway, served: Served): () => void {
   gateway.events.on('config.rejected', ({ error }) => {
     reason = error.message.replaceAll('\n', '; ')
   })
-  return serveStatus(served.data, () =>
-    JSON.stringify(buildStatus(gateway, served, started, reason)),
-  )
+  return serveStatus(served.data, {
+    describe: () => JSON.stringify(buildStatus(gateway, served, started, reason)),
+    answer: request => answerRequest(gateway, request),
+  })
 }
 
 function buildStatus(

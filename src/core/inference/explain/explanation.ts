@@ -77,7 +77,7 @@ const Endpoint = Type.Object({
   estimated_cost: nullable(Cost),
   max_cost: nullable(Usd),
   cooldown: nullable(
-    Type.Object({ until: Type.String(), reason: oneOf('failures', 'asked_to_wait') }),
+    Type.Object({ until: Type.String(), reason: oneOf('failures', 'asked_to_wait', 'by_hand') }),
   ),
   latency: nullable(Percentiles),
   throughput: nullable(Percentiles),

@@ -11,8 +11,8 @@ export interface Thresholds {
   pause: number
 }
 
-/** Too many failures, or the provider has asked to wait. */
-export type CooldownReason = 'failures' | 'asked_to_wait'
+/** Too many failures, the provider has asked to wait, or the operator has. */
+export type CooldownReason = 'failures' | 'asked_to_wait' | 'by_hand'
 
 /** Failures of the last 30 seconds count as an outage (wire reference K.1). */
 const RECENT = 30_000
@@ -35,6 +35,8 @@ export class Circuit {
   #pause = 0
   #pauseEnd = 0
   #waitUntil = 0
+  /** Until when the operator lets it rest. */
+  #restUntil = 0
 
   constructor(thresholds: Thresholds) {
     this.#thresholds = thresholds
@@ -43,12 +45,13 @@ export class Circuit {
   /** When the cooldown ends; in the past if there is none. */
   get cooldownEnd(): number {
     return this.#thresholds.failures === 0
-      ? 0
-      : Math.max(this.#waitUntil, this.#openedAt === null ? 0 : this.#pauseEnd)
+      ? this.#restUntil
+      : Math.max(this.#restUntil, this.#waitUntil, this.#openedAt === null ? 0 : this.#pauseEnd)
   }
 
   /** Why it is in a cooldown, if it is. */
   get cooldownReason(): CooldownReason {
+    if (this.#restUntil > 0 && this.cooldownEnd === this.#restUntil) return 'by_hand'
     return this.#openedAt !== null && this.#pauseEnd >= this.#waitUntil
       ? 'failures'
       : 'asked_to_wait'
@@ -96,6 +99,28 @@ export class Circuit {
   startWait(now: number, milliseconds: number): void {
     if (this.#thresholds.failures > 0)
       this.#waitUntil = Math.max(this.#waitUntil, now + milliseconds)
+  }
+
+  /** Whether a call is finding out if the endpoint has recovered. */
+  get isProbing(): boolean {
+    return this.#isProbing
+  }
+
+  /** Lets the endpoint rest, whatever its calls tell, until the operator wakes it or time is up. */
+  rest(now: number, milliseconds: number): void {
+    this.#restUntil = now + milliseconds
+  }
+
+  /** Ends every cooldown. What failed before is forgotten. */
+  wake(now: number): void {
+    this.#restUntil = 0
+    this.#waitUntil = 0
+    this.#failuresInARow = 0
+    this.#recent.clear()
+    if (this.#openedAt === null) return
+    this.#openedAt = null
+    this.#isProbing = false
+    this.#closedAt = now
   }
 
   #isOutage(now: number): boolean {

@@ -16,6 +16,8 @@ export interface RunningCalls {
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
   listProgress(): { held: HeldCall; spent: bigint }[]
+  /** Lists the calls themselves. */
+  listRunning(): Iterable<RunningCall>
   /** Counts the calls that have no connection to a provider yet, or wait for the next one. */
   countUnconnected(): number
   /** Ends the calls of these keys that use tools, as all others end with their turn. */
@@ -74,6 +76,7 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     listProgress() {
       return [...running].flatMap(listProgress)
     },
+    listRunning: () => running,
     countUnconnected() {
       let count = 0
       for (const call of running) count += countUnconnected(call)

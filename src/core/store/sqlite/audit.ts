@@ -3,13 +3,15 @@ import type { AuditEntry, AuditFilter, AuditStore } from '../../identity/audit.t
 import { parseObject } from '../../kernel/json.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /**
  * Creates the store of audit entries in SQL. Only `buildAuditInsert` adds entries, and the table's
  * triggers refuse to change or delete any.
  */
-export function createAuditStore(kysely: Kysely<Tables>): AuditStore {
+export function createAuditStore(kysely: Kysely<Tables>, write: Write): AuditStore {
   return {
+    append: entry => write(buildAuditInsert(kysely, entry)),
     async listPage(filter, offset, limit) {
       // In the order of writing: an id may be older than its entry if the store was locked.
       const rows = await selectMatching(kysely, filter)

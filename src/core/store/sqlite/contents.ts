@@ -75,7 +75,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   scim: createScimStore(kysely, write),
   budgets: createBudgetStore(kysely, write),
   presets: createPresetStore(kysely, write, secrets.presetSeal),
-  audit: createAuditStore(kysely),
+  audit: createAuditStore(kysely, write),
   credits: createCreditStore(kysely, write),
   files: createFileStore(kysely, write),
   containers: createContainerStore(kysely, write),

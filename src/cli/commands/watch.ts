@@ -1,0 +1,74 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { toPrintableJson } from '../../core/kernel/printable.ts'
+import { COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
+import { print } from '../output.ts'
+import type { CallFilter } from './watch/filter.ts'
+
+interface WatchOptions extends CommonOptions, CallFilter {
+  url?: string
+  limit?: number
+}
+
+/** `gateway watch`: what happens at a gateway, line by line. */
+export const createWatchCommand = () =>
+  new Command('watch')
+    .description('print what happens at a running server, as it happens, until Ctrl-C')
+    .option('--key <key>', 'calls of this API key, by name, hash or a beginning of one')
+    .option('--model <id>', 'calls of this model')
+    .option('--provider <name>', 'calls that this provider was asked for')
+    .option('--status <status>', 'entries with this HTTP status: 429, 5xx', parseStatus)
+    .option('--limit <n>', 'end after so many lines', parseLimit)
+    .option('--url <url>', 'a gateway elsewhere; its management key is in GATEWAY_KEY')
+    .addOption(
+      new Option(
+        '--json',
+        'print each entry as JSON, with those about progress and state',
+      ).helpGroup(COMMON_HEADING),
+    )
+    .addOption(
+      new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
+        COMMON_HEADING,
+      ),
+    )
+    .action(watch)
+
+function parseStatus(text: string): string {
+  if (/^[1-5](\d\d|xx)$/.test(text)) return text
+  throw new InvalidArgumentError('expected a status such as 429, or 5xx')
+}
+
+function parseLimit(text: string): number {
+  const count = parseNumber(text)
+  if (Number.isInteger(count) && count > 0) return count
+  throw new InvalidArgumentError('expected a whole number above 0')
+}
+
+async function watch(options: WatchOptions): Promise<void> {
+  const { openFeed } = await import('../feed.ts')
+  const { EntryFilter } = await import('./watch/filter.ts')
+  const { renderEntry } = await import('./watch/line.ts')
+  const { json, limit = Number.POSITIVE_INFINITY, key, model, provider, status } = options
+  const filter = new EntryFilter({
+    ...(key === undefined ? {} : { key }),
+    ...(model === undefined ? {} : { model }),
+    ...(provider === undefined ? {} : { provider }),
+    ...(status === undefined ? {} : { status }),
+  })
+  const { entries, close } = await openFeed(options)
+  let isStopped = false
+  const stop = () => {
+    isStopped = true
+    close()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
+  process.stdout.once('error', stop)
+  let printed = 0
+  for await (const entry of entries) {
+    const line = filter.matches(entry) ? (json ? toPrintableJson(entry) : renderEntry(entry)) : null
+    if (line === null) continue
+    print(line)
+    printed += 1
+    if (printed === limit) return stop()
+  }
+  if (!isStopped) throw new Error('The server has ended')
+}

@@ -1,0 +1,86 @@
+import { join, resolve } from 'node:path'
+import type { ActivityEntry } from '../core/inference/activity/entries.ts'
+import { getDataDirectory, hasData } from './data-directory.ts'
+import { openRemote, type Remote } from './remote.ts'
+import { openConversation } from './status-socket.ts'
+import { findLockHolder, renderHolder } from './system-errors/holders.ts'
+
+/** Where a feed comes from: the server of a data directory, or a gateway elsewhere. */
+export interface FeedPlace {
+  data?: string
+  url?: string
+}
+
+/** What happens at a gateway, until it ends or is closed. */
+export interface Feed {
+  entries: AsyncGenerator<ActivityEntry, void>
+  close(): void
+}
+
+/**
+ * Opens the feed of the server of this data directory. Throws 404 where none runs, and what the
+ * system throws where the directory is closed to this user.
+ */
+export async function openLocalFeed(data: string): Promise<Feed> {
+  const conversation = await openConversation(data, { do: 'watch' })
+  if (!conversation) throw await describeSilence(data)
+  return { entries: parseEntries(conversation.lines), close: conversation.close }
+}
+
+/** Opens the feed of a gateway elsewhere. Throws what it refuses it with. */
+export async function openRemoteFeed(remote: Remote): Promise<Feed> {
+  const { events, close } = await remote.stream('/activity/stream')
+  return { entries: parseEntries(events), close }
+}
+
+/**
+ * Opens a feed by the options of a command. The key of a gateway elsewhere is that of
+ * `GATEWAY_KEY`, or is asked for.
+ */
+export async function openFeed({ url, data }: FeedPlace): Promise<Feed> {
+  return url === undefined
+    ? openLocalFeed(getDataDirectory(data === undefined ? {} : { data }))
+    : openRemoteFeed(await openRemote(url, await readKey()))
+}
+
+/** Reads the key for a gateway elsewhere: `GATEWAY_KEY`, or what is typed. */
+export async function readKey(): Promise<string> {
+  const { GATEWAY_KEY } = process.env
+  if (GATEWAY_KEY) return GATEWAY_KEY
+  const { readSecret } = await import('./prompt.ts')
+  return readSecret('The management key (GATEWAY_KEY)')
+}
+
+async function* parseEntries(lines: AsyncGenerator<string>): AsyncGenerator<ActivityEntry, void> {
+  for await (const line of lines) if (line !== '') yield JSON.parse(line)
+}
+
+/** Says why no server of a data directory answers. */
+export async function describeSilence(data: string): Promise<Error> {
+  const { notFound } = await import('../core/errors.ts')
+  // It throws where the directory is closed to this user: a server may run there.
+  hasData(data)
+  const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
+  return holder
+    ? new Error(`${resolve(data)} is served${holder}, which does not tell its state`)
+    : notFound(`No server runs on ${resolve(data)}: gateway serve starts one`)
+}
+
+/**
+ * Asks the server of a data directory to do something. Throws what it refuses it with, and 404
+ * where none runs.
+ */
+export async function askServer(data: string, request: object): Promise<unknown> {
+  const { GatewayError } = await import('../core/errors.ts')
+  const conversation = await openConversation(data, request)
+  if (!conversation) throw await describeSilence(data)
+  try {
+    const { value } = await conversation.lines.next()
+    if (!value) throw new Error('The server ended before it answered')
+    const answer = JSON.parse(value)
+    if (answer.error) throw new GatewayError(answer.error.type, answer.error.message)
+    return answer
+  } finally {
+    conversation.close()
+  }
+}

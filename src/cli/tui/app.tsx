@@ -1,0 +1,221 @@
+import { Box, useInput, useWindowSize } from 'ink'
+import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
+import { toPrintable } from '../../core/kernel/printable.ts'
+import type { Action } from './keys.ts'
+import { Lines } from './lines.tsx'
+import type { LiveAlarm } from './live.ts'
+import type { Source } from './source.ts'
+import { fit, type Line, measure, say } from './text.ts'
+import { type Connection, useLive } from './use-live.ts'
+import { dispatch, type Shell, ShellContext } from './use-shell.ts'
+import type { ViewProps } from './view.ts'
+import { CallsView } from './views/calls.tsx'
+import { EndpointsView } from './views/endpoints.tsx'
+import { HelpView } from './views/help.tsx'
+import { KeysView } from './views/keys.tsx'
+import { MoneyView } from './views/money.tsx'
+import { NounsView } from './views/nouns.tsx'
+import { OverviewView } from './views/overview.tsx'
+
+/** The views, by their number. */
+const VIEWS: { name: string; View: ComponentType<ViewProps>; hint: string }[] = [
+  { name: 'Calls', View: CallsView, hint: 'enter open · / filter · s sort · p pause' },
+  { name: 'Endpoints', View: EndpointsView, hint: 'z rest · w wake · / filter' },
+  { name: 'Money', View: MoneyView, hint: '/ filter' },
+  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open' },
+  { name: 'Overview', View: OverviewView, hint: '' },
+  { name: 'More', View: NounsView, hint: 'enter open · esc back' },
+]
+
+/** The smallest screen that shows something useful. */
+const LEAST = { columns: 40, rows: 8 }
+
+/** In characters: the longest text that a question takes. What is pasted beyond it is cut. */
+const LONGEST_TEXT = 200
+
+/** A question on the last line. */
+interface Question {
+  text: string
+  typed: string
+  /** Whether one key answers it. */
+  isYesNo: boolean
+  onChange: ((text: string) => void) | undefined
+  resolve(answer: string | null): void
+}
+
+/** What was said last, and how it sounds. */
+interface Notice {
+  text: string
+  kind: LiveAlarm['kind']
+}
+
+interface AppProps {
+  source: Source
+  /** Called when somebody leaves. */
+  onLeave(): void
+  /** Replaces that of the terminal. */
+  size?: { columns: number; rows: number }
+}
+
+/** The terminal UI over one source. */
+export function App({ source, onLeave, size }: AppProps) {
+  const terminal = useWindowSize()
+  const { columns, rows } = size ?? terminal
+  const { live, connection, now } = useLive(source)
+  const [view, setView] = useState(0)
+  const [isHelp, setHelp] = useState(false)
+  const [notice, setNotice] = useState<Notice | null>(null)
+  const [question, asked, setQuestion] = useLatest<Question | null>(null)
+  const shell = useScreen(question === null && !isHelp, setQuestion, setNotice)
+
+  useInput((input, key) => {
+    if (key.ctrl && input === 'c') return onLeave()
+    // The key that has opened a question is not part of its answer.
+    if (asked.current)
+      return asked.current.resolve === question?.resolve
+        ? setQuestion(answerQuestion(asked.current, input, key))
+        : undefined
+    if (isHelp) return
+    setNotice(null)
+    dispatch(input, key, (action, letter) => {
+      const to = chooseView(view, action, letter)
+      if (to !== null) setView(to)
+      if (action === 'help') setHelp(true)
+      if (action === 'quit') onLeave()
+    })
+  })
+
+  if (columns < LEAST.columns || rows < LEAST.rows)
+    return (
+      <Lines
+        height={1}
+        lines={[say(fit(`Too small: ${columns}×${rows}, 60×18 is needed`, columns))]}
+      />
+    )
+  const { View, hint } = VIEWS[view] ?? (VIEWS[0] as (typeof VIEWS)[number])
+  const height = rows - 3
+  const props = { live, source, now, width: columns, height }
+  return (
+    <ShellContext.Provider value={shell}>
+      <Box flexDirection="column" width={columns} height={rows - 1}>
+        <Lines height={1} lines={[renderHeader(view, columns, source.name, connection)]} />
+        {isHelp ? (
+          <HelpView width={columns} height={height} onClose={() => setHelp(false)} />
+        ) : null}
+        <Box display={isHelp ? 'none' : 'flex'}>
+          <View key={view} {...props} />
+        </Box>
+        <Lines height={1} lines={[renderFooter(question, notice, connection, hint, columns)]} />
+      </Box>
+    </ShellContext.Provider>
+  )
+}
+
+/** A state that is known at once, as several keys may come before the next drawing. */
+function useLatest<Value>(initial: Value) {
+  const [value, setValue] = useState(initial)
+  const latest = useRef(initial)
+  const change = useCallback((next: Value) => {
+    latest.current = next
+    setValue(next)
+  }, [])
+  return [value, latest, change] as const
+}
+
+function useScreen(
+  isFree: boolean,
+  setQuestion: (question: Question | null) => void,
+  setNotice: (notice: Notice | null) => void,
+): Shell {
+  const open = useCallback(
+    (question: Omit<Question, 'resolve'>) =>
+      new Promise<string | null>(resolve => setQuestion({ ...question, resolve })),
+    [setQuestion],
+  )
+  return useMemo(() => {
+    const notify: Shell['notify'] = (text, kind = 'warn') => setNotice({ text, kind })
+    return {
+      isFree,
+      notify,
+      ask: (text, typed = '', onChange) => open({ text, typed, isYesNo: false, onChange }),
+      confirm: async text =>
+        (await open({ text, typed: '', isYesNo: true, onChange: undefined })) === 'y',
+      attempt: work =>
+        void work().catch(thrown =>
+          notify(thrown instanceof Error ? thrown.message : String(thrown), 'bad'),
+        ),
+    }
+  }, [isFree, open, setNotice])
+}
+
+/** Takes a key for a question. Returns what is left of it: null once it is answered. */
+function answerQuestion(
+  question: Question,
+  input: string,
+  key: { return: boolean; escape: boolean; backspace: boolean; delete: boolean; ctrl: boolean },
+): Question | null {
+  const { typed, isYesNo, onChange, resolve } = question
+  // Several keys may come at once: those up to the end of a line are an answer.
+  const lineEnd = isYesNo ? -1 : input.search(/[\r\n]/)
+  if (lineEnd > 0) {
+    const line = answerQuestion(question, input.slice(0, lineEnd), key)
+    resolve(line?.typed ?? typed)
+    return null
+  }
+  if (isYesNo || key.escape || key.return) {
+    resolve(key.escape ? null : isYesNo ? input.toLowerCase() : typed)
+    return null
+  }
+  const text =
+    key.backspace || key.delete
+      ? [...typed].slice(0, -1).join('')
+      : key.ctrl
+        ? typed
+        : (typed + toPrintable(input.slice(0, LONGEST_TEXT)).replaceAll('\uFFFD', '')).slice(
+            0,
+            LONGEST_TEXT,
+          )
+  onChange?.(text)
+  return { ...question, typed: text }
+}
+
+function chooseView(view: number, action: Action, letter: string): number | null {
+  if (action === 'view') return Number(letter) - 1
+  if (action === 'next') return (view + 1) % VIEWS.length
+  if (action === 'previous') return (view + VIEWS.length - 1) % VIEWS.length
+  return null
+}
+
+function renderHeader(view: number, width: number, name: string, connection: Connection): Line {
+  const isNarrow = width < 90
+  const tabs = VIEWS.flatMap((one, index): Line => {
+    const text = ` ${index + 1}${isNarrow && index !== view ? '' : ` ${one.name}`} `
+    return [{ text, style: index === view ? 'selected' : 'plain' }]
+  })
+  const used = tabs.reduce((sum, { text }) => sum + text.length, 0)
+  const state = connection.isOpen ? 'live' : 'no server'
+  const room = width - used - state.length - 2
+  const place =
+    measure(name) > room - 1 ? `…${name.slice(Math.max(0, name.length - room + 2))}` : name
+  return [
+    ...tabs,
+    { text: fit(place, Math.max(0, room), 'right'), style: 'dim' },
+    { text: `  ${state}`, style: connection.isOpen ? 'good' : 'bad' },
+  ]
+}
+
+function renderFooter(
+  question: Question | null,
+  notice: Notice | null,
+  { isOpen, reason }: Connection,
+  hint: string,
+  width: number,
+): Line {
+  if (question) {
+    const { text, typed, isYesNo } = question
+    return say(fit(isYesNo ? `${text} [y/N]` : `${text}: ${typed}▏`, width), 'accent')
+  }
+  if (notice) return say(fit(notice.text, width), notice.kind)
+  if (!isOpen && reason) return say(fit(`${reason}. What is stored is shown`, width), 'warn')
+  return say(fit([hint, '? keys · q quit'].filter(Boolean).join(' · '), width), 'dim')
+}

@@ -1,0 +1,182 @@
+import type { LiveCall } from '../live.ts'
+import type { CallRecord } from '../source.ts'
+import { fit, formatTime, formatUsd, type Line, say, wrap } from '../text.ts'
+
+/** Fields of a record that have a section of their own. */
+const SECTIONS = ['provider_responses', 'steps', 'contentFilters'] as const
+
+/**
+ * Renders one call: what the feed told of its plan and attempts, and every field of its record, as
+ * `gateway generations get --json` has it. The record is null while the call runs.
+ */
+export function renderCall(call: LiveCall, record: CallRecord | null, width: number): Line[] {
+  return [
+    ...renderSummary(call, width),
+    ...renderPlan(call, width),
+    ...(record ? renderResponses(record, width) : renderAttempts(call, width)),
+    ...(record ? [...renderSteps(record, width), ...renderFilters(record, width)] : []),
+    ...(record
+      ? renderRecord(record, width)
+      : [
+          say(''),
+          say(
+            call.state === 'refused'
+              ? 'A refused call has no record'
+              : 'The record is written at the end',
+            'dim',
+          ),
+        ]),
+  ]
+}
+
+const title = (text: string): Line[] => [say(''), say(text, 'bold')]
+
+function renderSummary(call: LiveCall, width: number): Line[] {
+  const facts = [
+    call.state === 'running' ? 'running' : `${call.status ?? '-'} ${call.error ?? ''}`.trim(),
+    call.model,
+    call.provider || 'no provider yet',
+    `${call.tokens} tokens`,
+    formatUsd(call.cost),
+    `first part ${formatTime(call.latency)}`,
+    `took ${formatTime(call.time)}`,
+  ]
+  return [
+    say(fit(call.id, width), 'bold'),
+    ...wrap(facts.join(' · '), width).map(text =>
+      say(text, (call.status ?? 0) >= 400 ? 'bad' : 'plain'),
+    ),
+  ]
+}
+
+function renderPlan({ plan, attempts }: LiveCall, width: number): Line[] {
+  if (!plan) return []
+  const tried = new Set(attempts.map(({ endpoint }) => endpoint))
+  const candidates = plan.candidates.map(candidate => {
+    const chance =
+      candidate.probability === null
+        ? '   -'
+        : `${Math.round(candidate.probability * 100)}%`.padStart(4)
+    const price = `${perMillion(candidate.prompt_price)}/${perMillion(candidate.completion_price)}`
+    const notes = [
+      tried.has(candidate.endpoint) ? 'tried' : '',
+      candidate.cooling_down ? 'cooling down' : '',
+    ]
+    const text = `${chance}  ${price.padEnd(16)}  ${candidate.endpoint}  ${notes.filter(Boolean).join(', ')}`
+    return say(fit(text, width), candidate.cooling_down ? 'warn' : 'plain')
+  })
+  const dropped = plan.dropped.flatMap(({ provider, model, excluded_by, reason }) =>
+    wrap(`dropped: ${provider} ${model}: ${excluded_by}: ${reason}`, width).map(text =>
+      say(text, 'dim'),
+    ),
+  )
+  const more = plan.more > 0 ? [say(`and ${plan.more} more`, 'dim')] : []
+  return [
+    ...title(`Plan (step ${plan.step}): chance to be first, USD per million tokens, endpoint`),
+    ...candidates,
+    ...dropped,
+    ...more,
+  ]
+}
+
+const perMillion = (price: string): string => {
+  const usd = Number(price) * 1_000_000
+  return usd < 0 ? '?' : `$${Number(usd.toPrecision(4))}`
+}
+
+function renderAttempts({ attempts }: LiveCall, width: number): Line[] {
+  if (attempts.length === 0) return []
+  return [
+    ...title('Attempts'),
+    ...attempts.flatMap(({ endpoint, outcome, status, error_type, message, latency }, index) => [
+      say(
+        fit(
+          `${index + 1}. ${endpoint}  ${outcome}  ${status ?? ''} ${error_type ?? ''}  ${formatTime(latency)}`,
+          width,
+        ),
+        outcome === 'failed' ? 'bad' : 'plain',
+      ),
+      ...(message ? wrap(`   ${message}`, width).map(text => say(text, 'dim')) : []),
+    ]),
+  ]
+}
+
+function renderResponses({ provider_responses }: CallRecord, width: number): Line[] {
+  if (provider_responses.length === 0) return []
+  return [
+    ...title('Attempts'),
+    ...provider_responses.flatMap((attempt, index) => {
+      const { endpoint_id, status, latency, error, is_byok, request_id } = attempt
+      const facts = [
+        `${index + 1}. ${endpoint_id}`,
+        status === null ? 'no answer' : String(status),
+        formatTime(latency),
+        error ? [error.type, error.code].filter(Boolean).join(' ') : 'answered',
+        is_byok ? 'own key' : '',
+        request_id ? `request ${request_id}` : '',
+      ]
+      return [
+        say(fit(facts.filter(Boolean).join('  '), width), error ? 'bad' : 'good'),
+        ...(error?.message ? wrap(`   ${error.message}`, width).map(text => say(text, 'dim')) : []),
+      ]
+    }),
+  ]
+}
+
+function renderSteps({ steps }: CallRecord, width: number): Line[] {
+  if (steps.length === 0) return []
+  return [
+    ...title('Steps'),
+    ...steps.map((step, index) => {
+      const what = step.function === null ? step.name : `${step.name} ${step.function}`
+      const facts = [
+        `${' '.repeat((step.depth ?? 0) * 2)}${index + 1}. ${step.type} ${what}`,
+        step.provider_name ?? '',
+        step.type === 'model'
+          ? `${step.native_tokens_prompt}+${step.native_tokens_completion} tokens`
+          : '',
+        formatUsd(step.cost),
+        formatTime(step.latency),
+        step.error_type ?? (step.is_error ? 'error' : (step.finish_reason ?? 'done')),
+      ]
+      return say(fit(facts.filter(Boolean).join('  '), width), step.is_error ? 'bad' : 'plain')
+    }),
+  ]
+}
+
+function renderFilters({ contentFilters }: CallRecord, width: number): Line[] {
+  if (contentFilters.length === 0) return []
+  return [
+    ...title('Filters'),
+    ...contentFilters.map(({ filter, action, where, count, guardrail_id }) =>
+      say(
+        fit(
+          `${action} ${filter} in the ${where}, ${count} times (guardrail ${guardrail_id})`,
+          width,
+        ),
+        'warn',
+      ),
+    ),
+  ]
+}
+
+/** Lists every other field of the record, so that nothing that the command shows is missing. */
+function renderRecord(record: CallRecord, width: number): Line[] {
+  const fields = Object.entries(record).filter(
+    ([name]) => !(SECTIONS as readonly string[]).includes(name),
+  )
+  const nameWidth = Math.max(...fields.map(([name]) => name.length))
+  return [
+    ...title('Record'),
+    ...fields.map(([name, value]) => [
+      { text: name.padEnd(nameWidth + 2), style: 'dim' as const },
+      {
+        text: fit(renderValue(value), Math.max(1, width - nameWidth - 2)),
+        style: 'plain' as const,
+      },
+    ]),
+  ]
+}
+
+const renderValue = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-')

@@ -1,0 +1,57 @@
+import type { showKey } from '../../core/identity/keys/view.ts'
+import type { getGeneration } from '../../core/telemetry/generations.ts'
+import type { Feed } from '../feed.ts'
+import type { LiveCall } from './live.ts'
+
+/** A finished call, as `gateway generations get --json` shows it. */
+export type CallRecord = Awaited<ReturnType<typeof getGeneration>>['data']
+
+/** A key, as `gateway keys list --json` shows it. */
+export type KeyRecord = ReturnType<typeof showKey>
+
+/** What one group of calls cost, in USD, in the windows that limits have. */
+export interface Spending {
+  name: string
+  today: number
+  week: number
+  month: number
+}
+
+/** What calls cost, and what accounts may spend. */
+export interface Money {
+  credits: { total_credits: number; total_usage: number } | null
+  keys: KeyRecord[]
+  /** Groups by what they are of: models, workspaces, apps. Empty where it cannot be known. */
+  groups: Record<string, Spending[]>
+}
+
+/** The nouns that have a list. */
+export const NOUNS = [
+  'workspaces',
+  'members',
+  'budgets',
+  'presets',
+  'guardrails',
+  'byok',
+  'credits',
+  'audit',
+] as const
+export type Noun = (typeof NOUNS)[number]
+
+/** Where the terminal UI reads and what it changes: a data directory, or a gateway elsewhere. */
+export interface Source {
+  /** What is on the screen: the directory, or the address. */
+  name: string
+  openFeed(): Promise<Feed>
+  /** Lists the calls that finished last, oldest first. */
+  listCalls(limit: number): Promise<LiveCall[]>
+  getCall(id: string): Promise<CallRecord>
+  listKeys(): Promise<KeyRecord[]>
+  /** Creates a key and returns its plaintext, which is not shown again. */
+  createKey(input: { name: string; limit?: number }): Promise<string>
+  updateKey(hash: string, change: { disabled?: boolean; limit?: number | null }): Promise<void>
+  readMoney(): Promise<Money>
+  listNoun(noun: Noun): Promise<object[]>
+  rest(endpoint: string, seconds: number): Promise<void>
+  wake(endpoint: string): Promise<void>
+}

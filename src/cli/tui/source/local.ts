@@ -1,0 +1,131 @@
+import { resolve } from 'node:path'
+import type { Gateway } from '../../../core/gateway.ts'
+import type { Actor } from '../../../core/identity/actor.ts'
+import { getDataDirectory } from '../../data-directory.ts'
+import { askServer, openLocalFeed } from '../../feed.ts'
+import type { CommonOptions } from '../../options.ts'
+import { withGateway } from '../../with-gateway.ts'
+import type { Money, Noun, Source, Spending } from '../source.ts'
+import { toLiveCall } from './calls.ts'
+
+/**
+ * Opens a data directory. What is stored is read by the same functions as the commands use, also
+ * while no server runs; what happens is told by its server.
+ */
+export function openLocalSource(options: CommonOptions): Source {
+  const data = getDataDirectory(options)
+  const run = <Result>(task: (gateway: Gateway, actor: Actor) => Result | Promise<Result>) =>
+    withGateway(options, task)
+  return {
+    name: resolve(data),
+    openFeed: () => openLocalFeed(data),
+    listCalls: limit =>
+      run(async (gateway, actor) => {
+        const { listGenerations } = await import('../../../core/telemetry/generations.ts')
+        const page = await listGenerations(gateway, actor, { limit })
+        const nameKey = (hash: string | null) => (hash && gateway.memory.keys.get(hash)?.name) || ''
+        return page.data.reverse().map(call => toLiveCall(call, nameKey(call.key_hash)))
+      }),
+    getCall: id =>
+      run(async (gateway, actor) => {
+        const { getGeneration } = await import('../../../core/telemetry/generations.ts')
+        return (await getGeneration(gateway, actor, id)).data
+      }),
+    listKeys: () => run(listAllKeys),
+    createKey: input =>
+      run(async (gateway, actor) => {
+        const { createKey } = await import('../../../core/identity/keys.ts')
+        return (await createKey(gateway, actor, input)).key
+      }),
+    updateKey: (hash, change) =>
+      run(async (gateway, actor) => {
+        const { updateKey } = await import('../../../core/identity/keys.ts')
+        await updateKey(gateway, actor, hash, change)
+      }),
+    readMoney: () => run(readMoney),
+    listNoun: noun => run((gateway, actor) => LISTS[noun](gateway, actor)),
+    rest: async (endpoint, seconds) => {
+      await askServer(data, { do: 'rest', endpoint, seconds })
+    },
+    wake: async endpoint => {
+      await askServer(data, { do: 'wake', endpoint })
+    },
+  }
+}
+
+/** How many rows of a noun are listed: a screen shows the first, and a filter finds the rest. */
+const MOST_ROWS = 100_000
+
+async function listAllKeys(gateway: Gateway, actor: Actor) {
+  const { listKeys } = await import('../../../core/identity/keys.ts')
+  return listKeys(gateway, actor, { include_disabled: 'true', limit: MOST_ROWS } as never).data
+}
+
+async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
+  const { getCredits } = await import('../../../core/ledger/credits.ts')
+  return {
+    credits: getCredits(gateway, actor).data,
+    keys: await listAllKeys(gateway, actor),
+    groups: { models: await sumSpending(gateway, 'model') },
+  }
+}
+
+/** Sums what calls cost today, this week from Monday on, and this month, in UTC. */
+async function sumSpending(gateway: Gateway, by: 'model'): Promise<Spending[]> {
+  const { summarizeUsage } = await import('../../../core/telemetry/usage.ts')
+  const { computeFirstDay } = await import('../../../core/kernel/clock.ts')
+  const now = gateway.clock.now()
+  const spendings = new Map<string, Spending>()
+  for (const [field, period] of WINDOWS) {
+    const since = new Date(computeFirstDay(period, now) * 86_400_000).toISOString()
+    for (const { [by]: group, cost } of (await summarizeUsage(gateway, { by: [by], since })).data) {
+      const name = group ?? '-'
+      const known = spendings.get(name) ?? { name, today: 0, week: 0, month: 0 }
+      spendings.set(name, { ...known, [field]: cost })
+    }
+  }
+  return [...spendings.values()]
+}
+
+const WINDOWS = [
+  ['today', 'daily'],
+  ['week', 'weekly'],
+  ['month', 'monthly'],
+] as const
+
+/** The list of each noun, by the function that its command uses. */
+const LISTS: Record<Noun, (gateway: Gateway, actor: Actor) => Promise<object[]>> = {
+  async workspaces(gateway, actor) {
+    const { listWorkspaces } = await import('../../../core/identity/workspaces.ts')
+    return (await listWorkspaces(gateway, actor, { limit: MOST_ROWS } as never)).data
+  },
+  async members(gateway, actor) {
+    const { listMembers } = await import('../../../core/identity/workspace-members.ts')
+    return (await listMembers(gateway, actor, { limit: MOST_ROWS } as never)).data
+  },
+  async budgets(gateway, actor) {
+    const { listBudgets } = await import('../../../core/policy/budgets.ts')
+    const workspaces = [...gateway.memory.workspaces.values()]
+    return workspaces.flatMap(({ id }) => listBudgets(gateway, actor, id).data as object[])
+  },
+  async presets(gateway, actor) {
+    const { listPresets } = await import('../../../core/catalog/presets.ts')
+    return (await listPresets(gateway, actor, { limit: MOST_ROWS } as never)).data
+  },
+  async guardrails(gateway, actor) {
+    const { listGuardrails } = await import('../../../core/policy/guardrails.ts')
+    return (await listGuardrails(gateway, actor, { limit: MOST_ROWS } as never)).data
+  },
+  async byok(gateway, actor) {
+    const { listByokKeys } = await import('../../../core/catalog/byok.ts')
+    return (await listByokKeys(gateway, actor, { limit: MOST_ROWS } as never)).data
+  },
+  async credits(gateway, actor) {
+    const { listCredits } = await import('../../../core/ledger/credits.ts')
+    return (await listCredits(gateway, actor, { limit: 1_000 } as never)).data
+  },
+  async audit(gateway, actor) {
+    const { listAudit } = await import('../../../core/identity/audit.ts')
+    return (await listAudit(gateway, actor, { limit: 1_000 } as never)).data
+  },
+}

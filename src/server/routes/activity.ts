@@ -1,0 +1,65 @@
+import { Type } from '@sinclair/typebox'
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Gateway } from '../../core/gateway.ts'
+import type { ActivityListener } from '../../core/inference/activity/listener.ts'
+import { requireManagementKey } from '../access.ts'
+import { readQuery } from '../body.ts'
+import { findConnection } from '../connections.ts'
+import { createEventStreamResponse } from '../event-stream.ts'
+import { describeOperation } from '../operation.ts'
+
+/** The query of `GET /activity/stream`. */
+const ActivityQuery = Type.Object({
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'The stream ends after so many entries',
+    }),
+  ),
+})
+
+/** Creates the route of the feed of what happens. */
+export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
+  new Elysia().use(requireManagementKey(gateway)).get(
+    '/activity/stream',
+    ({ actor, request }) => {
+      const { limit = Number.POSITIVE_INFINITY } = readQuery(request, ActivityQuery)
+      if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
+      const { service_name, timeouts } = gateway.config
+      const events = streamEntries(gateway.activity.listen(actor), limit)
+      const interval = timeouts.keep_alive_seconds * 1000
+      const keepAlive = { text: `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
+      return createEventStreamResponse(events, keepAlive, {}, findConnection(request))
+    },
+    describeOperation({
+      id: 'streamActivity',
+      tag: 'Activity',
+      summary: 'Stream what happens, as it happens',
+      query: ActivityQuery,
+      statuses: [200, 400, 401, 403, 500],
+      produces: ['text/event-stream'],
+    }),
+  )
+
+const HEADERS = { 'content-type': 'text/event-stream; charset=utf-8' }
+
+/** Renders entries as server-sent events. It ends its listener when its reader leaves. */
+function streamEntries(listener: ActivityListener, limit: number): AsyncIterator<string> {
+  let left = limit
+  const end = async () => {
+    await listener.return()
+    return { done: true, value: undefined } as const
+  }
+  return {
+    async next() {
+      if (left <= 0) return end()
+      const { done, value } = await listener.next()
+      if (done) return end()
+      const entries = value.slice(0, left)
+      left -= entries.length
+      return { done: false, value: entries.map(json => `data: ${json}\n\n`).join('') }
+    },
+    return: end,
+  }
+}

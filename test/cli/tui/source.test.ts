@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { openRemote } from '../../../src/cli/remote.ts'
+import { openLocalSource } from '../../../src/cli/tui/source/local.ts'
+import { openRemoteSource } from '../../../src/cli/tui/source/remote.ts'
+import { NOUNS, type Source } from '../../../src/cli/tui/source.ts'
+import { startTellingServer, type TellingServer } from '../../support/activity.ts'
+import { runCommand } from '../../support/commands.ts'
+
+let server: TellingServer
+let sources: Record<'local' | 'remote', Source>
+let id: string
+
+beforeAll(async () => {
+  server = await startTellingServer()
+  sources = {
+    local: openLocalSource({ data: server.data }),
+    remote: openRemoteSource(await openRemote(`${server.url}/`, server.management_key)),
+  }
+  id = (await server.call()).headers.get('x-generation-id') ?? ''
+})
+afterAll(() => server[Symbol.asyncDispose]())
+
+const runJson = async (...args: string[]) =>
+  JSON.parse((await runCommand([...args, '--data', server.data, '--json'])).stdout)
+
+describe('a data directory', () => {
+  test('shows of a call what gateway generations get --json shows', async () => {
+    expect(JSON.parse(JSON.stringify(await sources.local.getCall(id)))).toEqual(
+      (await runJson('generations', 'get', id)).data,
+    )
+    expect(await sources.local.listCalls(10)).toMatchObject([
+      { id, state: 'done', status: 200, model: 'sandbox/echo', key: 'inference' },
+    ])
+  })
+
+  test('lists every noun', async () => {
+    for (const noun of NOUNS)
+      expect([noun, Array.isArray(await sources.local.listNoun(noun))]).toEqual([noun, true])
+    expect(await sources.local.listNoun('workspaces')).toEqual(
+      (await runJson('workspaces', 'list')).data,
+    )
+  })
+
+  test('sums what models cost in the windows of limits', async () => {
+    const { groups, keys } = await sources.local.readMoney()
+    expect(groups.models).toEqual([{ name: 'sandbox/echo', today: 0, week: 0, month: 0 }])
+    expect(keys).toHaveLength(2)
+  })
+
+  test('lets an endpoint of its server rest, and wakes it', async () => {
+    const endpoint = 'sandbox/echo sandbox/echo'
+    await sources.local.rest(endpoint, 60)
+    expect(server.gateway.traffic.health.listCooldowns()).toHaveLength(1)
+    await sources.local.wake(endpoint)
+    expect(server.gateway.traffic.health.listCooldowns()).toEqual([])
+    expect(sources.local.wake('acme/none')).rejects.toThrow('Endpoint not found')
+  })
+})
+
+describe('a gateway elsewhere', () => {
+  test('shows a call as its API does, and lists what the API lists', async () => {
+    expect(await sources.remote.getCall(id)).toMatchObject({ id, model: 'sandbox/echo' })
+    for (const noun of NOUNS)
+      if (noun === 'budgets' || noun === 'credits')
+        expect(sources.remote.listNoun(noun)).rejects.toThrow('host alone')
+      else if (noun !== 'presets')
+        expect([noun, Array.isArray(await sources.remote.listNoun(noun))]).toEqual([noun, true])
+    expect(sources.remote.rest('x', 1)).rejects.toThrow('host alone')
+  })
+
+  test('refuses as its API does, in a sentence', async () => {
+    const wrong = openRemoteSource(await openRemote(server.url, 'nonsense'))
+    expect(wrong.listKeys()).rejects.toThrow(/^Missing|^Invalid|^No auth|key/)
+    expect(openRemote('ftp://x', 'k')).rejects.toThrow('--url: expected an address')
+    const nobody = openRemoteSource(await openRemote('http://127.0.0.1:1', 'k'))
+    expect(nobody.openFeed()).rejects.toThrow('No gateway answers at 127.0.0.1:1')
+  })
+})
+
+test.each(['local', 'remote'] as const)('keys are created and changed: %s', async name => {
+  const source = sources[name]
+  expect(await source.createKey({ name, limit: 2 })).toStartWith('gw-')
+  const find = async () => (await source.listKeys()).find(key => key.name === name)
+  const hash = (await find())?.hash ?? ''
+  await source.updateKey(hash, { disabled: true })
+  await source.updateKey(hash, { limit: null })
+  expect(await find()).toMatchObject({ disabled: true, limit: null })
+})

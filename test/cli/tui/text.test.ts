@@ -1,0 +1,131 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { createCall, Live } from '../../../src/cli/tui/live.ts'
+import { listCalls } from '../../../src/cli/tui/models/calls.ts'
+import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
+import {
+  drawBar,
+  drawPlot,
+  drawSparkline,
+  fit,
+  formatCount,
+  formatTime,
+  formatUsd,
+  measure,
+  wrap,
+} from '../../../src/cli/tui/text.ts'
+import { scroll } from '../../../src/cli/tui/use-list.ts'
+import { computeInterval } from '../../../src/cli/tui/use-live.ts'
+import { toPrintable } from '../../../src/core/kernel/printable.ts'
+import { buildCallEntries, entry } from '../../support/tui.tsx'
+
+describe('a text', () => {
+  test('is exactly as wide as its cell, and harmless, whatever is in it', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 0, max: 40 }), (text, width) => {
+        const fitted = fit(text, width)
+        expect(measure(fitted)).toBe(width)
+        expect(toPrintable(fitted)).toBe(fitted)
+      }),
+    )
+    expect(fit('漢字漢字', 5)).toBe('漢字…')
+    expect(fit('abc', 5, 'right')).toBe('  abc')
+    expect(wrap('one two three', 7)).toEqual(['one two', 'three'])
+  })
+
+  test('is short for any number', () => {
+    expect([0, 9.5, 950, 12_345, 4_500_000, 2e9].map(formatCount)).toEqual([
+      ...['0', '9.5', '950', '12.3k', '4.5M', '2.0G'],
+    ])
+    expect([null, 950, 12_300, 245_000].map(formatTime)).toEqual(['-', '950ms', '12.3s', '4m05'])
+    expect([null, 0, 0.0000097, 0.0123, 3.4, 1_234].map(formatUsd)).toEqual([
+      ...['-', '$0', '$9.7e-6', '$0.012', '$3.40', '$1.2k'],
+    ])
+  })
+})
+
+describe('a drawing', () => {
+  test('reaches the top at the highest value', () => {
+    expect(drawBar(0.5, 4)).toBe('██░░')
+    expect(drawBar(7, 4)).toBe('████')
+    expect(drawSparkline([0, 1, 8], 4)).toBe('  ▁█')
+    expect(drawPlot([0, 0, 4, 8], 2, 2)).toEqual(['⠀⢸', '⠀⣿'])
+    expect(drawPlot([], 2, 1)).toEqual(['⠀⠀'])
+  })
+})
+
+test('a list scrolls as little as shows the selected row, within its bounds', () => {
+  fc.assert(
+    fc.property(
+      fc.nat(50),
+      fc.nat(50),
+      fc.nat(50),
+      fc.integer({ min: 1, max: 20 }),
+      (selected, top, count, height) => {
+        const position = scroll({ selected, top }, count, height)
+        expect(position.selected).toBeLessThanOrEqual(Math.max(0, count - 1))
+        expect(position.top).toBeLessThanOrEqual(position.selected)
+        expect(position.selected).toBeLessThan(position.top + height)
+        expect(position.top).toBeLessThanOrEqual(Math.max(0, count - height))
+      },
+    ),
+  )
+})
+
+test('what costs more is drawn less often', () => {
+  expect([0, 6, 15, 500].map(computeInterval)).toEqual([250, 250, 500, 2_000])
+})
+
+test('limits are read as people type them', () => {
+  expect(['', 'none', '5', '$0.50', '-1', 'x', 'Infinity'].map(parseLimit)).toEqual([
+    ...[null, null, 5, 0.5, undefined, undefined, undefined],
+  ])
+})
+
+describe('what the feed has told', () => {
+  test('is bounded, and the calls that run stay', () => {
+    const live = new Live()
+    live.apply(entry('call.opened', { id: 'runs', models: ['m'] }))
+    for (let i = 0; i < 6_000; i++) for (const one of buildCallEntries(`gen-${i}`)) live.apply(one)
+    for (let i = 0; i < 400; i++)
+      live.apply(entry('state', { endpoints: [], finished: 0, milliseconds: 1, running_calls: 1 }))
+    expect(live.calls.size).toBe(5_000)
+    expect(live.calls.has('runs')).toBe(true)
+    live.apply(entry('state', { endpoints: [], finished: 0, milliseconds: 1, running_calls: 0 }))
+    expect(live.calls.has('runs')).toBe(false)
+    expect(live.seconds.length).toBe(300)
+  })
+
+  test('shows refusals, and calls whose beginning it has not told', () => {
+    const live = new Live()
+    live.apply(entry('call.refused', { id: 'r', status: 402, model: 'm', message: 'No credit' }))
+    live.apply(entry('call.opened', { id: 'gen-1', request_id: 'mine', models: ['m'] }))
+    live.apply(entry('call.refused', { id: 'mine', status: 403, model: 'm', message: 'No' }))
+    live.apply(buildCallEntries('late').at(-1) as never)
+    live.apply(
+      entry('attempt.started', { id: 'unknown', endpoint: 'e', provider: 'p', model: 'm' }),
+    )
+    expect([...live.calls.values()]).toMatchObject([
+      { id: 'r', state: 'refused', status: 402, error: 'No credit' },
+      { id: 'gen-1', state: 'refused', status: 403 },
+      { id: 'late', state: 'done', status: 200, provider: 'solid' },
+    ])
+  })
+
+  test('is not drawn again for a second that is as idle as the one before', () => {
+    const live = new Live()
+    const idle = { endpoints: [], running_calls: 0, finished: 0, refused: 0 }
+    const versions = [idle, idle, { ...idle, finished: 1 }, idle, idle].map(state => {
+      live.apply(entry('state', state))
+      return live.version
+    })
+    expect(versions).toEqual([1, 1, 2, 3, 3])
+  })
+
+  test('is searched for every word', () => {
+    const call = { ...createCall('gen-1', ''), model: 'acme/small', key: 'Laptop' }
+    const count = (filter: string) =>
+      listCalls([call], { filter, sort: 'time', isReversed: false }, 0).length
+    expect([count(''), count('LAP acme'), count('lap other')]).toEqual([1, 1, 0])
+  })
+})
