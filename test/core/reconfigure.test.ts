@@ -306,6 +306,9 @@ async function useTool({ ask }: House, name: string, input: object): Promise<str
   return result
 }
 
+const askFusion = ({ ask }: House, more: object) =>
+  statusOf(ask({ plugins: [{ id: 'fusion', ...more }] }))
+
 interface Row {
   setting: string
   before?: Json
@@ -810,6 +813,28 @@ const ROWS: Row[] = [
         (await useTool(house, 'search_models', { query: 'acme' }))?.includes('was cut off'),
       was: false,
       is: true,
+    },
+  ),
+  row(
+    'server_tools.fusion',
+    {
+      server_tools: {
+        fusion: {
+          analysis_models: ['acme/single'],
+          model: 'acme/single',
+          presets: { 'general-fast': { analysis_models: ['acme/single'], model: 'acme/none' } },
+        },
+      },
+    },
+    {
+      seen: async house => [
+        await askFusion(house, {}),
+        await askFusion(house, { preset: 'general-fast', model: 'acme/single' }),
+        await askFusion(house, { preset: 'general-fast' }),
+        await statusOf(house.ask({ model: 'gateway/fusion' })),
+      ],
+      was: [400, 400, 400, 400],
+      is: [200, 200, 400, 200],
     },
   ),
   row(

@@ -2,6 +2,7 @@ import type { ServerTool } from '../inference/server-tool.ts'
 import { advisor } from './advisor.ts'
 import { applyPatch } from './apply-patch.ts'
 import { datetime } from './datetime.ts'
+import { fusion } from './fusion.ts'
 import { mcp } from './mcp.ts'
 import { searchModels } from './search-models.ts'
 import { subagent } from './subagent.ts'
@@ -12,5 +13,5 @@ import { webSearch } from './web-search.ts'
 /** Every tool that the gateway runs itself, in the order in which they are listed. */
 export const TOOLS: ServerTool[] = [
   ...[applyPatch, datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
-  ...[advisor, subagent],
+  ...[advisor, subagent, fusion],
 ] as ServerTool[]

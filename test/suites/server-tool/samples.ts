@@ -186,4 +186,35 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     failedStatus: 'failed',
     inner: { line: 'user: Count them.', answer: 'Seven.' },
   },
+  fusion: {
+    parameters: {
+      ...{ analysis_models: ['acme/gemini'], model: 'acme/gemini', max_tool_calls: 2 },
+      ...{ max_completion_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      tools: [{ type: 'gateway:datetime' }],
+      cache_control: { type: 'ephemeral', ttl: '5m' },
+    },
+    options: {
+      ...{ analysis_models: ['acme/gemini'], model: 'acme/gemini', max_tool_calls: 2 },
+      params: { max_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      ...{ cache_control: { type: 'ephemeral', ttl: '5m' }, path: 'tools.0.parameters' },
+      tools: [
+        {
+          ...{ name: 'datetime', identity: 'datetime', type: 'gateway:datetime', options: null },
+          field: 'tools.0.parameters.tools.0.type',
+        },
+      ],
+    },
+    name: 'fusion',
+    input: { prompt: 'Which apple?' },
+    output: '"consensus":["Boskoop"]',
+    item: {
+      analysis: {
+        ...{ consensus: ['Boskoop'], contradictions: [], partial_coverage: [] },
+        ...{ unique_insights: [], blind_spots: [] },
+      },
+      responses: [{ model: 'acme/gemini', content: '{"consensus":["Boskoop"]}' }],
+    },
+    wrongInput: { prompt: ' ' },
+    inner: { line: 'user: Which apple?', answer: '{"consensus":["Boskoop"]}', turns: 2 },
+  },
 }

@@ -6,7 +6,7 @@ import { recheckRun } from '../admit.ts'
 import { filterInnerCall } from '../filters.ts'
 import { startMetering } from '../infer.ts'
 import { isAbandoned, Run, Step } from '../run.ts'
-import type { ToolInvocation } from '../server-tool.ts'
+import type { ToolInvocation, ToolSource } from '../server-tool.ts'
 import { findAnsweredStep, recordStep, settleStep } from '../settle.ts'
 import { runStages } from '../stages.ts'
 import { chainSteps } from '../steps.ts'
@@ -23,6 +23,10 @@ export interface InnerAnswer {
   model: string | null
   /** Why there is no answer, in words for the model that asked; null if there is one. */
   error: string | null
+  /** The HTTP status of that; null if it has none. */
+  status: number | null
+  /** What its tools have found. */
+  sources: ToolSource[]
 }
 
 /** How many uses of tools a call may be inside. */
@@ -56,7 +60,9 @@ export async function askModel(
   }
 }
 
-const fail = (error: string): InnerAnswer => ({ text: '', model: null, error })
+const fail = (error: string, status: number | null = null): InnerAnswer => ({
+  ...{ text: '', model: null, error, status, sources: [] },
+})
 
 // A tool may ask several models at once.
 function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
@@ -110,7 +116,7 @@ async function takeTurns(world: InferenceWorld, run: Run<'text'>): Promise<Inner
     const error = GatewayError.from(thrown)
     const isForModel = isOfModel(run)
     await closeInnerRun(world, run, error)
-    if (isForModel) return fail(error.message)
+    if (isForModel) return fail(error.message, error.status)
     throw thrown
   }
   await closeInnerRun(world, run, null)
@@ -180,5 +186,8 @@ function readOutcome(run: Run<'text'>, { text }: LastWords): InnerAnswer {
   if (isPaused) return { ...fail('It called a tool that its client must approve or run.'), model }
   return text.trim() === ''
     ? { ...fail('The model gave no answer.'), model }
-    : { text, model, error: null }
+    : { text, model, error: null, status: null, sources: listSources(run) }
 }
+
+const listSources = ({ toolLoop }: Run<'text'>): ToolSource[] =>
+  toolLoop?.uses.flatMap(({ result }) => result?.sources ?? []) ?? []
