@@ -5,6 +5,7 @@ import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
   FusionConfig,
+  ImageGenerationConfig,
   MCP_LABEL,
   McpConfig,
   McpServerConfig,
@@ -468,6 +469,7 @@ export const Config = Type.Object(
           description: 'The most characters of a result; the model is told that the rest is cut',
         }),
         fusion: FusionConfig,
+        image_generation: ImageGenerationConfig,
       },
       { ...closed, default: {} },
     ),

@@ -838,6 +838,18 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'server_tools.image_generation',
+    { server_tools: { image_generation: { model: 'acme/single' } } },
+    {
+      seen: async ({ ask }) => {
+        const answer = await ask({ tools: [{ type: 'gateway:image_generation' }] })
+        return ((await answer.json()) as { error: { message: string } }).error.message
+      },
+      was: expect.stringContaining('openai/gpt-5-image'),
+      is: expect.stringContaining('acme/single does not draw'),
+    },
+  ),
+  row(
     'storage.refusals',
     { storage: { refusals: 1 } },
     {

@@ -36,6 +36,8 @@ export interface ServerToolSample {
    * There is one of them by default.
    */
   inner?: { line: string; answer: string; turns?: number }
+  /** How many pictures the answer shows; none by default. */
+  pictures?: number
   /** Parameters without which it does not work; none by default. */
   needed?: Json
   /** The APIs that have a form for it, and whether its client runs it: then others show how. */
@@ -109,7 +111,9 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
         stage.heard.length = 0
         const reading = await ask(door, protocol, stream)
         expect([reading.status, reading.error]).toEqual([200, null])
-        expect([reading.text, reading.calls]).toEqual(['Let me see. Done.', []])
+        const { text, shown } = takePictures(door, reading)
+        expect([text, reading.calls]).toEqual(['Let me see. Done.', []])
+        expect(shown).toBe(sample.pictures ?? 0)
         const turns = stage.heard.filter(request => !isInner(request))
         const innerTurns = sample.inner ? (sample.inner.turns ?? 1) : 0
         expect([turns.length, stage.heard.length]).toEqual([2, 2 + innerTurns])
@@ -150,6 +154,18 @@ const forget = (reading: LoopReading | undefined) => ({
     ({ id: _, call_id: __, tool_use_id: ___, tool_call_id: ____, ...use }) => use,
   ),
 })
+
+/** Counts the pictures of an answer; where they are text, that is returned without them. */
+function takePictures(door: Door, { text, raw }: LoopReading): { text: string; shown: number } {
+  const whole = JSON.stringify(raw.some(one => one.response) ? [raw.at(-1)?.response] : raw)
+  const patterns: Record<Door, RegExp> = {
+    chat: /"image_url":\{"url":"data:image/g,
+    messages: /!\[image\]\(data:image/g,
+    responses: /"type":"image_generation_call"/g,
+  }
+  const shown = whole.match(patterns[door])?.length ?? 0
+  return { text: text.replace(/!\[image\]\([^)]*\)/g, ''), shown }
+}
 
 function toDoor(
   door: Door,

@@ -194,3 +194,16 @@ export const FusionConfig = Type.Object(
   },
   { ...closed, default: {} },
 )
+
+/** The model that draws for others. */
+export const ImageGenerationConfig = Type.Object(
+  {
+    model: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'The model that draws if a call names none; openai/gpt-5-image when omitted',
+      }),
+    ),
+  },
+  { ...closed, default: {} },
+)

@@ -186,6 +186,8 @@ export interface ToolResult {
   item?: Record<string, unknown>
   /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
   pauses?: boolean
+  /** Pictures that the answer shows, as data URLs. The model does not see them. */
+  pictures?: string[]
   /** What it cost, in nano-dollars; absent if it has no price. */
   cost?: bigint
   /** The names of deferred functions that the model is shown from now on. */

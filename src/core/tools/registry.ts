@@ -3,6 +3,7 @@ import { advisor } from './advisor.ts'
 import { applyPatch } from './apply-patch.ts'
 import { datetime } from './datetime.ts'
 import { fusion } from './fusion.ts'
+import { imageGeneration } from './image-generation.ts'
 import { mcp } from './mcp.ts'
 import { searchModels } from './search-models.ts'
 import { subagent } from './subagent.ts'
@@ -13,5 +14,5 @@ import { webSearch } from './web-search.ts'
 /** Every tool that the gateway runs itself, in the order in which they are listed. */
 export const TOOLS: ServerTool[] = [
   ...[applyPatch, datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
-  ...[advisor, subagent, fusion],
+  ...[advisor, subagent, fusion, imageGeneration],
 ] as ServerTool[]

@@ -217,4 +217,18 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     wrongInput: { prompt: ' ' },
     inner: { line: 'user: Which apple?', answer: '{"consensus":["Boskoop"]}', turns: 2 },
   },
+  image_generation: {
+    needed: { model: 'sandbox/image' },
+    parameters: { model: 'sandbox/image', n: 2, output_format: 'png', size: '64x64' },
+    options: {
+      ...{ model: 'sandbox/image', path: 'tools.0.parameters' },
+      params: { n: 2, output_format: 'png', size: { width: 64, height: 64 } },
+    },
+    name: 'image_generation',
+    input: { prompt: 'A red apple' },
+    output: '"pictures":2',
+    item: { prompt: 'A red apple' },
+    wrongInput: { prompt: '' },
+    pictures: 2,
+  },
 }
