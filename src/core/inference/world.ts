@@ -1,4 +1,6 @@
 import type { Documents } from '../documents.ts'
+import type { BlobStore } from '../files/blobs.ts'
+import type { FileStore } from '../files/store.ts'
 import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
 import type { HeadFile } from '../ledger/chain.ts'
@@ -27,6 +29,7 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   config: PolicyWorld['config']
   clock: PolicyWorld['clock']
   store: PolicyWorld['store'] & {
+    files: FileStore
     generations: GenerationStore
     ledger: LedgerStore
     seals: SealStore
@@ -35,6 +38,8 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   traffic: Traffic
   journal: Journal
   recorder: Recorder
+  /** The bytes of files. */
+  blobs: BlobStore
   /** Reads documents that calls contain. */
   documents: Documents
   /** Mends answers that should be JSON. */
