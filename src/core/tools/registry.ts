@@ -2,6 +2,7 @@ import type { ServerTool } from '../inference/server-tool.ts'
 import { advisor } from './advisor.ts'
 import { applyPatch } from './apply-patch.ts'
 import { datetime } from './datetime.ts'
+import { files } from './files.ts'
 import { fusion } from './fusion.ts'
 import { imageGeneration } from './image-generation.ts'
 import { mcp } from './mcp.ts'
@@ -14,5 +15,5 @@ import { webSearch } from './web-search.ts'
 /** Every tool that the gateway runs itself, in the order in which they are listed. */
 export const TOOLS: ServerTool[] = [
   ...[applyPatch, datetime, webSearch, webFetch, mcp, searchModels, toolSearch],
-  ...[advisor, subagent, fusion, imageGeneration],
+  ...[advisor, subagent, fusion, imageGeneration, files],
 ] as ServerTool[]

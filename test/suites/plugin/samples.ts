@@ -63,7 +63,6 @@ export const SAMPLES: Record<string, PluginSample> = {
     options: { engine: 'middle-out' },
   },
   moderation: { entry: {}, options: { provider: 'one', model: 'judge' } },
-  'free-router': { entry: {}, options: {}, isDeterministic: false },
   'bodybuilder-router': { entry: {}, options: {}, isDeterministic: true },
   fusion: {
     entry: {
@@ -79,4 +78,5 @@ export const SAMPLES: Record<string, PluginSample> = {
     },
     isDeterministic: true,
   },
+  'free-router': { entry: {}, options: {}, isDeterministic: false },
 }

@@ -1,3 +1,4 @@
+import { expect } from 'bun:test'
 import { startMcpServer, textResult } from '../../support/mcp-server.ts'
 import { answerAsPeer, SEARCH_PEERS } from '../../support/search-peers.ts'
 import { body, startUpstream } from '../../support/upstream.ts'
@@ -230,5 +231,19 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     item: { prompt: 'A red apple' },
     wrongInput: { prompt: '' },
     pictures: 2,
+  },
+  files: {
+    parameters: {},
+    options: null,
+    name: 'files',
+    input: { operation: 'write', filename: 'notes.txt', content: 'Hello' },
+    output: '"filename":"notes.txt"',
+    item: {
+      operation: 'write',
+      filename: 'notes.txt',
+      file_id: expect.stringMatching(/^or_file_/),
+    },
+    wrongInput: { operation: 'delete' },
+    changes: ['file_id', 'result'],
   },
 }
