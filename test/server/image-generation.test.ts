@@ -178,3 +178,57 @@ describe('a picture that is drawn within a call', () => {
     expect([at.heard, painter.hits]).toEqual([[], []])
   })
 })
+
+describe('image_generation in the form of OpenAI’s API', () => {
+  const PLAIN = (more: Json = {}) => ({ tools: [{ type: 'image_generation', ...more }] })
+  const config = { server_tools: { image_generation: { model: 'acme/painter' } } }
+
+  test.each([false, true])('is run where no provider has it, streamed: %p', async stream => {
+    const at = await open(config)
+    const { raw, text } = await at.ask('responses', { stream, ...PLAIN({ partial_images: 0 }) })
+    expect(text).toBe('Done.')
+    const response = (stream ? raw.at(-1)?.response : raw[0]) as { output: Json[] }
+    expect(response.output.map(({ type, status, result }) => [type, status, result])).toEqual([
+      ['image_generation_call', 'completed', PNG],
+      ['message', 'completed', undefined],
+    ])
+    const events = raw.map(({ type }) => String(type))
+    if (stream)
+      expect(events.filter(type => type.startsWith('response.image_generation_call'))).toEqual([
+        'response.image_generation_call.in_progress',
+        'response.image_generation_call.generating',
+        'response.image_generation_call.completed',
+      ])
+    await expectBooks(at)
+  })
+
+  test('that fails has an item that says so', async () => {
+    const at = await open(config)
+    painter.answer(() => status(500, 'no'))
+    const { raw } = await at.ask('responses', PLAIN())
+    expect(raw[0]?.output).toMatchObject([
+      { type: 'image_generation_call', status: 'failed', result: null },
+      { type: 'message' },
+    ])
+  })
+
+  test('is left to a provider that has it', async () => {
+    const at = await open(config)
+    const body = { model: 'acme/openai-responses', ...PLAIN() }
+    const { status, calls } = await at.ask('responses', body)
+    // The gateway runs no function of that name: it is for the client.
+    expect([status, painter.hits]).toEqual([200, []])
+    expect(calls).toMatchObject([{ name: 'image_generation' }])
+  })
+
+  test.each([
+    ['what only OpenAI can do', config, { partial_images: 2 }, 'tools.0.partial_images'],
+    ['a mask', config, { input_image_mask: { file_id: 'a' } }, 'tools.0.input_image_mask'],
+    ['an unknown model', config, { model: 'none' }, 'tools.0.type'],
+    ['a model that does not draw', config, { model: 'acme/gemini' }, 'tools.0.type'],
+  ])('with %s is a 400 that names the field', async (_, given, more, field) => {
+    const at = await open(given)
+    const { status, error, raw } = await at.ask('responses', PLAIN(more))
+    expect([status, error?.metadata ?? raw]).toMatchObject([400, { field }])
+  })
+})

@@ -152,7 +152,9 @@ function findServerTool(
   const name = readServiceName(world, type)
   return world.tools.find(tool =>
     name === undefined
-      ? tool.plainTypes?.includes(type) || (dialect === 'chat' && tool.shorthands?.includes(type))
+      ? tool.plainTypes?.includes(type) ||
+        (dialect === 'chat' && tool.shorthands?.includes(type)) ||
+        (dialect === 'responses' && tool.nativeTypes?.includes(type))
       : tool.name === name || tool.aliases?.includes(name),
   )
 }

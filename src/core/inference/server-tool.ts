@@ -21,6 +21,8 @@ export interface ServerTool<Options = unknown> {
    * type instead of in `parameters`.
    */
   shorthands?: string[]
+  /** Types without a prefix that mean this tool in the Responses API, with their options beside. */
+  nativeTypes?: string[]
   /** Types without a prefix that mean this tool in every API, with their options beside the type. */
   plainTypes?: string[]
   /** The APIs that have a form for it; absent for all. */

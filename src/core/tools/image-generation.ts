@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { listUsableByokKeys } from '../catalog/byok.ts'
+import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import { IMAGE_FIELDS, readImageParams } from '../inference/kinds/image/params.ts'
 import { planRoute } from '../inference/plan.ts'
@@ -9,15 +10,18 @@ import type {
   ToolContext,
   ToolFunction,
   ToolInvocation,
+  ToolReading,
   ToolResult,
 } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import { type Json, readString } from '../kernel/json.ts'
-import { closed, optional, SomeName } from '../kernel/schema-builders.ts'
+import { open, optional, SomeName } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { ImageCall, ImageParams, Picture } from '../language/image.ts'
+import { protocols } from '../protocols/registry.ts'
 
-const Parameters = Type.Object({ model: optional(SomeName), ...IMAGE_FIELDS }, closed)
+const Parameters = Type.Object({ model: optional(SomeName), ...IMAGE_FIELDS }, open)
+const KNOWN = Object.keys(Parameters.properties)
 
 /** Which model draws, and how. */
 interface DrawingOptions {
@@ -26,6 +30,8 @@ interface DrawingOptions {
   params: ImageParams
   /** Where the parameters stand in the body. */
   path: string
+  /** The tool as OpenAI's API has it; null for the gateway's own. */
+  native: Json | null
 }
 
 /** The model that draws if neither the call nor the config names one (wire reference D.6). */
@@ -34,20 +40,70 @@ const DEFAULT_MODEL = 'openai/gpt-5-image'
 /** Has a model draw pictures, within the call (wire reference D.6). */
 export const imageGeneration: ServerTool<DrawingOptions> = {
   name: 'image_generation',
+  nativeTypes: ['image_generation'],
   schema: Parameters,
-  readOptions(parameters, path) {
-    const { model, ...fields } = parameters as Static<typeof Parameters>
-    return { model: model ?? null, params: readImageParams(fields, `${path}.`), path }
-  },
-  findObstacle,
+  readOptions,
+  // Of the plain form, that depends on what the call's providers have themselves.
+  findObstacle: (world, options) => (options.native ? null : findObstacle(world, options)),
+  delegate: leaveToProvider,
   takesTurns: true,
   listModels: ({ model }) => (model === null ? [] : [model]),
   listFunctions(world, context) {
+    checkNative(world, context.options)
     checkModel(world, context)
     return [FUNCTION]
   },
-  describeUse: (_, { input }) => describe(input),
+  describeUse: (_, invocation) => describe(invocation),
   run: runDrawing,
+}
+
+function readOptions(parameters: Json, path: string, reading?: ToolReading): DrawingOptions {
+  const { model, ...fields } = parameters as Static<typeof Parameters>
+  const native = reading?.isPlain ? parameters : null
+  const stray = native ? undefined : Object.keys(parameters).find(name => !KNOWN.includes(name))
+  if (stray !== undefined) {
+    const field = `${path}.${stray.slice(0, 64)}`
+    throw invalid(`${field}: expected one of ${KNOWN.join(', ')}`, field)
+  }
+  return { model: model ?? null, params: readImageParams(fields, `${path}.`), path, native }
+}
+
+/** Returns the call with OpenAI's tool, where any endpoint's provider has that; null elsewhere. */
+function leaveToProvider(
+  { catalog }: InferenceWorld,
+  call: TextCall,
+  { native }: DrawingOptions,
+): TextCall | null {
+  if (!native) return null
+  const endpoints = call.models.map(slug => catalog.models.get(slug)?.endpoints)
+  const isKnown = endpoints.every(list => list !== undefined)
+  const hasTool = ({ protocol }: Endpoint) => protocols.text[protocol]?.acceptsResponsesTools
+  if (isKnown && !endpoints.some(list => list?.some(hasTool))) return null
+  const value = { type: 'image_generation', ...native }
+  return { ...call, tools: [...call.tools, { type: 'other', dialect: 'responses', value }] }
+}
+
+/** The fields of OpenAI's tool that change nothing with these values. */
+const WITHOUT_EFFECT: Record<string, unknown[]> = {
+  ...{ moderation: ['auto', null], partial_images: [0, null], action: ['auto', 'generate', null] },
+  ...{ input_fidelity: [null], input_image_mask: [null] },
+}
+
+/** Throws 400 for what only OpenAI's own tool does, and where no model draws for it here. */
+function checkNative(world: InferenceWorld, options: DrawingOptions): void {
+  const { native, path } = options
+  if (!native) return
+  const stray = Object.keys(native).find(
+    name => !KNOWN.includes(name) && !WITHOUT_EFFECT[name]?.includes(native[name]),
+  )
+  if (stray !== undefined) {
+    const field = `${path}.${stray.slice(0, 64)}`
+    throw invalid(`${field}: expected nothing that only a provider’s own tool can do`, field)
+  }
+  const obstacle = findObstacle(world, options)
+  if (obstacle === null) return
+  const field = `${path}.type`
+  throw invalid(`${field}: image_generation does not work here: ${obstacle}`, field)
 }
 
 const FUNCTION: ToolFunction = {
@@ -64,8 +120,11 @@ const FUNCTION: ToolFunction = {
   },
 }
 
-const pickModel = ({ config }: Pick<InferenceWorld, 'config'>, { model }: DrawingOptions): string =>
-  model ?? config.server_tools.image_generation.model ?? DEFAULT_MODEL
+/** Returns the model's name. OpenAI's own names of its models have no author. */
+function pickModel({ config, catalog }: InferenceWorld, { model, native }: DrawingOptions): string {
+  const slug = model ?? config.server_tools.image_generation.model ?? DEFAULT_MODEL
+  return native && !catalog.models.has(slug) ? `openai/${slug}` : slug
+}
 
 function findObstacle(world: InferenceWorld, options: DrawingOptions): string | null {
   const slug = pickModel(world, options)
@@ -98,8 +157,9 @@ function checkModel(world: InferenceWorld, { options, run }: ToolContext<Drawing
   }
 }
 
-const describe = (input: Json): Json => {
+function describe({ input, options: { native } }: ToolInvocation<DrawingOptions>): Json {
   const prompt = readString(input.prompt)
+  if (native) return { type: 'image_generation_call' }
   return prompt === null ? {} : { prompt }
 }
 
@@ -109,16 +169,25 @@ async function runDrawing(
 ): Promise<ToolResult> {
   const { input, options } = invocation
   const prompt = readString(input.prompt)?.trim() ?? ''
-  if (prompt === '')
-    return { text: 'prompt: expected a text', isError: true, item: describe(input) }
+  if (prompt === '') return fail('prompt: expected a text', invocation)
   const { pictures, error } = await drawPictures(world, invocation, {
     models: [pickModel(world, options)],
     prompt,
     params: options.params,
   })
-  if (error !== null) return { text: error, isError: true, item: describe(input) }
+  if (error !== null) return fail(error, invocation)
   const text = JSON.stringify({ status: 'ok', pictures: pictures.length, shown_to_user: true })
-  return { text, isError: false, item: describe(input), pictures: pictures.map(toUrl) }
+  const item = describe(invocation)
+  // OpenAI's item has the picture in it.
+  if (options.native && pictures.length === 1)
+    return { text, isError: false, item: { ...item, result: pictures[0]?.data } }
+  return { text, isError: false, item, pictures: pictures.map(toUrl) }
+}
+
+const fail = (text: string, invocation: ToolInvocation<DrawingOptions>): ToolResult => {
+  const item = describe(invocation)
+  const failed = invocation.options.native ? { ...item, result: null, status: 'failed' } : item
+  return { text, isError: true, item: failed }
 }
 
 const toUrl = ({ data, media_type = 'image/png' }: Picture): string =>

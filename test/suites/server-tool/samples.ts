@@ -222,7 +222,7 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     needed: { model: 'sandbox/image' },
     parameters: { model: 'sandbox/image', n: 2, output_format: 'png', size: '64x64' },
     options: {
-      ...{ model: 'sandbox/image', path: 'tools.0.parameters' },
+      ...{ model: 'sandbox/image', path: 'tools.0.parameters', native: null },
       params: { n: 2, output_format: 'png', size: { width: 64, height: 64 } },
     },
     name: 'image_generation',
