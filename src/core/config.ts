@@ -4,6 +4,8 @@ import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
+  FusionConfig,
+  ImageGenerationConfig,
   MCP_LABEL,
   McpConfig,
   McpServerConfig,
@@ -565,6 +567,8 @@ export const Config = Type.Object(
           maximum: 10_000_000,
           description: 'The most characters of a result; the model is told that the rest is cut',
         }),
+        fusion: FusionConfig,
+        image_generation: ImageGenerationConfig,
       },
       { ...closed, default: {} },
     ),

@@ -888,7 +888,13 @@ describe('beside a running server', () => {
       'MODEL',
       'sandbox/echo',
       'acme/small',
-      ...['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard'],
+      ...[
+        'gateway/auto',
+        'gateway/auto-beta',
+        'gateway/free',
+        'gateway/switchyard',
+        'gateway/bodybuilder',
+      ],
       '',
     ])
     expect(

@@ -711,7 +711,13 @@ describe('models', () => {
       await client.models.listForUser({ bearer: stage.server.inference_key }),
     )
     const ids = callable.flatMap(page => page.result.data.map(model => model.id))
-    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard']
+    const routers = [
+      'gateway/auto',
+      'gateway/auto-beta',
+      'gateway/free',
+      'gateway/switchyard',
+      'gateway/bodybuilder',
+    ]
     expect(ids).toEqual([
       'sandbox/echo',
       'acme/small',

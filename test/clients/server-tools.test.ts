@@ -23,7 +23,28 @@ import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wireche
  */
 
 const ZONE = '{"timezone":"Asia/Tokyo"}'
-const scenario: Scenario = heard =>
+/** What models call of tools that do more: the panel and the judge of fusion say the same. */
+const OTHERS: Record<string, Record<string, unknown>> = {
+  fusion: { prompt: 'Which apple?' },
+  image_generation: { prompt: 'An apple' },
+  files: { operation: 'write', filename: 'apple.txt', content: 'Red' },
+}
+const ANALYSIS = JSON.stringify({
+  consensus: ['Red'],
+  contradictions: [{ topic: 'Size', stances: [{ model: 'acme/groq', stance: 'Small' }] }],
+  partial_coverage: [{ models: ['acme/groq'], point: 'Taste' }],
+  unique_insights: [{ model: 'acme/groq', insight: 'Pie' }],
+  blind_spots: ['Price'],
+})
+const scenario: Scenario = heard => {
+  if (heard.lines.some(line => line.startsWith('user: Which apple?')))
+    return { answer: { text: ANALYSIS, finish: 'stop' } }
+  const [name = ''] = heard.tools
+  if (!OTHERS[name] || heard.results.length > 0) return tellTime(heard)
+  const calls = [{ id: 'call_1', name, input: JSON.stringify(OTHERS[name]) }]
+  return { answer: { text: 'Let me see. ', calls, finish: 'tool_calls' } }
+}
+const tellTime: Scenario = heard =>
   heard.results.length > 0
     ? { answer: { text: 'It is noon.', finish: 'stop' } }
     : {
@@ -86,6 +107,35 @@ const FOUND = [
   { type: 'openrouter:datetime', timezone: 'Asia/Tokyo', status: 'completed' },
 ]
 const USED = { tool_calls_requested: 2, tool_calls_executed: 2 }
+
+describe.each([
+  ['fusion', { analysis_models: ['acme/groq', 'acme/mistral'], tools: [] }],
+  ['image_generation', { model: 'sandbox/image' }],
+  ['files', {}],
+])('%s', (tool, parameters) => {
+  const tools = [{ type: `openrouter:${tool}`, parameters }]
+  const messages = [{ role: 'user', content: 'Hi' }]
+  test.each([
+    ['/v1/chat/completions', { messages }],
+    ['/v1/messages', { messages, max_tokens: 100 }],
+    ['/v1/responses', { input: 'Hi' }],
+  ])('is what the public schema says: %s', async (path, body) => {
+    for (const stream of [false, true]) {
+      const response = await fetch(base + path, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${server.inference_key}`,
+        },
+        body: JSON.stringify({ model: 'acme/together', ...body, stream, tools }),
+      })
+      expect([response.status, await response.text()]).toEqual([
+        200,
+        expect.stringContaining('noon.'),
+      ])
+    }
+  })
+})
 
 describe.each(MODELS)('%s', model => {
   test('OpenAI’s client, chat', async () => {

@@ -368,6 +368,9 @@ async function useTool({ ask }: House, name: string, input: object): Promise<str
   return result
 }
 
+const askFusion = ({ ask }: House, more: object) =>
+  statusOf(ask({ plugins: [{ id: 'fusion', ...more }] }))
+
 interface Row {
   setting: string
   before?: Json
@@ -1105,6 +1108,40 @@ const ROWS: Row[] = [
         (await useTool(house, 'search_models', { query: 'acme' }))?.includes('was cut off'),
       was: false,
       is: true,
+    },
+  ),
+  row(
+    'server_tools.fusion',
+    {
+      server_tools: {
+        fusion: {
+          analysis_models: ['acme/single'],
+          model: 'acme/single',
+          presets: { 'general-fast': { analysis_models: ['acme/single'], model: 'acme/none' } },
+        },
+      },
+    },
+    {
+      seen: async house => [
+        await askFusion(house, {}),
+        await askFusion(house, { preset: 'general-fast', model: 'acme/single' }),
+        await askFusion(house, { preset: 'general-fast' }),
+        await statusOf(house.ask({ model: 'gateway/fusion' })),
+      ],
+      was: [400, 400, 400, 400],
+      is: [200, 200, 400, 200],
+    },
+  ),
+  row(
+    'server_tools.image_generation',
+    { server_tools: { image_generation: { model: 'acme/single' } } },
+    {
+      seen: async ({ ask }) => {
+        const answer = await ask({ tools: [{ type: 'gateway:image_generation' }] })
+        return ((await answer.json()) as { error: { message: string } }).error.message
+      },
+      was: expect.stringContaining('openai/gpt-5-image'),
+      is: expect.stringContaining('acme/single does not draw'),
     },
   ),
   row(

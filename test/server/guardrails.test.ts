@@ -151,7 +151,13 @@ describe('a rule about models', () => {
     }
     expect(data.map(model => model.id)).toEqual([
       'acme/small',
-      ...['gateway/auto', 'gateway/auto-beta', 'gateway/switchyard', '@preset/held'],
+      ...[
+        'gateway/auto',
+        'gateway/auto-beta',
+        'gateway/switchyard',
+        'gateway/bodybuilder',
+        '@preset/held',
+      ],
     ])
   })
 

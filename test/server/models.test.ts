@@ -90,7 +90,13 @@ describe('/models', () => {
 describe('what is listed', () => {
   const CALLABLE = [
     ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
-    ...['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard'],
+    ...[
+      'gateway/auto',
+      'gateway/auto-beta',
+      'gateway/free',
+      'gateway/switchyard',
+      'gateway/bodybuilder',
+    ],
   ]
 
   test('is what can be called here; all=true is the whole catalogue', async () => {

@@ -47,9 +47,14 @@ describe.each(PATHS)('%s', path => {
     ['an unknown plugin', { plugins: [{ id: 'magic' }] }, 'plugins.0.id'],
     ['an unknown plugin, off', { plugins: [{ id: 'magic', enabled: false }] }, 'plugins.0.id'],
     [
-      'a plugin to come',
-      { plugins: [{ id: 'web', enabled: false }, { id: 'fusion' }] },
-      'plugins.1.id',
+      'a preset of fusion that the config lacks',
+      {
+        plugins: [
+          { id: 'web', enabled: false },
+          { id: 'fusion', preset: 'general-high' },
+        ],
+      },
+      'plugins.1.preset',
     ],
     ['an option of web', { plugins: [{ id: 'web', depth: 1 }] }, 'plugins.0'],
     ['an option of a router', { plugins: [{ id: 'auto-router', depth: 1 }] }, 'plugins.0.depth'],

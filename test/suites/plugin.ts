@@ -143,6 +143,7 @@ const CONFIG = {
     { ...buildModel('acme/vectors', 0), output_modalities: ['embeddings'] },
   ],
   web_search: { engines: { exa: { api_key: 'mock' } } },
+  server_tools: { fusion: { presets: { 'general-fast': { analysis_models: ['acme/m0'] } } } },
   plugins: {
     moderation: { provider: 'one', model: 'judge' },
     coding_scores: Object.fromEntries([...FREE, ...PAID].map((id, i) => [id, 0.7 + i / 100])),

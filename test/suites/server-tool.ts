@@ -31,8 +31,15 @@ export interface ServerToolSample {
   wrongInput: Json
   /** What its item says of them; `incomplete` by default. */
   failedStatus?: string
-  /** What it asks a model, and what that answers: its turns are those with this line. */
-  inner?: { line: string; answer: string }
+  /**
+   * What it asks models, and what they answer: their turns are those with a line that begins so.
+   * There is one of them by default.
+   */
+  inner?: { line: string; answer: string; turns?: number }
+  /** The fields of its item that no two uses have in common. */
+  changes?: string[]
+  /** How many pictures the answer shows; none by default. */
+  pictures?: number
   /** Parameters without which it does not work; none by default. */
   needed?: Json
   /** The APIs that have a form for it, and whether its client runs it: then others show how. */
@@ -86,7 +93,7 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
   })
 
   const isInner = ({ lines }: ReceivedRequest) =>
-    sample.inner !== undefined && lines.includes(sample.inner.line)
+    lines.some(line => sample.inner && line.startsWith(sample.inner.line))
   const entry = { type: `gateway:${tool.name}`, parameters: sample.parameters }
   const ask = (door: Door, protocol: string, stream: boolean) =>
     stage.ask(door, {
@@ -108,18 +115,21 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
         stage.heard.length = 0
         const reading = await ask(door, protocol, stream)
         expect([reading.status, reading.error]).toEqual([200, null])
-        expect([reading.text, reading.calls]).toEqual(['Let me see. Done.', []])
+        const { text, shown } = takePictures(door, reading)
+        expect([text, reading.calls]).toEqual(['Let me see. Done.', []])
+        expect(shown).toBe(sample.pictures ?? 0)
         const turns = stage.heard.filter(request => !isInner(request))
-        expect([turns.length, stage.heard.length]).toEqual([2, sample.inner ? 3 : 2])
+        const innerTurns = sample.inner ? (sample.inner.turns ?? 1) : 0
+        expect([turns.length, stage.heard.length]).toEqual([2, 2 + innerTurns])
         expect(turns[1]?.calls.map(({ name }) => name)).toEqual([sample.name])
         expect(turns[1]?.results[0]?.text).toContain(sample.output)
         expect(stage.money.held).toBe(0n)
-        const least = (sample.inner ? 3n : 2n) * TURN
+        const least = BigInt(2 + innerTurns) * TURN
         expect(stage.money.spent - spent).toBeGreaterThanOrEqual(least)
         readings.push(reading)
       }
       const [whole, streamed] = readings
-      expect(forget(streamed)).toEqual(forget(whole))
+      expect(forget(streamed, sample)).toEqual(forget(whole, sample))
       expectUse(door, whole?.uses ?? [], entry.type, { ...sample, input: goodInput })
     },
   )
@@ -140,14 +150,26 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
 }
 
 /** What does not differ between a whole answer and a stream. */
-const forget = (reading: LoopReading | undefined) => ({
+const forget = (reading: LoopReading | undefined, { changes = [] }: ServerToolSample) => ({
   text: reading?.text,
   finish: reading?.finish,
   usage: { ...reading?.usage, inference_geo: 0, service_tier: 0 },
-  uses: reading?.uses.map(
-    ({ id: _, call_id: __, tool_use_id: ___, tool_call_id: ____, ...use }) => use,
+  uses: reading?.uses.map(({ id: _, call_id: __, tool_use_id: ___, tool_call_id: ____, ...use }) =>
+    Object.fromEntries(Object.entries(use).filter(([name]) => !changes.includes(name))),
   ),
 })
+
+/** Counts the pictures of an answer; where they are text, that is returned without them. */
+function takePictures(door: Door, { text, raw }: LoopReading): { text: string; shown: number } {
+  const whole = JSON.stringify(raw.some(one => one.response) ? [raw.at(-1)?.response] : raw)
+  const patterns: Record<Door, RegExp> = {
+    chat: /"image_url":\{"url":"data:image/g,
+    messages: /!\[image\]\(data:image/g,
+    responses: /"type":"image_generation_call"/g,
+  }
+  const shown = whole.match(patterns[door])?.length ?? 0
+  return { text: text.replace(/!\[image\]\([^)]*\)/g, ''), shown }
+}
 
 function toDoor(
   door: Door,

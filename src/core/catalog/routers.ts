@@ -4,13 +4,14 @@ import type { Model } from './models.ts'
 
 /**
  * Lists the routers as models, so that clients can select them. They have no endpoints, and a call
- * costs what the chosen model costs. Without coding scores `pareto-code` has nothing to choose from.
+ * costs what the chosen model costs. Without coding scores `pareto-code` has nothing to choose from,
+ * and without models of the config `fusion` has no panel to ask.
  */
 export const listRouterModels = (config: Config): Model[] =>
-  openRouterModels(config).filter(
-    ({ router }) =>
-      router !== 'pareto-code' || Object.keys(config.plugins.coding_scores).length > 0,
-  )
+  openRouterModels(config).filter(({ router }) => {
+    if (router === 'pareto-code') return Object.keys(config.plugins.coding_scores).length > 0
+    return router !== 'fusion' || config.server_tools.fusion.analysis_models.length > 0
+  })
 
 function openRouterModels(config: Config): Model[] {
   const known =
@@ -43,6 +44,15 @@ const DESCRIPTIONS: Record<Router, Pick<Model, 'name' | 'description'>> = {
   switchyard: {
     name: 'Switchyard Router',
     description: 'Chooses by the algorithm that the call names.',
+  },
+  fusion: {
+    name: 'Fusion',
+    description:
+      'Chooses a model that may ask a panel of other models, and have their answers compared.',
+  },
+  bodybuilder: {
+    name: 'Body Builder',
+    description: 'Answers with request bodies for what several models should do.',
   },
 }
 

@@ -157,3 +157,53 @@ export const McpServerConfig = Type.Object(
   closed,
 )
 export type McpServerConfig = Static<typeof McpServerConfig>
+
+/** The panels of fusion that a plugin may name (wire reference C.4). */
+export const FUSION_PRESETS = ['general-high', 'general-budget', 'general-fast'] as const
+export type FusionPreset = (typeof FUSION_PRESETS)[number]
+
+const Slug = Type.String({ minLength: 1, maxLength: 1024 })
+const Panel = (options: { default?: string[]; description: string }) =>
+  Type.Array(Slug, { minItems: options.default ? 0 : 1, maxItems: 8, ...options })
+const Judge = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
+const Preset = Type.Optional(
+  Type.Object(
+    {
+      analysis_models: Panel({ description: 'Its models, at most 8' }),
+      model: Judge('Its judge; that of server_tools.fusion when omitted'),
+    },
+    closed,
+  ),
+)
+
+/** The models that fusion asks. */
+export const FusionConfig = Type.Object(
+  {
+    analysis_models: Panel({
+      default: [],
+      description: 'The models that fusion asks if a call names none, at most 8',
+    }),
+    model: Judge(
+      'The model that compares their answers, and that gateway/fusion calls; when omitted, the ' +
+        'model that asks, and the choice of gateway/auto',
+    ),
+    presets: Type.Object(
+      { 'general-high': Preset, 'general-budget': Preset, 'general-fast': Preset },
+      { ...closed, default: {}, description: 'The panels that a call may name' },
+    ),
+  },
+  { ...closed, default: {} },
+)
+
+/** The model that draws for others. */
+export const ImageGenerationConfig = Type.Object(
+  {
+    model: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'The model that draws if a call names none; openai/gpt-5-image when omitted',
+      }),
+    ),
+  },
+  { ...closed, default: {} },
+)

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import { getOwn, type Json } from '../kernel/json.ts'
+import type { Json } from '../kernel/json.ts'
 import { LONGEST_NAME, open } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { PLUGINS } from '../plugins/registry.ts'
@@ -40,27 +40,12 @@ export function readPlugins(
     if (plugin)
       requested[plugin.id] =
         entry.enabled === false ? null : plugin.readOptions(entry, `plugins.${i}`, config)
-    else refuseMissing(plugins, entry, `plugins.${i}.id`)
+    else refuseMissing(plugins, `plugins.${i}.id`)
   }
   return Object.keys(requested).length > 0 ? { plugins: requested } : {}
 }
 
-/**
- * The plugins of the public service that are not here yet, and why. They may be switched off. A
- * plugin that comes here leaves this list and joins `PLUGINS`.
- */
-const NOT_YET: Record<string, string> = {
-  fusion: 'the gateway asks no panel of models yet',
-}
-
-function refuseMissing(plugins: DialectWorld['plugins'], { id, enabled }: Plugin, at: string) {
-  const reason = getOwn(NOT_YET, id)
-  if (reason !== undefined && enabled === false) return
+function refuseMissing(plugins: DialectWorld['plugins'], at: string): never {
   const names = plugins.map(plugin => plugin.id).join(', ')
-  throw invalid(
-    reason !== undefined
-      ? `${at}: ${id} has no effect, as ${reason}; expected one of ${names}`
-      : `${at}: expected one of ${names}, found an unknown plugin`,
-    at,
-  )
+  throw invalid(`${at}: expected one of ${names}, found an unknown plugin`, at)
 }

@@ -157,7 +157,8 @@ function findServerTool(
   return world.tools.find(tool =>
     name === undefined
       ? (tool.plainTypes?.includes(type) && (tool.claims?.(entry) ?? true)) ||
-        (dialect === 'chat' && tool.shorthands?.includes(type))
+        (dialect === 'chat' && tool.shorthands?.includes(type)) ||
+        (dialect === 'responses' && tool.nativeTypes?.includes(type))
       : tool.name === name || tool.aliases?.includes(name),
   )
 }

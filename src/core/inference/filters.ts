@@ -81,9 +81,9 @@ export async function filterAddedContent(
  * Filters a call that a use of a tool makes, with the filters of the call around it. Throws 403 for
  * what is blocked.
  */
-export async function filterInnerCall(run: Run<'text'>): Promise<void> {
+export async function filterInnerCall<K extends Kind>(run: Run<K>): Promise<void> {
   if (!run.filtering) return
-  const { call, error } = await filterTexts('text', run.call, run.filtering)
+  const { call, error } = await filterTexts(run.kind, run.call, run.filtering)
   if (error) throw error
   run.call = call
 }

@@ -1,13 +1,20 @@
 import { GatewayError } from '../errors.ts'
 import { resolvePluginOptions } from './plugin-defaults.ts'
 import type { Run } from './run.ts'
+import { resolveStoredFiles } from './stored-files.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
- * Has plugins fetch and read what the call needs, before filters see it. Returns synchronously if
- * none has anything to do, as for most calls. Throws 400 for what cannot be read.
+ * Has plugins fetch and read what the call needs, before filters see it, and stored files put in
+ * place of their ids before that. Returns synchronously if there is nothing to do, as for most calls.
+ * Throws 400 for what cannot be read.
  */
 export function prepareRun(world: InferenceWorld, run: Run): void | Promise<void> {
+  const pending = resolveStoredFiles(world, run)
+  return pending ? pending.then(() => preparePlugins(world, run)) : preparePlugins(world, run)
+}
+
+function preparePlugins(world: InferenceWorld, run: Run): void | Promise<void> {
   const plugins = resolvePluginOptions(world, run)
   if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
   for (const plugin of world.plugins) {

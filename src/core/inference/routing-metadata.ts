@@ -8,7 +8,9 @@ import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models of a call were found (wire reference K.4). */
-export type Strategy = 'direct' | 'auto' | 'free' | 'pareto' | 'latest' | 'alias' | 'fallback'
+export type Strategy =
+  | ('direct' | 'auto' | 'free' | 'pareto' | 'latest' | 'alias' | 'fallback')
+  | ('fusion' | 'bodybuilder')
 
 /**
  * One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6).

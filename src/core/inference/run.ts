@@ -108,7 +108,7 @@ export class Run<K extends Kind = Kind> {
   /** The use of a tool of another run that makes this call; null for the call of a client. */
   readonly within: ToolInvocation | null
   /** The calls that uses of its tools make, in the order in which they began. */
-  readonly inner: Run<'text'>[] = []
+  readonly inner: Run[] = []
   /** Who is told of the call, once its answer begins; null if nobody is. */
   telling: Telling | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */

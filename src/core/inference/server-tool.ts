@@ -21,6 +21,8 @@ export interface ServerTool<Options = unknown> {
    * type instead of in `parameters`.
    */
   shorthands?: string[]
+  /** Types without a prefix that mean this tool in the Responses API, with their options beside. */
+  nativeTypes?: string[]
   /** Types without a prefix that mean this tool in every API, with their options beside the type. */
   plainTypes?: string[]
   /** Tells whether an entry of such a type is for the gateway; all of them if absent. */
@@ -194,6 +196,8 @@ export interface ToolResult {
   items?: Json[]
   /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
   pauses?: boolean
+  /** Pictures that the answer shows, as data URLs. The model does not see them. */
+  pictures?: string[]
   /** What it cost, in nano-dollars; absent if it has no price. */
   cost?: bigint
   /** The names of deferred functions that the model is shown from now on. */

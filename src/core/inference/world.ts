@@ -1,6 +1,8 @@
 import type { ContainerWorld } from '../containers/world.ts'
 import type { DestinationWorld } from '../destinations/world.ts'
 import type { Documents } from '../documents.ts'
+import type { BlobStore } from '../files/blobs.ts'
+import type { FileStore } from '../files/store.ts'
 import type { Healer } from '../healing.ts'
 import type { Mac } from '../kernel/mac.ts'
 import type { Seal } from '../kernel/seal.ts'
@@ -38,6 +40,7 @@ export interface InferenceWorld
   store: PolicyWorld['store'] &
     ContainerWorld['store'] &
     DestinationWorld['store'] & {
+      files: FileStore
       generations: GenerationStore
       ledger: LedgerStore
       seals: SealStore
@@ -48,6 +51,8 @@ export interface InferenceWorld
   traffic: Traffic
   journal: Journal
   recorder: Recorder
+  /** The bytes of files. */
+  blobs: BlobStore
   /** Reads documents that calls contain. */
   documents: Documents
   /** Mends answers that should be JSON. */

@@ -64,7 +64,10 @@ export type Percentiles = Record<Percentile, number>
 export type Cutoffs = Partial<Record<Percentile, number>>
 
 /** The routers: model names that stand for a choice made for each call (wire reference K.4). */
-export const ROUTERS = ['auto', 'auto-beta', 'free', 'pareto-code', 'switchyard'] as const
+export const ROUTERS = [
+  ...(['auto', 'auto-beta', 'free', 'pareto-code', 'switchyard'] as const),
+  ...(['fusion', 'bodybuilder'] as const),
+] as const
 
 export type Router = (typeof ROUTERS)[number]
 

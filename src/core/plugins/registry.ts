@@ -1,6 +1,8 @@
 import type { Plugin } from '../inference/plugin.ts'
+import { bodybuilderRouter } from './bodybuilder-router.ts'
 import { contextCompression } from './context-compression.ts'
 import { fileParser } from './file-parser.ts'
+import { fusion } from './fusion.ts'
 import { moderation } from './moderation.ts'
 import { paretoRouter } from './pareto-router.ts'
 import { responseHealing } from './response-healing.ts'
@@ -13,6 +15,7 @@ import { webFetch } from './web-fetch.ts'
 export const PLUGINS: Plugin[] = [
   web,
   webFetch,
+  fusion,
   fileParser,
   moderation,
   contextCompression,
@@ -22,4 +25,5 @@ export const PLUGINS: Plugin[] = [
   freeRouter,
   paretoRouter,
   switchyardRouter,
+  bodybuilderRouter,
 ] as Plugin[]

@@ -1,9 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
 import { type Plugin, requireOptions } from '../inference/plugin.ts'
+import type { InferenceWorld } from '../inference/world.ts'
 import type { Json } from '../kernel/json.ts'
 import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
-import { COST_TIERS, type RouterOptions } from '../language/routing.ts'
+import { COST_TIERS, findRouter, type Router, type RouterOptions } from '../language/routing.ts'
+import type { Kind, Work } from '../language/work.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideFreeRoute } from './free-router.ts'
 
@@ -81,3 +83,14 @@ export const freeRouter: Plugin<object> = {
   },
   decide: decideFreeRoute,
 }
+
+/** Tells whether one of a call's models is this router, whatever its variant. */
+export const namesRouter = (
+  { catalog, config }: InferenceWorld,
+  { models }: Work[Kind]['call'],
+  router: Router,
+): boolean =>
+  models.some(slug => {
+    const [name = ''] = slug.split(':')
+    return findRouter(config, name) === router && !catalog.models.has(slug)
+  })

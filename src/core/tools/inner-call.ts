@@ -104,10 +104,27 @@ export function checkModel(
   world: InferenceWorld,
   { options: { model, path, params }, run }: ToolContext<InnerOptions>,
 ): void {
-  if (model === null) return
+  if (model !== null) checkInnerModel(world, run, { slug: model, params, field: `${path}.model` })
+}
+
+/** A model that a tool is to ask, and where it is named. */
+interface NamedModel {
+  slug: string
+  params: Params
+  field: string
+  /** Whether one that exists and may not serve this caller is for the tool to tell. */
+  mayBeExcluded?: boolean
+}
+
+/** Checks that a model which a tool is to ask may serve this caller. Throws as `checkModel` does. */
+export function checkInnerModel(
+  world: InferenceWorld,
+  run: Run,
+  { slug, params, field, mayBeExcluded = false }: NamedModel,
+): void {
   const { id, routing, user, trace, preset_id, origin, dialect } = run.call as TextCall
   const call: TextCall = {
-    ...{ kind: 'text', id, routing, user, trace, preset_id, origin, dialect, models: [model] },
+    ...{ kind: 'text', id, routing, user, trace, preset_id, origin, dialect, models: [slug] },
     ...{ stream: false, session_id: null, echoUpstreamBody: false },
     ...{ messages: [], tools: [], params, extra: {}, betas: [] },
   }
@@ -116,8 +133,8 @@ export function checkModel(
     planRoute(world, 'text', call, { byokKeys, rules: run.policy.rules })
   } catch (thrown) {
     const error = GatewayError.from(thrown)
-    if (error.status !== 400) throw thrown
-    throw invalid(`${path}.model: ${error.message}`, `${path}.model`)
+    if (error.status === 400) throw invalid(`${field}: ${error.message}`, field)
+    if (!mayBeExcluded) throw thrown
   }
 }
 

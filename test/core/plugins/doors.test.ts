@@ -305,7 +305,8 @@ describe.each(CASES)('$door, streamed: $stream', at => {
     [{ id: 'switchyard-router', algorithm: 'best' }, 'plugins.0.algorithm'],
     [{ id: 'web-fetch', max_pages: 1 }, 'plugins.0'],
     [{ id: 'web-fetch', max_uses: 1.5 }, 'plugins.0.max_uses'],
-    [{ id: 'fusion' }, 'fusion has no effect, as the gateway asks no panel of models yet'],
+    [{ id: 'fusion' }, 'fusion does not work here: neither analysis_models nor'],
+    [{ id: 'fusion', preset: 'general-high' }, 'plugins.0.preset'],
     [{ id: 'tea-maker' }, 'plugins.0.id'],
   ])('%j is refused by name', async (plugin, message) => {
     const { status, text } = await ask(at, { plugins: [plugin] })

@@ -6,11 +6,7 @@ import { testGateway } from '../../support/gateway.ts'
 
 const gateway = await testGateway()
 
-const web = (more: object = {}) =>
-  readPlugins(gateway, [
-    { id: 'fusion', enabled: false },
-    { id: 'web', ...more },
-  ])
+const web = (more: object = {}) => readPlugins(gateway, [{ id: 'web', ...more }])
 
 function refused(more: object): [status: number, field: unknown, message: string] {
   try {
@@ -51,8 +47,7 @@ describe('the web plugin', () => {
 
   test('does nothing if it is disabled, whatever its options, or absent', () => {
     expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
-    for (const none of [undefined, null, [], [{ id: 'fusion', enabled: false }]])
-      expect(readPlugins(gateway, none)).toEqual({})
+    for (const none of [undefined, null, []]) expect(readPlugins(gateway, none)).toEqual({})
   })
 
   test('reads the options of an engine, if one can be asked', async () => {
@@ -107,6 +102,6 @@ describe('the web plugin', () => {
     [{ user_location: { city: 7 } }, 'user_location.city', 'expected a text'],
     [{ user_location: { country: 'Schweiz' } }, 'user_location.country', 'expected two letters'],
   ])('%j is refused by its name', (more, field, message) => {
-    expect(refused(more)).toEqual([400, `plugins.1.${field}`, expect.stringContaining(message)])
+    expect(refused(more)).toEqual([400, `plugins.0.${field}`, expect.stringContaining(message)])
   })
 })

@@ -306,7 +306,13 @@ describe('the reasons', () => {
       ignored_providers: ['two', 'azure'],
     })
     const { data } = listCallableModels(gateway, {}, getPolicy(gateway, getOperator(gateway)).rules)
-    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free', 'gateway/switchyard']
+    const routers = [
+      'gateway/auto',
+      'gateway/auto-beta',
+      'gateway/free',
+      'gateway/switchyard',
+      'gateway/bodybuilder',
+    ]
     expect(data.map(model => model.id)).toEqual(['acme/small', 'acme/small:free', ...routers])
   })
 })

@@ -63,5 +63,20 @@ export const SAMPLES: Record<string, PluginSample> = {
     options: { engine: 'middle-out' },
   },
   moderation: { entry: {}, options: { provider: 'one', model: 'judge' } },
+  'bodybuilder-router': { entry: {}, options: {}, isDeterministic: true },
+  fusion: {
+    entry: {
+      ...{ analysis_models: ['acme/m1', 'acme/m2'], model: 'acme/m3', max_tool_calls: 2 },
+      ...{ preset: 'general-fast', tools: [{ type: 'openrouter:datetime', parameters: {} }] },
+    },
+    options: {
+      path: 'plugins.0',
+      parameters: {
+        ...{ analysis_models: ['acme/m1', 'acme/m2'], model: 'acme/m3', max_tool_calls: 2 },
+        tools: [{ type: 'openrouter:datetime', parameters: {} }],
+      },
+    },
+    isDeterministic: true,
+  },
   'free-router': { entry: {}, options: {}, isDeterministic: false },
 }

@@ -1,3 +1,4 @@
+import { expect } from 'bun:test'
 import { startMcpServer, textResult } from '../../support/mcp-server.ts'
 import { answerAsPeer, SEARCH_PEERS } from '../../support/search-peers.ts'
 import { body, startUpstream } from '../../support/upstream.ts'
@@ -240,5 +241,64 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     failedStatus: 'failed',
     needed: { engine: 'openrouter' },
     open: openSandbox,
+  },
+  fusion: {
+    parameters: {
+      ...{ analysis_models: ['acme/gemini'], model: 'acme/gemini', max_tool_calls: 2 },
+      ...{ max_completion_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      tools: [{ type: 'gateway:datetime' }],
+      cache_control: { type: 'ephemeral', ttl: '5m' },
+    },
+    options: {
+      ...{ analysis_models: ['acme/gemini'], model: 'acme/gemini', max_tool_calls: 2 },
+      params: { max_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
+      ...{ cache_control: { type: 'ephemeral', ttl: '5m' }, path: 'tools.0.parameters' },
+      tools: [
+        {
+          ...{ name: 'datetime', identity: 'datetime', type: 'gateway:datetime', options: null },
+          field: 'tools.0.parameters.tools.0.type',
+        },
+      ],
+    },
+    name: 'fusion',
+    input: { prompt: 'Which apple?' },
+    output: '"consensus":["Boskoop"]',
+    item: {
+      analysis: {
+        ...{ consensus: ['Boskoop'], contradictions: [], partial_coverage: [] },
+        ...{ unique_insights: [], blind_spots: [] },
+      },
+      responses: [{ model: 'acme/gemini', content: '{"consensus":["Boskoop"]}' }],
+    },
+    wrongInput: { prompt: ' ' },
+    inner: { line: 'user: Which apple?', answer: '{"consensus":["Boskoop"]}', turns: 2 },
+  },
+  image_generation: {
+    needed: { model: 'sandbox/image' },
+    parameters: { model: 'sandbox/image', n: 2, output_format: 'png', size: '64x64' },
+    options: {
+      ...{ model: 'sandbox/image', path: 'tools.0.parameters', native: null },
+      params: { n: 2, output_format: 'png', size: { width: 64, height: 64 } },
+    },
+    name: 'image_generation',
+    input: { prompt: 'A red apple' },
+    output: '"pictures":2',
+    item: { prompt: 'A red apple' },
+    wrongInput: { prompt: '' },
+    pictures: 2,
+  },
+  files: {
+    parameters: {},
+    options: null,
+    name: 'files',
+    input: { operation: 'write', filename: 'notes.txt', content: 'Hello' },
+    output: '"filename":"notes.txt"',
+    item: {
+      operation: 'write',
+      filename: 'notes.txt',
+      file_id: expect.stringMatching(/^or_file_/),
+    },
+    wrongInput: { operation: 'delete' },
+    changes: ['file_id', 'result'],
   },
 }

@@ -1,5 +1,6 @@
 import { getOwn, isObject, type Json, readObject, readString } from '../../kernel/json.ts'
 import { type ItemEvent, type ItemPlace, renderAdded, renderDone } from './events.ts'
+import { isFusion, renderFusionBirth, renderFusionEnd } from './fusion-events.ts'
 
 /**
  * Items that come whole: of tools that the provider runs, and of tools of the client that are no
@@ -83,6 +84,7 @@ export function renderBirth(place: ItemPlace, item: Json): ItemEvent[] {
   return [
     renderAdded(place, renderBegun(item, making)),
     ...(first ? [renderStatus(place, item, first)] : []),
+    ...(isFusion(item) ? [renderFusionBirth(place)] : []),
     ...renderPieces(place, item, making),
   ]
 }
@@ -92,7 +94,11 @@ export function renderEnd(place: ItemPlace, item: Json): ItemEvent[] {
   const { statuses = [], fails } = getMaking(item)
   const later = statuses.slice(1)
   if (item.status === 'failed') later.splice(-1, 1, ...(fails ? ['failed'] : []))
-  return [...later.map(status => renderStatus(place, item, status)), renderDone(place, item)]
+  return [
+    ...later.map(status => renderStatus(place, item, status)),
+    ...(isFusion(item) ? renderFusionEnd(place, item) : []),
+    renderDone(place, item),
+  ]
 }
 
 const getMaking = ({ type }: Json): Making => getOwn(MAKINGS, type) ?? { empty: {} }

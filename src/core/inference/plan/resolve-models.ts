@@ -185,13 +185,15 @@ function splitVariant(slug: string): { base: string; variant: string } {
     : { base: slug.slice(0, at), variant: slug.slice(at) }
 }
 
-/** The public list has no word for the last: it chooses as the auto router does. */
+/** The public list has no word for `switchyard`: it chooses as the auto router does. */
 const ROUTER_STRATEGIES: Record<Router, Strategy> = {
   auto: 'auto',
   'auto-beta': 'auto',
   free: 'free',
   'pareto-code': 'pareto',
   switchyard: 'auto',
+  fusion: 'fusion',
+  bodybuilder: 'bodybuilder',
 }
 
 // Another name of a model is an alias. A name that follows the newest model of a family is `latest`

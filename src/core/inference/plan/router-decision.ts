@@ -34,4 +34,10 @@ export const getRouterOptions = (
 
 /** Returns the id of the router's plugin. */
 export const getRouterPluginId = (router: Router): string =>
-  router === 'pareto-code' ? 'pareto-router' : `${router}-router`
+  PLUGIN_IDS[router] ?? `${router}-router`
+
+/** The plugins whose name does not follow from that of their router (wire reference C.4). */
+const PLUGIN_IDS: Partial<Record<Router, string>> = {
+  'pareto-code': 'pareto-router',
+  fusion: 'fusion',
+}

@@ -1,12 +1,14 @@
 import { GatewayError } from '../../errors.ts'
 import type { PeekedSequence } from '../../kernel/iterate.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { ImageCall, Picture } from '../../language/image.ts'
 import type { TextPart } from '../../language/part.ts'
+import type { AnswerPart, Kind, Work } from '../../language/work.ts'
 import { recheckRun } from '../admit.ts'
 import { filterInnerCall } from '../filters.ts'
 import { startMetering } from '../infer.ts'
 import { isAbandoned, Run, Step } from '../run.ts'
-import type { ToolInvocation } from '../server-tool.ts'
+import type { ToolInvocation, ToolSource } from '../server-tool.ts'
 import { findAnsweredStep, recordStep, settleStep } from '../settle.ts'
 import { runStages } from '../stages.ts'
 import { chainSteps } from '../steps.ts'
@@ -23,10 +25,27 @@ export interface InnerAnswer {
   model: string | null
   /** Why there is no answer, in words for the model that asked; null if there is one. */
   error: string | null
+  /** The HTTP status of that; null if it has none. */
+  status: number | null
+  /** What its tools have found. */
+  sources: ToolSource[]
+}
+
+/** What a use of a tool has drawn. */
+export type PictureQuestion = Pick<ImageCall, 'models' | 'prompt' | 'params'>
+
+/** What a model drew within a use of a tool. */
+export interface DrawnPictures {
+  pictures: Picture[]
+  /** The model that drew; null if none did. */
+  model: string | null
+  /** Why there is no picture, in words for the model that asked; null if there is one. */
+  error: string | null
 }
 
 /** How many uses of tools a call may be inside. */
 const MAX_DEPTH = 3
+const TOO_DEEP = `Calls within calls end here, at a depth of ${MAX_DEPTH}.`
 
 /**
  * Asks a model within a use of a tool. Its turns are part of the client's call: they have its id,
@@ -40,23 +59,69 @@ export async function askModel(
   invocation: ToolInvocation,
   question: InnerQuestion,
 ): Promise<InnerAnswer> {
+  const words = new LastWords(world.config.server_tools.max_result_characters)
+  const call = buildInnerCall(invocation, question)
+  const inner = await takeTurns(world, invocation, 'text', call, parts => words.read(parts))
+  if (!inner) return fail(TOO_DEEP)
+  return inner.error ? fail(inner.error.message, inner.error.status) : readOutcome(inner.run, words)
+}
+
+/**
+ * Has a model draw within a use of a tool, under the same limits and rules. Throws as `askModel`
+ * does.
+ */
+export async function drawPictures(
+  world: InferenceWorld,
+  invocation: ToolInvocation,
+  question: PictureQuestion,
+): Promise<DrawnPictures> {
+  const base = buildInnerBase(invocation)
+  const call: ImageCall = { ...base, ...question, kind: 'image', references: [], options: {} }
+  const pictures: Picture[] = []
+  const inner = await takeTurns(world, invocation, 'image', call, parts => {
+    for (const part of parts)
+      if (part.type === 'picture') pictures.push(part)
+      else if (part.type === 'error') throw part.error
+  })
+  if (!inner) return { pictures: [], model: null, error: TOO_DEEP }
+  if (inner.error) return { pictures: [], model: null, error: inner.error.message }
+  const model = findAnsweredStep(inner.run)?.answer?.endpoint.model ?? null
+  return { pictures, model, error: pictures.length > 0 ? null : 'The model drew nothing.' }
+}
+
+/** A call within a use of a tool that has ended. */
+interface InnerEnding<K extends Kind> {
+  run: Run<K>
+  /** What went wrong, if that is for the model that asked. */
+  error: GatewayError | null
+}
+
+/** Runs a call within a use of a tool; null if that is too deep inside others. */
+async function takeTurns<K extends Kind>(
+  world: InferenceWorld,
+  invocation: ToolInvocation,
+  kind: K,
+  call: Work[K]['call'],
+  read: (parts: AnswerPart<K>[]) => void,
+): Promise<InnerEnding<K> | null> {
   const { cancellation, run: outer } = invocation
   if (cancellation.reason) throw cancellation.reason
-  if (outer.depth >= MAX_DEPTH)
-    return fail(`Calls within calls end here, at a depth of ${MAX_DEPTH}.`)
-  const run = createInnerRun(world, invocation, question)
+  if (outer.depth >= MAX_DEPTH) return null
+  const run = createInnerRun(world, invocation, kind, call)
   const ended = Promise.withResolvers<void>()
   run.closing = ended.promise
   outer.inner.push(run)
   cancellation.listen(reason => cancelInner(invocation, reason))
   try {
-    return await takeTurns(world, run)
+    return { run, error: await readAnswer(world, run, read) }
   } finally {
     ended.resolve()
   }
 }
 
-const fail = (error: string): InnerAnswer => ({ text: '', model: null, error })
+const fail = (error: string, status: number | null = null): InnerAnswer => ({
+  ...{ text: '', model: null, error, status, sources: [] },
+})
 
 // A tool may ask several models at once.
 function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
@@ -64,39 +129,41 @@ function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
     if (within === invocation) cancellation.cancel(reason)
 }
 
-function createInnerRun(
+function createInnerRun<K extends Kind>(
   world: InferenceWorld,
   invocation: ToolInvocation,
-  question: InnerQuestion,
-): Run<'text'> {
-  const { actor, policy, created, filtering, call } = invocation.run
-  const run = new Run<'text'>({
-    ...{ actor, policy, created, within: invocation, kind: 'text' },
-    call: buildInnerCall(call as TextCall, question),
-    startedAt: world.clock.ticks(),
-  })
+  kind: K,
+  call: Work[K]['call'],
+): Run<K> {
+  const { actor, policy, created, filtering } = invocation.run
+  const startedAt = world.clock.ticks()
+  const run = new Run<K>({ actor, policy, created, within: invocation, kind, call, startedAt })
   run.filtering = filtering
   return run
 }
 
 /**
- * Builds the call of a model within another call. Where data may go is the caller's decision, and
- * holds for it too; what concerns the conversation does not.
+ * Builds what a call of a model within another call has of that. Where data may go is the caller's
+ * decision, and holds for it too; what concerns the conversation does not.
  */
-function buildInnerCall(
-  { id, routing, user, trace, preset_id, origin, dialect }: TextCall,
-  question: InnerQuestion,
-): TextCall {
-  return {
-    ...{ kind: 'text', id, routing, user, trace, preset_id, origin, dialect },
-    ...{ stream: false, session_id: null, echoUpstreamBody: false },
-    ...{ tools: [], extra: {}, betas: [] },
-    ...question,
-  }
+function buildInnerBase({ run }: ToolInvocation) {
+  const { id, routing, user, trace, preset_id, origin, dialect } = run.call as TextCall
+  const common = { id, routing, user, trace, preset_id, origin, dialect }
+  return { ...common, stream: false, session_id: null, echoUpstreamBody: false }
 }
 
-async function takeTurns(world: InferenceWorld, run: Run<'text'>): Promise<InnerAnswer> {
-  const words = new LastWords(world.config.server_tools.max_result_characters)
+const buildInnerCall = (invocation: ToolInvocation, question: InnerQuestion): TextCall => ({
+  ...buildInnerBase(invocation),
+  ...{ kind: 'text', tools: [], extra: {}, betas: [] },
+  ...question,
+})
+
+/** Reads the whole answer; returns what went wrong if that is for the model that asked. */
+async function readAnswer<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  read: (parts: AnswerPart<K>[]) => void,
+): Promise<GatewayError | null> {
   try {
     recheckRun(world, run)
     await offerTools(world, run)
@@ -105,25 +172,25 @@ async function takeTurns(world: InferenceWorld, run: Run<'text'>): Promise<Inner
     step.startedAt = world.clock.ticks()
     await runStages(world, world.stages.step, step)
     const answer = startMetering(step)
-    await readAll(chainSteps(world, answer, { run, followUps: [], startMetering }), words)
+    await readAll(chainSteps(world, answer, { run, followUps: [], startMetering }), read)
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     const isForModel = isOfModel(run)
     await closeInnerRun(world, run, error)
-    if (isForModel) return fail(error.message)
+    if (isForModel) return error
     throw thrown
   }
   await closeInnerRun(world, run, null)
-  return readOutcome(run, words)
+  return null
 }
 
-async function readAll(
-  { first, rest }: PeekedSequence<TextPart[]>,
-  words: LastWords,
+async function readAll<K extends Kind>(
+  { first, rest }: PeekedSequence<AnswerPart<K>[]>,
+  read: (parts: AnswerPart<K>[]) => void,
 ): Promise<void> {
-  words.read(first)
+  read(first)
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
-    words.read(step.value)
+    read(step.value)
 }
 
 /** What a model said after its last tools. */
@@ -152,15 +219,15 @@ class LastWords {
  * Tells whether what went wrong is the model's or its provider's, or that none may serve: the model
  * that asked can go on without. All else ends the whole call.
  */
-function isOfModel({ step, cancellation, blocked }: Run<'text'>): boolean {
+function isOfModel({ step, cancellation, blocked }: Run): boolean {
   if (!step || cancellation.reason || blocked || step.receipt) return false
   return step.isSent || step.plan === null
 }
 
 /** Settles and charges the last turn. Resolves when that is on disk. Throws as `recordStep` does. */
-async function closeInnerRun(
+async function closeInnerRun<K extends Kind>(
   world: InferenceWorld,
-  run: Run<'text'>,
+  run: Run<K>,
   error: GatewayError | null,
 ): Promise<void> {
   const endedAt = world.clock.ticks()
@@ -180,5 +247,8 @@ function readOutcome(run: Run<'text'>, { text }: LastWords): InnerAnswer {
   if (isPaused) return { ...fail('It called a tool that its client must approve or run.'), model }
   return text.trim() === ''
     ? { ...fail('The model gave no answer.'), model }
-    : { text, model, error: null }
+    : { text, model, error: null, status: null, sources: listSources(run) }
 }
+
+const listSources = ({ toolLoop }: Run<'text'>): ToolSource[] =>
+  toolLoop?.uses.flatMap(({ result }) => result?.sources ?? []) ?? []

@@ -184,10 +184,11 @@ export class ToolLoop {
     for (const source of result?.sources ?? [])
       if (this.#sources.size < MAX_SOURCES) this.#sources.set(source.url, source)
     if (!shown || !result) return []
-    const { text: output, isError, sources = [], loads = [], item = {} } = result
+    const { text: output, isError, sources = [], loads = [], item = {}, pictures = [] } = result
     return [
       { type: 'server-tool-end', ...shown, output, isError, sources, loads, item },
       ...renderItems(use),
+      ...pictures.map((url): TextPart => ({ type: 'image', choice: 0, url })),
     ]
   }
 
