@@ -205,6 +205,35 @@ describe('a call', () => {
     expect(await own.call()).toMatchObject({ status: 200, isReplayed: false })
   })
 
+  test.each(['/v1', '/api/v1/', '//v1'])('at %s streams as it comes', async base => {
+    await using server = await startLocalServer(buildLocalConfig(upstream.url))
+    const gate = Bun.randomUUIDv7()
+    upstream.answer(() => [
+      ...[sseHead(), delta('Hel'), { wait: gate }, delta('lo'), finish('stop')],
+      ...[usageChunk(), done(), chunkedEnd()],
+    ])
+    const answer = await fetch(`${server.url}${base}/chat/completions`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${server.inference_key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'streamed',
+      },
+      body: JSON.stringify({ ...CHAT, stream: true }),
+    })
+    const reader = answer.body?.getReader()
+    let text = ''
+    while (!text.includes('"Hel"')) text += new TextDecoder().decode((await reader?.read())?.value)
+    upstream.open(gate)
+    for (let read = await reader?.read(); read && !read.done; read = await reader?.read())
+      text += new TextDecoder().decode(read.value)
+    expect([answer.status, text.includes('"lo"'), text.includes('[DONE]')]).toEqual([
+      200,
+      true,
+      true,
+    ])
+  })
+
   test('whose client leaves goes on, and the next request gets its answer', async () => {
     await using server = await startLocalServer(buildLocalConfig(upstream.url))
     const gate = Bun.randomUUIDv7()
