@@ -21,7 +21,10 @@ export const FUSION_FIELDS = {
   tools: optional(
     list(
       Type.Object(
-        { type: SomeName, parameters: optional(Type.Record(Type.String(), Type.Unknown())) },
+        {
+          type: SomeName,
+          parameters: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 })),
+        },
         closed,
       ),
       { maxItems: 8 },
