@@ -1,5 +1,5 @@
 import type { Events } from '../events.ts'
-import { yieldToEventLoop } from '../kernel/clock.ts'
+import { type Clock, yieldToEventLoop } from '../kernel/clock.ts'
 import type { App } from './rollups/apps.ts'
 import type { CallFacts, CallGroup, CallSums } from './rollups/calls.ts'
 import type { SessionCell } from './rollups/sessions.ts'
@@ -114,12 +114,24 @@ export interface RollupKeeper {
   close(): Promise<void>
 }
 
-/** How many calls may end before they are added: a query adds what is left. */
-const MOST_LEFT = 1_000
+/** After so many calls there is a look whether to add them: a query adds what is left. */
+const LOOKED_AFTER = 1_000
 
-/** Rolls up in the background after every thousandth call. A call only counts. */
-export function openRollupKeeper(world: RollupReader & { events: Events }): RollupKeeper {
+/** How many calls may wait for a quieter moment. */
+const MOST_LEFT = 50_000
+
+/** Milliseconds: where so many calls end in less, none is made to share the processor. */
+const BUSY = 2_000
+
+/**
+ * Rolls up in the background: after a thousand calls, or after 50,000 where they come so fast that
+ * the work would slow them down. A call only counts.
+ */
+export function openRollupKeeper(
+  world: RollupReader & { events: Events; clock: Pick<Clock, 'ticks'> },
+): RollupKeeper {
   let left = 0
+  let lookedAt = world.clock.ticks()
   let isClosed = false
   let running: Promise<void> | undefined
   const check = () => {
@@ -136,7 +148,10 @@ export function openRollupKeeper(world: RollupReader & { events: Events }): Roll
   }
   world.events.on('generation.finished', () => {
     left += 1
-    if (left >= MOST_LEFT) start()
+    if (left % LOOKED_AFTER !== 0) return
+    const isBusy = world.clock.ticks() - lookedAt < BUSY
+    lookedAt = world.clock.ticks()
+    if (!isBusy || left >= MOST_LEFT) start()
   })
   return {
     start,

@@ -13,6 +13,7 @@ import {
   SUM_DIMENSIONS,
   type SumQuery,
 } from '../../../src/core/telemetry/rollups.ts'
+import { TestClock } from '../../support/gateway.ts'
 import { buildGeneration } from '../../support/generation.ts'
 import { TEST_SECRETS } from '../../support/ledger.ts'
 import { openMemoryStore } from '../../support/memory-store.ts'
@@ -164,14 +165,22 @@ test('a difference is found, and gone once the roll-ups are computed again', asy
   await store.close()
 })
 
-test('calls that end are rolled up in the background, by the thousand', async () => {
+test.each([
+  ['that come at leisure are rolled up by the thousand', 2_000, 1_000],
+  ['that come fast wait for fifty thousand', 1_999, 50_000],
+])('calls %s, in the background', async (_, milliseconds, count) => {
   const store = openMemoryStore()
   const events = openEvents()
-  const keeper = openRollupKeeper({ store, events })
+  const clock = new TestClock()
+  const keeper = openRollupKeeper({ store, events, clock })
   const generation = buildGeneration()
   await store.generations.record([{ generation, charge: null }])
-  for (let i = 0; i < 999; i++) events.publish('generation.finished', generation)
+  for (let i = 1; i < count; i++) {
+    if (i % 1_000 === 0) clock.pass(milliseconds)
+    events.publish('generation.finished', generation)
+  }
   expect(await store.rollups.sum(EVERYTHING)).toEqual([])
+  clock.pass(milliseconds)
   events.publish('generation.finished', generation)
   await keeper.close()
   expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
