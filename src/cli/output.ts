@@ -29,7 +29,7 @@ const hasIssues = (thrown: unknown): boolean =>
 /** Writes one line to stdout. */
 export const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
-/** Writes a text to stdout. Resolves when there is room for more, or when nobody reads any more. */
+/** Writes a text to stdout. Resolves when there is room for more, or when the reader has gone. */
 export async function write(text: string): Promise<void> {
   const { stdout } = process
   if (stdout.write(text)) return

@@ -18,7 +18,7 @@ const PAGE_SIZE = 100
 
 /**
  * Lists one page of a container’s files, by their paths. Throws 404 for a container that does not
- * exist in the workspace, or that nobody has used for 30 days.
+ * exist in the workspace, or that has been unused for 30 days.
  */
 export async function listContainerFiles(
   world: ContainerWorld,
@@ -128,7 +128,7 @@ async function requireContainer(
   return requireFound(isThere ? container : undefined, 'Container')
 }
 
-/** Lists containers, those first that nobody has used for longest; all of them without a query. */
+/** Lists containers, the longest unused first; all of them without a query. */
 export async function listContainers(
   { store }: ContainerWorld,
   _actor: Actor,
@@ -157,7 +157,7 @@ export async function killContainer(
   return { container_id: name, deleted: true as const }
 }
 
-/** Ends the containers that nobody has used for so many days: 30 if none are stated. */
+/** Ends the containers unused for so many days: 30 if none are stated. */
 export async function pruneContainers(
   world: ContainerWorld,
   actor: Actor,

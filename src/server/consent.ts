@@ -69,7 +69,7 @@ const renderPolicy = (leadsTo: string | undefined) =>
 export const renderSignedOut = (): Response =>
   renderPage({
     title: 'Sign in first',
-    body: `<p>Whoever runs this gateway signs its members in with a link:</p>
+    body: `<p>The operator of this gateway signs members in with a link:</p>
 <pre>gateway members link you@example.com</pre>
 <p>Open the link in this browser, then load this page again.</p>`,
   })

@@ -33,7 +33,7 @@ interface KeptCall {
 interface Keyed {
   name: string
   fingerprint: string
-  /** The request without its key and without its connection, so that nobody ends it. */
+  /** The request without its key and without its connection, so that a client who leaves does not end it. */
   inner: Request
 }
 

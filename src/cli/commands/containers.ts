@@ -18,7 +18,7 @@ export const createContainersCommand = () =>
   defineNoun('containers', 'homes that commands of models run in', [
     verb(
       'list',
-      'list the containers, those first that nobody has used for longest',
+      'list the containers, the longest unused first',
       [fillWorkspace('those of one workspace, by id or slug'), CUT],
       core => withInput(core.ContainerQuery, core.listContainers),
     ).printAs({
@@ -36,7 +36,7 @@ export const createContainersCommand = () =>
     ).printAs(printDeleted),
     verb(
       'prune',
-      'end the containers that nobody uses',
+      'end unused containers',
       [
         fill('unused_days', '--unused-days <n>', 'for so many days (30)', { parse: parseNumber }),
         fillWorkspace('those of one workspace, by id or slug'),

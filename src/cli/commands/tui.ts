@@ -17,7 +17,7 @@ async function showTui(options: CommonOptions & { url?: string }): Promise<void>
   const source = await openSource(options)
   const { startTui } = await import('../tui/start.tsx')
   await startTui(source)
-  // Work that is still on its way, as to a gateway elsewhere, holds nobody up.
+  // Work that is still on its way, as to a gateway elsewhere, does not hold up the exit.
   process.exit(0)
 }
 

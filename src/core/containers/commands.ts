@@ -181,7 +181,7 @@ async function insertContainer(
   }
 }
 
-/** Returns a container, once it was ended if nobody has used it for too long. */
+/** Returns a container, after ending it if it has been unused for too long. */
 async function findUsable(world: ContainerWorld, workspace_id: string, name: string) {
   const { containers } = world.store
   const found = await containers.find(workspace_id, name)
@@ -194,7 +194,7 @@ async function findUsable(world: ContainerWorld, workspace_id: string, name: str
 
 const DAY = 24 * 3600 * 1000
 
-/** Whether nobody has used a container for so long that its files are not kept any more. */
+/** Whether a container has been unused for so long that its files are not kept any more. */
 export const isExpired = (
   { clock }: Pick<ContainerWorld, 'clock'>,
   { last_used_at }: Container,

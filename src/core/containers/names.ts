@@ -1,4 +1,4 @@
-/** What a container is called that nobody has named: after its session, or after its call. */
+/** Names a container that has no name of its own: after its session, or after its call. */
 
 /** The most characters that a session gives to its container’s name. */
 const LONGEST_SESSION = 20

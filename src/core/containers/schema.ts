@@ -12,7 +12,7 @@ export type ContainerFileQuery = Static<typeof ContainerFileQuery>
 export const ContainerQuery = Type.Object({ workspace_id: Type.Optional(Uuid) })
 export type ContainerQuery = Static<typeof ContainerQuery>
 
-/** Which containers are ended: those that nobody has used for so many days. */
+/** Which containers are ended: those unused for so many days. */
 export const ContainerPrune = Type.Object({
   workspace_id: Type.Optional(Uuid),
   unused_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 3_650 })),

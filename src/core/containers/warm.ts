@@ -11,7 +11,7 @@ interface WarmContainer {
   home: RunningHome | null
   /** The files of the workspace that were copied in. */
   copied: Set<string>
-  /** Ends when nobody uses it any more. */
+  /** Ends with its last use. */
   queue: Promise<unknown>
   users: number
   /** Orders containers by their last use. */
@@ -63,7 +63,7 @@ export class WarmContainers {
       if (this.#isClosed) throw unavailable('The gateway is shutting down')
       return await work(warm.home, warm.copied)
     } finally {
-      // Whoever left the queue early must not let others in before their turn.
+      // A use that left the queue early must not let others in before their turn.
       void before.then(() => turn.resolve())
       await this.#release(world, warm)
     }

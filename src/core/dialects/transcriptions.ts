@@ -8,7 +8,7 @@ import {
 } from './transcriptions/schema.ts'
 
 /**
- * The transcriptions API: what is said in a recording (wire reference B.3). The recording comes in
+ * The transcriptions API: recordings to text (wire reference B.3). The recording comes in
  * base64 or as the file of a form.
  */
 export const transcriptions: Dialect<'transcription', TranscriptionBody> = {
@@ -18,7 +18,7 @@ export const transcriptions: Dialect<'transcription', TranscriptionBody> = {
   operation: {
     id: 'createAudioTranscriptions',
     tag: 'STT',
-    summary: 'Write down what is said in a recording',
+    summary: 'Transcribe a recording',
   },
   body: TranscriptionRequest,
   form: { body: TranscriptionForm, file: 'file' },

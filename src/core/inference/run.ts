@@ -109,7 +109,7 @@ export class Run<K extends Kind = Kind> {
   readonly within: ToolInvocation | null
   /** The calls that uses of its tools make, in the order in which they began. */
   readonly inner: Run[] = []
-  /** Who is told of the call, once its answer begins; null if nobody is. */
+  /** Who is told of the call, once its answer begins; null if there is no listener. */
   telling: Telling | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */
   closing: Promise<void> | null = null

@@ -20,13 +20,13 @@ declare module '../events.ts' {
 /** Who is told of a run, and what is gathered for them. */
 export interface Telling {
   audience: OpenedDestination[]
-  /** Null if nobody wants content. */
+  /** Null if no listener wants content. */
   answer: GatheredAnswer | null
 }
 
 /**
- * Decides who is told of a run, when its answer begins. Returns null, after one look, where nobody
- * is. What a call contains is kept only for those who want it.
+ * Decides who is told of a run, when its answer begins. Returns null, after one look, where there
+ * is no listener. What a call contains is kept only for those who want it.
  */
 export function startTelling(world: InferenceWorld, run: Run): Telling | null {
   if (run.within || run.isDry) return null
@@ -56,7 +56,7 @@ export const gatherAnswer = <K extends Kind>({ answer }: Telling, parts: AnswerP
 
 /**
  * Builds the message about a finished run: it is recorded in the transaction of the run. What has
- * content is sealed. Undefined if nobody is told.
+ * content is sealed. Undefined if there is no listener.
  */
 export function buildMessages<K extends Kind>(
   world: InferenceWorld,

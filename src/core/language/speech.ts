@@ -22,7 +22,7 @@ export interface SpeechCall extends CallBase {
   options: Record<string, Record<string, unknown>>
 }
 
-/** A recording of a voice, and what is said in it. */
+/** A recording of a voice, with its transcript. */
 export interface VoiceSample {
   /** In base64. */
   data: string
@@ -41,7 +41,7 @@ export interface SpeechParams {
 
 /**
  * The formats of sound, with the media type of each. `pcm` is 16-bit little-endian samples, mono,
- * 24,000 a second, whoever speaks.
+ * 24,000 a second, for every voice.
  */
 export const SPEECH_FORMATS = {
   pcm: 'audio/pcm',

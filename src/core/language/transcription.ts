@@ -1,4 +1,4 @@
-/** Transcription: the request to write down what is said in a recording, and the text of it. */
+/** Transcription: the request to turn a recording into text, and that text. */
 
 import type { ByteSource } from '../kernel/byte-source.ts'
 import type { CallBase } from './call.ts'
@@ -10,7 +10,7 @@ declare module './work.ts' {
   }
 }
 
-/** A request to write down what is said in a recording. */
+/** A request to turn a recording into text. */
 export interface TranscriptionCall extends CallBase {
   kind: 'transcription'
   audio: Recording

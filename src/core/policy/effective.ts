@@ -23,7 +23,7 @@ export interface Policy {
   rules: Rule[]
   /** The regions of the gateway that a call may come in through. */
   regions: Region[]
-  /** The groups of models whose calls nobody keeps; absent where there are none. */
+  /** The groups of models whose calls are not kept; absent where there are none. */
   zdr?: ZdrGroup[]
   /** The share of calls whose content is kept, at most 1; absent where none is. */
   contentShare?: number

@@ -364,7 +364,7 @@ async function readInit({ stdio: [, , , , fd] }: Bun.Subprocess): Promise<number
   const said = await Bun.file(fd)
     .text()
     .catch(() => '')
-  // Nobody else closes it.
+  // Nothing else closes it.
   closeSync(fd)
   const pid = /"child-pid": *(\d+)/.exec(said)?.[1]
   return pid === undefined ? null : Number(pid)

@@ -75,7 +75,7 @@ export const NOTES: Record<string, OperationNote> = {
   },
   createAudioTranscriptions: {
     description:
-      'Writes down what is said in a recording: in base64 in `input_audio`, or as the `file` of a ' +
+      'Transcribes a recording: in base64 in `input_audio`, or as the `file` of a ' +
       'form of at most 100 MB. `verbose_json` adds the times of segments, and of words if ' +
       '`timestamp_granularities` names them; `text`, `srt` and `vtt` are plain texts.',
     body: {

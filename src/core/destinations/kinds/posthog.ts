@@ -66,9 +66,9 @@ const buildEvent = (service: string, version: string, trace: Trace) => ({
     $lib_version: version,
     $ai_lib: service,
     $ai_lib_version: version,
-    // The address of the sender is the gateway's, and nobody's place.
+    // The address of the sender is the gateway's, not a user's place.
     $geoip_disable: true,
-    // Without a user there is nobody to have a profile.
+    // Without a user there is no one to have a profile.
     ...(trace.facts.userId === null ? { $process_person_profile: false } : {}),
   },
 })

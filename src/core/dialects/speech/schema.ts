@@ -30,7 +30,7 @@ const SampleText = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ minLength: 1, maxLength: 10_000 }) },
   open,
 )
-/** The recording of a voice, and what is said in it. */
+/** The recording of a voice, with its transcript. */
 const MAX_REFERENCES = 2
 
 const { user, session_id, trace, provider } = routingFields

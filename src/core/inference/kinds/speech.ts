@@ -79,7 +79,7 @@ function fitToEndpoint(call: SpeechCall, endpoint: Endpoint): SpeechCall {
 const BYTES_PER_SECOND = 15
 /** Digits and signs are said as words. */
 const FEWEST_BYTES_PER_SECOND = 4
-/** Silence around what is said. */
+/** Silence around the words. */
 const SPARE_SECONDS = 5
 
 const estimateSeconds = (call: SpeechCall): number => computeSeconds(call, BYTES_PER_SECOND)

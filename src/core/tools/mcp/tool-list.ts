@@ -70,7 +70,7 @@ function getCache({ egress }: UpstreamWorld): Map<string, CachedList> {
   return cache
 }
 
-// A hash that nobody can collide: a list belongs to those who hold its credentials.
+// A hash without known collisions: a list belongs to those who hold its credentials.
 const buildKey = ({ url, headers, isConfigured }: McpServer): string =>
   new Bun.CryptoHasher('sha256')
     .update(JSON.stringify([url, isConfigured, Object.entries(headers).sort()]))

@@ -18,7 +18,7 @@ import { type CacheHeaders, readCacheHeaders } from '../../headers.ts'
 /** The dialects whose answers can be kept (wire reference K.7). */
 const CACHED: DialectName[] = ['chat', 'responses', 'messages', 'embeddings']
 
-/** In seconds: how long an answer is kept where nobody says. */
+/** In seconds: how long an answer is kept by default. */
 const USUAL_TTL = 300
 
 /** What the cache of answers does for a call. */

@@ -179,8 +179,8 @@ class Names {
 
   findEndpointGroup(call: CallFacts): number {
     const { workspace_id, model, provider_name, endpoint_id, is_byok } = call
-    const nobody = { key_hash: '', user_id: '', app_id: 0 }
-    return this.#find({ workspace_id, model, provider_name, endpoint_id, is_byok, ...nobody })
+    const anonymous = { key_hash: '', user_id: '', app_id: 0 }
+    return this.#find({ workspace_id, model, provider_name, endpoint_id, is_byok, ...anonymous })
   }
 
   #find(group: CallGroup): number {
