@@ -3,7 +3,12 @@ import { readFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Environment } from '../core/catalog/providers/environment.ts'
 import type { ConfigIssue } from '../core/config/issues.ts'
-import { type Config, createDefaultConfig, parseConfig } from '../core/config.ts'
+import {
+  type Config,
+  type ConfigReading,
+  createDefaultConfig,
+  parseConfig,
+} from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
 import { DEFAULT_DATA } from './data-directory.ts'
 
@@ -97,10 +102,26 @@ async function openConfigFile(
 ): Promise<Omit<ConfigFile, 'environment'>> {
   const text = await readText(file)
   const readSecretFile = (path: string) => readSecret(resolve(dirname(file), path))
+  const reading = { ...options, readSecretFile }
   try {
-    return { config: parseConfig(text, process.env, { ...options, readSecretFile }), file, text }
+    return { config: parseConfig(text, process.env, reading), file, text }
   } catch (thrown) {
-    throw await nameConfigFile(file, thrown, text)
+    throw await nameConfigFile(file, await findAllMistakes(text, reading, thrown), text)
+  }
+}
+
+// What knows models and plugins takes time to load, so a config that is right does without.
+async function findAllMistakes(
+  text: string,
+  reading: ConfigReading,
+  first: unknown,
+): Promise<unknown> {
+  const { listFurtherIssues } = await import('./config-file/mistakes.ts')
+  try {
+    parseConfig(text, process.env, { ...reading, listFurtherIssues })
+    return first
+  } catch (thrown) {
+    return thrown
   }
 }
 

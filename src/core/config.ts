@@ -664,6 +664,11 @@ export const createDefaultConfig = (): Config => fillDefaults(Config, {}) as Con
 export interface ConfigReading extends Pick<VariableSources, 'readSecretFile'> {
   /** Whether providers may lack their secrets, as nothing is sent to them. */
   withoutSecrets?: boolean
+  /**
+   * Lists what else is wrong in a config that has lost its wrong settings, so that one reading tells
+   * all. `wrong` has the names on the way to each of those.
+   */
+  listFurtherIssues?: (config: Config, wrong: string[][]) => FoundIssue[]
 }
 
 /**
@@ -674,7 +679,7 @@ export interface ConfigReading extends Pick<VariableSources, 'readSecretFile'> {
 export function parseConfig(
   text: string,
   env: VariableSources['env'],
-  { readSecretFile, withoutSecrets = false }: ConfigReading = {},
+  { readSecretFile, withoutSecrets = false, listFurtherIssues = () => [] }: ConfigReading = {},
 ): Config {
   const sources = { env, readSecretFile }
   const parsed = parseYaml(text) ?? {}
@@ -689,24 +694,62 @@ export function parseConfig(
   const issues = findIssues(config, text)
     .map(issue => describeSetting(issue, config))
     .filter(({ names }) => !missing.some(variable => isWithin(names, variable.names)))
-  if (missing.length > 0 || issues.length > 0) throw createConfigError([...missing, ...issues])
-  const contradictions = listContradictions(config as Config)
-  if (contradictions.length > 0) throw createConfigError(contradictions)
-  return config as Config
+  const wrong = [...missing, ...issues].map(({ names }) => names)
+  const right = removeWrongSettings(config as Config, wrong)
+  const found = [...missing, ...issues, ...listContradictions(right, wrong)]
+  if (found.length > 0) throw createConfigError([...found, ...listFurtherIssues(right, wrong)])
+  return right
+}
+
+/**
+ * Returns a config without its wrong settings. A model with one becomes a model without endpoints,
+ * so that the others keep their places; other settings get their default, where they have one.
+ */
+function removeWrongSettings(config: Config, wrong: string[][]): Config {
+  if (wrong.length === 0) return config
+  const defaults: Record<string, unknown> = createDefaultConfig()
+  const right: Record<string, unknown> = { ...config }
+  for (const [section = '', name] of wrong)
+    right[section] =
+      name === undefined
+        ? defaults[section]
+        : replaceMember(right[section], name, getMember(defaults[section], name))
+  return right as Config
+}
+
+const getMember = (section: unknown, name: string): unknown =>
+  (section as Record<string, unknown> | undefined)?.[name]
+
+function replaceMember(section: unknown, name: string, value: unknown): unknown {
+  if (Array.isArray(section))
+    return section.with(Number(name), { id: `models.${name}`, endpoints: [] })
+  const { [name]: _, ...others } = section as Record<string, unknown>
+  return value === undefined ? others : { ...others, [name]: value }
 }
 
 const isWithin = (names: string[], outer: string[]): boolean =>
   outer.every((name, i) => names[i] === name)
 
-/** Lists settings that are right alone, and wrong beside others. */
-function listContradictions(config: Config): FoundIssue[] {
+/** A setting that is right alone, and wrong beside another. */
+interface Contradiction extends FoundIssue {
+  beside: string[]
+}
+
+// Beside a setting that is wrong itself, nothing is known of the other.
+const listContradictions = (config: Config, wrong: string[][]): FoundIssue[] =>
+  findContradictions(config).filter(({ names, beside }) =>
+    [names, beside].every(one => !wrong.some(path => isWithin(path, one) || isWithin(one, path))),
+  )
+
+function findContradictions(config: Config): Contradiction[] {
   const { keep_alive_seconds, reader_seconds } = config.timeouts
   const hosts = Object.values(config.regions).flat()
-  const found: FoundIssue[] = []
+  const found: Contradiction[] = []
   // A stream that writes nothing for so long looks like one whose reader takes nothing.
   if (keep_alive_seconds >= reader_seconds)
     found.push({
       names: ['timeouts', 'keep_alive_seconds'],
+      beside: ['timeouts', 'reader_seconds'],
       message:
         'timeouts.keep_alive_seconds: expected less than timeouts.reader_seconds ' +
         `(${reader_seconds}), found ${keep_alive_seconds}`,
@@ -715,6 +758,7 @@ function listContradictions(config: Config): FoundIssue[] {
   if (hosts.length > 0 && config.server.trusted_proxies.length === 0)
     found.push({
       names: ['regions'],
+      beside: ['server', 'trusted_proxies'],
       message:
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })

@@ -23,7 +23,7 @@ import { Activity } from './inference/activity.ts'
 import { endLoopsOfGoneKeys } from './inference/admit.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
-import { checkPluginDefaults } from './inference/plugin-defaults.ts'
+import { listPluginIssues } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
 import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
@@ -242,8 +242,9 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ...overrides.ids,
     ...(overrides.random ? { random: overrides.random } : {}),
   }
-  const catalog = openCatalog(config, protocolNames, clock.now())
-  checkPluginDefaults(config, overrides.plugins ?? PLUGINS)
+  const catalog = openCatalog(config, protocolNames, clock.now(), {
+    issues: listPluginIssues(config, overrides.plugins ?? PLUGINS),
+  })
   const secrets = openSecrets(data, overrides)
   const store =
     overrides.store ??

@@ -3,7 +3,7 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import { listChangedSettings, toApplicableConfig } from './config/changes.ts'
 import type { Config } from './config.ts'
 import type { GatewayError } from './errors.ts'
-import { checkPluginDefaults } from './inference/plugin-defaults.ts'
+import { listPluginIssues } from './inference/plugin-defaults.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toMidnight } from './kernel/clock.ts'
 import { hasDailyFreeLimit } from './policy/rate-limits.ts'
@@ -49,8 +49,10 @@ export async function reconfigure(
   const { config, needsRestart } = toApplicableConfig(world.config, newConfig)
   const changed = listChangedSettings(world.config, config)
   if (changed.length > 0) {
-    checkPluginDefaults(config, world.plugins)
-    const catalog = openCatalog(config, protocolNames, world.clock.now(), world)
+    const catalog = openCatalog(config, protocolNames, world.clock.now(), {
+      before: world,
+      issues: listPluginIssues(config, world.plugins),
+    })
     const freeSoFar = await countFreeToday(world, config)
     await probeSandbox({ ...world, config })
     applyConfig(world, config, catalog, freeSoFar)

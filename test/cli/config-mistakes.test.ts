@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -110,4 +110,77 @@ server: { port: "\${${name}_PORT}", hots: x }
     expect.stringMatching(/^:3:\d+: server\.hots: expected no such field.*host/),
     expect.stringMatching(/^:2:\d+: providers\.openai\.retries: expected no such field/),
   ])
+})
+
+describe('mistakes of every sort are told in one run', () => {
+  test('those of forms, of contradictions, of the catalogue and of plugins', async () => {
+    const found = await check(`server: { hots: x }
+timeouts: { keep_alive_seconds: 900, reader_seconds: 60 }
+providers:
+  one: { protocol: telepathy, base_url: "https://one.example" }
+  two: { protocol: openai-chat, base_url: "https://two.example", api_key: x, retries: 3 }
+  local: { protocol: openai-chat, base_url: "https://three.example", api_key: x }
+models:
+  - { id: acme/a, endpoints: [{ provider: nobody, model: m }, { provider: two, model: m }] }
+  - { id: acme/b, endpoints: [{ provider: one }] }
+  - { id: acme/a, endpoints: [{ provider: local, model: m }] }
+`)
+    expect(found.map(line => line.slice(0, line.indexOf(' expected'))).sort()).toEqual([
+      ':10:7: models.2.id:',
+      ':1:11: server.hots:',
+      ':2:13: timeouts.keep_alive_seconds:',
+      ':4:10: providers.one.protocol:',
+      ':5:78: providers.two.retries:',
+      ':8:33: models.0.endpoints.0.provider:',
+      ':9:31: models.1.endpoints.0.model:',
+    ])
+  })
+
+  test('those of the catalogue and all of plugins’ defaults', async () => {
+    const found = await check(`default_model: acme/none
+providers:
+  one: { protocol: telepathy, base_url: "https://one.example" }
+plugins:
+  defaults: [{ id: tea }, { id: web, engine: abacus }]
+  prevent_overrides: [coffee]
+`)
+    expect(found.map(line => line.slice(0, line.indexOf(' expected')))).toEqual([
+      ':3:10: providers.one.protocol:',
+      ':1:1: default_model:',
+      expect.stringMatching(/^:5:\d+: plugins\.defaults\.0\.id:/),
+      expect.stringMatching(/^:5:\d+: plugins\.defaults\.1\.engine:/),
+      expect.stringMatching(/^:6:\d+: plugins\.prevent_overrides\.0:/),
+    ])
+  })
+
+  test('nothing is told that only follows from another mistake', async () => {
+    const found = await check(`server: { trusted_proxies: 7 }
+regions: { europe: [eu.example] }
+timeouts: { keep_alive_seconds: 900, reader_seconds: soon }
+providers:
+  two: { protocol: openai-chat, base_url: "https://two.example", retries: 3 }
+models:
+  - { id: acme/a, endpoints: [{ provider: two, model: m }] }
+  - { id: acme/a, endpoints: [{ provider: two }] }
+default_model: acme/a
+`)
+    expect(
+      found.map(line => line.slice(0, line.indexOf(' expected')).replace(/^[:\d]+ /, '')),
+    ).toEqual([
+      'server.trusted_proxies:',
+      'providers.two.retries:',
+      'models.1.endpoints.0.model:',
+      'timeouts.reader_seconds:',
+    ])
+  })
+
+  test('a section of another shape hides no other', async () => {
+    const found = await check(`providers: none
+models: { id: acme/a }
+server: [1]
+plugins: { defaults: [{ id: tea }] }
+routing: 7
+`)
+    expect(found.length).toBe(4)
+  })
 })

@@ -101,11 +101,11 @@ async function openConfigCatalog({ config, file, text }: ConfigFile): Promise<Ca
   const { nameConfigFile } = await import('../config-file.ts')
   const { openCatalog } = await import('../../core/catalog/models.ts')
   const { protocolNames } = await import('../../core/protocols/registry.ts')
-  const { checkPluginDefaults } = await import('../../core/inference/plugin-defaults.ts')
+  const { listPluginIssues } = await import('../../core/inference/plugin-defaults.ts')
   const { PLUGINS } = await import('../../core/plugins/registry.ts')
   try {
-    checkPluginDefaults(config, PLUGINS)
-    return openCatalog(config, protocolNames, new Date())
+    const issues = listPluginIssues(config, PLUGINS)
+    return openCatalog(config, protocolNames, new Date(), { issues })
   } catch (thrown) {
     throw await nameConfigFile(file, thrown, text)
   }

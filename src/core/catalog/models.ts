@@ -1,6 +1,6 @@
 import { createConfigError, type FoundIssue } from '../config/issues.ts'
 import type { Config, ModelConfig } from '../config.ts'
-import { invalid, notFound } from '../errors.ts'
+import { notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toPage } from '../kernel/pages.ts'
 import type { Router } from '../language/routing.ts'
@@ -184,18 +184,24 @@ const SANDBOX: ModelConfig[] = [
   },
 ]
 
+/** What else a catalogue is opened with. */
+export interface CatalogOpening {
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>
+  issues?: FoundIssue[]
+}
+
 /**
  * Opens the catalogue: the config's models over the built-in ones. If a model of the config has a
  * built-in id, its fields override that model's. Its endpoints come first and replace the built-in
  * ones of the same providers. A provider's credential alone makes all of its built-in models
- * callable. What `before` has for unchanged settings is kept. Throws `invalid_request` naming the
- * first setting that is wrong.
+ * callable. What `before` has for unchanged settings is kept. Throws `invalid_request` with all
+ * that is wrong, and with the `issues` of other settings.
  */
 export function openCatalog(
   config: Config,
   protocols: string[],
   now: Date,
-  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
+  { before, issues: others = [] }: CatalogOpening = {},
 ): Catalog {
   const {
     since,
@@ -204,16 +210,6 @@ export function openCatalog(
   } = before?.catalog ?? { since: now, getBuiltIn: createBuiltInReader(), edition: 0 }
   const edition = lastEdition + 1
   const { providers, issues } = openProviders(config.providers, protocols, edition, before)
-  const wrong = [
-    ...issues.map(describeProviderIssue),
-    ...listRepeatedIds(config.models),
-    ...listWrongEndpoints(config.models, {
-      providers,
-      protocols,
-      broken: new Set(issues.map(({ slug }) => slug)),
-    }),
-  ]
-  if (wrong.length > 0) throw createConfigError(wrong)
   const configured = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   const created = Math.floor(since.getTime() / 1000)
   const models = new LazyModels(configured, getBuiltIn, {
@@ -222,17 +218,51 @@ export function openCatalog(
     created,
     listParameters: createParameterLookup(),
   })
-  if (
-    !configured.has(config.default_model) &&
-    !findRouter(config, config.default_model) &&
-    !models.has(config.default_model)
-  )
-    throw invalid(
-      `default_model: expected a model of the catalogue, found ${config.default_model}`,
-      'default_model',
-    )
+  const broken = new Set(issues.map(({ slug }) => slug))
+  const wrong = [
+    ...issues.map(describeProviderIssue),
+    ...listWrongModels(config.models, { providers, protocols, broken }),
+    ...listWrongDefault(config, configured, models),
+    ...others,
+  ]
+  if (wrong.length > 0) throw createConfigError(wrong)
   return { models, providers, since, edition, getBuiltIn }
 }
+
+/**
+ * Lists what is wrong in the providers and models of a config that has lost its `wrong` settings,
+ * each by the names on the way to it. A provider that is wrong itself may be named by models.
+ */
+export function listCatalogIssues(
+  config: Config,
+  protocols: string[],
+  wrong: string[][],
+): FoundIssue[] {
+  const { providers, issues } = openProviders(config.providers, protocols)
+  const lost = wrong.flatMap(([section, slug]) => (section === 'providers' ? [slug ?? null] : []))
+  const broken = new Set([...issues.map(({ slug }) => slug), ...lost.filter(slug => slug !== null)])
+  return [
+    ...issues.map(describeProviderIssue),
+    ...(lost.includes(null)
+      ? []
+      : listWrongModels(config.models, { providers, protocols, broken })),
+  ]
+}
+
+const listWrongModels = (models: ModelConfig[], known: Known): FoundIssue[] => [
+  ...listRepeatedIds(models),
+  ...listWrongEndpoints(models, known),
+]
+
+// The built-in catalogue is read last, as that takes time.
+const listWrongDefault = (
+  { default_model: id, ...config }: Config,
+  configured: Map<string, ModelConfig>,
+  models: Models,
+): FoundIssue[] =>
+  configured.has(id) || findRouter(config, id) || models.has(id)
+    ? []
+    : [createIssue(['default_model'], `a model of the catalogue, found ${id}`)]
 
 const createIssue = (names: (string | number)[], expected: string): FoundIssue => ({
   names: names.map(String),

@@ -1,6 +1,7 @@
+import type { FoundIssue } from '../config/issues.ts'
 import type { Config, PluginDefaults } from '../config.ts'
-import { GatewayError, invalid } from '../errors.ts'
-import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
+import { GatewayError } from '../errors.ts'
+import { describeIssue, findSchemaIssue, type SchemaIssue } from '../kernel/schema.ts'
 import type { CallBase } from '../language/call.ts'
 import type { Plugin } from './plugin.ts'
 import type { Run } from './run.ts'
@@ -19,6 +20,8 @@ interface ReadDefaults {
 interface AllDefaults {
   common: ReadDefaults | null
   byWorkspace: Map<string, ReadDefaults | null>
+  /** What is wrong in them; a config that runs has none. */
+  issues: FoundIssue[]
 }
 
 /**
@@ -34,10 +37,9 @@ export function resolvePluginOptions(world: InferenceWorld, run: Run): CallBase[
   return defaults ? { ...defaults.options, ...plugins, ...defaults.locked } : plugins
 }
 
-/** Checks the defaults of a config. Throws 400 naming the setting. */
-export function checkPluginDefaults(config: Config, plugins: Plugin[]): void {
-  getDefaults(config, plugins)
-}
+/** Lists what is wrong in the defaults of a config. */
+export const listPluginIssues = (config: Config, plugins: Plugin[]): FoundIssue[] =>
+  getDefaults(config, plugins).issues
 
 const defaultsByConfig = new WeakMap<Config, AllDefaults>()
 
@@ -45,50 +47,72 @@ function getDefaults(config: Config, plugins: Plugin[]): AllDefaults {
   const known = defaultsByConfig.get(config)
   if (known) return known
   const { workspaces, ...common } = config.plugins
+  const reading: Reading = { config, plugins, issues: [] }
   const read = {
-    common: readDefaults(common, 'plugins', config, plugins),
+    common: readDefaults(common, ['plugins'], reading),
     byWorkspace: new Map(
       Object.entries(workspaces).map(([slug, defaults]) => [
         slug,
-        readDefaults(defaults, `plugins.workspaces.${slug}`, config, plugins),
+        readDefaults(defaults, ['plugins', 'workspaces', slug], reading),
       ]),
     ),
+    issues: reading.issues,
   }
   defaultsByConfig.set(config, read)
   return read
 }
 
+/** What entries are read with, and what was found wrong so far. */
+interface Reading {
+  config: Config
+  plugins: Plugin[]
+  issues: FoundIssue[]
+}
+
 function readDefaults(
   { defaults = [], prevent_overrides = [] }: PluginDefaults,
-  at: string,
-  config: Config,
-  plugins: Plugin[],
+  at: string[],
+  reading: Reading,
 ): ReadDefaults | null {
   const options: Options = {}
   for (const [i, entry] of defaults.entries())
-    options[entry.id] = readEntry(entry, `${at}.defaults.${i}`, config, plugins)
-  const locked = prevent_overrides.map((id, i) => {
-    if (id in options) return [id, options[id]]
-    throw invalid(`${at}.prevent_overrides.${i}: expected a plugin of the defaults, found ${id}`)
-  })
-  return defaults.length > 0 ? { options, locked: Object.fromEntries(locked) } : null
+    options[entry.id] = readEntry(entry, [...at, 'defaults', String(i)], reading)
+  for (const [i, id] of prevent_overrides.entries())
+    if (!(id in options))
+      addIssue(
+        reading,
+        [...at, 'prevent_overrides', String(i)],
+        `expected a plugin of the defaults, found ${id}`,
+      )
+  const locked = Object.fromEntries(prevent_overrides.map(id => [id, options[id]]))
+  return defaults.length > 0 ? { options, locked } : null
 }
+
+const addIssue = ({ issues }: Reading, names: string[], reason: string) =>
+  issues.push({ names, message: `${names.join('.')}: ${reason}` })
 
 function readEntry(
   entry: { id: string; enabled?: unknown },
-  at: string,
-  config: Config,
-  plugins: Plugin[],
+  at: string[],
+  reading: Reading,
 ): unknown {
-  const plugin = plugins.find(({ id }) => id === entry.id)
-  const names = plugins.map(({ id }) => id).join(', ')
-  if (!plugin) throw invalid(`${at}.id: expected one of ${names}, found ${entry.id}`)
+  const plugin = reading.plugins.find(({ id }) => id === entry.id)
+  const names = reading.plugins.map(({ id }) => id).join(', ')
+  if (!plugin)
+    return addIssue(reading, [...at, 'id'], `expected one of ${names}, found ${entry.id}`)
   const issue = plugin.schema && findSchemaIssue(plugin.schema, entry)
-  if (issue) throw invalid(describeIssue(issue, `${at}.${issue.path}`))
+  if (issue) return addSchemaIssue(reading, at, issue)
   if (entry.enabled === false) return null
   try {
-    return plugin.readOptions(entry, at, config)
+    return plugin.readOptions(entry, at.join('.'), reading.config)
   } catch (thrown) {
-    throw GatewayError.from(thrown).with({ metadata: {} })
+    const { message, metadata } = GatewayError.from(thrown)
+    const names = typeof metadata.field === 'string' ? metadata.field.split('.') : at
+    return reading.issues.push({ names, message })
   }
+}
+
+function addSchemaIssue({ issues }: Reading, at: string[], issue: SchemaIssue): void {
+  const names = [...at, ...issue.path.split('.').filter(name => name !== '')]
+  issues.push({ names, message: describeIssue(issue, names.join('.')) })
 }
